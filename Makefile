@@ -1,0 +1,65 @@
+# The way in. `make demo` and `make test` each set up everything they need on a machine with Python 3.11 and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hudisql
+PYTEST := $(BIN)/pytest
+
+
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-fast oracle hive bench lint format lock docs clean oracles
+
+help: ## list the verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(STAMP): pyproject.toml requirements.lock scripts/install_java.py
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock uv
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --constraint requirements.lock --editable '.[test,dev]'
+	$(BIN)/python scripts/install_java.py
+	touch $@
+
+install: $(STAMP) ## virtual environment with locked packages, and a Java if none is found
+
+demo: $(STAMP) ## bootstrap, sync and query a real sample on the embedded metastore
+	$(BIN)/python sql/make_demo_data.py demo-warehouse/source
+	rm -rf demo-warehouse/warehouse
+	$(BIN)/hudisql --warehouse demo-warehouse/warehouse --hivevar source=$(abspath demo-warehouse/source) -v -f sql/demo.sql
+
+test: lint test-fast oracle hive ## everything that CI runs: lint, types, tests, real Hudi, real Hive
+
+test-fast: $(STAMP) ## all tests but those with the real Hudi and the real Hive
+	$(PYTEST) -m "not oracle and not hive"
+
+oracles: $(STAMP) ## fetch the real Hudi (0.15, 1.2 on PySpark 3.5) and the real Hive 2.3 into the user's cache
+	$(BIN)/python scripts/setup_oracles.py
+
+oracle: oracles ## the real Hudi reads and goes on writing what we wrote
+	$(PYTEST) -m oracle
+
+hive: oracles ## beeline, spark-sql + Hudi, hudisql and plain Spark by table name
+	$(PYTEST) -m hive
+
+bench: oracles ## side by side with the real Hudi and plain Spark; writes docs/benchmarks.md
+	$(BIN)/python -m benchmarks.run
+
+lint: $(STAMP) ## ruff (format and check) and mypy strict
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## let ruff format and mend the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lock: $(STAMP) ## renew requirements.lock from pyproject's ranges
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip compile --quiet --upgrade --extra test --extra dev --no-header --no-annotate --no-emit-index-url --output-file requirements.lock pyproject.toml
+	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" >> requirements.lock
+
+docs: $(STAMP) ## print the procedures' reference page from their declarations
+	$(BIN)/python scripts/write_procedure_docs.py docs/procedures.md
+
+clean: ## remove the virtual environment and the demo's data
+	rm -rf $(VENV) demo-warehouse build dist *.egg-info

@@ -1,0 +1,1 @@
+"""Turning existing parquet tables into Hudi tables in place (RFC-12): scan, check, plan, commit."""

@@ -1,0 +1,123 @@
+"""The one tree of errors that hudisql raises.
+
+Each class names a situation a user can be in. Every message says what is wrong, where (file, column,
+partition, line of SQL) and, as `hint`, what to do next. Errors also inherit the built-in exception that
+fits, so callers may catch either. This module imports nothing of the project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class HudisqlError(Exception):
+    """Root of every error hudisql raises on purpose: `message` says what and where, `hint` what to do."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  -> {self.hint}" if self.hint else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross process borders (Spark tasks): rebuild from state, whatever the subclass's signature.
+        return (_rebuild_error, (type(self), self.args, self.__dict__))
+
+
+def _rebuild_error(
+    error_class: type[HudisqlError], args: tuple[object, ...], state: dict[str, object]
+) -> HudisqlError:
+    error = error_class.__new__(error_class)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class SettingsError(HudisqlError, ValueError):
+    """A setting (file, environment, command line) is unknown or has a bad value."""
+
+
+class SqlSyntaxError(HudisqlError, ValueError):
+    """A statement cannot be parsed; the message carries line, column and the marked text."""
+
+
+class UndefinedVariableError(SqlSyntaxError):
+    """A `${name}` in a script has no value."""
+
+
+class UnsupportedStatementError(HudisqlError, NotImplementedError):
+    """A statement would change a Hudi table in a way that hudisql does not know: nothing was run."""
+
+
+class InvalidArgumentError(HudisqlError, ValueError):
+    """A procedure or API argument is missing, unknown, of a wrong type or of a bad value."""
+
+
+class NoSuchProcedureError(InvalidArgumentError):
+    """CALL names a procedure that does not exist."""
+
+
+class QueryError(HudisqlError):
+    """Spark refused or failed to run a statement; the message is Spark's, without its stack trace."""
+
+
+class NoSuchTableError(HudisqlError, LookupError):
+    """There is no table of that name, or no Hudi table at that path."""
+
+
+class TableExistsError(HudisqlError, FileExistsError):
+    """The target table, its metastore entry or its folder is already taken."""
+
+
+class UnsupportedTableError(HudisqlError, NotImplementedError):
+    """A Hudi table uses something hudisql cannot read or write right (version, log blocks, index)."""
+
+
+class CorruptTableError(HudisqlError, ValueError):
+    """A table's own files contradict each other or cannot be decoded."""
+
+
+class StorageError(HudisqlError, OSError):
+    """A file system refused or failed: path, operation and the store's own words."""
+
+
+class NoSuchPathError(StorageError, FileNotFoundError):
+    """A path does not exist."""
+
+
+class PathExistsError(StorageError, FileExistsError):
+    """An atomic creation lost: the path exists already."""
+
+
+class SourceError(HudisqlError, ValueError):
+    """A bootstrap source cannot be taken as it is (not parquet, another table format, no such source)."""
+
+
+class SourceChangedError(SourceError):
+    """An external (bootstrap source) file is missing or differs from what the bootstrap index recorded."""
+
+
+class BootstrapBlockedError(SourceError):
+    """The bootstrap plan has blockers: each is listed, nothing was written."""
+
+    def __init__(self, message: str, *, blockers: Sequence[str] = (), hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.blockers = tuple(blockers)
+
+
+class MetastoreError(HudisqlError):
+    """The Hive Metastore refused a request; the message is the server's."""
+
+
+class MetastoreUnavailableError(MetastoreError, ConnectionError):
+    """No given Hive Metastore answers."""
+
+
+class SyncFailedError(MetastoreError):
+    """The commit stands, but the metastore could not follow it; the hint says how to run the sync again."""
+
+
+class ExecutorEnvironmentError(HudisqlError, RuntimeError):
+    """The executors' Python cannot run hudisql's tasks (other Python, pyarrow or missing dependency)."""

@@ -1,0 +1,1 @@
+"""Apache Hudi's on-disk format (table version 6) as plain values and bytes; knows no Spark and no catalog."""

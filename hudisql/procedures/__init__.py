@@ -1,0 +1,1 @@
+"""The procedures that CALL can run: one registry, one module per family."""

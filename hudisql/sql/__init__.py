@@ -1,0 +1,1 @@
+"""From SQL text to typed statements to plans to results."""

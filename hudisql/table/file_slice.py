@@ -1,0 +1,64 @@
+"""File groups and slices as values.
+
+A file group is all versions of one file id in one partition; a file slice is one version: a base file (or a
+skeleton that points to an external file, RFC-12) plus the log files written on top of it. Follows Hudi's
+`FileSlice`, `HoodieBaseFile` and `BootstrapBaseFileMapping`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalFile:
+    """A bootstrap source file, with the length (bytes) and mtime (epoch ms) the bootstrap index recorded."""
+
+    path: str
+    length: int
+    modification_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFile:
+    """A base or skeleton parquet file `<file id>_<write token>_<instant>.parquet`; length in bytes."""
+
+    path: str
+    length: int
+    file_id: str
+    write_token: str
+    instant_time: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log file `.<file id>_<base instant>.log.<version>_<write token>`; length in bytes."""
+
+    path: str
+    length: int
+    file_id: str
+    base_instant_time: str
+    version: int
+    write_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """One version of a file group. With `external_file`, `base_file` is a skeleton of the same rows."""
+
+    partition_path: str
+    file_id: str
+    base_instant_time: str
+    base_file: BaseFile | None
+    log_files: tuple[LogFile, ...] = ()
+    external_file: ExternalFile | None = None
+
+    @property
+    def is_bootstrapped(self) -> bool:
+        """True if the data columns still lie in an external file."""
+        return self.external_file is not None
+
+    @property
+    def has_log_files(self) -> bool:
+        """True if reading the latest state needs a merge."""
+        return bool(self.log_files)

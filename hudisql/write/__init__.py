@@ -1,0 +1,1 @@
+"""Writing file slices: record keys, indexes, slice writer, commit protocol."""
