@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class ExternalFile:
-    """A bootstrap source file, with the length (bytes) and mtime (epoch ms) the bootstrap index recorded."""
-
-    path: str
-    length: int
-    modification_time_ms: int
+from hudisql.format.external_file import ExternalFile as ExternalFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,105 @@
+"""One record as an Avro object container file, as Hudi stores index values and timeline payloads.
+
+Follows the Avro 1.11 specification (object container files, null codec). The header with the schema is the
+same for every record of one schema and is built once. This module knows no schema itself besides loading the
+ones that ship beside it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import secrets
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, cast
+
+import fastavro
+
+from hudisql.errors import CorruptTableError
+
+_MAGIC = b"Obj\x01"
+_SYNC_BYTES = 16
+
+
+@dataclass(frozen=True)
+class AvroRecordCodec:
+    """Writes and reads containers that hold exactly one record of one schema (its JSON text)."""
+
+    schema_text: str
+    _parsed: Any = field(init=False, repr=False, compare=False)
+    _header: bytes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        schema = json.loads(self.schema_text)
+        object.__setattr__(self, "_parsed", fastavro.parse_schema(schema))
+        text = self.schema_text.encode()
+        header = _MAGIC + b"\x02" + _avro_bytes(b"avro.schema") + _avro_bytes(text) + b"\x00"
+        object.__setattr__(self, "_header", header)
+
+    def encode(self, record: dict[str, Any], sync: bytes | None = None) -> bytes:
+        """The container's bytes; `sync` is the 16-byte marker, by default a random one."""
+        marker = secrets.token_bytes(_SYNC_BYTES) if sync is None else sync
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, self._parsed, record)
+        content = body.getvalue()
+        return b"".join((self._header, marker, b"\x02", _avro_long(len(content)), content, marker))
+
+    def decode(self, content: bytes, name: str = "Avro container") -> dict[str, Any]:
+        """The one record, by the schema that its writer stored. Raises CorruptTableError naming `name`."""
+        if content.startswith(self._header):
+            start = len(self._header) + _SYNC_BYTES
+            stream = io.BytesIO(content)
+            stream.seek(start)
+            try:
+                count = _read_avro_long(stream)
+                _read_avro_long(stream)
+                if count == 1:
+                    return cast("dict[str, Any]", fastavro.schemaless_reader(stream, self._parsed, None))
+            except (EOFError, ValueError, IndexError) as error:
+                raise CorruptTableError(f"cannot decode {name}: {error}") from error
+        return _decode_container(content, name)
+
+
+def _decode_container(content: bytes, name: str) -> dict[str, Any]:
+    try:
+        records = list(fastavro.reader(io.BytesIO(content)))
+    except (EOFError, ValueError, IndexError, KeyError, StopIteration) as error:
+        raise CorruptTableError(f"cannot decode {name}: {error}") from error
+    if len(records) != 1 or not isinstance(records[0], dict):
+        raise CorruptTableError(f"{name} holds {len(records)} Avro records, one was expected")
+    return records[0]
+
+
+@cache
+def load_codec(schema_name: str) -> AvroRecordCodec:
+    """The codec of one of Hudi's own schemas (`HoodieBootstrapIndexInfo`, ...), exactly as Hudi writes it."""
+    text = (files("hudisql.format") / "avro" / f"{schema_name}.avsc").read_text()
+    return AvroRecordCodec(json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False))
+
+
+def _avro_bytes(content: bytes) -> bytes:
+    return _avro_long(len(content)) + content
+
+
+def _avro_long(value: int) -> bytes:
+    zigzag = value << 1 if value >= 0 else (-value << 1) - 1
+    encoded = bytearray()
+    while zigzag > 0x7F:
+        encoded.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    encoded.append(zigzag)
+    return bytes(encoded)
+
+
+def _read_avro_long(stream: io.BytesIO) -> int:
+    value = shift = 0
+    while True:
+        byte = stream.read(1)
+        if not byte:
+            raise EOFError("the Avro container is cut off")
+        value |= (byte[0] & 0x7F) << shift
+        if byte[0] < 0x80:
+            return (value >> 1) ^ -(value & 1)
+        shift += 7

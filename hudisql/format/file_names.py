@@ -1,0 +1,67 @@
+"""Names of base files and log files.
+
+Follows `FSUtils` of Hudi 0.15: `<file id>_<write token>_<instant>.parquet` and
+`.<file id>_<base instant>.log.<version>_<write token>`. File ids hold no underscore.
+Pure text, no file access.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import NamedTuple
+
+_BASE_FILE = re.compile(r"([^_.][^_]*)_(\d+-\d+-\d+)_(\d{14,17})\.parquet", re.ASCII)
+_LOG_FILE = re.compile(r"\.([^_]+)_(\d{14,17})\.log\.(\d+)(?:_(\d+-\d+-\d+))?", re.ASCII)
+
+
+class BaseFileName(NamedTuple):
+    """The parts of a base file's name."""
+
+    file_id: str
+    write_token: str
+    instant_time: str
+
+
+class LogFileName(NamedTuple):
+    """The parts of a log file's name; `write_token` is empty for logs of old writers."""
+
+    file_id: str
+    base_instant_time: str
+    version: int
+    write_token: str
+
+
+def new_file_id() -> str:
+    """A file id for a skeleton: a random UUID without a suffix, as Hudi's bootstrap makes them."""
+    return str(uuid.uuid4())
+
+
+def write_token(task_partition_id: int, stage_id: int, task_attempt_id: int) -> str:
+    """The token that tells apart files of several attempts of one task."""
+    return f"{task_partition_id}-{stage_id}-{task_attempt_id}"
+
+
+def base_file_name(file_id: str, write_token: str, instant_time: str) -> str:
+    """Name of a base or skeleton parquet file."""
+    return f"{file_id}_{write_token}_{instant_time}.parquet"
+
+
+def parse_base_file_name(name: str) -> BaseFileName | None:
+    """The parts of a base file's name, or None if the name is not one of a parquet base file."""
+    matched = _BASE_FILE.fullmatch(name)
+    return BaseFileName(*matched.groups()) if matched else None
+
+
+def log_file_name(file_id: str, base_instant_time: str, version: int, write_token: str) -> str:
+    """Name of a log file of the slice that began at `base_instant_time`."""
+    return f".{file_id}_{base_instant_time}.log.{version}_{write_token}"
+
+
+def parse_log_file_name(name: str) -> LogFileName | None:
+    """The parts of a log file's name, or None. Change-data logs (`.cdc`) are not logs of a snapshot."""
+    matched = _LOG_FILE.fullmatch(name)
+    if matched is None:
+        return None
+    file_id, base_instant_time, version, token = matched.groups()
+    return LogFileName(file_id, base_instant_time, int(version), token or "")

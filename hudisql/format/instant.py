@@ -1,0 +1,116 @@
+"""Instants: the points on a Hudi timeline, and the file names that carry them.
+
+Follows `HoodieInstant` and `HoodieTimeline` of Hudi 0.15 (timeline layout 1, table version 6), where each
+state of an action is one file in `.hoodie`. This module must not read files or know what they contain.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+
+METADATA_BOOTSTRAP_INSTANT_TIME = "00000000000001"
+"""Instant of a metadata-only bootstrap: base files of this instant are skeletons."""
+FULL_BOOTSTRAP_INSTANT_TIME = "00000000000002"
+"""Instant of a full-record bootstrap."""
+
+COMMIT = "commit"
+DELTA_COMMIT = "deltacommit"
+REPLACE_COMMIT = "replacecommit"
+COMPACTION = "compaction"
+LOG_COMPACTION = "logcompaction"
+CLEAN = "clean"
+SAVEPOINT = "savepoint"
+ROLLBACK = "rollback"
+RESTORE = "restore"
+INDEXING = "indexing"
+SCHEMA_COMMIT = "schemacommit"
+
+COMMIT_ACTIONS = frozenset({COMMIT, DELTA_COMMIT, REPLACE_COMMIT})
+"""Actions whose completed file carries commit metadata."""
+WRITE_ACTIONS = COMMIT_ACTIONS | {COMPACTION, LOG_COMPACTION}
+"""Actions that add data files."""
+
+_ACTIONS = WRITE_ACTIONS | {CLEAN, SAVEPOINT, ROLLBACK, RESTORE, INDEXING, SCHEMA_COMMIT}
+_FILE_NAME = re.compile(r"(\d{14,17})(?:\.([a-z]+))?(\.requested|\.inflight)?", re.ASCII)
+# The action under which the completed file of a two-phase action is named.
+_COMPLETED_ACTION = {COMPACTION: COMMIT, LOG_COMPACTION: DELTA_COMMIT}
+
+
+class InstantState(IntEnum):
+    """How far an action has come; later states are greater."""
+
+    REQUESTED = 1
+    INFLIGHT = 2
+    COMPLETED = 3
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Instant:
+    """One action on the timeline; `timestamp` is `yyyyMMddHHmmssSSS` (or one of the bootstrap constants)."""
+
+    timestamp: str
+    action: str
+    state: InstantState
+
+    @property
+    def is_completed(self) -> bool:
+        """True if the action is done and visible."""
+        return self.state is InstantState.COMPLETED
+
+    @property
+    def completed_action(self) -> str:
+        """The action's name once completed: a compaction completes as a commit."""
+        return _COMPLETED_ACTION.get(self.action, self.action)
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file in `.hoodie` that stands for this instant in its state."""
+        if self.state is InstantState.COMPLETED:
+            return f"{self.timestamp}.{self.completed_action}"
+        if self.state is InstantState.INFLIGHT and self.action == COMMIT:
+            return f"{self.timestamp}.inflight"
+        return f"{self.timestamp}.{self.action}.{self.state.name.lower()}"
+
+    def in_state(self, state: InstantState) -> Instant:
+        """The same action in another state."""
+        return Instant(self.timestamp, self.action, state)
+
+
+def parse_instant_file_name(name: str) -> Instant | None:
+    """The instant that a file of `.hoodie` stands for, or None if it is no timeline file."""
+    matched = _FILE_NAME.fullmatch(name)
+    if matched is None:
+        return None
+    timestamp, action, suffix = matched.groups()
+    if action == "inflight" and suffix is None:
+        return Instant(timestamp, COMMIT, InstantState.INFLIGHT)
+    if action not in _ACTIONS:
+        return None
+    state = InstantState[suffix[1:].upper()] if suffix else InstantState.COMPLETED
+    return Instant(timestamp, action, state)
+
+
+def new_instant_time(after: str | None, now: datetime) -> str:
+    """A new 17-digit UTC instant time for `now` that is greater than `after`.
+
+    `now` must be timezone-aware. If the clock stands at or before `after` (another writer's, or a clock that
+    was set back), the result is one millisecond past `after`.
+    """
+    candidate = _format(now.astimezone(UTC))
+    if after is None or candidate > after:
+        return candidate
+    return _format(_parse(after) + timedelta(milliseconds=1))
+
+
+def _format(moment: datetime) -> str:
+    return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03d}"
+
+
+def _parse(instant_time: str) -> datetime:
+    # Writers before Hudi 0.10 wrote whole seconds: such an instant ends with its second.
+    millis = instant_time[14:17].ljust(3, "0") if len(instant_time) > 14 else "999"
+    moment = datetime.strptime(instant_time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    return moment + timedelta(milliseconds=int(millis))

@@ -1,0 +1,315 @@
+"""`hoodie.properties`: the configuration a table carries, as text and with typed views.
+
+Follows `HoodieTableConfig` of Hudi 0.15 and the text form of `java.util.Properties`. It knows the table's
+keys and nothing of timelines or data.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError
+from hudisql.storage import Storage, join
+
+PROPERTIES_FILE = ".hoodie/hoodie.properties"
+PROPERTIES_BACKUP_FILE = ".hoodie/hoodie.properties.backup"
+
+COPY_ON_WRITE = "COPY_ON_WRITE"
+MERGE_ON_READ = "MERGE_ON_READ"
+
+NAME = "hoodie.table.name"
+DATABASE_NAME = "hoodie.database.name"
+TYPE = "hoodie.table.type"
+VERSION = "hoodie.table.version"
+CHECKSUM = "hoodie.table.checksum"
+RECORD_KEY_FIELDS = "hoodie.table.recordkey.fields"
+PARTITION_FIELDS = "hoodie.table.partition.fields"
+PRECOMBINE_FIELD = "hoodie.table.precombine.field"
+ORDERING_FIELDS = "hoodie.table.ordering.fields"
+CREATE_SCHEMA = "hoodie.table.create.schema"
+BASE_FILE_FORMAT = "hoodie.table.base.file.format"
+KEY_GENERATOR_CLASS = "hoodie.table.keygenerator.class"
+TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
+TIMELINE_LAYOUT_VERSION = "hoodie.timeline.layout.version"
+ARCHIVE_FOLDER = "hoodie.archivelog.folder"
+METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
+POPULATE_META_FIELDS = "hoodie.populate.meta.fields"
+PAYLOAD_CLASS = "hoodie.compaction.payload.class"
+MERGER_STRATEGY = "hoodie.compaction.record.merger.strategy"
+HIVE_STYLE_PARTITIONING = "hoodie.datasource.write.hive_style_partitioning"
+URL_ENCODE_PARTITIONING = "hoodie.datasource.write.partitionpath.urlencode"
+DROP_PARTITION_COLUMNS = "hoodie.datasource.write.drop.partition.columns"
+PARTITION_METAFILE_USE_BASE_FORMAT = "hoodie.partition.metafile.use.base.format"
+CDC_ENABLED = "hoodie.table.cdc.enabled"
+BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
+BOOTSTRAP_INDEX_CLASS = "hoodie.bootstrap.index.class"
+BOOTSTRAP_INDEX_ENABLE = "hoodie.bootstrap.index.enable"
+
+HFILE_BOOTSTRAP_INDEX = "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex"
+
+
+@dataclass(frozen=True)
+class TableProperties:
+    """A table's properties, in the order of the file, with typed views of those that hudisql uses."""
+
+    values: Mapping[str, str]
+
+    def get(self, key: str, default: str | None = None) -> str | None:
+        """The value of a key, or `default`."""
+        return self.values.get(key, default)
+
+    @property
+    def name(self) -> str:
+        """The table's name as its creator gave it (the metastore's may differ)."""
+        return self.values.get(NAME, "")
+
+    @property
+    def database_name(self) -> str | None:
+        """The database the creator gave, if any."""
+        return self.values.get(DATABASE_NAME) or None
+
+    @property
+    def table_type(self) -> str:
+        """`COPY_ON_WRITE` or `MERGE_ON_READ`."""
+        return self.values.get(TYPE, COPY_ON_WRITE)
+
+    @property
+    def version(self) -> int:
+        """The table version; 6 is Hudi 0.14 and 0.15. Raises CorruptTableError if it is no number."""
+        text = self.values.get(VERSION, "0")
+        if not text.strip().isdigit():
+            raise CorruptTableError(f"{VERSION} is not a number: '{text}'")
+        return int(text)
+
+    @property
+    def record_key_fields(self) -> tuple[str, ...]:
+        """Columns that make the record key."""
+        return self._fields(RECORD_KEY_FIELDS)
+
+    @property
+    def partition_fields(self) -> tuple[str, ...]:
+        """Partition columns from the outermost folder inwards; empty if the table is not partitioned."""
+        # A custom key generator may note the kind of each field as `dt:SIMPLE`.
+        return tuple(name.split(":", 1)[0] for name in self._fields(PARTITION_FIELDS))
+
+    @property
+    def precombine_field(self) -> str | None:
+        """The ordering column (1.x writers name it `ordering.fields` in version 6 tables too)."""
+        return self.values.get(PRECOMBINE_FIELD) or self.values.get(ORDERING_FIELDS) or None
+
+    @property
+    def create_schema(self) -> str | None:
+        """The Avro schema (JSON text) that CREATE TABLE noted, if any."""
+        return self.values.get(CREATE_SCHEMA) or None
+
+    @property
+    def base_file_format(self) -> str:
+        """Upper-case name of the base files' format."""
+        return self.values.get(BASE_FILE_FORMAT, "PARQUET").upper()
+
+    @property
+    def bootstrap_base_path(self) -> str | None:
+        """Where the external files lie, exactly as stored; None if the table is not bootstrapped."""
+        return self.values.get(BOOTSTRAP_BASE_PATH) or None
+
+    @property
+    def bootstrap_index_class(self) -> str:
+        """Java class of the bootstrap index."""
+        return self.values.get(BOOTSTRAP_INDEX_CLASS, HFILE_BOOTSTRAP_INDEX)
+
+    @property
+    def hive_style_partitioning(self) -> bool:
+        """True if partition folders are named `column=value`."""
+        return self._flag(HIVE_STYLE_PARTITIONING, False)
+
+    @property
+    def url_encode_partitioning(self) -> bool:
+        """True if partition values are escaped (`%3A`) in folder names."""
+        return self._flag(URL_ENCODE_PARTITIONING, False)
+
+    @property
+    def drop_partition_columns(self) -> bool:
+        """True if base files lack the partition columns."""
+        return self._flag(DROP_PARTITION_COLUMNS, False)
+
+    @property
+    def partition_metafile_use_base_format(self) -> bool:
+        """True if `.hoodie_partition_metadata` is written as a parquet file."""
+        return self._flag(PARTITION_METAFILE_USE_BASE_FORMAT, False)
+
+    @property
+    def populate_meta_fields(self) -> bool:
+        """False if rows carry no `_hoodie_*` columns."""
+        return self._flag(POPULATE_META_FIELDS, True)
+
+    @property
+    def cdc_enabled(self) -> bool:
+        """True if writers log changes beside the data."""
+        return self._flag(CDC_ENABLED, False)
+
+    @property
+    def key_generator_class(self) -> str | None:
+        """Java class that made record keys and partition paths."""
+        return self.values.get(KEY_GENERATOR_CLASS) or None
+
+    @property
+    def timeline_timezone(self) -> str:
+        """`UTC` or `LOCAL`: the zone of instant times."""
+        return self.values.get(TIMELINE_TIMEZONE, "LOCAL").upper()
+
+    @property
+    def timeline_layout_version(self) -> int:
+        """1 for table version 6."""
+        return int(self.values.get(TIMELINE_LAYOUT_VERSION, "1"))
+
+    @property
+    def archive_folder(self) -> str:
+        """Folder of archived instants, relative to `.hoodie`."""
+        return self.values.get(ARCHIVE_FOLDER) or "archived"
+
+    @property
+    def metadata_partitions(self) -> tuple[str, ...]:
+        """Partitions of the metadata table that readers may trust; empty without one."""
+        return self._fields(METADATA_PARTITIONS)
+
+    @property
+    def payload_class(self) -> str | None:
+        """Java class of the record payload (merge-on-read tables)."""
+        return self.values.get(PAYLOAD_CLASS) or None
+
+    def _fields(self, key: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in self.values.get(key, "").split(",") if part.strip())
+
+    def _flag(self, key: str, default: bool) -> bool:
+        return self.values.get(key, str(default)).strip().lower() == "true"
+
+
+def read_table_properties(storage: Storage, base_path: str) -> TableProperties:
+    """Read the properties of the table at `base_path`.
+
+    An update writes `hoodie.properties.backup` first, so that file answers when the other is missing or cut
+    short. Raises NoSuchTableError if there is neither, CorruptTableError if neither is whole, StorageError.
+    """
+    found = False
+    # The properties are asked again last: an update may have put them back and dropped the backup between.
+    for file in (PROPERTIES_FILE, PROPERTIES_BACKUP_FILE, PROPERTIES_FILE):
+        try:
+            values = parse_properties(storage.read(join(base_path, file)))
+        except NoSuchPathError:
+            continue
+        found = True
+        if _is_whole(values):
+            return TableProperties(values)
+    if found:
+        raise CorruptTableError(
+            f"{join(base_path, PROPERTIES_FILE)} is cut short or fails its checksum, and no backup is whole",
+            hint="restore the file, or let a writer of this table recover it",
+        )
+    raise NoSuchTableError(
+        f"no Hudi table at {base_path}: there is no {PROPERTIES_FILE}", hint="check the path"
+    )
+
+
+def table_checksum(database: str | None, name: str) -> int:
+    """The checksum that Hudi keeps of a table's identity: CRC32 of `<database>.<name>`."""
+    return zlib.crc32(f"{database or ''}.{name}".encode())
+
+
+def render_table_properties(values: Mapping[str, str], now: datetime) -> bytes:
+    """The content of `hoodie.properties`: `values` in their order, with a fresh checksum."""
+    written = dict(values)
+    written[CHECKSUM] = str(table_checksum(values.get(DATABASE_NAME), values.get(NAME, "")))
+    moment = now.astimezone(UTC)
+    return render_properties(written, f"Properties saved on {moment:%Y-%m-%dT%H:%M:%S.%f}Z", moment)
+
+
+def render_properties(values: Mapping[str, str], comment: str, now: datetime) -> bytes:
+    """Text of `java.util.Properties.store`: the comment, the date, then `key=value` lines."""
+    lines = [f"#{comment}", f"#{_java_date(now)}"]
+    lines += [f"{_escape(key, is_key=True)}={_escape(value)}" for key, value in values.items()]
+    return ("\n".join(lines) + "\n").encode("latin-1")
+
+
+def parse_properties(content: bytes) -> dict[str, str]:
+    """Read the text form of `java.util.Properties` (escapes, continued lines, `=`, `:` or blank between)."""
+    values: dict[str, str] = {}
+    for line in _logical_lines(content.decode("latin-1")):
+        matched = _KEY_AND_VALUE.match(line)
+        if matched:
+            values[_unescape(matched[1])] = _unescape(matched[2])
+    return values
+
+
+_KEY_AND_VALUE = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPED_LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_LETTER_ESCAPES = {char: "\\" + letter for letter, char in _ESCAPED_LETTERS.items()}
+
+
+def _logical_lines(text: str) -> list[str]:
+    lines: list[str] = []
+    continued = ""
+    for raw in re.split(r"\r\n|\r|\n", text):
+        line = raw.lstrip(" \t\f")
+        if not continued and (not line or line[0] in "#!"):
+            continue
+        trailing = len(line) - len(line.rstrip("\\"))
+        if trailing % 2:
+            continued += line[:-1]
+            continue
+        lines.append(continued + line)
+        continued = ""
+    if continued:
+        lines.append(continued)
+    return lines
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    unescaped = _ESCAPE.sub(_unescape_one, text)
+    # Characters beyond the basic plane are written as two surrogates.
+    return unescaped.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _unescape_one(matched: re.Match[str]) -> str:
+    code = matched[1]
+    if len(code) == 5:
+        return chr(int(code[1:], 16))
+    return _ESCAPED_LETTERS.get(code, code)
+
+
+def _escape(text: str, *, is_key: bool = False) -> str:
+    parts: list[str] = []
+    for position, char in enumerate(text):
+        if char == " ":
+            parts.append("\\ " if is_key or position == 0 else " ")
+        elif char in "\\=:#!":
+            parts.append("\\" + char)
+        elif char in _LETTER_ESCAPES:
+            parts.append(_LETTER_ESCAPES[char])
+        elif " " < char <= "~":
+            parts.append(char)
+        else:
+            units = char.encode("utf-16-be")
+            parts += [f"\\u{units[i]:02X}{units[i + 1]:02X}" for i in range(0, len(units), 2)]
+    return "".join(parts)
+
+
+def _is_whole(values: Mapping[str, str]) -> bool:
+    if NAME not in values:
+        return False
+    checksum = values.get(CHECKSUM)
+    return checksum is None or checksum == str(table_checksum(values.get(DATABASE_NAME), values[NAME]))
+
+
+def _java_date(now: datetime) -> str:
+    # java.util.Date.toString: English names whatever the process's locale is.
+    moment = now.astimezone(UTC)
+    day = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[moment.weekday()]
+    months = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+    return f"{day} {months[moment.month - 1]} {moment:%d %H:%M:%S} UTC {moment.year}"

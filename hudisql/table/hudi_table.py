@@ -1,0 +1,215 @@
+"""An open Hudi table: where it lies, what it is, which schema it has.
+
+Follows `HoodieTableMetaClient` and `TableSchemaResolver` of Hudi 0.15 for table version 6, and refuses what
+hudisql does not read. Partitions and file slices are listed by their own modules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from hudisql.errors import CorruptTableError, NoSuchTableError, UnsupportedTableError
+from hudisql.format.commit_metadata import SCHEMA_KEY, read_extra_metadata
+from hudisql.format.meta_columns import META_SCHEMA, is_meta_column
+from hudisql.format.schema import arrow_from_avro
+from hudisql.format.table_properties import (
+    COPY_ON_WRITE,
+    HFILE_BOOTSTRAP_INDEX,
+    MERGE_ON_READ,
+    PROPERTIES_BACKUP_FILE,
+    PROPERTIES_FILE,
+    TableProperties,
+    read_table_properties,
+)
+from hudisql.format.timeline import Timeline, load_timeline
+from hudisql.storage import Storage, join, parent_of
+
+SUPPORTED_VERSION = 6
+
+# Key generators that write something else into the folder name than the column's value.
+_TRANSFORMING_KEY_GENERATORS = frozenset(
+    {
+        "TimestampBasedKeyGenerator",
+        "TimestampBasedAvroKeyGenerator",
+        "CustomKeyGenerator",
+        "CustomAvroKeyGenerator",
+    }
+)
+
+
+@dataclass(frozen=True)
+class HudiTable:
+    """A table as it stood when it was opened; `base_path` is qualified."""
+
+    base_path: str
+    properties: TableProperties
+    timeline: Timeline
+    storage: Storage
+
+    @property
+    def name(self) -> str:
+        """The name in the table's own properties."""
+        return self.properties.name
+
+    @property
+    def version(self) -> int:
+        """The table version."""
+        return self.properties.version
+
+    @property
+    def is_merge_on_read(self) -> bool:
+        """True if writers may append log files to slices."""
+        return self.properties.table_type == MERGE_ON_READ
+
+    @property
+    def is_bootstrapped(self) -> bool:
+        """True if some file groups may still have their data columns in external files."""
+        return self.properties.bootstrap_base_path is not None
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Data and partition columns in table order, without meta columns, as of the newest commit.
+
+        Raises CorruptTableError if neither a commit nor the properties carry a schema.
+        """
+        return self.schema_as_of(None)
+
+    @cached_property
+    def full_schema(self) -> pa.Schema:
+        """`schema` with the five meta columns first, if the table's rows carry them."""
+        meta = list(META_SCHEMA) if self.properties.populate_meta_fields else []
+        return pa.schema([*meta, *self.schema])
+
+    @cached_property
+    def partition_columns(self) -> tuple[pa.Field, ...]:
+        """The columns whose values are the folder names, outermost first, with their types.
+
+        Empty for a table whose key generator transforms values (dates from timestamps …): there the columns
+        are read from the files like all others.
+        """
+        if not self._partition_values_in_path:
+            return ()
+        by_name = {field.name.lower(): field for field in self.schema}
+        return tuple(by_name[name.lower()] for name in self.properties.partition_fields)
+
+    def schema_as_of(self, as_of: str | None) -> pa.Schema:
+        """Data and partition columns as of an instant time; the newest for None.
+
+        It is the schema of the latest commit that carries one, since compactions and deletes of some writers
+        carry none. Raises CorruptTableError, UnsupportedTableError.
+        """
+        found = arrow_from_avro(self._schema_text(as_of))
+        fields = [field for field in found if not is_meta_column(field.name)]
+        known = {field.name.lower() for field in fields}
+        for name in self.properties.partition_fields:
+            # Dropped partition columns live in folder names only.
+            if name.lower() not in known and self._partition_values_in_path:
+                fields.append(pa.field(name, pa.string()))
+        return pa.schema(fields)
+
+    def _schema_text(self, as_of: str | None) -> str:
+        for commit in reversed(self.timeline.commits_until(as_of)):
+            text = read_extra_metadata(self.storage, self.base_path, commit).get(SCHEMA_KEY)
+            if text:
+                return text
+        if self.properties.create_schema:
+            return self.properties.create_schema
+        raise CorruptTableError(
+            f"no commit of the Hudi table at {self.base_path} carries a schema, nor does {PROPERTIES_FILE}",
+            hint="a table that was never written to has no schema yet: write to it first",
+        )
+
+    @property
+    def _partition_values_in_path(self) -> bool:
+        return not _transforms_partition_values(self.properties)
+
+
+def find_table_root(storage: Storage, path: str) -> str | None:
+    """The base path of the Hudi table at `path` or above it (a partition path was given), or None."""
+    folder = storage.qualify(path)
+    while True:
+        candidates = [join(folder, PROPERTIES_FILE), join(folder, PROPERTIES_BACKUP_FILE)]
+        if any(info is not None for info in storage.infos(candidates)):
+            return folder
+        parent = parent_of(folder)
+        if parent == folder:
+            return None
+        folder = parent
+
+
+def open_table(storage: Storage, path: str) -> HudiTable:
+    """Open the Hudi table at `path`, or the one that has `path` as a partition.
+
+    Raises NoSuchTableError if there is none, UnsupportedTableError for what hudisql does not read,
+    CorruptTableError for damaged properties, StorageError.
+    """
+    root = find_table_root(storage, path)
+    if root is None:
+        missing = not storage.exists(storage.qualify(path))
+        raise NoSuchTableError(
+            f"no such path: {path}" if missing else f"no Hudi table at {path}, nor in a folder above it",
+            hint=f"a Hudi table's folder holds {PROPERTIES_FILE}",
+        )
+    if root.endswith("/.hoodie/metadata"):
+        raise UnsupportedTableError(
+            f"{root} is the metadata table of {parent_of(parent_of(root))}, which is not read on its own"
+        )
+    properties = read_table_properties(storage, root)
+    check_readable(properties, root)
+    return HudiTable(root, properties, load_timeline(storage, root), storage)
+
+
+def check_readable(properties: TableProperties, base_path: str) -> None:
+    """Raise UnsupportedTableError if hudisql can't read a table with these properties right."""
+    _check_version(properties.version, base_path)
+    if properties.timeline_layout_version != 1:
+        raise UnsupportedTableError(
+            f"the Hudi table at {base_path} has timeline layout {properties.timeline_layout_version}, "
+            f"where version {SUPPORTED_VERSION} has 1"
+        )
+    if properties.table_type not in (COPY_ON_WRITE, MERGE_ON_READ):
+        raise UnsupportedTableError(f"the Hudi table at {base_path} is of type '{properties.table_type}'")
+    if properties.base_file_format != "PARQUET":
+        raise UnsupportedTableError(
+            f"the Hudi table at {base_path} has {properties.base_file_format} files; only parquet is read"
+        )
+    if properties.bootstrap_base_path is None:
+        return
+    if properties.bootstrap_index_class != HFILE_BOOTSTRAP_INDEX:
+        raise UnsupportedTableError(
+            f"the bootstrapped Hudi table at {base_path} has an index of the class "
+            f"{properties.bootstrap_index_class}; only HFileBootstrapIndex is known"
+        )
+    if _transforms_partition_values(properties):
+        raise UnsupportedTableError(
+            f"the bootstrapped Hudi table at {base_path} makes its folder names by "
+            f"{properties.key_generator_class}: its partition columns can be read neither from the folders "
+            "nor from the files"
+        )
+
+
+def _check_version(version: int, base_path: str) -> None:
+    if version > SUPPORTED_VERSION:
+        raise UnsupportedTableError(
+            f"the Hudi table at {base_path} has table version {version}; hudisql reads and writes version "
+            f"{SUPPORTED_VERSION}. Hudi 1.x writes versions above {SUPPORTED_VERSION}, and a 1.x writer "
+            "upgrades an older table on its own at its next write (hoodie.write.auto.upgrade)",
+            hint="to go back, run in Spark with Hudi 1.x: CALL downgrade_table(table => '<table>', "
+            "to_version => 'SIX'); then set hoodie.write.table.version=6 for every 1.x writer of this table",
+        )
+    if version < SUPPORTED_VERSION:
+        raise UnsupportedTableError(
+            f"the Hudi table at {base_path} has table version {version}; hudisql reads and writes version "
+            f"{SUPPORTED_VERSION}",
+            hint="a writer of Hudi 0.14 or 0.15 upgrades it at its next write, or run there: "
+            "CALL upgrade_table(table => '<table>', to_version => 'SIX')",
+        )
+
+
+def _transforms_partition_values(properties: TableProperties) -> bool:
+    generator = (properties.key_generator_class or "").rsplit(".", 1)[-1]
+    nested = any("." in name for name in properties.partition_fields)
+    return bool(properties.partition_fields) and (generator in _TRANSFORMING_KEY_GENERATORS or nested)

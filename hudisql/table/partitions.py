@@ -1,0 +1,78 @@
+"""The partitions of a table, found by the marker file that every writer leaves in them.
+
+Follows `FileSystemBackedTableMetadata.getAllPartitionPaths` of Hudi 0.15: a folder with
+`.hoodie_partition_metadata` is a partition, whatever the layout of folders is. It does not list data files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hudisql.errors import CorruptTableError
+from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.partition_path import parse_partition_value, split_partition_path
+from hudisql.storage import join
+from hudisql.table.hudi_table import HudiTable
+
+
+@dataclass(frozen=True, slots=True)
+class TablePartition:
+    """A partition: its path relative to the base path ("" if not partitioned) and its typed values.
+
+    `values` go with `HudiTable.partition_columns`; None is the NULL partition.
+    """
+
+    path: str
+    values: tuple[object | None, ...]
+
+
+def list_partitions(table: HudiTable) -> list[TablePartition]:
+    """All partitions of the table, sorted by path.
+
+    Folders are asked level by level and in parallel. Raises CorruptTableError for a folder whose name is no
+    value of its column's type, StorageError.
+    """
+    return [partition_of(table, path) for path in _partition_paths(table)]
+
+
+def partition_of(table: HudiTable, path: str) -> TablePartition:
+    """The partition at a path relative to the base path. Raises CorruptTableError if the values don't fit."""
+    columns = table.partition_columns
+    properties = table.properties
+    # A bootstrap takes over the source's folders, which Hive and Spark have escaped, whatever the table says.
+    escaped = properties.url_encode_partitioning or table.is_bootstrapped
+    texts = split_partition_path(path, [column.name for column in columns], url_encode=escaped)
+    values = []
+    for text, column in zip(texts, columns, strict=True):
+        try:
+            values.append(parse_partition_value(text, column.type))
+        except (ValueError, OverflowError) as error:
+            raise CorruptTableError(
+                f"partition '{path}' of {table.base_path}: '{text}' is no value of column {column.name} "
+                f"({column.type})"
+            ) from error
+    return TablePartition(path, tuple(values))
+
+
+def _partition_paths(table: HudiTable) -> list[str]:
+    storage = table.storage
+    marker = PARTITION_METADATA_FILE
+    if table.properties.partition_metafile_use_base_format:
+        marker += ".parquet"
+    found: list[str] = []
+    level = [""]
+    while level:
+        folders = [join(table.base_path, path) for path in level]
+        marks = storage.infos([join(folder, marker) for folder in folders])
+        found += [path for path, mark in zip(level, marks, strict=True) if mark is not None]
+        unmarked = [
+            (path, folder) for path, folder, mark in zip(level, folders, marks, strict=True) if mark is None
+        ]
+        listings = storage.list_directories([folder for _, folder in unmarked])
+        level = [
+            f"{path}/{entry.name}" if path else entry.name
+            for (path, _), entries in zip(unmarked, listings, strict=True)
+            for entry in entries
+            if entry.is_directory and (path or entry.name != ".hoodie")
+        ]
+    return sorted(found)

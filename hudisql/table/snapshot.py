@@ -1,0 +1,154 @@
+"""The latest file slices of a table, as of now or of an instant.
+
+Follows `AbstractTableFileSystemView.getLatestMergedFileSlicesBeforeOrOn` and `HoodieFileGroup` of Hudi 0.15:
+what is committed or archived counts, replaced file groups are hidden, and the logs that a pending compaction
+has diverted are merged with the slice it is compacting. It opens no data file.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from hudisql.errors import CorruptTableError
+from hudisql.format.bootstrap_index import read_bootstrap_index
+from hudisql.format.commit_metadata import read_commit_metadata, read_replaced_file_ids
+from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME, REPLACE_COMMIT
+from hudisql.storage import FileInfo, join
+from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition, list_partitions
+
+
+def load_file_slices(
+    table: HudiTable, partitions: Sequence[TablePartition] | None = None, as_of: str | None = None
+) -> list[FileSlice]:
+    """The latest visible slice of every live file group, sorted by partition and file id.
+
+    Only `partitions` are listed if given. With `as_of`, slices that began after that instant time and later
+    replacements don't count; log files are then those of the slice, also with later blocks. Skeletons carry
+    their external file. Raises CorruptTableError if a skeleton is not in the bootstrap index, StorageError.
+    """
+    chosen = list_partitions(table) if partitions is None else partitions
+    paths = sorted({partition.path for partition in chosen})
+    listings = table.storage.list_directories([join(table.base_path, path) for path in paths])
+    replaced = replaced_file_groups(table, as_of)
+    slices = [
+        found
+        for path, entries in zip(paths, listings, strict=True)
+        for found in _slices_of_partition(table, path, entries, as_of)
+        if (path, found.file_id) not in replaced
+    ]
+    return _attach_external_files(table, slices)
+
+
+def replaced_file_groups(table: HudiTable, as_of: str | None = None) -> frozenset[tuple[str, str]]:
+    """`(partition path, file id)` of the groups that a completed replacecommit has replaced."""
+    return frozenset(
+        (partition, file_id)
+        for commit in table.timeline.commits_until(as_of)
+        if commit.action == REPLACE_COMMIT
+        for partition, file_ids in read_replaced_file_ids(table.storage, table.base_path, commit).items()
+        for file_id in file_ids
+    )
+
+
+@dataclass(slots=True)
+class _Version:
+    """The files found of one file group with one base instant."""
+
+    base_files: list[BaseFile] = field(default_factory=list)
+    log_files: list[LogFile] = field(default_factory=list)
+
+
+def _slices_of_partition(
+    table: HudiTable, partition_path: str, entries: Iterable[FileInfo], as_of: str | None
+) -> list[FileSlice]:
+    groups: dict[str, dict[str, _Version]] = defaultdict(lambda: defaultdict(_Version))
+    for entry in entries:
+        if entry.is_directory:
+            continue
+        name = entry.name
+        if (base := parse_base_file_name(name)) is not None:
+            groups[base.file_id][base.instant_time].base_files.append(
+                BaseFile(entry.path, entry.length, *base)
+            )
+        elif (log := parse_log_file_name(name)) is not None:
+            groups[log.file_id][log.base_instant_time].log_files.append(
+                LogFile(entry.path, entry.length, *log)
+            )
+    found = (
+        _latest_slice(table, partition_path, file_id, groups[file_id], as_of) for file_id in sorted(groups)
+    )
+    return [file_slice for file_slice in found if file_slice is not None]
+
+
+def _latest_slice(
+    table: HudiTable, partition_path: str, file_id: str, versions: dict[str, _Version], as_of: str | None
+) -> FileSlice | None:
+    timeline = table.timeline
+    diverted: list[LogFile] = []
+    diverted_from: str | None = None
+    for instant_time in sorted(versions, reverse=True):
+        if as_of is not None and instant_time > as_of:
+            continue
+        version = versions[instant_time]
+        if instant_time in timeline.pending_compactions:
+            # The compaction's own base file, if any, is not finished; its logs go on top of the slice before.
+            diverted = _in_order(version.log_files) + diverted
+            diverted_from = instant_time
+            continue
+        if not timeline.is_visible(instant_time):
+            continue
+        base_file = _committed_base_file(table, version.base_files)
+        logs = (*_in_order(version.log_files), *diverted)
+        return FileSlice(partition_path, file_id, instant_time, base_file, logs)
+    if diverted_from is None or not diverted:
+        return None
+    return FileSlice(partition_path, file_id, diverted_from, None, tuple(diverted))
+
+
+def _in_order(log_files: list[LogFile]) -> list[LogFile]:
+    return sorted(log_files, key=lambda log: (log.version, log.write_token))
+
+
+def _committed_base_file(table: HudiTable, base_files: list[BaseFile]) -> BaseFile | None:
+    if len(base_files) < 2:
+        return base_files[0] if base_files else None
+    # Two attempts of one task have left a file each: the commit says which one counts.
+    instant_time = base_files[0].instant_time
+    for commit in table.timeline.commits:
+        if commit.timestamp == instant_time:
+            stats = read_commit_metadata(table.storage, table.base_path, commit).write_stats
+            written = {join(table.base_path, stat.path) for stat in stats if stat.path}
+            base_files = [file for file in base_files if file.path in written] or base_files
+    return max(base_files, key=lambda file: file.write_token)
+
+
+def _attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[FileSlice]:
+    if not table.is_bootstrapped:
+        return slices
+    skeletons = {found.partition_path for found in slices if _is_skeleton(found)}
+    if not skeletons:
+        return slices
+    external_files = read_bootstrap_index(table.storage, table.base_path, skeletons)
+    attached = []
+    for found in slices:
+        if _is_skeleton(found):
+            external_file = external_files.get((found.partition_path, found.file_id))
+            if external_file is None:
+                raise CorruptTableError(
+                    f"the bootstrap index of {table.base_path} does not name the external file of "
+                    f"{found.base_file.path if found.base_file else found.file_id}",
+                    hint="restore .hoodie/.aux/.bootstrap: without it these rows have no data columns",
+                )
+            found = replace(found, external_file=external_file)
+        attached.append(found)
+    return attached
+
+
+def _is_skeleton(file_slice: FileSlice) -> bool:
+    base_file = file_slice.base_file
+    return base_file is not None and base_file.instant_time == METADATA_BOOTSTRAP_INSTANT_TIME

@@ -1,0 +1,162 @@
+"""Sets up the oracles on a fresh machine: PySpark 3.5, the real Hudi bundles, a real HiveServer2.
+
+Everything is cached below `${XDG_CACHE_HOME:-~/.cache}/hudisql` and made only if it is not there, so the
+Makefile and the test fixtures may both call it, also at the same time. Versions are pinned here and in
+`tests/hive/pom.xml`. Uses the standard library alone, so that any Python 3.11 can run it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PYSPARK_VERSION = "3.5.9"
+# pandas 3 and numpy 2.3 are newer than what PySpark 3.5 was made for.
+ORACLE_PACKAGES = (
+    f"pyspark=={PYSPARK_VERSION}",
+    "pandas>=2.2,<3",
+    "numpy<2.3",
+    "pyarrow>=18",
+    "setuptools<81",
+)
+HUDI_VERSIONS = ("0.15.0", "1.2.0")
+HIVE_VERSION = "2.3.10"
+# Hive's reader of bootstrapped slices needs an unshaded kryo, which neither Hive nor the bundle brings.
+HIVE_AUXILIARY_JARS = (
+    "com.esotericsoftware:kryo-shaded:4.0.2",
+    "com.esotericsoftware:minlog:1.3.0",
+    "org.objenesis:objenesis:3.3",
+)
+HIVE_POM = Path(__file__).resolve().parent.parent / "tests" / "hive" / "pom.xml"
+
+
+class SetupError(RuntimeError):
+    """An oracle cannot be set up here; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class HiveInstallation:
+    """Folders of jars: `libraries` has HiveServer2 and beeline, `auxiliary` what Hudi's readers need."""
+
+    libraries: Path
+    auxiliary: Path
+
+
+def cache_folder() -> Path:
+    """The folder that holds all oracles."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hudisql"
+
+
+def install_oracle_python() -> Path:
+    """Return the interpreter of a virtual environment with PySpark 3.5; make it if absent."""
+    folder = cache_folder() / "venvs" / "spark35"
+    python = folder / "bin" / "python"
+    installed = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    with _installing("spark35"):
+        if not (installed / f"pyspark-{PYSPARK_VERSION}.dist-info").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            _run([sys.executable, "-m", "venv", str(folder)])
+            _run([str(python), "-m", "pip", "install", "--quiet", *ORACLE_PACKAGES])
+    return python
+
+
+def install_hudi_bundle(version: str) -> Path:
+    """Return the jar of the real Hudi `version` for Spark 3.5; fetch it with Maven if absent."""
+    folder = cache_folder() / "jars"
+    jar = folder / f"hudi-spark3.5-bundle_2.12-{version}.jar"
+    with _installing(f"hudi-{version}"):
+        if not jar.exists():
+            _copy_artifacts([f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"], folder)
+    return jar
+
+
+def install_hive() -> HiveInstallation:
+    """Return the jars of HiveServer2 2.3.10 and beeline; fetch them with Maven if absent."""
+    folder = cache_folder() / f"hive-{HIVE_VERSION}"
+    hive = HiveInstallation(folder / "lib", folder / "auxiliary")
+    complete = folder / "complete"
+    with _installing(f"hive-{HIVE_VERSION}"):
+        if not complete.exists():
+            output = f"-DoutputDirectory={hive.libraries}"
+            _run([_maven(), "-q", "-B", "-f", str(HIVE_POM), "dependency:copy-dependencies", output])
+            _copy_artifacts(HIVE_AUXILIARY_JARS, hive.auxiliary)
+            complete.touch()
+    return hive
+
+
+def _copy_artifacts(artifacts: Sequence[str], folder: Path) -> None:
+    """Copy Maven artifacts (`group:name:version`) into `folder`; a broken-off download leaves none there."""
+    staging = folder.parent / f"{folder.name}.part-{os.getpid()}"
+    for artifact in artifacts:
+        # A failed download may still leave Maven's answer file: what counts is the jar.
+        _run(
+            [
+                _maven(),
+                "-q",
+                "-B",
+                "dependency:copy",
+                f"-Dartifact={artifact}",
+                f"-DoutputDirectory={staging}",
+            ],
+            directory=folder.parent,
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for jar in staging.glob("*.jar"):
+        jar.replace(folder / jar.name)
+    shutil.rmtree(staging)
+
+
+def _maven() -> str:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise SetupError("Maven (mvn) is not on the PATH: it fetches the real Hudi and Hive, install it")
+    return maven
+
+
+def _run(command: Sequence[str], directory: Path | None = None) -> None:
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(command, cwd=directory, text=True, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise SetupError(
+            f"{' '.join(command)} failed ({done.returncode}):\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+        )
+
+
+@contextmanager
+def _installing(name: str) -> Iterator[None]:
+    """One installer at a time, over processes."""
+    folder = cache_folder() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / name).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def main() -> int:
+    """Install what the named oracles need."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("oracles", nargs="*", choices=["hudi", "hive", []], default=[], help="default: all")
+    wanted = parser.parse_args().oracles or ["hudi", "hive"]
+    try:
+        print(f"PySpark {PYSPARK_VERSION}: {install_oracle_python()}")
+        for version in HUDI_VERSIONS:
+            print(f"Hudi {version}: {install_hudi_bundle(version)}")
+        if "hive" in wanted:
+            print(f"Hive {HIVE_VERSION}: {install_hive().libraries}")
+    except SetupError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
