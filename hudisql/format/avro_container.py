@@ -35,16 +35,19 @@ class AvroRecordCodec:
         schema = json.loads(self.schema_text)
         object.__setattr__(self, "_parsed", fastavro.parse_schema(schema))
         text = self.schema_text.encode()
-        header = _MAGIC + b"\x02" + _avro_bytes(b"avro.schema") + _avro_bytes(text) + b"\x00"
+        header = _MAGIC + b"\x02" + encode_bytes(b"avro.schema") + encode_bytes(text) + b"\x00"
         object.__setattr__(self, "_header", header)
 
     def encode(self, record: dict[str, Any], sync: bytes | None = None) -> bytes:
         """The container's bytes; `sync` is the 16-byte marker, by default a random one."""
-        marker = secrets.token_bytes(_SYNC_BYTES) if sync is None else sync
         body = io.BytesIO()
         fastavro.schemaless_writer(body, self._parsed, record)
-        content = body.getvalue()
-        return b"".join((self._header, marker, b"\x02", _avro_long(len(content)), content, marker))
+        return self.enclose(body.getvalue(), sync)
+
+    def enclose(self, content: bytes, sync: bytes | None = None) -> bytes:
+        """The container's bytes around a record that is already in Avro's binary form."""
+        marker = secrets.token_bytes(_SYNC_BYTES) if sync is None else sync
+        return b"".join((self._header, marker, b"\x02", encode_long(len(content)), content, marker))
 
     def decode(self, content: bytes, name: str = "Avro container") -> dict[str, Any]:
         """The one record, by the schema that its writer stored. Raises CorruptTableError naming `name`."""
@@ -79,11 +82,13 @@ def load_codec(schema_name: str) -> AvroRecordCodec:
     return AvroRecordCodec(json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False))
 
 
-def _avro_bytes(content: bytes) -> bytes:
-    return _avro_long(len(content)) + content
+def encode_bytes(content: bytes) -> bytes:
+    """Bytes or UTF-8 text in Avro's binary form."""
+    return encode_long(len(content)) + content
 
 
-def _avro_long(value: int) -> bytes:
+def encode_long(value: int) -> bytes:
+    """An int or long in Avro's binary form (zigzag varint)."""
     zigzag = value << 1 if value >= 0 else (-value << 1) - 1
     encoded = bytearray()
     while zigzag > 0x7F:

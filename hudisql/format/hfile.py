@@ -12,13 +12,21 @@ import struct
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
 from hudisql.errors import CorruptTableError
+from hudisql.format.hfile_encoding import (
+    BYTES_PER_CHECKSUM,
+    as_bytes,
+    as_int,
+    crc32c,
+    decode_hadoop_varint,
+    decode_protobuf_varint,
+    encode_hadoop_varint,
+    encode_protobuf_varint,
+    protobuf_bytes,
+    protobuf_fields,
+)
 
 _DATA_MAGIC = b"DATABLK*"
 _INDEX_MAGIC = b"IDXROOT2"
@@ -27,7 +35,6 @@ _TRAILER_MAGIC = b'TRABLK"$'
 _PROTOBUF_MAGIC = b"PBUF"
 _BLOCK_HEADER = struct.Struct(">8siiqBii")
 _TRAILER_BYTES = 4096
-_BYTES_PER_CHECKSUM = 16384
 _CHECKSUM_CRC32C = 2
 _VERSION = 3 << 24 | 3  # minor 3 in the high byte, major 3 in the low three
 _COMPRESSION_NONE = 2
@@ -60,38 +67,6 @@ class _Trailer:
     index_entries: int
     index_levels: int
     entries: int
-
-
-def crc32c(data: bytes | memoryview) -> int:
-    """CRC-32C (Castagnoli) of at most 16,384 bytes, the checksum of an HFile's chunk."""
-    values = np.frombuffer(data, dtype=np.uint8)
-    tables, initial = _crc32c_tables()
-    count = len(values)
-    if count > _BYTES_PER_CHECKSUM:
-        raise ValueError(f"crc32c takes at most {_BYTES_PER_CHECKSUM} bytes, not {count}")
-    remainder = int(np.bitwise_xor.reduce(tables[np.arange(count - 1, -1, -1), values])) if count else 0
-    return remainder ^ int(initial[count]) ^ 0xFFFFFFFF
-
-
-@cache
-def _crc32c_tables() -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-    # A CRC is linear over XOR, so each byte adds a value that depends only on it and on its distance from the
-    # end: one gather and one XOR-reduction replace the loop over bytes.
-    base = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        base = np.where(base & 1, (base >> 1) ^ np.uint32(0x82F63B78), base >> 1).astype(np.uint32)
-    tables = np.empty((_BYTES_PER_CHECKSUM, 256), dtype=np.uint32)
-    initial = np.empty(_BYTES_PER_CHECKSUM + 1, dtype=np.uint32)
-    tables[0] = base
-    register = 0xFFFFFFFF
-    initial[0] = register
-    for distance in range(1, _BYTES_PER_CHECKSUM + 1):
-        register = (register >> 8) ^ int(base[register & 0xFF])
-        initial[distance] = register
-        if distance < _BYTES_PER_CHECKSUM:
-            previous = tables[distance - 1]
-            tables[distance] = (previous >> np.uint32(8)) ^ base[previous & np.uint32(0xFF)]
-    return tables, initial
 
 
 def write_hfile(
@@ -131,7 +106,7 @@ def write_hfile(
         data_bytes += len(block) + _BLOCK_HEADER.size
 
     root = b"".join(
-        struct.pack(">qi", offset, size) + _encode_hadoop_varint(len(key) + 12) + _cell_key(key)
+        struct.pack(">qi", offset, size) + encode_hadoop_varint(len(key) + 12) + _cell_key(key)
         for key, offset, size in index
     )
     load_on_open, _ = writer.write_block(_INDEX_MAGIC, root)
@@ -186,14 +161,14 @@ class _BlockWriter:
         """Write one block; returns its offset and its size on disk with header and checksums."""
         offset = self.position
         on_disk = _BLOCK_HEADER.size + len(data)
-        chunks = -(-on_disk // _BYTES_PER_CHECKSUM)
+        chunks = -(-on_disk // BYTES_PER_CHECKSUM)
         header = _BLOCK_HEADER.pack(
             magic,
             len(data) + 4 * chunks,
             len(data),
             self._previous.get(magic, -1),
             _CHECKSUM_CRC32C,
-            _BYTES_PER_CHECKSUM,
+            BYTES_PER_CHECKSUM,
             on_disk,
         )
         self.write(header + data + _checksums(header + data))
@@ -203,8 +178,8 @@ class _BlockWriter:
 
 def _checksums(content: bytes) -> bytes:
     view = memoryview(content)
-    starts = range(0, len(content), _BYTES_PER_CHECKSUM)
-    return b"".join(struct.pack(">I", crc32c(view[start : start + _BYTES_PER_CHECKSUM])) for start in starts)
+    starts = range(0, len(content), BYTES_PER_CHECKSUM)
+    return b"".join(struct.pack(">I", crc32c(view[start : start + BYTES_PER_CHECKSUM])) for start in starts)
 
 
 def _cell_key(key: bytes) -> bytes:
@@ -214,19 +189,19 @@ def _cell_key(key: bytes) -> bytes:
 def _file_info_block(file_info: Mapping[bytes, bytes]) -> bytes:
     pairs = b""
     for name, value in sorted(file_info.items()):
-        pair = _protobuf_bytes(1, name) + _protobuf_bytes(2, value)
-        pairs += _protobuf_bytes(1, pair)
-    return _PROTOBUF_MAGIC + _encode_protobuf_varint(len(pairs)) + pairs
+        pair = protobuf_bytes(1, name) + protobuf_bytes(2, value)
+        pairs += protobuf_bytes(1, pair)
+    return _PROTOBUF_MAGIC + encode_protobuf_varint(len(pairs)) + pairs
 
 
 def _encode_trailer(numbers: Mapping[int, int], comparator: str) -> bytes:
     message = b"".join(
-        _encode_protobuf_varint(number << 3) + _encode_protobuf_varint(value)
+        encode_protobuf_varint(number << 3) + encode_protobuf_varint(value)
         for number, value in numbers.items()
     )
-    message += _protobuf_bytes(11, comparator.encode())
-    message += _encode_protobuf_varint(12 << 3) + _encode_protobuf_varint(_COMPRESSION_NONE)
-    trailer = _TRAILER_MAGIC + _encode_protobuf_varint(len(message)) + message
+    message += protobuf_bytes(11, comparator.encode())
+    message += encode_protobuf_varint(12 << 3) + encode_protobuf_varint(_COMPRESSION_NONE)
+    trailer = _TRAILER_MAGIC + encode_protobuf_varint(len(message)) + message
     return trailer.ljust(_TRAILER_BYTES - 4, b"\x00") + struct.pack(">I", _VERSION)
 
 
@@ -262,14 +237,15 @@ class HFileReader:
         _, data = self._read_block(self._trailer.file_info_offset, _FILE_INFO_MAGIC)
         if data[:4] != _PROTOBUF_MAGIC:
             raise self._corrupt("its file info is not a protobuf message")
-        size, position = _decode_protobuf_varint(data, 4)
-        pairs = (value for _, value in _protobuf_fields(data[position : position + size]))
-        return {
-            key: value
-            for pair in pairs
-            for key, value in [tuple(content for _, content in _protobuf_fields(_as_bytes(pair)))]
-            if isinstance(key, bytes) and isinstance(value, bytes)
-        }
+        file_info = {}
+        try:
+            size, position = decode_protobuf_varint(data, 4)
+            for _, pair in protobuf_fields(data[position : position + size]):
+                (_, key), (_, value) = protobuf_fields(as_bytes(pair))
+                file_info[as_bytes(key)] = as_bytes(value)
+        except (IndexError, ValueError) as error:
+            raise self._corrupt("its file info cannot be decoded") from error
+        return file_info
 
     def entries(self) -> Iterator[tuple[bytes, bytes]]:
         """All `(key, value)` pairs in key order."""
@@ -295,16 +271,16 @@ class HFileReader:
         if data[:8] != _TRAILER_MAGIC or version & 0xFFFFFF != 3:
             raise self._corrupt("it has no trailer of HFile version 3")
         try:
-            size, position = _decode_protobuf_varint(data, 8)
-            fields = dict(_protobuf_fields(data[position : position + size]))
+            size, position = decode_protobuf_varint(data, 8)
+            fields = dict(protobuf_fields(data[position : position + size]))
             trailer = _Trailer(
-                load_on_open_offset=_as_int(fields[2]),
-                file_info_offset=_as_int(fields[1]),
-                index_entries=_as_int(fields[5]),
-                index_levels=_as_int(fields[8]),
-                entries=_as_int(fields[7]),
+                load_on_open_offset=as_int(fields[2]),
+                file_info_offset=as_int(fields[1]),
+                index_entries=as_int(fields[5]),
+                index_levels=as_int(fields[8]),
+                entries=as_int(fields[7]),
             )
-            compression = _as_int(fields.get(12, _COMPRESSION_NONE))
+            compression = as_int(fields.get(12, _COMPRESSION_NONE))
         except (KeyError, IndexError, ValueError) as error:
             raise self._corrupt("its trailer cannot be decoded") from error
         if compression != _COMPRESSION_NONE:
@@ -320,7 +296,7 @@ class HFileReader:
         try:
             for _ in range(self._trailer.index_entries):
                 offset, size = struct.unpack_from(">qi", data, position)
-                key_bytes, position = _decode_hadoop_varint(data, position + 12)
+                key_bytes, position = decode_hadoop_varint(data, position + 12)
                 (row_bytes,) = struct.unpack_from(">h", data, position)
                 blocks.append((data[position + 2 : position + 2 + row_bytes], offset, size))
                 position += key_bytes
@@ -341,7 +317,7 @@ class HFileReader:
                 raise self._corrupt(f"its data block at {offset} has an entry beyond its end")
             row_start = position + 10
             yield data[row_start : row_start + row_bytes], data[value_start : value_start + value_bytes]
-            _, position = _decode_hadoop_varint(data, value_start + value_bytes)
+            _, position = decode_hadoop_varint(data, value_start + value_bytes)
 
     def _read_block(self, offset: int, magic: bytes) -> tuple[int, bytes]:
         header = self._read(offset, _BLOCK_HEADER.size)
@@ -350,7 +326,7 @@ class HFileReader:
             raise self._corrupt(f"there is no {magic.decode()} block at {offset}")
         body = self._read(offset + _BLOCK_HEADER.size, after_header)
         data = body[:data_bytes]
-        has_checksums = checksum_type == _CHECKSUM_CRC32C and per_checksum == _BYTES_PER_CHECKSUM
+        has_checksums = checksum_type == _CHECKSUM_CRC32C and per_checksum == BYTES_PER_CHECKSUM
         if has_checksums and _checksums(header + data) != body[data_bytes:]:
             raise self._corrupt(f"the checksum of its block at {offset} is wrong")
         return offset + _BLOCK_HEADER.size + after_header, data
@@ -369,70 +345,3 @@ class HFileReader:
             f"cannot read {self._name}: {what}",
             hint="the file is damaged; restore it from a copy of the table",
         )
-
-
-def _protobuf_bytes(number: int, content: bytes) -> bytes:
-    return _encode_protobuf_varint(number << 3 | 2) + _encode_protobuf_varint(len(content)) + content
-
-
-def _protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    position = 0
-    while position < len(message):
-        tag, position = _decode_protobuf_varint(message, position)
-        if tag & 7 == 0:
-            value, position = _decode_protobuf_varint(message, position)
-            yield tag >> 3, value
-        elif tag & 7 == 2:
-            size, position = _decode_protobuf_varint(message, position)
-            yield tag >> 3, message[position : position + size]
-            position += size
-        else:
-            raise ValueError(f"protobuf wire type {tag & 7}")
-
-
-def _as_int(value: int | bytes) -> int:
-    if isinstance(value, int):
-        return value
-    raise ValueError("a number was expected")
-
-
-def _as_bytes(value: int | bytes) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    raise ValueError("bytes were expected")
-
-
-def _encode_protobuf_varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-def _decode_protobuf_varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-
-
-def _encode_hadoop_varint(value: int) -> bytes:
-    # Hadoop's WritableUtils: one byte up to 127, else a byte that tells the count of big-endian bytes.
-    if value <= 127:
-        return bytes([value])
-    size = (value.bit_length() + 7) // 8
-    return bytes([256 - 112 - size]) + value.to_bytes(size, "big")
-
-
-def _decode_hadoop_varint(data: bytes, position: int) -> tuple[int, int]:
-    first = data[position]
-    if first <= 127:
-        return first, position + 1
-    size = 256 - 112 - first
-    return int.from_bytes(data[position + 1 : position + 1 + size], "big"), position + 1 + size

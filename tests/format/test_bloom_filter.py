@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,18 @@ def test_compiled_and_numpy_kernels_agree(texts: list[str], entries: int, hash_c
         for kernel in (bloom_kernels.test_bits, bloom_filter.test_bits_by_numpy)
     ]
     assert (answers[0] == answers[1]).all()
+
+
+def test_without_numba_the_filter_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = HUDI_FILTERS[0]
+    monkeypatch.setitem(sys.modules, "hudisql.format.bloom_kernels", None)
+    bloom_filter._kernels.cache_clear()
+    try:
+        assert bloom_filter._kernels()[0] is bloom_filter.set_bits_by_numpy
+        built = build_bloom_filter(pa.array(HUDI_KEYS), written["entries"], written["fpp"])
+        assert built == written["filter"]
+    finally:
+        bloom_filter._kernels.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -90,10 +90,27 @@ def test_thousands_of_files_in_several_blocks_come_back_as_written(tmp_path: Pat
         entries = dict(reader.entries())
     codec = load_codec("HoodieBootstrapFilePartitionInfo")
     for mapping in mappings[::97]:
-        value = codec.decode(entries[f"part={mapping.partition_path};fileid={mapping.file_id}".encode()])
+        content = entries[f"part={mapping.partition_path};fileid={mapping.file_id}".encode()]
+        value = codec.decode(content)
+        assert codec.encode(value, sync=content[-16:]) == content
+        assert value["bootstrapFileStatus"]["permission"]["userAction"] == "READ_WRITE"
         assert value["bootstrapFileStatus"]["path"]["uri"] == f"file:{mapping.external_file.path}"
         assert value["bootstrapFileStatus"]["length"] == mapping.external_file.length
         assert value["partitionPath"] == mapping.partition_path
+
+
+def test_values_are_the_bytes_that_a_general_avro_encoder_makes(tmp_path: Path, storage: Storage) -> None:
+    write_bootstrap_index(storage, str(tmp_path), "/data", _mappings(50, ["", "dt=ä"]), 1)
+    for path, schema in (
+        (partition_index_path(str(tmp_path)), "HoodieBootstrapPartitionMetadata"),
+        (file_id_index_path(str(tmp_path)), "HoodieBootstrapFilePartitionInfo"),
+    ):
+        codec = load_codec(schema)
+        with storage.open_input(path) as source:
+            for _, value in HFileReader(source, source.size(), path).entries():
+                record = codec.decode(value)
+                assert record["version"] == 1
+                assert codec.encode(record, sync=value[-16:]) == value
 
 
 def test_entries_decode_and_encode_to_the_same_bytes_as_the_real_hudi(golden: Any, storage: Storage) -> None:

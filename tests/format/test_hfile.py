@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 from pathlib import Path
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.bootstrap_index import file_id_index_path, partition_index_path
-from hudisql.format.hfile import HFileReader, crc32c, write_hfile
+from hudisql.format.hfile import HFileReader, write_hfile
+from hudisql.format.hfile_encoding import crc32c
 
 COMPARATOR = "org.apache.hudi.common.bootstrap.index.HFileBootstrapIndex$HoodieKVComparator"
 
@@ -39,15 +41,18 @@ def _plain_crc32c(data: bytes) -> int:
 
 
 @settings(deadline=None)
-@given(st.binary(max_size=300))
+@given(st.binary(max_size=600))
 def test_checksum_equals_the_plain_bitwise_one(data: bytes) -> None:
     assert crc32c(data) == _plain_crc32c(data)
 
 
 def test_checksum_of_the_standard_check_string_and_of_a_full_chunk() -> None:
     assert crc32c(b"123456789") == 0xE3069283
-    chunk = np.random.default_rng(7).bytes(16384)
-    assert crc32c(chunk) == _plain_crc32c(chunk)
+    for size in (16384, 16383, 129, 128, 127):
+        chunk = np.random.default_rng(size).bytes(size)
+        assert crc32c(chunk) == _plain_crc32c(chunk)
+    with pytest.raises(ValueError, match="at most 16384"):
+        crc32c(bytes(16385))
 
 
 @pytest.mark.parametrize(
@@ -145,3 +150,18 @@ def test_a_cut_off_file_is_an_error() -> None:
         list(_reader(content[: len(content) // 2]).entries())
     with pytest.raises(CorruptTableError):
         list(_reader(content[10_000:]).entries())
+
+
+FUZZED = _write([(f"k{number:03d}".encode(), bytes(number)) for number in range(60)], 300, INDEX_INFO=b"x")
+
+
+@settings(deadline=None)
+@given(st.integers(min_value=0, max_value=len(FUZZED) - 1), st.integers(min_value=1, max_value=255))
+def test_a_damaged_byte_is_found_or_without_effect(position: int, change: int) -> None:
+    damaged = bytearray(FUZZED)
+    damaged[position] ^= change
+    sound = _reader(FUZZED)
+    with contextlib.suppress(CorruptTableError):
+        reader = _reader(bytes(damaged))
+        assert list(reader.entries()) == list(sound.entries())
+        assert reader.read_file_info() == sound.read_file_info()

@@ -1,0 +1,331 @@
+"""Skeleton files: the five meta columns of one source file, row for row, beside the untouched source.
+
+Follows RFC-12 and Hudi's `MetadataBootstrapHandler` and `HoodieAvroWriteSupport` (footer keys), except that
+row groups follow the source's, so that both files are split alike. One call handles one file in one task and
+reads only its key columns; it knows nothing of Spark, plans or commits.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hudisql.errors import HudisqlError, NoSuchPathError, SourceChangedError, SourceError, StorageError
+from hudisql.format import meta_columns
+from hudisql.format.bloom_filter import BloomFilter
+from hudisql.format.external_file import ExternalFile
+from hudisql.storage import Storage
+from hudisql.write.record_keys import check_key_type, render_record_keys
+
+DEFAULT_BLOOM_FPP = 1e-3
+_BATCH_ROWS = 262_144
+_READ_BUFFER_BYTES = 4 << 20
+_NULL_KEY_SAMPLES = 5
+# Readers limit a footer's text (pyarrow: 100 MB); a larger filter would make the skeleton unreadable.
+_LARGEST_FILTER_BITS = 64_000_000 * 6
+_CONSTANT_COLUMNS = (meta_columns.COMMIT_TIME, meta_columns.PARTITION_PATH, meta_columns.FILE_NAME)
+
+
+class SkeletonForm(StrEnum):
+    """How a skeleton is encoded."""
+
+    GZIP = "gzip"
+    """gzip level 1, PLAIN: what every reader reads, Hive 2.3 too."""
+    COMPACT = "compact"
+    """zstd and delta encoding: smaller and faster, not readable by Hive 2.3."""
+
+
+class KeyCheck(StrEnum):
+    """What is checked of the record keys while they are read."""
+
+    NULLS = "nulls"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class SkeletonTask:
+    """One skeleton to write: `source` is the file it describes, `target_path` its own whole path.
+
+    `partition_path` is relative to the table, `bloom_entries` None sizes the filter to the file's rows.
+    """
+
+    source: ExternalFile
+    target_path: str
+    file_id: str
+    write_token: str
+    file_name: str
+    partition_path: str
+    instant_time: str
+    task_partition_id: int
+    record_key_fields: tuple[str, ...]
+    composite: bool
+    bloom_entries: int | None = None
+    bloom_fpp: float = DEFAULT_BLOOM_FPP
+    compression: SkeletonForm = SkeletonForm.GZIP
+    key_check: KeyCheck = KeyCheck.NULLS
+    consistent_logical_timestamp: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SkeletonResult:
+    """What was written; `bytes` is the skeleton's length, `null_key_samples` are row numbers in the file."""
+
+    file_id: str
+    path: str
+    rows: int
+    bytes: int
+    source_bytes: int
+    row_groups: int
+    min_key: str | None
+    max_key: str | None
+    null_keys: int
+    null_key_samples: tuple[int, ...]
+    seconds: float
+
+
+def write_skeleton(storage: Storage, task: SkeletonTask) -> SkeletonResult:
+    """Write the skeleton of one source file; memory is bounded by the keys of its largest row group.
+
+    A skeleton that could not be finished is deleted. Raises SourceChangedError if the source's length is not
+    the planned one, SourceError if it cannot be decoded, InvalidArgumentError for an unusable key column.
+    """
+    started = time.perf_counter()
+    with _open_source(storage, task) as stream:
+        try:
+            source = pq.ParquetFile(stream, buffer_size=_READ_BUFFER_BYTES, coerce_int96_timestamp_unit="us")
+        except (pa.ArrowException, OSError) as error:
+            raise _unreadable(task, error) from error
+        _check_key_columns(task, source)
+        summary = _KeySummary(task, source.metadata.num_rows)
+        try:
+            written = _write_row_groups(storage, task, source, summary)
+        except BaseException:
+            storage.delete_file(task.target_path)
+            raise
+        return SkeletonResult(
+            file_id=task.file_id,
+            path=task.target_path,
+            rows=source.metadata.num_rows,
+            bytes=written,
+            source_bytes=task.source.length,
+            row_groups=source.metadata.num_row_groups,
+            min_key=summary.min_key,
+            max_key=summary.max_key,
+            null_keys=summary.null_keys,
+            null_key_samples=tuple(summary.null_key_samples),
+            seconds=time.perf_counter() - started,
+        )
+
+
+def _open_source(storage: Storage, task: SkeletonTask) -> Any:
+    hint = "run the statement again when nothing writes to the source"
+    try:
+        stream = storage.open_input(task.source.path)
+    except NoSuchPathError as error:
+        raise SourceChangedError(
+            f"the source file {task.source.path} has gone since the bootstrap was planned", hint=hint
+        ) from error
+    length = stream.size()
+    if length != task.source.length:
+        stream.close()
+        raise SourceChangedError(
+            f"the source file {task.source.path} changed since the bootstrap was planned: "
+            f"{length} bytes instead of {task.source.length}",
+            hint=hint,
+        )
+    return stream
+
+
+def _unreadable(task: SkeletonTask, error: Exception) -> SourceError:
+    return SourceError(f"cannot read {task.source.path} as parquet: {error}")
+
+
+def _write_row_groups(
+    storage: Storage, task: SkeletonTask, source: pq.ParquetFile, summary: _KeySummary
+) -> int:
+    """Write all row groups and the footer; returns the skeleton's length in bytes."""
+    storage.delete_file(task.target_path)  # and with it the stale checksum of an earlier try
+    try:
+        with storage.open_output(task.target_path) as sink:
+            with _open_writer(sink, task) as writer:
+                rows = 0
+                for group in range(source.metadata.num_row_groups):
+                    batches = list(_meta_batches(task, source, group, rows, summary))
+                    if batches:
+                        table = pa.Table.from_batches(batches, _SKELETON_SCHEMA)
+                        writer.write_table(table, row_group_size=table.num_rows)
+                        rows += table.num_rows
+                writer.add_key_value_metadata(summary.footer())
+            written: int = sink.tell()
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, HudisqlError):
+            raise
+        raise StorageError(f"cannot write {task.target_path}: {error}") from error
+    if rows != source.metadata.num_rows:
+        raise SourceError(f"{task.source.path} has {rows} rows, its footer says {source.metadata.num_rows}")
+    return written
+
+
+_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+_SKELETON_SCHEMA = pa.schema(
+    [
+        pa.field(name, _DICTIONARY if name in _CONSTANT_COLUMNS else pa.string())
+        for name in meta_columns.META_COLUMNS
+    ]
+)
+
+
+def _open_writer(sink: Any, task: SkeletonTask) -> pq.ParquetWriter:
+    options: dict[str, Any] = {
+        "compression": "gzip",
+        "compression_level": 1,
+        "use_dictionary": list(_CONSTANT_COLUMNS),
+        # Only the key's minimum and maximum can ever prune; the others would only lengthen small files.
+        "write_statistics": [meta_columns.RECORD_KEY],
+        "version": "1.0",
+        "data_page_version": "1.0",
+        "store_schema": False,
+    }
+    if task.compression is SkeletonForm.COMPACT:
+        options["compression"] = "zstd"
+        options["column_encoding"] = {
+            meta_columns.RECORD_KEY: "DELTA_BYTE_ARRAY",
+            meta_columns.COMMIT_SEQNO: "DELTA_BYTE_ARRAY",
+        }
+    return pq.ParquetWriter(sink, _SKELETON_SCHEMA, **options)
+
+
+def _check_key_columns(task: SkeletonTask, source: pq.ParquetFile) -> None:
+    schema = source.schema_arrow
+    for name in task.record_key_fields:
+        column, *path = name.split(".")
+        position = schema.get_field_index(column)
+        value_type = schema.field(position).type if position >= 0 else None
+        for step in path:
+            is_inside = (
+                value_type is not None
+                and pa.types.is_struct(value_type)
+                and value_type.get_field_index(step) >= 0
+            )
+            value_type = value_type.field(step).type if is_inside and value_type is not None else None
+        if value_type is None:
+            raise SourceError(
+                f"the key column '{name}' is not in {task.source.path}",
+                hint=f"its columns are {', '.join(schema.names)}",
+            )
+        check_key_type(name, value_type)
+
+
+def _meta_batches(
+    task: SkeletonTask, source: pq.ParquetFile, group: int, first_row: int, summary: _KeySummary
+) -> Iterator[pa.RecordBatch]:
+    """The meta columns of one row group of the source in bounded batches, each added to the summary."""
+    constants = {
+        meta_columns.COMMIT_TIME: task.instant_time,
+        meta_columns.PARTITION_PATH: task.partition_path,
+        meta_columns.FILE_NAME: task.file_name,
+    }
+    for batch in _key_batches(task, source, group):
+        rendered = render_record_keys(
+            batch,
+            task.record_key_fields,
+            composite=task.composite,
+            consistent_logical_timestamp=task.consistent_logical_timestamp,
+        )
+        summary.add(rendered.keys, rendered.null_keys.rows + first_row)
+        columns = {name: _constant_column(value, len(batch)) for name, value in constants.items()}
+        columns[meta_columns.RECORD_KEY] = rendered.keys
+        columns[meta_columns.COMMIT_SEQNO] = _sequence_numbers(task, first_row, len(batch))
+        yield pa.record_batch([columns[name] for name in meta_columns.META_COLUMNS], schema=_SKELETON_SCHEMA)
+        first_row += len(batch)
+
+
+def _key_batches(task: SkeletonTask, source: pq.ParquetFile, group: int) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from source.iter_batches(
+            _BATCH_ROWS, row_groups=[group], columns=list(task.record_key_fields), use_threads=False
+        )
+    except (pa.ArrowException, OSError) as error:
+        raise _unreadable(task, error) from error
+
+
+def _constant_column(value: str, rows: int) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), pa.array([value]))
+
+
+def _sequence_numbers(task: SkeletonTask, first_row: int, rows: int) -> pa.StringArray:
+    numbers = pc.cast(pa.array(np.arange(first_row, first_row + rows)), pa.string())
+    return pc.binary_join_element_wise(f"{task.instant_time}_{task.task_partition_id}_", numbers, "")
+
+
+class _KeySummary:
+    """What the footer and the result say of all keys of a file, gathered batch by batch."""
+
+    def __init__(self, task: SkeletonTask, rows: int) -> None:
+        bits_per_entry = -math.log(task.bloom_fpp) / math.log(2) ** 2
+        most_entries = int(_LARGEST_FILTER_BITS / bits_per_entry)
+        entries = max(1, min(task.bloom_entries or rows, most_entries))
+        self._bloom_filter = BloomFilter(entries, task.bloom_fpp)
+        self._counts_nulls = task.key_check is KeyCheck.NULLS
+        self.min_key: str | None = None
+        self.max_key: str | None = None
+        self.null_keys = 0
+        self.null_key_samples: list[int] = []
+
+    def add(self, keys: pa.StringArray, null_rows: np.ndarray) -> None:
+        """Take in the keys of a batch; `null_rows` are row numbers in the file."""
+        self._bloom_filter.add(keys)
+        smallest, largest = _min_max_of_java(keys)
+        if smallest is not None and largest is not None:
+            found = [key for key in (self.min_key, self.max_key, smallest, largest) if key is not None]
+            self.min_key = min(found, key=_utf16_order)
+            self.max_key = max(found, key=_utf16_order)
+        if self._counts_nulls:
+            self.null_keys += len(null_rows)
+            wanted = _NULL_KEY_SAMPLES - len(self.null_key_samples)
+            self.null_key_samples += null_rows[:wanted].tolist()
+
+    def footer(self) -> dict[str, str]:
+        """The key-values of the parquet footer."""
+        footer = {
+            meta_columns.FOOTER_BLOOM_FILTER: self._bloom_filter.to_base64(),
+            meta_columns.FOOTER_BLOOM_FILTER_TYPE: meta_columns.BLOOM_FILTER_TYPE,
+            meta_columns.FOOTER_WRITER_MODEL: "avro",
+            meta_columns.FOOTER_AVRO_SCHEMA: meta_columns.SKELETON_AVRO_SCHEMA,
+        }
+        if self.min_key is not None and self.max_key is not None:
+            footer[meta_columns.FOOTER_MIN_RECORD_KEY] = self.min_key
+            footer[meta_columns.FOOTER_MAX_RECORD_KEY] = self.max_key
+        return footer
+
+
+def _min_max_of_java(keys: pa.StringArray) -> tuple[str | None, str | None]:
+    """The least and greatest key as Java's `String.compareTo` orders them, which is by UTF-16 units.
+
+    That is the order of the UTF-8 bytes unless characters beyond U+FFFF meet some of U+E000 to U+FFFF.
+    """
+    data_buffer = keys.buffers()[2]
+    if data_buffer is not None:
+        data = np.frombuffer(data_buffer, dtype=np.uint8)
+        if data.size and data.max() >= 0xF0 and bool(((data == 0xEE) | (data == 0xEF)).any()):
+            distinct = [key for key in pc.unique(keys).to_pylist() if key is not None]
+            return (
+                (min(distinct, key=_utf16_order), max(distinct, key=_utf16_order))
+                if distinct
+                else (None, None)
+            )
+    extremes = pc.min_max(keys).as_py()
+    return extremes["min"], extremes["max"]
+
+
+def _utf16_order(key: str) -> bytes:
+    return key.encode("utf-16-be")

@@ -1,0 +1,137 @@
+"""The encodings inside an HFile: CRC-32C, protobuf fields and Hadoop's variable-length numbers.
+
+Follows RFC 3720 (CRC-32C), the protobuf wire format and Hadoop's `WritableUtils`. Knows no HFile structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+BYTES_PER_CHECKSUM = 16384
+_SEGMENT_BYTES = 128
+
+
+def crc32c(data: bytes | memoryview) -> int:
+    """CRC-32C (Castagnoli) of at most 16,384 bytes, the checksum of an HFile's chunk."""
+    count = len(data)
+    if count > BYTES_PER_CHECKSUM:
+        raise ValueError(f"crc32c takes at most {BYTES_PER_CHECKSUM} bytes, not {count}")
+    in_segment, past_segments = _crc32c_tables()
+    if count < 4:
+        register = 0xFFFFFFFF
+        for byte in bytes(data):
+            register = register >> 8 ^ int(in_segment[-1][(register ^ byte) & 0xFF])
+        return register ^ 0xFFFFFFFF
+    # A CRC is linear over XOR: a byte adds a value that depends only on it and on its distance from the end.
+    # Zeros in front add nothing, and the start value all-ones equals four inverted first bytes.
+    segments = -(-count // _SEGMENT_BYTES)
+    padded = np.zeros(segments * _SEGMENT_BYTES, dtype=np.uint8)
+    padded[-count:] = np.frombuffer(data, dtype=np.uint8)
+    padded[len(padded) - count : len(padded) - count + 4] ^= 0xFF
+    values = in_segment[np.arange(_SEGMENT_BYTES), padded.reshape(segments, _SEGMENT_BYTES)]
+    remainders = np.bitwise_xor.reduce(values, axis=1).astype("<u4")
+    last = int(remainders[-1])
+    if segments > 1:
+        moved = remainders[:-1].view(np.uint8).reshape(segments - 1, 4)
+        after = np.arange(segments - 1, 0, -1)[:, None]
+        last ^= int(np.bitwise_xor.reduce(past_segments[after, np.arange(4), moved], axis=None))
+    return last ^ 0xFFFFFFFF
+
+
+@cache
+def _crc32c_tables() -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+    """What a byte adds by its place in a segment, and what a remainder's byte adds segments further on."""
+    base = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        base = np.where(base & 1, (base >> 1) ^ np.uint32(0x82F63B78), base >> 1).astype(np.uint32)
+    in_segment = np.empty((_SEGMENT_BYTES, 256), dtype=np.uint32)
+    in_segment[-1] = base
+    for place in range(_SEGMENT_BYTES - 2, -1, -1):
+        following = in_segment[place + 1]
+        in_segment[place] = (following >> np.uint32(8)) ^ base[following & np.uint32(0xFF)]
+    past_segments = np.zeros((BYTES_PER_CHECKSUM // _SEGMENT_BYTES, 4, 256), dtype=np.uint32)
+    past_segments[1] = in_segment[:4]
+    for segment in range(2, len(past_segments)):
+        moved = past_segments[segment - 1]
+        for byte in range(4):
+            past_segments[segment] ^= in_segment[byte][(moved >> np.uint32(8 * byte)) & np.uint32(0xFF)]
+    return in_segment, past_segments
+
+
+def protobuf_bytes(number: int, content: bytes) -> bytes:
+    """A length-delimited field."""
+    return encode_protobuf_varint(number << 3 | 2) + encode_protobuf_varint(len(content)) + content
+
+
+def protobuf_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The fields of a message as `(number, value)`; ValueError for wire types that HFiles do not use."""
+    position = 0
+    while position < len(message):
+        tag, position = decode_protobuf_varint(message, position)
+        if tag & 7 == 0:
+            value, position = decode_protobuf_varint(message, position)
+            yield tag >> 3, value
+        elif tag & 7 == 2:
+            size, position = decode_protobuf_varint(message, position)
+            yield tag >> 3, message[position : position + size]
+            position += size
+        else:
+            raise ValueError(f"protobuf wire type {tag & 7}")
+
+
+def as_int(value: int | bytes) -> int:
+    """The value of a varint field; ValueError if the field was length-delimited."""
+    if isinstance(value, int):
+        return value
+    raise ValueError("a number was expected")
+
+
+def as_bytes(value: int | bytes) -> bytes:
+    """The value of a length-delimited field; ValueError if the field was a varint."""
+    if isinstance(value, bytes):
+        return value
+    raise ValueError("bytes were expected")
+
+
+def encode_protobuf_varint(value: int) -> bytes:
+    """A base-128 varint of a number >= 0."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def decode_protobuf_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The varint at `position` and the position after it."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+
+
+def encode_hadoop_varint(value: int) -> bytes:
+    """A number >= 0 as Hadoop's `WritableUtils.writeVInt` writes it."""
+    # Hadoop's WritableUtils: one byte up to 127, else a byte that tells the count of big-endian bytes.
+    if value <= 127:
+        return bytes([value])
+    size = (value.bit_length() + 7) // 8
+    return bytes([256 - 112 - size]) + value.to_bytes(size, "big")
+
+
+def decode_hadoop_varint(data: bytes, position: int) -> tuple[int, int]:
+    """The number >= 0 at `position` and the position after it."""
+    first = data[position]
+    if first <= 127:
+        return first, position + 1
+    size = 256 - 112 - first
+    return int.from_bytes(data[position + 1 : position + 1 + size], "big"), position + 1 + size
