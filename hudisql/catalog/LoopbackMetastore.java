@@ -1,0 +1,63 @@
+import java.io.File;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.StandardCopyOption;
+
+import org.apache.hadoop.hive.conf.HiveConf;
+import org.apache.hadoop.hive.metastore.HiveMetaStore;
+import org.apache.hadoop.hive.metastore.IHMSHandler;
+import org.apache.hadoop.hive.metastore.RetryingHMSHandler;
+import org.apache.hadoop.hive.metastore.TUGIBasedProcessor;
+import org.apache.hadoop.hive.thrift.TUGIContainingTransport;
+import org.apache.thrift.protocol.TBinaryProtocol;
+import org.apache.thrift.protocol.TProtocol;
+import org.apache.thrift.server.ServerContext;
+import org.apache.thrift.server.TServerEventHandler;
+import org.apache.thrift.server.TThreadPoolServer;
+import org.apache.thrift.transport.TServerSocket;
+import org.apache.thrift.transport.TTransport;
+
+/**
+ * Serves the Hive Metastore 2.3 of the class path on 127.0.0.1 alone, on a port that the kernel chooses and
+ * that is then written to the file given as the only argument. Hive's own main() of that version listens on
+ * every network interface, without any authentication, and has no setting to bind it. Compiled at start by
+ * Janino, which is among Spark's jars: so no generics, no lambdas.
+ */
+public class LoopbackMetastore {
+    public static void main(String[] arguments) throws Exception {
+        HiveConf configuration = new HiveConf(HiveMetaStore.class);
+        final HiveMetaStore.HMSHandler handler =
+            new HiveMetaStore.HMSHandler("hudisql embedded metastore", configuration, false);
+        IHMSHandler retrying = RetryingHMSHandler.getProxy(configuration, handler, false);
+        TServerSocket socket =
+            new TServerSocket(new InetSocketAddress(InetAddress.getByName("127.0.0.1"), 0));
+        TThreadPoolServer.Args options = new TThreadPoolServer.Args(socket);
+        options.processor(new TUGIBasedProcessor(retrying));
+        options.transportFactory(new TUGIContainingTransport.Factory());
+        options.protocolFactory(new TBinaryProtocol.Factory());
+        options.minWorkerThreads(4);
+        options.maxWorkerThreads(1000);
+        TThreadPoolServer server = new TThreadPoolServer(options);
+        server.setServerEventHandler(new TServerEventHandler() {
+            public void preServe() {}
+
+            public ServerContext createContext(TProtocol input, TProtocol output) {
+                return null;
+            }
+
+            public void deleteContext(ServerContext context, TProtocol input, TProtocol output) {
+                handler.shutdown();
+            }
+
+            public void processContext(ServerContext context, TTransport input, TTransport output) {}
+        });
+        File target = new File(arguments[0]);
+        File staged = new File(arguments[0] + ".staged");
+        String port = Integer.toString(socket.getServerSocket().getLocalPort());
+        Files.write(staged.toPath(), port.getBytes(StandardCharsets.UTF_8));
+        Files.move(staged.toPath(), target.toPath(), StandardCopyOption.ATOMIC_MOVE);
+        server.serve();
+    }
+}

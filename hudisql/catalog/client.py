@@ -1,0 +1,287 @@
+"""The Hive Metastore in hudisql's terms: databases, tables, partitions as values, over Thrift.
+
+The same code serves the embedded metastore and others of Hive 2.3, 3.1 and 4.0. Every call that can carry it
+has DO_NOT_UPDATE_STATS, else the server lists the folders it is told of (and Hive answers count(*) from stale
+statistics). Server errors come out as MetastoreError and its subclasses, with the server's own words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from operator import methodcaller
+from types import TracebackType
+from typing import Any, TypeVar
+
+from hudisql.catalog import thrift_values
+from hudisql.catalog.connection import (
+    ConnectionLostError,
+    MetastoreConnection,
+    MetastoreSecurity,
+    parse_metastore_uris,
+)
+from hudisql.catalog.tables import MetastoreDatabase, MetastorePartition, MetastoreTable
+from hudisql.errors import (
+    MetastoreError,
+    MetastoreUnavailableError,
+    NoSuchTableError,
+    TableExistsError,
+)
+
+ADD_BATCH = 500
+# With 1,000 names Derby's SQL parser can run out of stack.
+DROP_BATCH = 300
+_READ_BATCH = 1000
+_Item = TypeVar("_Item")
+_NO_STATS = {"DO_NOT_UPDATE_STATS": "true"}
+
+
+class MetastoreClient:
+    """A client of the metastore at `uris` (one, several with commas, or a list; tried in this order).
+
+    Threads may share it. `timeout` is for one call, in seconds. It connects at the first call; nothing is
+    sent before that.
+    """
+
+    def __init__(
+        self,
+        uris: str | Sequence[str],
+        *,
+        security: MetastoreSecurity | None = None,
+        timeout: float = 600.0,
+        attempts: int = 3,
+    ) -> None:
+        addresses = parse_metastore_uris(uris)
+        self.uris = ",".join(address.uri for address in addresses)
+        self._connection = MetastoreConnection(
+            addresses, security or MetastoreSecurity(), timeout, max(1, attempts)
+        )
+
+    def __enter__(self) -> MetastoreClient:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; the client can be used again."""
+        self._connection.close()
+
+    def get_database(self, name: str) -> MetastoreDatabase | None:
+        """The database, None if there is none."""
+        with _translated(f"look up database {name}"):
+            found = self._find(lambda client: client.get_database(name.lower()))
+        return None if found is None else thrift_values.database_from_thrift(found)
+
+    def list_databases(self) -> list[str]:
+        """The names of all databases, sorted."""
+        with _translated("list databases"):
+            return sorted(self._connection.call(lambda client: client.get_all_databases()))
+
+    def create_database(self, name: str, location: str | None = None, description: str | None = None) -> bool:
+        """Make a database (`location` a URI, default: below the warehouse). False if it was there."""
+        value = thrift_values.database_to_thrift(name.lower(), location, description)
+        try:
+            with _translated(f"create database {name}"):
+                self._connection.call(lambda client: client.create_database(value), repeatable=False)
+        except TableExistsError:
+            return False
+        return True
+
+    def drop_database(self, name: str) -> bool:
+        """Drop an empty database. False if there is none. Raises MetastoreError if it has tables."""
+        # Old servers answer a NullPointerException for an absent database.
+        if self.get_database(name) is None:
+            return False
+        with _translated(f"drop database {name}"):
+            self._connection.call(
+                lambda client: client.drop_database(name.lower(), False, False), repeatable=False
+            )
+        return True
+
+    def list_tables(self, database: str) -> list[str]:
+        """The names of the tables and views of a database, sorted; empty if there is no such database."""
+        with _translated(f"list tables of {database}"):
+            return sorted(self._connection.call(lambda client: client.get_all_tables(database.lower())))
+
+    def get_table(self, database: str, name: str) -> MetastoreTable | None:
+        """The table or view, None if there is none."""
+        request = thrift_values.table_request(database.lower(), name.lower())
+
+        def get(client: Any) -> Any:
+            # Hive 4 has dropped get_table.
+            return _first_known(
+                lambda: client.get_table(database.lower(), name.lower()),
+                lambda: client.get_table_req(request).table,
+            )
+
+        with _translated(f"look up table {database}.{name}"):
+            found = self._find(get)
+        return None if found is None else thrift_values.table_from_thrift(found)
+
+    def create_table(self, table: MetastoreTable) -> None:
+        """Make a table. Raises TableExistsError, and NoSuchTableError if the database is missing."""
+        # Hive 2.3 looks for this among the parameters of a table without partitions, and takes it off there.
+        mark = {} if table.partition_columns else _NO_STATS
+        value = thrift_values.table_to_thrift(replace(table, parameters={**table.parameters, **mark}))
+        context = thrift_values.environment(_NO_STATS)
+        with _translated(f"create table {table.full_name}"):
+            try:
+                self._connection.call(
+                    lambda client: client.create_table_with_environment_context(value, context),
+                    repeatable=False,
+                )
+            except Exception as error:
+                # Hive 4.0 says MetaException where others say AlreadyExistsException.
+                if "already exists" in str(getattr(error, "message", "")).lower():
+                    raise TableExistsError(f"table {table.full_name} exists already") from error
+                raise
+
+    def alter_table(self, table: MetastoreTable, *, cascade: bool = False, name: str | None = None) -> None:
+        """Store `table` as the new state of the entry of its name (or of `name`: a renaming).
+
+        What `table` does not describe stays as its `raw` has it. `cascade` hands new columns on to the
+        partitions. Raises NoSuchTableError, and MetastoreError for changes that the server refuses.
+        """
+        value = thrift_values.table_to_thrift(table)
+        properties = {**_NO_STATS, "CASCADE": "true"} if cascade else _NO_STATS
+        context = thrift_values.environment(properties)
+        with _translated(f"alter table {table.full_name}"):
+            self._connection.call(
+                lambda client: client.alter_table_with_environment_context(
+                    table.database, name or table.name, value, context
+                )
+            )
+
+    def drop_table(self, database: str, name: str, *, delete_data: bool = False) -> bool:
+        """Remove the entry; its files stay unless `delete_data`. False if there is none."""
+        with _translated(f"drop table {database}.{name}"):
+            dropped = self._find(
+                lambda client: client.drop_table(database.lower(), name.lower(), delete_data) or True
+            )
+        return dropped is not None
+
+    def list_partition_names(self, database: str, name: str) -> list[str]:
+        """The escaped names (`dt=2024-03-01/h=1`) of all partitions, sorted."""
+        database, name = database.lower(), name.lower()
+        try:
+            with _translated(f"list partitions of {database}.{name}"):
+                names = self._connection.call(methodcaller("get_partition_names", database, name, -1))
+        except MetastoreError as error:
+            # For an absent table Hive 2.3 knows no better than "Internal error".
+            if self.get_table(database, name) is None:
+                raise NoSuchTableError(f"there is no table {database}.{name}") from error
+            raise
+        return sorted(names)
+
+    def list_partitions(
+        self, database: str, name: str, filter: str | None = None
+    ) -> list[MetastorePartition]:
+        """All partitions with values and locations, or those for which Hive's `filter` text holds.
+
+        Fetched in batches, so that a table of any size fits the server's limits. Raises NoSuchTableError,
+        MetastoreError.
+        """
+        database, name = database.lower(), name.lower()
+        with _translated(f"list partitions of {database}.{name}"):
+            if filter is not None:
+                found = self._connection.call(
+                    lambda client: client.get_partitions_by_filter(database, name, filter, -1)
+                )
+                return [thrift_values.partition_from_thrift(partition) for partition in found]
+            partitions: list[MetastorePartition] = []
+            for names in _batches(self.list_partition_names(database, name), _READ_BATCH):
+                found = self._connection.call(methodcaller("get_partitions_by_names", database, name, names))
+                partitions.extend(thrift_values.partition_from_thrift(partition) for partition in found)
+            return partitions
+
+    def add_partitions(
+        self, table: MetastoreTable, partitions: Sequence[MetastorePartition], batch: int = ADD_BATCH
+    ) -> None:
+        """Add partitions, `batch` a call; those that exist already are left as they are."""
+        with _translated(f"add partitions to {table.full_name}"):
+            for part in _batches(partitions, batch):
+                request = thrift_values.add_partitions_request(table, part)
+                self._connection.call(methodcaller("add_partitions_req", request))
+
+    def alter_partitions(
+        self, table: MetastoreTable, partitions: Sequence[MetastorePartition], batch: int = ADD_BATCH
+    ) -> None:
+        """Store a new state of existing partitions (found by their values), `batch` a call."""
+        context = thrift_values.environment(_NO_STATS)
+        with _translated(f"alter partitions of {table.full_name}"):
+            for part in _batches(partitions, batch):
+                values = [thrift_values.partition_to_thrift(table, partition) for partition in part]
+                self._connection.call(
+                    methodcaller(
+                        "alter_partitions_with_environment_context",
+                        table.database,
+                        table.name,
+                        values,
+                        context,
+                    )
+                )
+
+    def drop_partitions(
+        self, table: MetastoreTable, values: Sequence[Sequence[str]], batch: int = DROP_BATCH
+    ) -> None:
+        """Drop the partitions with these values, `batch` a call; files stay, absent ones are no error."""
+        names = [thrift_values.partition_name(table, value) for value in values]
+        with _translated(f"drop partitions of {table.full_name}"):
+            for part in _batches(names, batch):
+                request = thrift_values.drop_partitions_request(table, part)
+                self._connection.call(methodcaller("drop_partitions_req", request))
+
+    def _find(self, request: Callable[[Any], Any]) -> Any:
+        """The answer, or None where the server says that there is no such object."""
+        from hmsclient.genthrift.hive_metastore.ttypes import NoSuchObjectException
+
+        try:
+            return self._connection.call(request)
+        except NoSuchObjectException:
+            return None
+
+
+def _first_known(*requests: Callable[[], Any]) -> Any:
+    """The answer of the first request whose method the server knows."""
+    from thrift.Thrift import TApplicationException
+
+    for request in requests[:-1]:
+        try:
+            return request()
+        except TApplicationException as error:
+            if error.type != TApplicationException.UNKNOWN_METHOD:
+                raise
+    return requests[-1]()
+
+
+def _batches(values: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
+    return (values[start : start + size] for start in range(0, len(values), max(1, size)))
+
+
+@contextmanager
+def _translated(operation: str) -> Iterator[None]:
+    """Turn the server's exceptions into hudisql's, naming the operation."""
+    from hmsclient.genthrift.hive_metastore import ttypes
+    from thrift.Thrift import TException
+
+    try:
+        yield
+    except ConnectionLostError as error:
+        raise MetastoreUnavailableError(
+            f"the connection broke while asking to {operation}: {error}",
+            hint="whether it was done is not known: look before repeating it",
+        ) from error
+    except ttypes.AlreadyExistsException as error:
+        raise TableExistsError(f"cannot {operation}: {_server_words(error)}") from error
+    except (ttypes.NoSuchObjectException, ttypes.UnknownTableException, ttypes.UnknownDBException) as error:
+        raise NoSuchTableError(f"cannot {operation}: {_server_words(error)}") from error
+    except TException as error:
+        raise MetastoreError(f"the metastore refused to {operation}: {_server_words(error)}") from error
+
+
+def _server_words(error: BaseException) -> str:
+    return str(getattr(error, "message", None) or error or type(error).__name__)

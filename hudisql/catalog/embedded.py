@@ -1,0 +1,329 @@
+"""The embedded default: a real Hive Metastore 2.3.10 on Derby, shared by the processes of one machine.
+
+Its jars are the ones pyspark ships, its database lies in `<warehouse>/.metastore/derby`. Every user holds a
+shared `flock` on `<warehouse>/.metastore/users.lock`; a watcher process (`metastore_watcher.py`) holds the
+server and stops it once nobody holds that lock, which a `kill -9` of a user frees too. This module knows
+nothing of tables or of the Thrift protocol.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+from xml.sax.saxutils import escape
+
+from hudisql.errors import HudisqlError, MetastoreUnavailableError, SettingsError
+from hudisql.java_runtime import find_java_home
+
+FOLDER_NAME = ".metastore"
+START_TIMEOUT_SECONDS = 180.0
+_JAVA_OPTIONS = (
+    *("-Xmx512m", "-Xss8m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+    # Hive sends partition filters as kryo bytes; on Java 17 the server can decode them only with these open.
+    *("--add-opens=java.base/java.util=ALL-UNNAMED", "--add-opens=java.base/java.net=ALL-UNNAMED"),
+)
+_LOG_TAIL_LINES = 15
+
+
+@dataclass(frozen=True, slots=True)
+class MetastoreStatus:
+    """What is known of a warehouse's embedded metastore. `kept`: runs on without users until stopped."""
+
+    folder: Path
+    running: bool
+    uri: str | None = None
+    watcher_pid: int | None = None
+    server_pid: int | None = None
+    kept: bool = False
+
+
+class EmbeddedMetastore:
+    """One user's hold on a running embedded metastore at `uri`; `release()` (or `with`) gives it up."""
+
+    def __init__(self, uri: str, folder: Path, users_lock: IO[bytes]) -> None:
+        self.uri = uri
+        self.folder = folder
+        self._users_lock = users_lock
+
+    def release(self) -> None:
+        """Give the server up; the last user's release stops it. Harmless when done twice."""
+        self._users_lock.close()
+
+    def __enter__(self) -> EmbeddedMetastore:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def acquire_embedded_metastore(
+    warehouse: str | Path,
+    *,
+    java_options: Sequence[str] = (),
+    start_timeout: float = START_TIMEOUT_SECONDS,
+) -> EmbeddedMetastore:
+    """Become a user of the warehouse's metastore: find the running one, or start it.
+
+    `java_options` (`-Xmx2g`, `-Dx=y`) count only for the process that starts the server. Of several
+    processes that come at once one starts it, the others wait for it (`start_timeout` in seconds). Raises
+    MetastoreUnavailableError with the end of the server's log if it does not come up, and
+    SettingsError if there is no Java or no metastore among Spark's jars.
+    """
+    folder = Path(warehouse).absolute() / FOLDER_NAME
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        users_lock = (folder / "users.lock").open("ab")
+    except OSError as error:
+        raise MetastoreUnavailableError(
+            f"cannot keep a metastore under the warehouse: {error.filename}: {error.strerror}",
+            hint="choose a writable folder with --warehouse, or a running metastore with --metastore",
+        ) from error
+    try:
+        # Waits only while a watcher is stopping the server of the last user before us.
+        fcntl.flock(users_lock, fcntl.LOCK_SH)
+        with _exclusive(folder / "start.lock"):
+            port = _running_port(folder, start_timeout)
+            if port is None:
+                _launch_watcher(folder, java_options, start_timeout)
+                port = _running_port(folder, start_timeout)
+        if port is None:
+            raise _start_failure(folder, "the server ended while it was starting")
+    except BaseException:
+        users_lock.close()
+        raise
+    return EmbeddedMetastore(f"thrift://127.0.0.1:{port}", folder, users_lock)
+
+
+def start_embedded_metastore(
+    warehouse: str | Path, *, java_options: Sequence[str] = (), start_timeout: float = START_TIMEOUT_SECONDS
+) -> MetastoreStatus:
+    """Start the warehouse's metastore (or find it) and keep it running without users until it is stopped.
+
+    Raises as `acquire_embedded_metastore`.
+    """
+    with acquire_embedded_metastore(warehouse, java_options=java_options, start_timeout=start_timeout):
+        deadline = time.monotonic() + 10
+        while not (status := embedded_metastore_status(warehouse)).kept and time.monotonic() < deadline:
+            # Repeated, because a watcher that has only just got ready may not listen yet.
+            _signal_watcher(warehouse, signal.SIGUSR1)
+            time.sleep(0.05)
+    return status
+
+
+def stop_embedded_metastore(warehouse: str | Path, *, force: bool = False) -> MetastoreStatus:
+    """End a kept metastore: at once if nobody uses it, else with its last user; `force` never waits.
+
+    The returned status says whether it still runs. Stopping one that does not run changes nothing.
+    """
+    if not embedded_metastore_status(warehouse).running:
+        return embedded_metastore_status(warehouse)
+    folder = Path(warehouse).absolute() / FOLDER_NAME
+    _signal_watcher(warehouse, signal.SIGTERM if force else signal.SIGUSR2)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if not _is_locked(folder / "watcher.lock"):
+            break
+        # The watcher too takes the users' lock, to stop: only shared holders are other users.
+        released = not force and not embedded_metastore_status(warehouse).kept
+        if released and _has_shared_holder(folder / "users.lock"):
+            break
+        time.sleep(0.05)
+    return embedded_metastore_status(warehouse)
+
+
+def embedded_metastore_status(warehouse: str | Path) -> MetastoreStatus:
+    """Whether the warehouse's metastore runs, and where. Starts and stops nothing."""
+    folder = Path(warehouse).absolute() / FOLDER_NAME
+    state = _read_state(folder)
+    if not _is_locked(folder / "watcher.lock") or state.get("status") != "ready":
+        return MetastoreStatus(folder, running=False)
+    return MetastoreStatus(
+        folder,
+        running=True,
+        uri=f"thrift://127.0.0.1:{state['port']}",
+        watcher_pid=_integer(state.get("watcher_pid")),
+        server_pid=_integer(state.get("server_pid")),
+        kept=bool(state.get("kept")),
+    )
+
+
+def find_spark_jars() -> Path:
+    """The `jars` folder of the installed pyspark package (or of SPARK_HOME), found without importing it.
+
+    Raises SettingsError if there is none with a Hive Metastore in it.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    places = list(spec.submodule_search_locations or []) if spec else []
+    if spark_home := os.environ.get("SPARK_HOME"):
+        places.append(spark_home)
+    for place in places:
+        if any((Path(place) / "jars").glob("hive-metastore-*.jar")):
+            return Path(place) / "jars"
+    raise SettingsError(
+        f"no Hive Metastore among Spark's jars (looked in: {', '.join(places) or 'no pyspark package'})",
+        hint="`pip install pyspark` brings it; `pyspark-client` and `pyspark-connect` do not",
+    )
+
+
+def render_hive_site(properties: Mapping[str, str]) -> str:
+    """A Hadoop configuration file with these properties."""
+    lines = ['<?xml version="1.0"?>', "<configuration>"]
+    for name, value in properties.items():
+        lines.append(f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>")
+    return "\n".join([*lines, "</configuration>", ""])
+
+
+def embedded_hive_site(warehouse: str | Path) -> dict[str, str]:
+    """The settings of the embedded server; why each is there stands in `catalog/README.md`."""
+    root = Path(warehouse).absolute()
+    derby = root / FOLDER_NAME / "derby"
+    return {
+        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={derby};create=true",
+        "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
+        "datanucleus.schema.autoCreateAll": "true",
+        "datanucleus.connectionPoolingType": "HikariCP",
+        "hive.metastore.schema.verification": "false",
+        "hive.metastore.warehouse.dir": root.as_uri(),
+        "hive.async.log.enabled": "false",
+        "hive.support.concurrency": "false",
+        "hive.stats.autogather": "false",
+    }
+
+
+def _running_port(folder: Path, timeout: float) -> int | None:
+    """The port of the running server, waiting while it starts or stops. None: there is none."""
+    # The watcher gives up by itself, and says why; the rest is for its stopping a server that hangs.
+    deadline = time.monotonic() + timeout + 25
+    while _is_locked(folder / "watcher.lock"):
+        state = _read_state(folder)
+        if state.get("status") == "failed":
+            raise _start_failure(folder, str(state.get("reason")))
+        if state.get("status") == "ready":
+            port = _integer(state.get("port")) or 0
+            if _answers(port):
+                return port
+        if time.monotonic() > deadline:
+            raise _start_failure(folder, f"it did not answer within {timeout:.0f} s")
+        time.sleep(0.05)
+    if _read_state(folder).get("status") == "failed":
+        raise _start_failure(folder, str(_read_state(folder).get("reason")))
+    return None
+
+
+def _launch_watcher(folder: Path, java_options: Sequence[str], start_timeout: float) -> None:
+    java, jars = Path(find_java_home()) / "bin" / "java", find_spark_jars()
+    configuration = folder / "conf"
+    configuration.mkdir(exist_ok=True)
+    (configuration / "hive-site.xml").write_text(render_hive_site(embedded_hive_site(folder.parent)))
+    for name in ("LoopbackMetastore.java", "metastore-log4j2.properties"):
+        (configuration / name).write_text(resources.files("hudisql.catalog").joinpath(name).read_text())
+    command = [
+        str(java),
+        *_JAVA_OPTIONS,
+        f"-Dderby.stream.error.file={folder / 'derby.log'}",
+        f"-Dlog4j2.configurationFile={configuration / 'metastore-log4j2.properties'}",
+        *java_options,
+        "-cp",
+        f"{configuration}:{jars}/*",
+        "org.codehaus.janino.SimpleCompiler",
+        str(configuration / "LoopbackMetastore.java"),
+        "LoopbackMetastore",
+    ]
+    command_file = folder / "command.json"
+    command_file.write_text(json.dumps({"command": command, "start_timeout": start_timeout}))
+    (folder / "state.json").unlink(missing_ok=True)
+    watcher = Path(__file__).with_name("metastore_watcher.py")
+    launched = subprocess.run(
+        [sys.executable, "-I", str(watcher), str(folder), str(command_file)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if launched.returncode:
+        raise MetastoreUnavailableError(
+            f"the embedded metastore's watcher did not start (exit code {launched.returncode}): "
+            f"{launched.stderr.strip()[-500:]}"
+        )
+
+
+def _start_failure(folder: Path, reason: str) -> HudisqlError:
+    log = folder / "metastore.log"
+    tail = log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:] if log.exists() else []
+    shown = "\n".join(f"    {line}" for line in tail) or "    (the log is empty)"
+    (folder / "state.json").unlink(missing_ok=True)
+    return MetastoreUnavailableError(
+        f"the embedded metastore of {folder.parent} did not start: {reason}\n{shown}",
+        hint=f"the whole log is {log} (Derby's own: {folder / 'derby.log'}); "
+        "--metastore thrift://host:port uses another metastore",
+    )
+
+
+def _signal_watcher(warehouse: str | Path, number: signal.Signals) -> None:
+    status = embedded_metastore_status(warehouse)
+    if status.watcher_pid is not None:
+        os.kill(status.watcher_pid, number)
+
+
+def _read_state(folder: Path) -> dict[str, object]:
+    try:
+        state: dict[str, object] = json.loads((folder / "state.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return state
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    with path.open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _is_locked(path: Path) -> bool:
+    """True if some process holds any lock on the file."""
+    return not _can_lock(path, fcntl.LOCK_EX)
+
+
+def _has_shared_holder(path: Path) -> bool:
+    return _is_locked(path) and _can_lock(path, fcntl.LOCK_SH)
+
+
+def _can_lock(path: Path, kind: int) -> bool:
+    try:
+        with path.open("rb") as lock:
+            fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,198 @@
+"""Brings the metastore in step with a Hudi table.
+
+Idempotent and restartable: only what differs is sent, and the time of the last synced commit is stored after
+everything else. A failure never touches the table; it says which CALL runs the sync again. Follows Hudi's
+`HiveSyncTool`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.sync_description import quote
+from hudisql.catalog.sync_entries import (
+    LAST_COMMIT_PROPERTY,
+    LAST_COMPLETION_PROPERTY,
+    SyncOptions,
+    changed_settings,
+    entry_kinds,
+)
+from hudisql.catalog.sync_plan import EntrySync, ExistingEntries, SyncPlan, is_current, plan_sync
+from hudisql.catalog.tables import MetastoreTable
+from hudisql.errors import (
+    HudisqlError,
+    MetastoreError,
+    MetastoreUnavailableError,
+    SyncFailedError,
+    TableExistsError,
+)
+from hudisql.table.hudi_table import HudiTable
+
+__all__ = [
+    "ExistingEntries",
+    "SyncOptions",
+    "SyncPlan",
+    "SyncResult",
+    "plan_sync",
+    "read_existing",
+    "run_sync",
+    "sync_call",
+    "sync_table",
+]
+
+_COMMIT_PROPERTIES = (LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY)
+
+
+@dataclass(frozen=True)
+class SyncResult:
+    """What a sync has changed; counts are over all entries."""
+
+    tables: tuple[str, ...]
+    created_tables: int
+    altered_tables: int
+    added_partitions: int
+    changed_partitions: int
+    dropped_partitions: int
+
+    @property
+    def changed_anything(self) -> bool:
+        """False if everything was in step already."""
+        return any(
+            (
+                self.created_tables,
+                self.altered_tables,
+                self.added_partitions,
+                self.changed_partitions,
+                self.dropped_partitions,
+            )
+        )
+
+
+def sync_table(
+    client: MetastoreClient,
+    table: HudiTable,
+    database: str,
+    name: str,
+    options: SyncOptions | None = None,
+    *,
+    metastore_uri: str | None = None,
+) -> SyncResult:
+    """Read what the metastore has, plan, run: the whole sync of one table.
+
+    Raises SyncFailedError, whose hint is the CALL that runs it again (with `metastore_uri`, if it is not the
+    session's own metastore); the table itself is never touched.
+    """
+    options = options or SyncOptions()
+    try:
+        try:
+            return run_sync(client, _read_and_plan(client, table, database, name, options))
+        except TableExistsError:
+            # Another sync made an entry in between: the second look finds it, or finds a real conflict.
+            return run_sync(client, _read_and_plan(client, table, database, name, options))
+    except SyncFailedError:
+        raise
+    except HudisqlError as error:
+        call = sync_call(table, database, name, options, metastore_uri)
+        advice = f"{error.hint}; then run: " if error.hint else "to sync it later, run: "
+        raise SyncFailedError(
+            f"the Hudi table at {table.base_path} is committed and whole, but the metastore entry "
+            f"{database}.{name} could not follow it: {error.message}",
+            hint=advice + call,
+        ) from error
+
+
+def sync_call(
+    table: HudiTable, database: str, name: str, options: SyncOptions, metastore_uri: str | None
+) -> str:
+    """The CALL statement that syncs this table in this way."""
+    arguments = [f"table => {quote(f'{database}.{name}')}", f"path => {quote(table.base_path)}"]
+    if metastore_uri:
+        arguments.append(f"metastore_uri => {quote(metastore_uri)}")
+    if settings := changed_settings(options):
+        pairs = ", ".join(f"{quote(key)}, {quote(value)}" for key, value in settings.items())
+        arguments.append(f"options => map({pairs})")
+    return f"CALL hive_sync({', '.join(arguments)})"
+
+
+def read_existing(
+    client: MetastoreClient, table: HudiTable, database: str, name: str, options: SyncOptions
+) -> ExistingEntries:
+    """What the metastore has of the names that this table gets. Raises MetastoreError."""
+    if client.get_database(database) is None:
+        return ExistingEntries(False, {}, {})
+    found = {
+        kind.name: entry
+        for kind in entry_kinds(table, name, options)
+        if (entry := client.get_table(database, kind.name)) is not None
+    }
+    partitions = {
+        entry_name: client.list_partitions(database, entry_name)
+        for entry_name, entry in found.items()
+        if entry.partition_columns and not (options.incremental and is_current(table, entry))
+    }
+    return ExistingEntries(True, found, partitions)
+
+
+def run_sync(client: MetastoreClient, plan: SyncPlan) -> SyncResult:
+    """Apply a plan. Raises MetastoreError and its kin; running the sync again goes on from there."""
+    if plan.creates_database:
+        client.create_database(plan.database)
+    for entry in plan.entries:
+        _run_entry(client, entry)
+    changed = [entry for entry in plan.entries if entry.existing is not None]
+    return SyncResult(
+        tables=tuple(entry.table.full_name for entry in plan.entries),
+        created_tables=len(plan.entries) - len(changed),
+        altered_tables=sum(1 for entry in changed if entry.changes_columns or entry.changed_properties),
+        added_partitions=sum(len(entry.added_partitions) for entry in plan.entries),
+        changed_partitions=sum(len(entry.changed_partitions) for entry in plan.entries),
+        dropped_partitions=sum(len(entry.dropped_partitions) for entry in plan.entries),
+    )
+
+
+def _read_and_plan(
+    client: MetastoreClient, table: HudiTable, database: str, name: str, options: SyncOptions
+) -> SyncPlan:
+    return plan_sync(table, database, name, read_existing(client, table, database, name, options), options)
+
+
+def _run_entry(client: MetastoreClient, entry: EntrySync) -> None:
+    # The commit that was synced is noted last: an interrupted sync is not taken for a finished one.
+    earlier = entry.existing.parameters if entry.existing else {}
+    noted = {key: earlier[key] for key in _COMMIT_PROPERTIES if key in earlier}
+    others = {key: value for key, value in entry.table.parameters.items() if key not in _COMMIT_PROPERTIES}
+    first = replace(entry.table, parameters={**others, **noted})
+    works_on_partitions = entry.added_partitions or entry.changed_partitions or entry.dropped_partitions
+    if not works_on_partitions:
+        first = entry.table
+    if entry.existing is None:
+        client.create_table(first)
+    elif entry.changes_columns or entry.changed_properties:
+        _alter_table(client, entry, first)
+    client.add_partitions(first, entry.added_partitions)
+    client.alter_partitions(first, entry.changed_partitions)
+    client.drop_partitions(first, entry.dropped_partitions)
+    if works_on_partitions and first.parameters != entry.table.parameters:
+        stored = client.get_table(first.database, first.name)
+        if stored is not None:
+            noted = {
+                key: entry.table.parameters[key]
+                for key in _COMMIT_PROPERTIES
+                if key in entry.table.parameters
+            }
+            client.alter_table(replace(stored, parameters={**stored.parameters, **noted}))
+
+
+def _alter_table(client: MetastoreClient, entry: EntrySync, table: MetastoreTable) -> None:
+    try:
+        client.alter_table(table, cascade=entry.changes_columns and bool(table.partition_columns))
+    except MetastoreUnavailableError:
+        raise
+    except MetastoreError as error:
+        if not (entry.changed_columns or entry.dropped_columns) or not table.is_external:
+            raise
+        raise MetastoreError(
+            error.message,
+            hint=f"if that is meant to be, drop the entry (its data stays): DROP TABLE {table.full_name}",
+        ) from error

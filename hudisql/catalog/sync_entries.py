@@ -1,0 +1,274 @@
+"""What the metastore should say of a Hudi table: its entries, as values.
+
+Follows what the sync of Hudi 0.15 writes (`HiveSyncTool`, `HMSDDLExecutor`, `SparkDataSourceTableUtils`), so
+that Hive, Spark and Hudi itself read the entries as their own. Pure: talks to no metastore.
+"""
+
+from __future__ import annotations
+
+import getpass
+import importlib.metadata
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from hudisql.catalog.hive_types import hive_type_name
+from hudisql.catalog.tables import (
+    HUDI_INPUT_FORMAT,
+    HUDI_REALTIME_INPUT_FORMAT,
+    PARQUET_OUTPUT_FORMAT,
+    PARQUET_SERDE,
+    PROVIDER_PROPERTY,
+    READ_OPTIMIZED_PROPERTY,
+    MetastoreColumn,
+    MetastorePartition,
+    MetastoreTable,
+)
+from hudisql.errors import CorruptTableError, InvalidArgumentError, UnsupportedTableError
+from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, render_partition_value
+from hudisql.format.schema import comment_of
+from hudisql.format.spark_schema import spark_json_from_arrow
+from hudisql.format.timeline import instant_path
+from hudisql.storage import join
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition
+
+LAST_COMMIT_PROPERTY = "last_commit_time_sync"
+LAST_COMPLETION_PROPERTY = "last_commit_completion_time_sync"
+CREATE_VERSION_PROPERTY = "spark.sql.create.version"
+SCHEMA_PROPERTY_PREFIX = "spark.sql.sources.schema"
+READ_OPTIMIZED_SUFFIX = "_ro"
+REALTIME_SUFFIX = "_rt"
+_STRATEGIES = ("ALL", "RO", "RT")
+
+# Hudi's own option names, for `options =>` of procedures.
+STRATEGY_OPTION = "hoodie.datasource.hive_sync.table.strategy"
+_SKIP_SUFFIX_OPTION = "hoodie.datasource.hive_sync.skip_ro_suffix"
+_TIMESTAMP_OPTION = "hoodie.datasource.hive_sync.support_timestamp"
+_COMMENT_OPTION = "hoodie.datasource.hive_sync.sync_comment"
+_SCHEMA_LENGTH_OPTION = "hoodie.datasource.hive_sync.schema_string_length_thresh"
+_PLAIN_NAME_OPTION = "hoodie.meta.sync.sync_snapshot_with_table_name"
+INCREMENTAL_OPTION = "hoodie.meta.sync.incremental"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncOptions:
+    """How a table is shown in the metastore; the defaults are Hudi's.
+
+    `strategy` ALL, RO or RT and `skip_ro_suffix` say which entries a merge-on-read table gets,
+    `snapshot_with_table_name` whether its plain name is one (the merged rows). `support_timestamp` declares
+    timestamps to Hive as such and not as bigints of microseconds: Hudi's input formats then need a newer
+    parquet library than Hive 2.3 has, and every query of such a column dies there. Spark has the real type
+    from its own property either way. `schema_part_length` is in characters. `incremental` looks only at
+    partitions written since the last sync.
+    """
+
+    strategy: str = "ALL"
+    skip_ro_suffix: bool = False
+    snapshot_with_table_name: bool = True
+    support_timestamp: bool = False
+    sync_comments: bool = True
+    schema_part_length: int = 4000
+    incremental: bool = False
+
+    def __post_init__(self) -> None:
+        if self.strategy not in _STRATEGIES:
+            raise InvalidArgumentError(
+                f"unknown sync strategy '{self.strategy}'", hint=f"use one of {', '.join(_STRATEGIES)}"
+            )
+        if self.schema_part_length < 1:
+            raise InvalidArgumentError(f"{_SCHEMA_LENGTH_OPTION} must be positive")
+
+
+def sync_options_from(settings: Mapping[str, str]) -> SyncOptions:
+    """The options in Hudi's own `hoodie.*` settings. Raises InvalidArgumentError for bad values."""
+    length = settings.get(_SCHEMA_LENGTH_OPTION, "4000")
+    if not length.isdecimal():
+        raise InvalidArgumentError(f"{_SCHEMA_LENGTH_OPTION} is no number: '{length}'")
+    return SyncOptions(
+        strategy=settings.get(STRATEGY_OPTION, "ALL").upper() or "ALL",
+        skip_ro_suffix=_flag(settings, _SKIP_SUFFIX_OPTION, False),
+        snapshot_with_table_name=_flag(settings, _PLAIN_NAME_OPTION, True),
+        support_timestamp=_flag(settings, _TIMESTAMP_OPTION, False),
+        sync_comments=_flag(settings, _COMMENT_OPTION, True),
+        schema_part_length=int(length),
+        incremental=_flag(settings, INCREMENTAL_OPTION, False),
+    )
+
+
+def changed_settings(options: SyncOptions) -> dict[str, str]:
+    """The `hoodie.*` settings that make these options out of the defaults."""
+    default = SyncOptions()
+    pairs = (
+        (STRATEGY_OPTION, options.strategy, default.strategy),
+        (_SKIP_SUFFIX_OPTION, options.skip_ro_suffix, default.skip_ro_suffix),
+        (_PLAIN_NAME_OPTION, options.snapshot_with_table_name, default.snapshot_with_table_name),
+        (_TIMESTAMP_OPTION, options.support_timestamp, default.support_timestamp),
+        (_COMMENT_OPTION, options.sync_comments, default.sync_comments),
+        (_SCHEMA_LENGTH_OPTION, options.schema_part_length, default.schema_part_length),
+        (INCREMENTAL_OPTION, options.incremental, default.incremental),
+    )
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value, usual in pairs
+        if value != usual
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class EntryKind:
+    """One name that a table gets: `realtime` shows merged rows, `read_optimized` base files only."""
+
+    name: str
+    realtime: bool = False
+    read_optimized: bool = False
+
+
+def entry_kinds(table: HudiTable, name: str, options: SyncOptions) -> tuple[EntryKind, ...]:
+    """The names a table gets: its own, for merge-on-read also `_ro` and `_rt` as strategy and suffix say.
+
+    With `skip_ro_suffix` the plain name shows base files only (the real Hudi 0.15 leaves it half of each).
+    """
+    name = name.lower()
+    if not table.is_merge_on_read:
+        return (EntryKind(name),)
+    if options.strategy == "RO":
+        return (EntryKind(name, read_optimized=True),)
+    if options.strategy == "RT":
+        return (EntryKind(name, realtime=True),)
+    realtime = EntryKind(name + REALTIME_SUFFIX, realtime=True)
+    if options.skip_ro_suffix:
+        return (EntryKind(name, read_optimized=True), realtime)
+    plain = (EntryKind(name, realtime=True),) if options.snapshot_with_table_name else ()
+    return (*plain, EntryKind(name + READ_OPTIMIZED_SUFFIX, read_optimized=True), realtime)
+
+
+def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: SyncOptions) -> MetastoreTable:
+    """The entry as it should stand. Raises UnsupportedTableError for schemas that Hive can't hold."""
+    location = table.storage.hadoop_uri(table.base_path)
+    partition_fields = table.partition_columns
+    partition_names = {column.name.lower() for column in partition_fields}
+    data_fields = [column for column in table.full_schema if column.name.lower() not in partition_names]
+    _check_names([*data_fields, *partition_fields], table.base_path)
+    return MetastoreTable(
+        database=database.lower(),
+        name=kind.name,
+        table_type="EXTERNAL_TABLE",
+        location=location,
+        columns=tuple(_column(column, options) for column in data_fields),
+        # Their values come from the metastore's texts, which no parquet reader touches.
+        partition_columns=tuple(
+            _column(column, replace(options, support_timestamp=True)) for column in partition_fields
+        ),
+        owner=_owner(),
+        input_format=HUDI_REALTIME_INPUT_FORMAT if kind.realtime else HUDI_INPUT_FORMAT,
+        output_format=PARQUET_OUTPUT_FORMAT,
+        serde=PARQUET_SERDE,
+        serde_properties={
+            "serialization.format": "1",
+            "path": location,
+            READ_OPTIMIZED_PROPERTY: "true" if kind.read_optimized else "false",
+        },
+        parameters={
+            "EXTERNAL": "TRUE",
+            CREATE_VERSION_PROPERTY: importlib.metadata.version("pyspark"),
+            **_commit_properties(table),
+            **_spark_properties(data_fields, partition_fields, options),
+        },
+    )
+
+
+def wanted_partition(
+    table: HudiTable, entry: MetastoreTable, partition: TablePartition
+) -> MetastorePartition:
+    """A partition of `entry` as it should stand."""
+    return MetastorePartition(
+        values=tuple(
+            HIVE_DEFAULT_PARTITION if text is None else text
+            for text in map(render_partition_value, partition.values)
+        ),
+        location=table.storage.hadoop_uri(join(table.base_path, partition.path)),
+        columns=entry.columns,
+        input_format=entry.input_format,
+        output_format=entry.output_format,
+        serde=entry.serde,
+        serde_properties=entry.serde_properties,
+    )
+
+
+def check_distinct(partitions: list[MetastorePartition], base_path: str) -> None:
+    """Raise CorruptTableError if two folders hold the same partition values (`m=3` and `m=03`)."""
+    seen: dict[tuple[str, ...], str | None] = {}
+    for partition in partitions:
+        if partition.values in seen:
+            raise CorruptTableError(
+                f"two folders of {base_path} hold the same partition {partition.values}: "
+                f"{seen[partition.values]} and {partition.location}",
+                hint="the metastore can hold only one of them: move the rows of one into the other",
+            )
+        seen[partition.values] = partition.location
+
+
+def _spark_properties(
+    data_fields: list[pa.Field], partition_fields: tuple[pa.Field, ...], options: SyncOptions
+) -> dict[str, str]:
+    text = spark_json_from_arrow(pa.schema([*data_fields, *partition_fields]))
+    length = options.schema_part_length
+    parts = [text[start : start + length] for start in range(0, len(text), length)]
+    properties = {PROVIDER_PROPERTY: "hudi", f"{SCHEMA_PROPERTY_PREFIX}.numParts": str(len(parts))}
+    properties |= {f"{SCHEMA_PROPERTY_PREFIX}.part.{number}": part for number, part in enumerate(parts)}
+    if partition_fields:
+        properties[f"{SCHEMA_PROPERTY_PREFIX}.numPartCols"] = str(len(partition_fields))
+        for number, column in enumerate(partition_fields):
+            properties[f"{SCHEMA_PROPERTY_PREFIX}.partCol.{number}"] = column.name
+    return properties
+
+
+def _commit_properties(table: HudiTable) -> dict[str, str]:
+    """What Hudi's own incremental sync goes by: the last commit's time and when it was completed."""
+    commit = table.timeline.latest_commit
+    if commit is None:
+        return {}
+    properties = {LAST_COMMIT_PROPERTY: commit.timestamp}
+    if info := table.storage.info(instant_path(table.base_path, commit)):
+        seconds = info.modification_time_ms / 1000
+        zone = UTC if table.properties.timeline_timezone == "UTC" else None
+        completed = datetime.fromtimestamp(seconds, zone)
+        properties[LAST_COMPLETION_PROPERTY] = completed.strftime("%Y%m%d%H%M%S%f")[:17]
+    return properties
+
+
+def _column(column: pa.Field, options: SyncOptions) -> MetastoreColumn:
+    try:
+        text = hive_type_name(column.type, support_timestamp=options.support_timestamp)
+    except UnsupportedTableError as error:
+        raise UnsupportedTableError(f"column {column.name}: {error.message}", hint=error.hint) from error
+    return MetastoreColumn(
+        column.name.lower(), text, (comment_of(column) if options.sync_comments else None) or ""
+    )
+
+
+def _check_names(fields: list[pa.Field], base_path: str) -> None:
+    seen: dict[str, str] = {}
+    for column in fields:
+        other = seen.setdefault(column.name.lower(), column.name)
+        if other != column.name:
+            raise UnsupportedTableError(
+                f"columns {other} and {column.name} of {base_path} differ only in case, which Hive can't tell"
+            )
+
+
+def _owner() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "hudisql"
+
+
+def _flag(settings: Mapping[str, str], key: str, default: bool) -> bool:
+    value = settings.get(key, "").strip().lower()
+    if value not in ("", "true", "false"):
+        raise InvalidArgumentError(f"{key} is neither true nor false: '{value}'")
+    return value == "true" if value else default

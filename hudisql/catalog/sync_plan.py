@@ -1,0 +1,338 @@
+"""Plans a sync: what differs between a Hudi table and the metastore's entries of it.
+
+Everything here only looks: `sync_entries.py` says how an entry should be, `sync.py` applies a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from hudisql.catalog.sync_description import column_list, describe_entry, shorten
+from hudisql.catalog.sync_entries import (
+    CREATE_VERSION_PROPERTY,
+    LAST_COMMIT_PROPERTY,
+    SCHEMA_PROPERTY_PREFIX,
+    EntryKind,
+    SyncOptions,
+    check_distinct,
+    entry_kinds,
+    wanted_partition,
+    wanted_table,
+)
+from hudisql.catalog.tables import (
+    MetastoreColumn,
+    MetastorePartition,
+    MetastoreTable,
+    hudi_base_path,
+    is_hudi_table,
+)
+from hudisql.errors import TableExistsError, UnsupportedTableError
+from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.format.spark_schema import arrow_from_spark_json
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition, list_partitions, partition_of
+
+
+@dataclass(frozen=True)
+class ExistingEntries:
+    """What the metastore has of a table's names now; `partitions` by entry name."""
+
+    database_exists: bool
+    tables: Mapping[str, MetastoreTable]
+    partitions: Mapping[str, Sequence[MetastorePartition]]
+
+
+@dataclass(frozen=True)
+class EntrySync:
+    """What is to be done for one name. `table` is the entry as it will stand when all is done."""
+
+    table: MetastoreTable
+    existing: MetastoreTable | None
+    added_columns: tuple[MetastoreColumn, ...] = ()
+    changed_columns: tuple[tuple[MetastoreColumn, MetastoreColumn], ...] = ()
+    dropped_columns: tuple[MetastoreColumn, ...] = ()
+    changed_properties: tuple[str, ...] = ()
+    added_partitions: tuple[MetastorePartition, ...] = ()
+    changed_partitions: tuple[MetastorePartition, ...] = ()
+    dropped_partitions: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def changes_columns(self) -> bool:
+        """True if the partitions' columns have to follow."""
+        return bool(self.added_columns or self.changed_columns or self.dropped_columns)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the entry is in step already."""
+        partitions = self.added_partitions or self.changed_partitions or self.dropped_partitions
+        return not (self.existing is None or self.changes_columns or self.changed_properties or partitions)
+
+
+@dataclass(frozen=True)
+class SyncPlan:
+    """All differences between a table and the metastore; `describe` prints them as DDL."""
+
+    base_path: str
+    database: str
+    creates_database: bool
+    entries: tuple[EntrySync, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing to do."""
+        return not self.creates_database and all(entry.is_empty for entry in self.entries)
+
+    def describe(self) -> list[str]:
+        """The plan as lines of Hive DDL, in the order in which it runs; empty if there is nothing to do."""
+        lines = [f"CREATE DATABASE {self.database}"] if self.creates_database else []
+        for entry in self.entries:
+            lines += describe_entry(entry)
+        return lines
+
+
+def plan_sync(
+    table: HudiTable,
+    database: str,
+    name: str,
+    existing: ExistingEntries,
+    options: SyncOptions | None = None,
+) -> SyncPlan:
+    """The differences between the table and what the metastore has. Reads storage, changes nothing.
+
+    Raises TableExistsError if a name is taken by something else than this table, and CorruptTableError or
+    UnsupportedTableError for tables that a metastore can't show.
+    """
+    options = options or SyncOptions()
+    kinds = entry_kinds(table, name, options)
+    partitions = list_partitions(table) if _needs_listing(table, existing, options, kinds) else []
+    entries = []
+    for kind in kinds:
+        wanted = wanted_table(table, database, kind, options)
+        found = existing.tables.get(kind.name)
+        if found is None:
+            values = [wanted_partition(table, wanted, each) for each in _partitioned(wanted, partitions)]
+            check_distinct(values, table.base_path)
+            entries.append(EntrySync(wanted, None, added_partitions=tuple(values)))
+            continue
+        _check_same_table(table, wanted, found)
+        other = replace(options, support_timestamp=not options.support_timestamp)
+        entry = _plan_entry(wanted, found, wanted_table(table, database, kind, other).columns)
+        if options.incremental and _is_incremental(table, found):
+            seen, complete = _written_since(table, found), False
+        else:
+            seen, complete = _partitioned(wanted, partitions), True
+        entries.append(
+            _plan_partitions(table, entry, seen, existing.partitions.get(kind.name, ()), complete=complete)
+        )
+    return SyncPlan(table.base_path, database.lower(), not existing.database_exists, tuple(entries))
+
+
+def _needs_listing(
+    table: HudiTable, existing: ExistingEntries, options: SyncOptions, kinds: Sequence[EntryKind]
+) -> bool:
+    if not table.partition_columns:
+        return False
+    if not options.incremental:
+        return True
+    found = [existing.tables.get(kind.name) for kind in kinds]
+    return not all(entry is not None and _is_incremental(table, entry) for entry in found)
+
+
+def is_current(table: HudiTable, entry: MetastoreTable) -> bool:
+    """True if the entry's last sync saw the table's latest commit."""
+    latest = table.timeline.latest_commit
+    return latest is not None and entry.parameters.get(LAST_COMMIT_PROPERTY) == latest.timestamp
+
+
+def _is_incremental(table: HudiTable, entry: MetastoreTable) -> bool:
+    """True if the commits since the entry's last sync are all in the active timeline."""
+    synced = entry.parameters.get(LAST_COMMIT_PROPERTY)
+    first = table.timeline.first_active_time
+    return synced is not None and first is not None and synced >= first
+
+
+def _written_since(table: HudiTable, entry: MetastoreTable) -> list[TablePartition]:
+    synced = entry.parameters[LAST_COMMIT_PROPERTY]
+    paths: set[str] = set()
+    for commit in table.timeline.commits:
+        if commit.timestamp > synced and entry.partition_columns:
+            metadata = read_commit_metadata(table.storage, table.base_path, commit)
+            paths.update(metadata.partition_to_write_stats)
+    return [partition_of(table, path) for path in sorted(paths)]
+
+
+def _partitioned(entry: MetastoreTable, partitions: list[TablePartition]) -> list[TablePartition]:
+    return partitions if entry.partition_columns else []
+
+
+def _check_same_table(table: HudiTable, wanted: MetastoreTable, found: MetastoreTable) -> None:
+    """Refuse an entry that is a view, another table, or partitioned in another way."""
+    located = hudi_base_path(found)
+    if not is_hudi_table(found) or located is None:
+        kind = "a view" if found.is_view else "a table that is no Hudi table"
+        raise TableExistsError(
+            f"{found.full_name} is {kind} ({found.location or 'without a location'})",
+            hint="sync under another name, or drop that entry first",
+        )
+    if table.storage.qualify(located) != table.base_path:
+        raise TableExistsError(
+            f"{found.full_name} is another Hudi table, at {located}, not at {table.base_path}",
+            hint="sync under another name, or drop that entry first",
+        )
+    before = [(column.name, column.type) for column in found.partition_columns]
+    after = [(column.name, column.type) for column in wanted.partition_columns]
+    if before != after:
+        raise TableExistsError(
+            f"{found.full_name} is partitioned by {column_list(found.partition_columns)}, the table by "
+            f"{column_list(wanted.partition_columns)}, and no metastore can change that in place",
+            hint=f"drop the entry and sync anew; its data stays: DROP TABLE {found.full_name}"
+            if found.is_external
+            else f"{found.full_name} is a managed table, dropping it would delete the data: first run ALTER "
+            f"TABLE {found.full_name} SET TBLPROPERTIES ('EXTERNAL'='TRUE')",
+        )
+
+
+def _plan_entry(
+    wanted: MetastoreTable, found: MetastoreTable, other_columns: Sequence[MetastoreColumn]
+) -> EntrySync:
+    """The differences of the table itself. Columns keep the metastore's order: it checks types by place.
+
+    A timestamp that an earlier sync declared the other way (`other_columns`) stays so: the server refuses to
+    change a bigint to a timestamp or back.
+    """
+    other_types = {column.name: column.type for column in other_columns}
+    wanted_columns = {column.name: column for column in wanted.columns}
+    found_columns = {column.name.lower(): column for column in found.columns}
+    kept: list[MetastoreColumn] = []
+    changed: list[tuple[MetastoreColumn, MetastoreColumn]] = []
+    for name, before in found_columns.items():
+        if name not in wanted_columns:
+            continue
+        after = wanted_columns[name]
+        if before.type == other_types[name]:
+            after = replace(after, type=before.type)
+        # A comment that someone gave in Hive stays where the table itself has none.
+        after = replace(after, comment=after.comment or before.comment)
+        if (before.type, before.comment or "") != (after.type, after.comment or ""):
+            changed.append((before, after))
+        kept.append(after)
+    added = tuple(column for name, column in wanted_columns.items() if name not in found_columns)
+    dropped = tuple(column for name, column in found_columns.items() if name not in wanted_columns)
+    parameters = _merged_parameters(wanted, found)
+    serde_properties = {**found.serde_properties, **wanted.serde_properties}
+    if "path" in found.serde_properties:
+        # The same place in other words (`/a` and `file:/a`) is no difference; _check_same_table has looked.
+        serde_properties["path"] = found.serde_properties["path"]
+    target = replace(
+        found,
+        columns=(*kept, *added),
+        input_format=wanted.input_format,
+        output_format=wanted.output_format,
+        serde=wanted.serde,
+        serde_properties=serde_properties,
+        parameters=parameters,
+    )
+    return EntrySync(target, found, added, tuple(changed), dropped, tuple(_property_changes(found, target)))
+
+
+def _merged_parameters(wanted: MetastoreTable, found: MetastoreTable) -> dict[str, str]:
+    parameters = dict(found.parameters)
+    new = {
+        key: value
+        for key, value in wanted.parameters.items()
+        if key != "EXTERNAL" and not (key == CREATE_VERSION_PROPERTY and key in found.parameters)
+    }
+    if _spark_schema(found) == _spark_schema(wanted):
+        # Hudi's own sync writes the same schema in other words; two syncs must not take turns.
+        new = {key: value for key, value in new.items() if not _is_schema_property(key)}
+    else:
+        parameters = {key: value for key, value in parameters.items() if not _is_schema_property(key)}
+    return {**parameters, **new}
+
+
+def _is_schema_property(key: str) -> bool:
+    return key.startswith(f"{SCHEMA_PROPERTY_PREFIX}.")
+
+
+def _spark_schema(table: MetastoreTable) -> tuple[pa.Schema, list[str]] | None:
+    """The schema and partition columns in Spark's properties, None if there is none that can be read."""
+    prefix, parameters = SCHEMA_PROPERTY_PREFIX, table.parameters
+    try:
+        parts = [parameters[f"{prefix}.part.{n}"] for n in range(int(parameters[f"{prefix}.numParts"]))]
+        columns = range(int(parameters.get(f"{prefix}.numPartCols", "0")))
+        schema = arrow_from_spark_json("".join(parts))
+        return schema, [parameters[f"{prefix}.partCol.{n}"] for n in columns]
+    except (KeyError, ValueError, TypeError, UnsupportedTableError):
+        return None
+
+
+def _property_changes(found: MetastoreTable, target: MetastoreTable) -> Iterator[str]:
+    """What changes besides columns, in words."""
+    for label, before, after in (
+        ("INPUTFORMAT", found.input_format, target.input_format),
+        ("OUTPUTFORMAT", found.output_format, target.output_format),
+        ("SERDE", found.serde, target.serde),
+    ):
+        if before != after:
+            yield f"{label} {before} -> {after}"
+    for label, old, new in (
+        ("SERDEPROPERTIES", found.serde_properties, target.serde_properties),
+        ("TBLPROPERTIES", found.parameters, target.parameters),
+    ):
+        for key in sorted({*old, *new}):
+            if old.get(key) != new.get(key):
+                yield f"{label} {key}: {shorten(old.get(key))} -> {shorten(new.get(key))}"
+
+
+def _plan_partitions(
+    table: HudiTable,
+    entry: EntrySync,
+    partitions: list[TablePartition],
+    stored: Sequence[MetastorePartition],
+    *,
+    complete: bool,
+) -> EntrySync:
+    """Add the partitions' differences. Only where `partitions` are all there are, others are dropped."""
+    wanted = [wanted_partition(table, entry.table, partition) for partition in partitions]
+    check_distinct(wanted, table.base_path)
+    found = {partition.values: partition for partition in stored}
+    columns_before = (
+        {(column.name, column.type) for column in entry.existing.columns} if entry.existing else set()
+    )
+    changed = [
+        replace(each, parameters=found[each.values].parameters, raw=found[each.values].raw)
+        for each in wanted
+        if each.values in found and _differs(table, found[each.values], each, columns_before)
+    ]
+    names = {partition.values for partition in wanted}
+    return replace(
+        entry,
+        added_partitions=tuple(each for each in wanted if each.values not in found),
+        changed_partitions=tuple(changed),
+        dropped_partitions=tuple(values for values in found if values not in names) if complete else (),
+    )
+
+
+def _differs(
+    table: HudiTable,
+    found: MetastorePartition,
+    wanted: MetastorePartition,
+    columns_before: set[tuple[str, str]],
+) -> bool:
+    if (found.input_format, found.output_format, found.serde) != (
+        wanted.input_format,
+        wanted.output_format,
+        wanted.serde,
+    ):
+        return True
+    if dict(found.serde_properties) != dict(wanted.serde_properties):
+        return True
+    # A change of the table's columns reaches its partitions by CASCADE; this finds those that missed one.
+    if {(column.name, column.type) for column in found.columns} != columns_before:
+        return True
+    if found.location == wanted.location or found.location is None or wanted.location is None:
+        return found.location != wanted.location
+    return table.storage.qualify(found.location) != table.storage.qualify(wanted.location)

@@ -1,0 +1,174 @@
+"""Translates between metastore values (`tables.py`) and the Thrift structures of Hive's metastore.
+
+The only module besides `connection.py` and `client.py` that knows hmsclient's types.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hmsclient.genthrift.hive_metastore import ttypes
+
+from hudisql.catalog.tables import (
+    MetastoreColumn,
+    MetastoreDatabase,
+    MetastorePartition,
+    MetastoreTable,
+)
+from hudisql.format.partition_path import escape_partition_value
+
+_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+
+def environment(properties: Mapping[str, str]) -> Any:
+    """An EnvironmentContext."""
+    return ttypes.EnvironmentContext(dict(properties))
+
+
+def table_request(database: str, name: str) -> Any:
+    """A GetTableRequest."""
+    return ttypes.GetTableRequest(dbName=database, tblName=name)
+
+
+def database_from_thrift(database: Any) -> MetastoreDatabase:
+    """A Thrift Database as a value."""
+    return MetastoreDatabase(
+        database.name, database.locationUri, database.description, dict(database.parameters or {})
+    )
+
+
+def database_to_thrift(name: str, location: str | None, description: str | None) -> Any:
+    """A new Thrift Database."""
+    return ttypes.Database(name=name, description=description, locationUri=location, parameters={})
+
+
+def table_from_thrift(table: Any) -> MetastoreTable:
+    """A Thrift Table as a value; the structure itself stays in `raw`."""
+    storage = table.sd or ttypes.StorageDescriptor()
+    serde = storage.serdeInfo or ttypes.SerDeInfo()
+    return MetastoreTable(
+        database=table.dbName,
+        name=table.tableName,
+        table_type=table.tableType or "MANAGED_TABLE",
+        location=storage.location,
+        columns=_columns_from_thrift(storage.cols),
+        partition_columns=_columns_from_thrift(table.partitionKeys),
+        owner=table.owner,
+        input_format=storage.inputFormat,
+        output_format=storage.outputFormat,
+        serde=serde.serializationLib,
+        serde_properties=dict(serde.parameters or {}),
+        parameters=dict(table.parameters or {}),
+        view_original_text=table.viewOriginalText,
+        view_text=table.viewExpandedText,
+        raw=table,
+    )
+
+
+def table_to_thrift(table: MetastoreTable) -> Any:
+    """A Thrift Table with the value's content, laid over a copy of its `raw` if it has one."""
+    target = copy.deepcopy(table.raw) if table.raw is not None else _new_table()
+    target.dbName = table.database
+    target.tableName = table.name
+    target.tableType = table.table_type
+    target.owner = table.owner
+    target.partitionKeys = _columns_to_thrift(table.partition_columns)
+    target.parameters = dict(table.parameters)
+    target.viewOriginalText = table.view_original_text
+    target.viewExpandedText = table.view_text
+    _fill_storage(target, table)
+    return target
+
+
+def partition_from_thrift(partition: Any) -> MetastorePartition:
+    """A Thrift Partition as a value; the structure itself stays in `raw`."""
+    storage = partition.sd or ttypes.StorageDescriptor()
+    serde = storage.serdeInfo or ttypes.SerDeInfo()
+    return MetastorePartition(
+        values=tuple(partition.values),
+        location=storage.location,
+        parameters=dict(partition.parameters or {}),
+        columns=_columns_from_thrift(storage.cols),
+        input_format=storage.inputFormat,
+        output_format=storage.outputFormat,
+        serde=serde.serializationLib,
+        serde_properties=dict(serde.parameters or {}),
+        raw=partition,
+    )
+
+
+def partition_to_thrift(table: MetastoreTable, partition: MetastorePartition) -> Any:
+    """A Thrift Partition of `table` with the value's content, laid over a copy of its `raw`."""
+    target = copy.deepcopy(partition.raw) if partition.raw is not None else ttypes.Partition()
+    if target.createTime is None:
+        target.createTime = int(time.time())
+        target.lastAccessTime = 0
+    target.dbName = table.database
+    target.tableName = table.name
+    target.values = list(partition.values)
+    target.parameters = dict(partition.parameters)
+    _fill_storage(target, partition)
+    return target
+
+
+def add_partitions_request(table: MetastoreTable, partitions: Sequence[MetastorePartition]) -> Any:
+    """A request that adds the partitions that do not exist yet."""
+    return ttypes.AddPartitionsRequest(
+        dbName=table.database,
+        tblName=table.name,
+        parts=[partition_to_thrift(table, partition) for partition in partitions],
+        ifNotExists=True,
+        needResult=False,
+    )
+
+
+def drop_partitions_request(table: MetastoreTable, names: Sequence[str]) -> Any:
+    """A request that drops partitions by name, leaving their files."""
+    return ttypes.DropPartitionsRequest(
+        dbName=table.database,
+        tblName=table.name,
+        parts=ttypes.RequestPartsSpec(names=list(names)),
+        deleteData=False,
+        ifExists=True,
+        needResult=False,
+    )
+
+
+def partition_name(table: MetastoreTable, values: Sequence[str]) -> str:
+    """The metastore's name of a partition: `dt=2024-03-01/h=1`, values escaped as Hive escapes them."""
+    return "/".join(
+        f"{escape_partition_value(column.name)}={escape_partition_value(value or _DEFAULT_PARTITION)}"
+        for column, value in zip(table.partition_columns, values, strict=True)
+    )
+
+
+def _new_table() -> Any:
+    now = int(time.time())
+    return ttypes.Table(createTime=now, lastAccessTime=0, retention=0, privileges=None, temporary=False)
+
+
+def _fill_storage(target: Any, value: MetastoreTable | MetastorePartition) -> None:
+    if target.sd is None:
+        target.sd = ttypes.StorageDescriptor(
+            compressed=False, numBuckets=-1, bucketCols=[], sortCols=[], parameters={}
+        )
+        target.sd.storedAsSubDirectories = False
+    if target.sd.serdeInfo is None:
+        target.sd.serdeInfo = ttypes.SerDeInfo()
+    target.sd.cols = _columns_to_thrift(value.columns)
+    target.sd.location = value.location
+    target.sd.inputFormat = value.input_format
+    target.sd.outputFormat = value.output_format
+    target.sd.serdeInfo.serializationLib = value.serde
+    target.sd.serdeInfo.parameters = dict(value.serde_properties)
+
+
+def _columns_from_thrift(columns: Any) -> tuple[MetastoreColumn, ...]:
+    return tuple(MetastoreColumn(column.name, column.type, column.comment) for column in columns or ())
+
+
+def _columns_to_thrift(columns: Sequence[MetastoreColumn]) -> list[Any]:
+    return [ttypes.FieldSchema(column.name, column.type, column.comment) for column in columns]

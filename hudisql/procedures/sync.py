@@ -1,0 +1,149 @@
+"""The procedure that brings the metastore in step with a Hudi table: `hive_sync`, with Hudi's names.
+
+Unlike Hudi's it sets nothing in the session, can show its plan first, and takes the table's folder, so that a
+table which no metastore knows yet can be synced too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from hudisql.catalog.tables import hudi_base_path
+from hudisql.errors import InvalidArgumentError
+from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
+from hudisql.procedures.tables import find_table
+from hudisql.table.hudi_table import HudiTable
+
+if TYPE_CHECKING:
+    from hudisql.catalog.client import MetastoreClient
+    from hudisql.catalog.sync import SyncOptions
+    from hudisql.context import Context
+
+# Hudi's way of reading values from folder names; hudisql goes by the table's own properties, as these do.
+_KNOWN_EXTRACTORS = frozenset(
+    {
+        "MultiPartKeysValueExtractor",
+        "HiveStylePartitionValueExtractor",
+        "SinglePartPartitionValueExtractor",
+        "NonPartitionedExtractor",
+    }
+)
+_SUCCESS = "hive sync success."
+
+
+@procedure(
+    name="hive_sync",
+    summary="Brings the metastore's entries of a Hudi table in step with the table.",
+    parameters=(
+        Parameter("table", "string", help="name in the metastore, database.name"),
+        Parameter("metastore_uri", "string", "", "another metastore than the session's"),
+        Parameter("username", "string", "", "user to act as (default: yours)"),
+        Parameter(
+            "password", "string", "", "taken for Hudi's sake; the metastore's protocol has no use for it"
+        ),
+        Parameter("use_jdbc", "string", "", "only false: hudisql speaks to the metastore itself"),
+        Parameter("mode", "string", "", "only hms"),
+        Parameter("partition_fields", "string", "", "must be the table's own, if given"),
+        Parameter(
+            "partition_extractor_class", "string", "", "taken for Hudi's sake; values are the table's own"
+        ),
+        Parameter("strategy", "string", "", "entries of a merge-on-read table: ALL (default), RO or RT"),
+        Parameter("sync_incremental", "string", "", "true: only partitions written since the last sync"),
+        Parameter("path", "string", None, "the table's folder, if the metastore does not know it yet"),
+        Parameter("dry_run", "boolean", False, "show what would be changed"),
+        Parameter("options", "map", None, "hoodie.datasource.hive_sync.* settings"),
+    ),
+    output=(Column("result"),),
+)
+def hive_sync(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
+    """Hudi's "hive sync success.", or for a dry run the plan's lines."""
+    from hudisql.catalog.sync import plan_sync, read_existing, sync_table
+
+    _refuse_other_modes(arguments)
+    options = _options_of(arguments)
+    table = find_table(context, None if arguments.path else arguments.table, arguments.path)
+    database, name = _synced_name(context, arguments, table)
+    _check_partition_fields(arguments.partition_fields or "", table)
+    with _metastore_of(context, arguments) as client:
+        if arguments.dry_run:
+            existing = read_existing(client, table, database, name, options)
+            lines = plan_sync(table, database, name, existing, options).describe()
+            return [(line,) for line in lines or ["nothing to change"]]
+        result = sync_table(
+            client, table, database, name, options, metastore_uri=arguments.metastore_uri or None
+        )
+    context.console.info(
+        f"{', '.join(result.tables)}: {result.created_tables} created, {result.altered_tables} altered; "
+        f"partitions: {result.added_partitions} added, {result.changed_partitions} changed, "
+        f"{result.dropped_partitions} dropped"
+    )
+    return [(_SUCCESS,)]
+
+
+def _options_of(arguments: Arguments) -> SyncOptions:
+    from hudisql.catalog.sync_entries import INCREMENTAL_OPTION, STRATEGY_OPTION, sync_options_from
+
+    settings: Mapping[str, object] = arguments.options or {}
+    values = {key: str(value) for key, value in settings.items() if value is not None}
+    if arguments.strategy:
+        values[STRATEGY_OPTION] = arguments.strategy
+    if arguments.sync_incremental:
+        values[INCREMENTAL_OPTION] = arguments.sync_incremental
+    return sync_options_from(values)
+
+
+def _refuse_other_modes(arguments: Arguments) -> None:
+    if (arguments.mode or "hms").lower() != "hms" or (arguments.use_jdbc or "false").lower() == "true":
+        raise InvalidArgumentError(
+            "hive_sync speaks to the metastore itself: of Hudi's modes there is only hms",
+            hint="leave out mode and use_jdbc",
+        )
+    extractor = (arguments.partition_extractor_class or "").rsplit(".", 1)[-1]
+    if extractor and extractor not in _KNOWN_EXTRACTORS:
+        raise InvalidArgumentError(
+            f"hive_sync does not know the partition_extractor_class {arguments.partition_extractor_class}",
+            hint="leave it out: the table's own properties say how its folders are named",
+        )
+
+
+def _check_partition_fields(given: str, table: HudiTable) -> None:
+    wanted = [name.strip().lower() for name in given.split(",") if name.strip()]
+    fields = [column.name.lower() for column in table.partition_columns]
+    if wanted and wanted != fields:
+        raise InvalidArgumentError(
+            f"partition_fields is {','.join(wanted)}, but the table is partitioned by "
+            f"{','.join(fields) or 'nothing'}",
+            hint="leave partition_fields out",
+        )
+
+
+def _synced_name(context: Context, arguments: Arguments, table: HudiTable) -> tuple[str, str]:
+    """The name without `_ro` or `_rt`, where such an entry of a merge-on-read table was given."""
+    database, name = context.qualify_table_name(arguments.table)
+    stem = name[:-3]
+    if arguments.path or not table.is_merge_on_read or not stem or name[-3:] not in ("_ro", "_rt"):
+        return database, name
+    siblings = [context.metastore.get_table(database, stem + suffix) for suffix in ("_ro", "_rt", "")]
+    places = [hudi_base_path(entry) for entry in siblings if entry is not None]
+    same = [place for place in places if place and table.storage.qualify(place) == table.base_path]
+    return database, stem if len(same) > 1 else name
+
+
+@contextmanager
+def _metastore_of(context: Context, arguments: Arguments) -> Iterator[MetastoreClient]:
+    if not arguments.metastore_uri and not arguments.username:
+        yield context.metastore
+        return
+    from hudisql.catalog.client import MetastoreClient
+    from hudisql.catalog.connection import MetastoreSecurity, kerberos_security
+
+    security = (
+        kerberos_security(context.settings.metastore_principal)
+        if context.settings.metastore_sasl
+        else MetastoreSecurity(user=arguments.username or None)
+    )
+    uris = arguments.metastore_uri or context.metastore.uris
+    with MetastoreClient(uris, security=security) as client:
+        yield client

@@ -1,0 +1,65 @@
+"""Makes Hudi tables without rows: all that a metastore sync looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from hudisql.format.commit_metadata import CommitMetadata, WriteStat
+from hudisql.format.partition_metadata import PartitionMetadata, render_partition_metadata
+from hudisql.format.schema import avro_from_arrow
+from hudisql.format.table_properties import render_table_properties
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable, open_table
+
+NOW = datetime(2024, 3, 1, tzinfo=UTC)
+
+
+class TableMaker:
+    """Makes Hudi tables without rows: their properties, commits and partition markers."""
+
+    def __init__(self, base_path: Path) -> None:
+        self.base_path = base_path
+        self._commits = 0
+
+    def create(self, schema: pa.Schema, partition_by: Sequence[str] = (), **properties: str) -> TableMaker:
+        values = {
+            "hoodie.table.name": "made",
+            "hoodie.table.type": "COPY_ON_WRITE",
+            "hoodie.table.version": "6",
+            "hoodie.timeline.layout.version": "1",
+            "hoodie.table.timeline.timezone": "UTC",
+            "hoodie.table.partition.fields": ",".join(partition_by),
+            "hoodie.datasource.write.hive_style_partitioning": "true",
+            "hoodie.datasource.write.partitionpath.urlencode": "true",
+            **{name.replace("__", "."): value for name, value in properties.items()},
+        }
+        hoodie = self.base_path / ".hoodie"
+        hoodie.mkdir(parents=True)
+        (hoodie / "hoodie.properties").write_bytes(render_table_properties(values, NOW))
+        return self.commit(schema)
+
+    def commit(self, schema: pa.Schema, partitions: Sequence[str] = ()) -> TableMaker:
+        self._commits += 1
+        instant = f"2024030100000{self._commits}000"
+        metadata = CommitMetadata(
+            partition_to_write_stats={
+                path: (WriteStat(file_id="f", path=f"{path}/f", partition_path=path),) for path in partitions
+            },
+            extra_metadata={"schema": avro_from_arrow(schema, "made")},
+            operation_type="UPSERT",
+        )
+        for path in partitions:
+            folder = self.base_path / path
+            folder.mkdir(parents=True, exist_ok=True)
+            marker = render_partition_metadata(PartitionMetadata(instant, path.count("/") + 1), NOW)
+            (folder / ".hoodie_partition_metadata").write_bytes(marker)
+        for state in (".commit.requested", ".inflight", ".commit"):
+            (self.base_path / ".hoodie" / f"{instant}{state}").write_bytes(metadata.to_json())
+        return self
+
+    def open(self) -> HudiTable:
+        return open_table(Storage(), str(self.base_path))
