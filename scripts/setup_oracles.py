@@ -1,4 +1,4 @@
-"""Sets up the oracles on a fresh machine: PySpark 3.5, the real Hudi bundles, a real HiveServer2.
+"""Sets up the oracles on a fresh machine: PySpark 3.5, the real Hudi bundles, a real HiveServer2, HDFS.
 
 Everything is cached below `${XDG_CACHE_HOME:-~/.cache}/hudisql` and made only if it is not there, so the
 Makefile and the test fixtures may both call it, also at the same time. Versions are pinned here and in
@@ -34,6 +34,15 @@ HIVE_AUXILIARY_JARS = (
     "com.esotericsoftware:kryo-shaded:4.0.2",
     "com.esotericsoftware:minlog:1.3.0",
     "org.objenesis:objenesis:3.3",
+)
+HADOOP_VERSION = "3.4.2"
+# The whole of a name node and a data node in shaded jars, and the two loggers that they do not shade.
+HADOOP_JARS = (
+    f"org.apache.hadoop:hadoop-client-api:{HADOOP_VERSION}",
+    f"org.apache.hadoop:hadoop-client-runtime:{HADOOP_VERSION}",
+    f"org.apache.hadoop:hadoop-client-minicluster:{HADOOP_VERSION}",
+    "commons-logging:commons-logging:1.2",
+    "org.slf4j:slf4j-api:2.0.17",
 )
 HIVE_POM = Path(__file__).resolve().parent.parent / "tests" / "hive" / "pom.xml"
 
@@ -92,6 +101,22 @@ def install_hive() -> HiveInstallation:
     return hive
 
 
+def hadoop_jars() -> Path | None:
+    """The folder of the jars of Hadoop's mini cluster, None if they are not set up."""
+    folder = cache_folder() / f"hadoop-{HADOOP_VERSION}"
+    names = [f"{name}-{version}.jar" for _, name, version in (jar.split(":") for jar in HADOOP_JARS)]
+    return folder if all((folder / name).exists() for name in names) else None
+
+
+def install_hadoop() -> Path:
+    """Return the folder of the jars of Hadoop's mini cluster (HDFS); fetch them with Maven if absent."""
+    folder = cache_folder() / f"hadoop-{HADOOP_VERSION}"
+    with _installing(f"hadoop-{HADOOP_VERSION}"):
+        if hadoop_jars() is None:
+            _copy_artifacts(HADOOP_JARS, folder)
+    return folder
+
+
 def _copy_artifacts(artifacts: Sequence[str], folder: Path) -> None:
     """Copy Maven artifacts (`group:name:version`) into `folder`; a broken-off download leaves none there."""
     staging = folder.parent / f"{folder.name}.part-{os.getpid()}"
@@ -144,12 +169,17 @@ def _installing(name: str) -> Iterator[None]:
 def main() -> int:
     """Install what the named oracles need."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("oracles", nargs="*", choices=["hudi", "hive", []], default=[], help="default: all")
-    wanted = parser.parse_args().oracles or ["hudi", "hive"]
+    parser.add_argument(
+        "oracles", nargs="*", choices=["hudi", "hive", "hdfs", []], default=[], help="default: all"
+    )
+    wanted = parser.parse_args().oracles or ["hudi", "hive", "hdfs"]
     try:
-        print(f"PySpark {PYSPARK_VERSION}: {install_oracle_python()}")
-        for version in HUDI_VERSIONS:
-            print(f"Hudi {version}: {install_hudi_bundle(version)}")
+        if wanted != ["hdfs"]:
+            print(f"PySpark {PYSPARK_VERSION}: {install_oracle_python()}")
+            for version in HUDI_VERSIONS:
+                print(f"Hudi {version}: {install_hudi_bundle(version)}")
+        if "hdfs" in wanted:
+            print(f"Hadoop {HADOOP_VERSION}: {install_hadoop()}")
         if "hive" in wanted:
             print(f"Hive {HIVE_VERSION}: {install_hive().libraries}")
     except SetupError as error:

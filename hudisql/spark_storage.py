@@ -1,0 +1,36 @@
+"""The file system settings of a SparkSession, for a `Storage` that sees what Spark sees.
+
+Spark resolves paths by its Hadoop configuration: core-site.xml, hdfs-site.xml, `spark.hadoop.*` and what SET
+changed since. Only the keys that `Storage` reads are taken; they hold secrets, so nothing here prints them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PREFIXES: Final = ("fs.s3a.", "dfs.nameservices", "dfs.ha.", "dfs.namenode.", "dfs.client.", "dfs.data.")
+_KEYS: Final = ("fs.defaultFS", "hadoop.security.authentication", "hadoop.rpc.protection")
+
+
+def hadoop_configuration(spark: SparkSession) -> dict[str, str]:
+    """The `fs.*`, `dfs.*` and security settings of the session, as Hadoop would resolve them now."""
+    java_session: Any = spark._jsparkSession
+    java_configuration = java_session.sessionState().newHadoopConf()
+    collected = {
+        prefix + str(suffix): str(value)
+        for prefix in _PREFIXES
+        for suffix, value in _entries(java_configuration.getPropsWithPrefix(prefix))
+    }
+    for key in _KEYS:
+        value = java_configuration.get(key)
+        if value is not None:
+            collected[key] = str(value)
+    return collected
+
+
+def _entries(java_map: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(key, java_map[key]) for key in java_map]

@@ -1,0 +1,13 @@
+"""The only door to file systems: list, open, atomic create, delete.
+
+Everything that touches bytes at rest, on the driver and in tasks, goes through a `Storage` value, which is
+picklable and travels with the task. One file per store: `local`, `s3`, `hdfs`; the door picks by scheme.
+"""
+
+from __future__ import annotations
+
+from hudisql.storage.door import Storage
+from hudisql.storage.file_system import FileInfo
+from hudisql.storage.paths import is_inside, join, parent_of
+
+__all__ = ["FileInfo", "Storage", "is_inside", "join", "parent_of"]

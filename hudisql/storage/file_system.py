@@ -1,0 +1,85 @@
+"""What a store must do to serve `Storage`: the contract, its file entries, and how errors are told.
+
+Each store implements `FileSystem`; the same contract tests run on all of them. Paths given to a store are
+qualified and of its own scheme.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hudisql.errors import NoSuchPathError, StorageError
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One entry of a file system: absolute path, length in bytes, modification time in epoch ms."""
+
+    path: str
+    length: int
+    modification_time_ms: int
+    is_directory: bool
+
+    @property
+    def name(self) -> str:
+        """The last component of the path."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+class FileSystem(Protocol):
+    """One store. Methods raise StorageError, NoSuchPathError and PathExistsError only."""
+
+    def info(self, path: str) -> FileInfo | None:
+        """The entry at `path`, or None."""
+
+    def list_directory(self, path: str) -> list[FileInfo]:
+        """The entries directly in the folder, in any order. Raises NoSuchPathError."""
+
+    def list_files(self, path: str) -> list[FileInfo]:
+        """All files below the folder, in any order. Raises NoSuchPathError."""
+
+    def open_input(self, path: str) -> Any:
+        """A pyarrow NativeFile for random reads."""
+
+    def open_output(self, path: str) -> Any:
+        """A pyarrow NativeFile for writing a new file; makes its folder."""
+
+    def read(self, path: str) -> bytes:
+        """The whole content of a small file."""
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a small file, replacing what is there; makes its folder."""
+
+    def create(self, path: str, content: bytes) -> None:
+        """Create the file with its whole content in one atomic step. Raises PathExistsError."""
+
+    def make_directories(self, path: str) -> None:
+        """Make a folder and its parents; no error if it exists."""
+
+    def delete_file(self, path: str) -> None:
+        """Delete one file; no error if it is gone already."""
+
+    def delete_directory(self, path: str) -> None:
+        """Delete a folder with all that is in it; no error if it is gone already."""
+
+
+@contextmanager
+def translated(operation: str, path: str) -> Iterator[None]:
+    """Turn OSErrors of one operation into StorageErrors that name the operation and the path."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except FileNotFoundError as error:
+        raise NoSuchPathError(f"no such path: {path}") from error
+    except OSError as error:
+        hint = (
+            "check the rights of the user that runs hudisql"
+            if error.errno in (errno.EACCES, errno.EPERM)
+            else None
+        )
+        raise StorageError(f"cannot {operation} {path}: {error.strerror or error}", hint=hint) from error

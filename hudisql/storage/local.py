@@ -1,0 +1,132 @@
+"""The local file system; follows Hadoop's LocalFileSystem where other readers would notice.
+
+Atomic creation is a staged file plus `link`, which the kernel refuses when the name is taken.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import fs
+
+from hudisql.errors import PathExistsError, StorageError
+from hudisql.storage.file_system import FileInfo, translated
+from hudisql.storage.paths import parent_of
+
+_LISTING_THREADS: Final = 16
+_FEW_FOLDERS: Final = 8
+
+
+class LocalFileSystem:
+    """Plain paths (`/a/b`)."""
+
+    def info(self, path: str) -> FileInfo | None:
+        """The entry at `path`, or None. Follows symbolic links."""
+        try:
+            stat = Path(path).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise StorageError(f"cannot look at {path}: {error.strerror or error}") from error
+        return FileInfo(path, stat.st_size, stat.st_mtime_ns // 1_000_000, Path(path).is_dir())
+
+    def list_directory(self, path: str) -> list[FileInfo]:
+        """The entries directly in the folder."""
+        entries: list[FileInfo] = []
+        with translated("list", path), os.scandir(path) as scan:
+            for entry in scan:
+                stat = entry.stat()
+                entries.append(
+                    FileInfo(
+                        f"{path.rstrip('/')}/{entry.name}",
+                        stat.st_size,
+                        stat.st_mtime_ns // 1_000_000,
+                        entry.is_dir(),
+                    )
+                )
+        return entries
+
+    def list_files(self, path: str) -> list[FileInfo]:
+        """All files below the folder, level by level, the folders of a level in parallel."""
+        files: list[FileInfo] = []
+        level = [path]
+        while level:
+            entries = [entry for listing in self._listings(level) for entry in listing]
+            files.extend(entry for entry in entries if not entry.is_directory)
+            level = [entry.path for entry in entries if entry.is_directory]
+        return files
+
+    def _listings(self, paths: list[str]) -> list[list[FileInfo]]:
+        if len(paths) < _FEW_FOLDERS:
+            return [self.list_directory(path) for path in paths]
+        with ThreadPoolExecutor(_LISTING_THREADS) as pool:
+            return list(pool.map(self.list_directory, paths))
+
+    def open_input(self, path: str) -> Any:
+        """A pyarrow NativeFile for random reads."""
+        with translated("open", path):
+            return fs.LocalFileSystem().open_input_file(path)
+
+    def open_output(self, path: str) -> Any:
+        """A pyarrow NativeFile for writing a new file; makes its folder."""
+        with translated("write", path):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            return fs.LocalFileSystem().open_output_stream(path)
+
+    def read(self, path: str) -> bytes:
+        """The whole content of a small file."""
+        with translated("read", path):
+            return Path(path).read_bytes()
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a small file, replacing what is there."""
+        with self.open_output(path) as stream, translated("write", path):
+            stream.write(pa.py_buffer(content))
+        _drop_stale_checksum(path)
+
+    def create(self, path: str, content: bytes) -> None:
+        """Create the file with its whole content in one atomic step."""
+        staged = f"{parent_of(path)}/.{uuid.uuid4().hex}.hudisql-staged"
+        with translated("create", path):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with Path(staged).open("wb") as stream:
+                    stream.write(content)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                os.link(staged, path)
+            except FileExistsError as error:
+                raise PathExistsError(f"{path} exists already") from error
+            finally:
+                Path(staged).unlink(missing_ok=True)
+        _drop_stale_checksum(path)
+
+    def make_directories(self, path: str) -> None:
+        """Make a folder and its parents."""
+        with translated("make", path):
+            Path(path).mkdir(parents=True, exist_ok=True)
+
+    def delete_file(self, path: str) -> None:
+        """Delete one file."""
+        with translated("delete", path):
+            Path(path).unlink(missing_ok=True)
+        _drop_stale_checksum(path)
+
+    def delete_directory(self, path: str) -> None:
+        """Delete a folder with all that is in it; symbolic links are removed, never followed."""
+        with translated("delete", path):
+            if Path(path).exists():
+                shutil.rmtree(path)
+
+
+def _drop_stale_checksum(path: str) -> None:
+    # Hadoop's LocalFileSystem verifies `.<name>.crc` beside a file; one left from an earlier content
+    # makes every Hadoop reader fail.
+    folder, name = path.rsplit("/", 1)
+    Path(f"{folder}/.{name}.crc").unlink(missing_ok=True)

@@ -1,0 +1,74 @@
+"""Path arithmetic on hudisql's internal paths: absolute, unencoded, local ones plain (`/a/b`).
+
+Others are `scheme://authority/key`, where a percent sign is a percent sign: nothing is decoded, as Hadoop's
+`Path` does not. `s3`, `s3n` and `s3a` name the same store: a path keeps the scheme it was given, because
+metastores and Spark know tables by that text, and `canonical` maps all three to `s3a` wherever two paths are
+compared. This module knows no store.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Final
+
+from hudisql.errors import StorageError
+
+S3_SCHEMES: Final = ("s3a", "s3", "s3n")
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
+_S3_ALIAS = re.compile(r"(?:s3|s3n)://")
+
+
+def parent_of(path: str) -> str:
+    """The path of the folder that holds `path`."""
+    return path.rsplit("/", 1)[0] or "/"
+
+
+def join(base: str, *parts: str) -> str:
+    """Join path components with single slashes; empty parts are left out."""
+    return "/".join([base.rstrip("/"), *(part.strip("/") for part in parts if part.strip("/"))])
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """True if `path` is `folder` or lies below it (both qualified)."""
+    path, folder = canonical(path), canonical(folder)
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def canonical(path: str) -> str:
+    """`path` as it is compared with others: the schemes `s3` and `s3n` read as `s3a`."""
+    return _S3_ALIAS.sub("s3a://", path, count=1) if path.startswith("s3") else path
+
+
+def scheme_of(path: str) -> str:
+    """The scheme in lower case; empty for local paths."""
+    if path.startswith("/"):
+        return ""
+    match = _SCHEME.match(path)
+    return match.group(1).lower() if match else ""
+
+
+def split_uri(path: str) -> tuple[str, str]:
+    """`scheme://authority/a/b` → (`authority`, `/a/b`); the root is `/`."""
+    authority, _, key = path.split("://", 1)[1].partition("/")
+    return authority, f"/{key}"
+
+
+def normalized_uri(path: str, default_authority: str = "") -> str:
+    """`scheme:[//authority]/a//b/` → `scheme://authority/a/b`, as Hadoop's `Path` reads it.
+
+    Raises StorageError if neither the path nor `default_authority` names the bucket or name service.
+    """
+    scheme, _, rest = path.partition(":")
+    authority, key = default_authority, rest
+    if rest.startswith("//"):
+        given, _, key = rest[2:].partition("/")
+        authority = given or default_authority
+    if not authority:
+        raise StorageError(
+            f"no bucket or name service in {path}",
+            hint="write scheme://bucket/path; for HDFS, fs.defaultFS may name the name service",
+        )
+    key = posixpath.normpath("/" + key.lstrip("/"))
+    return f"{scheme.lower()}://{authority}{'' if key == '/' else key}"

@@ -1,0 +1,341 @@
+"""S3 and stores that speak its protocol: requests by boto3, data by pyarrow.
+
+Folders exist as prefixes: one is there when a key starts with it, or when its marker (`folder/`, as S3A
+makes it) is. Atomic creation is a put on the condition that the key does not exist (`If-None-Match: *`);
+a store that ignores or refuses the condition cannot hold a table's timeline.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyarrow import fs
+
+from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
+from hudisql.storage.file_system import FileInfo, translated
+from hudisql.storage.paths import split_uri
+from hudisql.storage.s3_credentials import S3Credentials, S3Keys
+from hudisql.storage.s3_listing import Listed, list_folder, list_keys
+from hudisql.storage.s3_settings import S3Settings, redacted, s3_settings
+
+_CREATOR: Final = "hudisql-creator"
+_KEYS_PER_DELETE: Final = 1000
+_CONNECTIONS: Final = 32
+_CONFLICT_ATTEMPTS: Final = 5
+_NOT_FOUND: Final = frozenset({"404", "NoSuchKey", "NoSuchBucket", "NotFound"})
+_REFUSED: Final = frozenset({"403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
+_EXISTS: Final = frozenset({"412", "PreconditionFailed"})
+_CONFLICT: Final = frozenset({"409", "ConditionalRequestConflict", "OperationAborted"})
+
+
+@dataclass(frozen=True)
+class _Clients:
+    """Both clients of one bucket, as one user."""
+
+    keys: S3Keys
+    requests: Any
+    data: Any
+
+
+class S3FileSystem:
+    """Paths `s3a://bucket/key` (also `s3`, `s3n`); clients of a bucket are made when it is first asked."""
+
+    def __init__(self, hadoop_configuration: Mapping[str, str]) -> None:
+        self._configuration = hadoop_configuration
+        self._buckets: dict[str, _Bucket] = {}
+        self._lock = threading.Lock()
+
+    def info(self, path: str) -> FileInfo | None:
+        """The object at `path`, or the folder of that prefix, or None."""
+        bucket, key = self._at(path)
+        with bucket.asked("look at", path):
+            if key:
+                head = _none_if_missing(bucket.client.head_object, Bucket=bucket.name, Key=key)
+                if head is not None:
+                    return _file_info(path, head["ContentLength"], head["LastModified"])
+            below = _none_if_missing(
+                bucket.client.list_objects_v2, Bucket=bucket.name, Prefix=_prefix(key), MaxKeys=1
+            )
+        if below is None or (key and not below.get("KeyCount", len(below.get("Contents", ())))):
+            return None
+        return FileInfo(path, 0, 0, True)
+
+    def list_directory(self, path: str) -> list[FileInfo]:
+        """The entries directly in the folder, by a delimiter."""
+        bucket, key = self._at(path)
+        prefix, root = _prefix(key), path.rstrip("/") + "/"
+        with bucket.asked("list", path):
+            folders, objects = list_folder(bucket.client, bucket.name, prefix)
+        if not folders and not objects:
+            self._require_folder(path, key)
+        entries = [FileInfo(root + name[len(prefix) : -1], 0, 0, True) for name in folders]
+        return entries + _files(objects, prefix, root)
+
+    def list_files(self, path: str) -> list[FileInfo]:
+        """All files below the folder, by prefix."""
+        bucket, key = self._at(path)
+        with bucket.asked("list", path):
+            objects = list_keys(bucket.client, bucket.name, _prefix(key))
+        if not objects:
+            self._require_folder(path, key)
+        return _files(objects, _prefix(key), path.rstrip("/") + "/")
+
+    def _require_folder(self, path: str, key: str) -> None:
+        """Raise for what is no folder: nothing was listed below `path`."""
+        if not key:
+            return
+        if self.info(path) is not None:
+            raise StorageError(f"cannot list {path}: it is a file")
+        raise NoSuchPathError(f"no such path: {path}")
+
+    def open_input(self, path: str) -> Any:
+        """A pyarrow NativeFile for random reads."""
+        bucket, key = self._at(path)
+        with bucket.asked("open", path):
+            return bucket.data.open_input_file(f"{bucket.name}/{key}")
+
+    def open_output(self, path: str) -> Any:
+        """A pyarrow NativeFile that uploads in parts; the object appears when it is closed."""
+        bucket, key = self._at(path)
+        with bucket.asked("write", path):
+            return bucket.data.open_output_stream(f"{bucket.name}/{key}")
+
+    def read(self, path: str) -> bytes:
+        """The whole content of a small file."""
+        bucket, key = self._at(path)
+        with bucket.asked("read", path):
+            return bytes(bucket.client.get_object(Bucket=bucket.name, Key=key)["Body"].read())
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a small file, replacing what is there."""
+        bucket, key = self._at(path)
+        with bucket.asked("write", path):
+            bucket.client.put_object(Bucket=bucket.name, Key=key, Body=content)
+
+    def create(self, path: str, content: bytes) -> None:
+        """Create the object with its whole content on the condition that it does not exist."""
+        bucket, key = self._at(path)
+        creator = uuid.uuid4().hex
+        with bucket.asked("create", path):
+            code = _put_if_absent(bucket, key, content, creator)
+            if code is None:
+                return
+            # boto3 puts again when an answer is lost: then the object that stands in the way is our own.
+            head = bucket.client.head_object(Bucket=bucket.name, Key=key)
+            if head.get("Metadata", {}).get(_CREATOR) != creator:
+                raise PathExistsError(f"{path} exists already")
+
+    def make_directories(self, path: str) -> None:
+        """Put the folder's marker, unless something is in the folder."""
+        if self.info(path) is None:
+            bucket, key = self._at(path)
+            with bucket.asked("make", path):
+                bucket.client.put_object(Bucket=bucket.name, Key=_prefix(key), Body=b"")
+
+    def delete_file(self, path: str) -> None:
+        """Delete one object."""
+        bucket, key = self._at(path)
+        with bucket.asked("delete", path):
+            bucket.client.delete_object(Bucket=bucket.name, Key=key)
+
+    def delete_directory(self, path: str) -> None:
+        """Delete all keys below the prefix, a thousand a request. Raises StorageError for a whole bucket."""
+        bucket, key = self._at(path)
+        if not key:
+            raise StorageError(f"cannot delete {path}: it is a whole bucket")
+        with bucket.asked("delete", path):
+            keys = [listed["Key"] for listed in list_keys(bucket.client, bucket.name, _prefix(key))]
+            for start in range(0, len(keys), _KEYS_PER_DELETE):
+                names = [{"Key": name} for name in keys[start : start + _KEYS_PER_DELETE]]
+                answer = bucket.client.delete_objects(
+                    Bucket=bucket.name, Delete={"Objects": names, "Quiet": True}
+                )
+                for failed in answer.get("Errors", ()):
+                    raise StorageError(f"cannot delete {path}: {failed['Key']}: {failed.get('Message')}")
+
+    def _at(self, path: str) -> tuple[_Bucket, str]:
+        name, key = split_uri(path)
+        with self._lock:
+            if name not in self._buckets:
+                self._buckets[name] = _Bucket(name, s3_settings(self._configuration, name))
+            return self._buckets[name], key[1:]
+
+
+class _Bucket:
+    """One bucket: its settings, and clients that follow its credentials as they are renewed."""
+
+    def __init__(self, name: str, settings: S3Settings) -> None:
+        self.name = name
+        self._settings = settings
+        self._credentials = S3Credentials(settings)
+        self._clients: _Clients | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def client(self) -> Any:
+        """boto3's client."""
+        return self._current().requests
+
+    @property
+    def data(self) -> Any:
+        """pyarrow's file system."""
+        return self._current().data
+
+    @contextmanager
+    def asked(self, operation: str, path: str) -> Iterator[None]:
+        """Turn what boto3 and pyarrow raise into StorageErrors without keys in them."""
+        _require_boto3()
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            with translated(operation, path):
+                yield
+        except (ClientError, BotoCoreError) as error:
+            code = _code(error)
+            if code in _NOT_FOUND:
+                raise NoSuchPathError(self._shown(f"no such path: {path}")) from None
+            hint = "check the credentials and rights in fs.s3a.*" if code in _REFUSED else None
+            raise StorageError(f"cannot {operation} {path}: {self._shown(error)}", hint=hint) from None
+        except StorageError as error:
+            error.message = self._shown(error.message)
+            error.args = (error.message,)
+            raise
+
+    def _shown(self, told: object) -> str:
+        keys = self._clients.keys if self._clients else S3Keys()
+        renewed = (keys.access_key, keys.secret_key, keys.session_token)
+        return redacted(str(told), (*self._settings.secrets, *(text for text in renewed if text)))
+
+    def _current(self) -> _Clients:
+        keys = self._credentials.current()
+        with self._lock:
+            if self._clients is None or self._clients.keys != keys:
+                region = self._settings.region or _region_of(self.name)
+                self._clients = _Clients(
+                    keys, _boto3_client(self._settings, keys, region), _pyarrow(self._settings, keys, region)
+                )
+            return self._clients
+
+
+def _put_if_absent(bucket: _Bucket, key: str, content: bytes, creator: str) -> str | None:
+    """Put on the condition that the key is free; None if put, else S3's code for "it is taken"."""
+    from botocore.exceptions import ClientError
+
+    for attempt in range(_CONFLICT_ATTEMPTS):
+        try:
+            bucket.client.put_object(
+                Bucket=bucket.name,
+                Key=key,
+                Body=content,
+                IfNoneMatch="*",
+                Metadata={_CREATOR: creator},
+            )
+            return None
+        except ClientError as error:
+            code = _code(error)
+            if code in _EXISTS:
+                return code
+            # Two conditional puts at once: S3 may refuse both, and asks to put again.
+            if code not in _CONFLICT or attempt == _CONFLICT_ATTEMPTS - 1:
+                raise
+    raise AssertionError
+
+
+def _boto3_client(settings: S3Settings, keys: S3Keys, region: str) -> Any:
+    import boto3
+    from botocore import UNSIGNED
+    from botocore.config import Config
+
+    style = "path" if settings.path_style else "virtual" if settings.endpoint else "auto"
+    return boto3.session.Session().client(
+        "s3",
+        region_name=region,
+        endpoint_url=settings.endpoint_url,
+        aws_access_key_id=keys.access_key,
+        aws_secret_access_key=keys.secret_key,
+        aws_session_token=keys.session_token,
+        config=Config(
+            s3={"addressing_style": style},
+            signature_version=UNSIGNED if keys.anonymous else "s3v4",
+            retries={"mode": "standard", "total_max_attempts": settings.attempts},
+            max_pool_connections=_CONNECTIONS,
+            # The newer checksums are unknown to many stores that speak S3's protocol.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        ),
+    )
+
+
+def _pyarrow(settings: S3Settings, keys: S3Keys, region: str) -> Any:
+    identity = (
+        {"anonymous": True}
+        if keys.anonymous
+        else {
+            "access_key": keys.access_key,
+            "secret_key": keys.secret_key,
+            "session_token": keys.session_token,
+        }
+    )
+    return fs.S3FileSystem(
+        **identity,
+        region=region,
+        scheme="https" if settings.secure else "http",
+        endpoint_override=settings.endpoint,
+        force_virtual_addressing=settings.endpoint is not None and not settings.path_style,
+    )
+
+
+def _region_of(bucket: str) -> str:
+    """The region of a bucket of AWS for which none is set."""
+    import boto3
+
+    region = boto3.session.Session().region_name
+    return str(region or fs.resolve_s3_region(bucket))
+
+
+def _require_boto3() -> None:
+    try:
+        importlib.import_module("boto3")
+    except ImportError as error:
+        raise StorageError(
+            "s3a: paths need the package boto3, which is not installed",
+            hint="pip install 'hudisql[s3]', on the driver and on the executors",
+        ) from error
+
+
+def _none_if_missing(request: Any, **arguments: Any) -> Any:
+    from botocore.exceptions import ClientError
+
+    try:
+        return request(**arguments)
+    except ClientError as error:
+        if _code(error) in _NOT_FOUND:
+            return None
+        raise
+
+
+def _code(error: Any) -> str:
+    return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
+
+
+def _prefix(key: str) -> str:
+    return f"{key}/" if key else ""
+
+
+def _files(objects: list[Listed], prefix: str, root: str) -> list[FileInfo]:
+    """The objects as files below `root`; markers of folders are none."""
+    return [
+        _file_info(root + listed["Key"][len(prefix) :], listed["Size"], listed["LastModified"])
+        for listed in objects
+        if not listed["Key"].endswith("/")
+    ]
+
+
+def _file_info(path: str, length: int, modified: Any) -> FileInfo:
+    return FileInfo(path, length, int(modified.timestamp() * 1000), False)

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import boto3
+import pytest
+
+from hudisql.errors import StorageError
+from hudisql.storage import Storage, is_inside
+from hudisql.storage.s3_listing import list_keys
+from hudisql.storage.s3_settings import s3_settings as settings_of
+from tests.storage.servers import BUCKET
+
+
+def test_the_three_schemes_are_kept_and_compared_as_one() -> None:
+    storage = Storage()
+    assert storage.qualify("S3N://bucket//a/./b/") == "s3n://bucket/a/b"
+    assert storage.qualify("s3://bucket/") == "s3://bucket"
+    assert storage.resolve("s3://bucket/a") == storage.resolve("s3n://bucket/a") == "s3a://bucket/a"
+    assert is_inside("s3a://bucket/a/b", "s3://bucket/a")
+    assert not is_inside("s3a://bucket/ab", "s3://bucket/a")
+    with pytest.raises(StorageError, match="no bucket"):
+        storage.qualify("s3a:///a")
+
+
+def test_the_three_schemes_reach_the_same_object(s3_settings: dict[str, str]) -> None:
+    storage = Storage(s3_settings)
+    storage.write(f"s3://{BUCKET}/alias/x", b"1")
+    assert storage.read(f"s3n://{BUCKET}/alias/x") == b"1"
+    assert [file.path for file in storage.list_files(f"s3a://{BUCKET}/alias")] == [f"s3a://{BUCKET}/alias/x"]
+
+
+def test_settings_of_a_bucket_win_and_are_read_as_s3a_does() -> None:
+    configuration = {
+        "fs.s3a.endpoint": "minio.local:9000",
+        "fs.s3a.connection.ssl.enabled": "false",
+        "fs.s3a.access.key": "all",
+        "fs.s3a.bucket.own.access.key": "own",
+        "fs.s3a.bucket.own.endpoint": "https://s3.eu-west-1.amazonaws.com",
+        "fs.s3a.bucket.own.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+    }
+    plain, own = settings_of(configuration, "plain"), settings_of(configuration, "own")
+    assert (plain.endpoint_url, plain.access_key, plain.region) == (
+        "http://minio.local:9000",
+        "all",
+        "us-east-1",
+    )
+    assert (own.endpoint_url, own.access_key, own.region) == (None, "own", "eu-west-1")
+    assert own.providers == ("simple",)
+    with pytest.raises(StorageError, match=r"com\.example\.Mine"):
+        settings_of({"fs.s3a.aws.credentials.provider": "com.example.Mine"}, "b")
+
+
+@pytest.mark.parametrize(
+    ("configuration", "environment", "signed_by"),
+    [
+        (
+            {"aws.credentials.provider": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"},
+            {},
+            None,
+        ),
+        ({"access.key": "KEY", "secret.key": "S"}, {"AWS_ACCESS_KEY_ID": "ENV"}, "KEY"),
+        ({"access.key": "KEY", "secret.key": "S", "session.token": "T"}, {}, "KEY"),
+        ({}, {"AWS_ACCESS_KEY_ID": "ENV", "AWS_SECRET_ACCESS_KEY": "S"}, "ENV"),
+    ],
+)
+def test_the_first_provider_with_keys_signs(
+    configuration: dict[str, str],
+    environment: dict[str, str],
+    signed_by: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from hudisql.storage.s3_credentials import S3Credentials
+
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    settings = settings_of({f"fs.s3a.{name}": value for name, value in configuration.items()}, "b")
+    keys = S3Credentials(settings).current()
+    assert keys.access_key == signed_by
+    assert keys.anonymous == (signed_by is None)
+    assert keys.session_token == configuration.get("session.token")
+
+
+def test_an_assumed_role_signs_with_its_temporary_keys(s3_settings: dict[str, str]) -> None:
+    storage = Storage(
+        s3_settings
+        | {
+            "fs.s3a.assumed.role.arn": "arn:aws:iam::123456789012:role/loader",
+            "fs.s3a.assumed.role.sts.endpoint": s3_settings["fs.s3a.endpoint"],
+            "fs.s3a.assumed.role.session.duration": "30m",
+        }
+    )
+    path = f"s3a://{BUCKET}/role/x"
+    storage.create(path, b"1")
+    with storage.open_input(path) as stream:
+        assert stream.read() == b"1"
+
+
+def test_keys_are_shown_nowhere(s3_settings: dict[str, str]) -> None:
+    storage = Storage(s3_settings | {"fs.s3a.session.token": "hush-token"})
+    settings = settings_of(storage.hadoop_configuration, "b")
+    assert not any(secret in f"{storage!r}{settings!r}" for secret in settings.secrets)
+    # An error repeats the path: a secret in it stands for one that a store would repeat.
+    with pytest.raises(StorageError) as caught:
+        storage.list_directory("s3a://no-such-bucket/hush-token")
+    assert "hush" not in str(caught.value)
+
+
+def test_a_store_that_refuses_the_connection_is_one_clear_error() -> None:
+    storage = Storage(
+        {
+            "fs.s3a.endpoint": "http://127.0.0.1:1",
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.access.key": "k",
+            "fs.s3a.secret.key": "s",
+            "fs.s3a.attempts.maximum": "1",
+        }
+    )
+    with pytest.raises(StorageError, match="cannot read s3a://b/x"):
+        storage.read("s3a://b/x")
+
+
+def test_a_listing_of_many_pages_in_ranges_is_the_listing_in_order(
+    s3_settings: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", "20")
+    storage = Storage(s3_settings)
+    client = boto3.client(
+        "s3",
+        endpoint_url=s3_settings["fs.s3a.endpoint"],
+        region_name="us-east-1",
+        aws_access_key_id="any",
+        aws_secret_access_key="any",
+    )
+    keys = sorted(
+        [f"many/p={number % 40}/{number}.parquet" for number in range(200)]
+        + ["many/p=7", "many/zz", "many/p=9/"]
+    )
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda key: client.put_object(Bucket=BUCKET, Key=key, Body=b""), keys))
+    assert [listed["Key"] for listed in list_keys(client, BUCKET, "many/")] == keys
+    files = storage.list_files(f"s3a://{BUCKET}/many")
+    assert {file.path for file in files} == {f"s3a://{BUCKET}/{key}" for key in keys if not key.endswith("/")}
+    storage.delete_directory(f"s3a://{BUCKET}/many")
+    assert list_keys(client, BUCKET, "many/") == []
+
+
+def test_a_whole_bucket_is_never_deleted(s3_settings: dict[str, str]) -> None:
+    with pytest.raises(StorageError, match="whole bucket"):
+        Storage(s3_settings).delete_directory(f"s3a://{BUCKET}")
+
+
+@pytest.mark.parametrize(
+    ("module", "path", "extra"),
+    [("boto3", "s3a://b/x", "hudisql[s3]"), ("hdfs_native", "hdfs://nn/x", "hudisql[hdfs]")],
+)
+def test_a_missing_extra_is_named(
+    module: str, path: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    storage = Storage({"fs.s3a.access.key": module, "fs.s3a.secret.key": "s"})
+    for ask in (storage.info, storage.open_output, storage.list_files):
+        with pytest.raises(StorageError) as caught:
+            ask(path)
+        assert extra in str(caught.value)
