@@ -1,0 +1,154 @@
+"""Spark SQL for sqlglot, with the statements that stock sqlglot leaves as opaque commands turned into nodes.
+
+CALL, SHOW PARTITIONS, MSCK REPAIR TABLE and their like are parsed to the expression classes below. Nothing
+here is ever rendered back to SQL: Spark runs the user's own text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+
+class CallProcedure(exp.Expression):
+    """`CALL a.b(argument, …)`: `name` is the dotted name, `arguments` hold expressions and `exp.Kwarg`s."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
+
+
+class ShowPartitions(exp.Expression):
+    """`SHOW PARTITIONS t [PARTITION (column = value, …)]`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
+
+
+class ShowCreateTable(exp.Expression):
+    """`SHOW CREATE TABLE t [AS SERDE]`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class ShowColumns(exp.Expression):
+    """`SHOW COLUMNS {IN|FROM} t [{IN|FROM} db]`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "database": False}
+
+
+class RepairTable(exp.Expression):
+    """`[MSCK] REPAIR TABLE t [{ADD|DROP|SYNC} PARTITIONS]`."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "action": False}
+
+
+_OPAQUE = ("CALL", "EXPLAIN", "SHOW", "MSCK REPAIR")
+
+
+class HudiSqlParser(SparkParser):
+    """Spark's parser with our statements before its own."""
+
+    def _parse_statement(self) -> exp.Expr | None:
+        if self._match_text_seq("CALL"):
+            return self._parse_call()
+        if self._match_text_seq("MSCK", "REPAIR", "TABLE") or self._match_text_seq("REPAIR", "TABLE"):
+            return self._parse_repair()
+        if self._match_text_seq("SHOW", "PARTITIONS"):
+            return self._parse_show_partitions()
+        if self._match_text_seq("SHOW", "CREATE", "TABLE"):
+            node = ShowCreateTable(this=self._parse_table_parts())
+            self._match_text_seq("AS", "SERDE")
+            return node
+        if self._match_text_seq("SHOW", "COLUMNS"):
+            return self._parse_show_columns()
+        return super()._parse_statement()
+
+    def _parse_call(self) -> exp.Expr:
+        parts = [self._parse_name_part()]
+        while self._match(TokenType.DOT):
+            parts.append(self._parse_name_part())
+        self._match_l_paren()
+        arguments: list[exp.Expr] = []
+        if not self._match(TokenType.R_PAREN):
+            arguments = self._parse_csv(self._parse_call_argument)
+            self._match_r_paren()
+        return CallProcedure(this=".".join(parts), expressions=arguments)
+
+    def _parse_name_part(self) -> str:
+        token = self._curr
+        if not token or not (token.token_type == TokenType.IDENTIFIER or _is_word(token.text)):
+            self.raise_error("Expected the name of a procedure")
+        self._advance()
+        return str(token.text)
+
+    def _parse_call_argument(self) -> exp.Expr | None:
+        name = None
+        if self._curr and self._next and self._next.token_type == TokenType.FARROW:
+            name = str(self._curr.text)
+            self._advance(2)
+        start = self._curr
+        value = self._parse_assignment()
+        if value is None:
+            self.raise_error("Expected a value")
+            return None
+        if start:
+            value.meta["start"], value.meta["end"] = start.start, self._prev.end
+        return exp.Kwarg(this=exp.to_identifier(name, quoted=True), expression=value) if name else value
+
+    def _parse_repair(self) -> exp.Expr:
+        table = self._parse_table_parts()
+        action = next((word for word in ("ADD", "DROP", "SYNC") if self._match_text_seq(word)), None)
+        if action and not self._match_text_seq("PARTITIONS"):
+            self.raise_error("Expected PARTITIONS")
+        return RepairTable(this=table, action=action or "ADD")
+
+    def _parse_show_partitions(self) -> exp.Expr:
+        table = self._parse_table_parts()
+        values: list[exp.Expr] = []
+        if self._match(TokenType.PARTITION):
+            values = self._parse_wrapped_csv(self._parse_assignment)
+        return ShowPartitions(this=table, expressions=values)
+
+    def _parse_show_columns(self) -> exp.Expr:
+        if not (self._match_text_seq("IN") or self._match_text_seq("FROM")):
+            self.raise_error("Expected IN or FROM")
+        table = self._parse_table_parts()
+        database = None
+        if self._match_text_seq("IN") or self._match_text_seq("FROM"):
+            database = self._parse_id_var()
+        return ShowColumns(this=table, database=database)
+
+
+class HudiSql(Spark):
+    """The dialect: Spark's tokens, but for the keywords that would swallow the rest of the statement."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """Spark's tokens; SHOW, CALL and EXPLAIN are plain words."""
+
+        KEYWORDS: ClassVar[dict[str, TokenType]] = {
+            **{word: kind for word, kind in Spark.Tokenizer.KEYWORDS.items() if word not in _OPAQUE},
+        }
+        COMMANDS: ClassVar[set[TokenType]] = Spark.Tokenizer.COMMANDS - {TokenType.SHOW}
+
+    Parser = HudiSqlParser
+
+
+def tokenize(text: str) -> list[Token]:
+    """The tokens of a statement. Raises sqlglot's TokenError."""
+    return list(HudiSql().tokenize(text))
+
+
+def parse_tokens(text: str, tokens: list[Token]) -> exp.Expr | None:
+    """The syntax tree of one statement. Raises sqlglot's ParseError."""
+    trees = cast("list[Any]", HudiSql().parser().parse(tokens, text))
+    found = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
+    if len(found) > 1:
+        raise ParseError("more than one statement")
+    return found[0] if found else None
+
+
+def _is_word(text: str) -> bool:
+    return text.replace("_", "a").isalnum()

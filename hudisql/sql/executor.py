@@ -1,0 +1,249 @@
+"""Running one statement: text → typed statement → the part of hudisql, or Spark, that it belongs to.
+
+The rule that everything here serves: what reads Hudi tables is rewritten to read them right, what would
+change one and is not known is an error, and only what touches no Hudi table goes to Spark as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.catalog.tables import MetastoreTable
+from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
+from hudisql.procedures.binder import bind_arguments
+from hudisql.procedures.registry import find_procedure
+from hudisql.result import LocalResult, Result
+from hudisql.sql import query, table_statements
+from hudisql.sql import statements as st
+from hudisql.sql.database_statements import drop_database
+from hudisql.sql.explain import explain_statement
+from hudisql.sql.guard import find_hudi_subject, find_written_folder
+from hudisql.sql.parser import parse_statement
+from hudisql.sql.spark_errors import SourceText, translate_spark_error, translated_spark_errors
+from hudisql.sql.tables import find_hudi_entry, find_hudi_root
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+_NEXT_RELEASE: Final = "writing to Hudi tables comes with the next release"
+
+
+def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> Result:
+    """Run one statement; `line` and `column` say where it starts in its script.
+
+    Raises SqlSyntaxError, UnsupportedStatementError, QueryError and what procedures raise.
+    """
+    statement = parse_statement(text, line=line, column=column)
+    source = SourceText(statement.text, line, column)
+    try:
+        with translated_spark_errors(source):
+            return execute_statement(context, statement, source)
+    except SqlSyntaxError as error:
+        # Spark's parser was asked without knowing where in the script the statement stands.
+        raise (translate_spark_error(error.__cause__, source) if error.__cause__ else error) from error
+
+
+def execute_statement(context: Context, statement: st.Statement, source: SourceText) -> Result:
+    """Run a parsed statement."""
+    handler = _HANDLERS.get(type(statement), _run_in_spark)
+    return handler(context, statement, source)
+
+
+def call_procedure(context: Context, statement: st.CallStatement) -> Result:
+    """Bind the arguments, run the procedure, give its rows."""
+    declared = find_procedure(statement.procedure)
+    arguments = bind_arguments(declared, statement.positional, statement.named)
+    rows = declared.run(context, arguments)
+    return LocalResult(context.spark, [(column.name, column.type) for column in declared.output], rows)
+
+
+def _call(context: Context, statement: st.CallStatement, _source: SourceText) -> Result:
+    return call_procedure(context, statement)
+
+
+def _run_query(context: Context, statement: st.Statement, source: SourceText) -> Result:
+    """Queries, and statements that read Hudi tables by a query inside (INSERT, CTAS, CACHE … AS)."""
+    prepared = query.prepare_query(context, statement.text, source)
+    df = query.run_prepared(context, prepared, source)
+    return Result(df, guard=lambda: query.bound_errors(prepared.bound, source))
+
+
+def _run_in_spark(context: Context, statement: st.Statement, source: SourceText) -> Result:
+    """What is about no Hudi table; a command that would change one is refused."""
+    command, entry = find_hudi_subject(context, statement.text)
+    if entry is not None:
+        kind = statement.kind if isinstance(statement, st.PassThroughStatement) else command.kind
+        raise _unsupported(kind, entry, "CALL help() lists what can be done with Hudi tables")
+    if isinstance(statement, st.PassThroughStatement) and statement.kind == "INSERT OVERWRITE DIRECTORY":
+        folder = find_written_folder(context, statement.text)
+        if folder is not None and (root := find_hudi_root(context, folder)) is not None:
+            raise UnsupportedStatementError(
+                f"INSERT OVERWRITE DIRECTORY would delete files of the Hudi table in {root}: nothing was run"
+            )
+    return _run_query(context, statement, source)
+
+
+def _refuse(_context: Context, statement: st.RefusedStatement, _source: SourceText) -> Result:
+    raise UnsupportedStatementError(
+        f"{statement.kind} is not supported: what it would run cannot be checked beforehand",
+        hint="write the statements one after the other",
+    )
+
+
+def _change(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
+    _check_change(context, statement)
+    return _run_query(context, statement, source)
+
+
+def _check_change(context: Context, statement: st.ChangeStatement) -> None:
+    targets = statement.targets if isinstance(statement, st.InsertStatement) else (statement.table,)
+    for target in targets:
+        entry = find_hudi_entry(context, target)
+        if entry is not None:
+            raise _unsupported(statement.verb, entry, _advice_on(statement))
+
+
+def _create_table(context: Context, statement: st.CreateTableStatement, source: SourceText) -> Result:
+    if statement.provider in ("hudi", "org.apache.hudi"):
+        raise UnsupportedStatementError(
+            f"CREATE TABLE {statement.table} USING hudi is not supported: {_NEXT_RELEASE}",
+            hint="CALL bootstrap_table(…) makes a Hudi table of existing parquet files, "
+            "CALL hive_sync(…) registers a Hudi table that exists",
+        )
+    if statement.like is not None and (entry := find_hudi_entry(context, statement.like)) is not None:
+        raise _unsupported(
+            "CREATE TABLE LIKE", entry, f"CREATE TABLE {statement.table} AS SELECT * FROM … WHERE false"
+        )
+    root = None if statement.location is None else find_hudi_root(context, statement.location)
+    if root is not None:
+        raise UnsupportedStatementError(
+            f"CREATE TABLE {statement.table}: a Hudi table lies in {root}; as a table of plain files it "
+            "would show rows of all its versions",
+            hint=f"CALL hive_sync(table => '{statement.table}', path => '{root}') registers it as what it is",
+        )
+    return _run_query(context, statement, source)
+
+
+def _drop_table(context: Context, statement: st.DropTableStatement, source: SourceText) -> Result:
+    entry = find_hudi_entry(context, statement.table)
+    if entry is None:
+        return _run_query(context, statement, source)
+    if statement.purge:
+        raise _unsupported("DROP TABLE … PURGE", entry, "DROP TABLE without PURGE removes the entry alone")
+    context.metastore.drop_table(entry.database, entry.name, delete_data=False)
+    context.console.info(
+        f"{entry.full_name}: the metastore entry is dropped, the files stay in {entry.location}"
+    )
+    return _nothing(context)
+
+
+def _drop_database(context: Context, statement: st.DropDatabaseStatement, _source: SourceText) -> Result:
+    drop_database(context, statement)
+    return _nothing(context)
+
+
+def _repair(context: Context, statement: st.MsckRepairStatement, source: SourceText) -> Result:
+    entry = find_hudi_entry(context, statement.table)
+    if entry is None:
+        return _run_query(context, statement, source)
+    call = st.CallStatement(statement.text, "hive_sync", (), (("table", entry.full_name),))
+    return call_procedure(context, call)
+
+
+def _cache(context: Context, statement: st.CacheTableStatement, source: SourceText) -> Result:
+    if not statement.has_query and (entry := find_hudi_entry(context, statement.table)) is not None:
+        raise _unsupported("CACHE TABLE", entry, f"CACHE TABLE name AS SELECT * FROM {entry.full_name}")
+    return _run_query(context, statement, source)
+
+
+def _refresh(context: Context, statement: st.RefreshTableStatement, source: SourceText) -> Result:
+    if find_hudi_entry(context, statement.table) is None:
+        return _run_query(context, statement, source)
+    # Every statement reads the timeline anew: there is nothing to forget.
+    return _nothing(context)
+
+
+def _about_table(
+    answer: Callable[[Context, MetastoreTable, Any], Result],
+) -> Callable[[Context, Any, SourceText], Result]:
+    """A statement about one table: `answer` for a Hudi table, Spark for any other."""
+
+    def run(context: Context, statement: st.TableStatement, source: SourceText) -> Result:
+        entry = find_hudi_entry(context, statement.table)
+        return _run_query(context, statement, source) if entry is None else answer(context, entry, statement)
+
+    return run
+
+
+def _describe(context: Context, entry: MetastoreTable, statement: st.DescribeStatement) -> Result:
+    if statement.rest and statement.column is None:
+        raise _unsupported(
+            f"DESCRIBE … {statement.rest}", entry, "DESCRIBE EXTENDED and SHOW PARTITIONS work"
+        )
+    return table_statements.describe_table(context, entry, statement)
+
+
+def _explain(context: Context, statement: st.ExplainStatement, source: SourceText) -> Result:
+    explained = statement.explained
+    if isinstance(explained, st.CallStatement):
+        raise UnsupportedStatementError(
+            "EXPLAIN CALL is not supported", hint="procedures that change something take dry_run => true"
+        )
+    if isinstance(explained, st.ChangeStatement):
+        _check_change(context, explained)
+    return explain_statement(context, statement, source)
+
+
+def _create_view(context: Context, statement: st.CreateViewStatement, source: SourceText) -> Result:
+    query.create_view(context, statement.text, source)
+    return _nothing(context)
+
+
+def _nothing(context: Context) -> Result:
+    return LocalResult(context.spark, (), ())
+
+
+def _unsupported(verb: str, entry: MetastoreTable, hint: str) -> UnsupportedStatementError:
+    return UnsupportedStatementError(
+        f"{verb} is not supported on the Hudi table {entry.full_name}: nothing was run", hint=hint
+    )
+
+
+def _advice_on(statement: st.ChangeStatement) -> str:
+    if isinstance(statement, st.AlterTableStatement):
+        return "CALL hive_sync(table => '…') brings the metastore entry in step with the table"
+    return f"{_NEXT_RELEASE}; until then Apache Hudi's own Spark SQL writes to it"
+
+
+_HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], Result]]] = {
+    st.CallStatement: _call,
+    st.QueryStatement: _run_query,
+    st.DescribeQueryStatement: _run_query,
+    st.CacheTableStatement: _cache,
+    st.UncacheTableStatement: _run_query,
+    st.UseStatement: _run_query,
+    st.ExplainStatement: _explain,
+    st.CreateViewStatement: _create_view,
+    st.CreateTableStatement: _create_table,
+    st.CreateTableAsStatement: _create_table,
+    st.InsertStatement: _change,
+    st.UpdateStatement: _change,
+    st.DeleteStatement: _change,
+    st.MergeStatement: _change,
+    st.TruncateStatement: _change,
+    st.AlterTableStatement: _change,
+    st.DropTableStatement: _drop_table,
+    st.DropDatabaseStatement: _drop_database,
+    st.MsckRepairStatement: _repair,
+    st.RefreshTableStatement: _refresh,
+    st.RefusedStatement: _refuse,
+    st.ShowPartitionsStatement: _about_table(table_statements.show_partitions),
+    st.ShowCreateTableStatement: _about_table(
+        lambda context, entry, _statement: table_statements.show_create_table(context, entry)
+    ),
+    st.ShowColumnsStatement: _about_table(
+        lambda context, entry, _statement: table_statements.show_columns(context, entry)
+    ),
+    st.DescribeStatement: _about_table(_describe),
+}

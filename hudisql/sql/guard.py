@@ -1,0 +1,95 @@
+"""The guard before Spark: which Hudi tables a statement names as the thing it works on.
+
+Spark's own parser says which tables a command names (`UnresolvedTable`, `UnresolvedIdentifier`, plain
+`TableIdentifier`s of older commands), so that a command nobody here has heard of cannot slip by. Tables that
+are only read by a query inside the command are not looked at here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.sql.references import parse_plan
+from hudisql.sql.statements import TableName
+from hudisql.sql.tables import find_hudi_entry
+
+if TYPE_CHECKING:
+    from hudisql.catalog.tables import MetastoreTable
+    from hudisql.context import Context
+
+# Commands that change nothing, by the start of their plan's class name.
+_READ_ONLY: Final = ("Show", "Describe", "Explain", "Set", "Reset", "Use", "List", "Refresh", "Uncache")
+_UNRESOLVED: Final = frozenset(
+    {"UnresolvedTable", "UnresolvedTableOrView", "UnresolvedView", "UnresolvedIdentifier"}
+)
+
+
+@dataclass(frozen=True)
+class CommandSubjects:
+    """A command's kind (Spark's class name of its plan) and the tables it works on."""
+
+    kind: str
+    tables: tuple[TableName, ...]
+
+    @property
+    def changes_nothing(self) -> bool:
+        """True if the command is known to only look."""
+        return self.kind.startswith(_READ_ONLY)
+
+
+def find_command_subjects(context: Context, text: str) -> CommandSubjects:
+    """What Spark's parser finds in a command. Raises SqlSyntaxError."""
+    plan = parse_plan(context.spark, text)
+    return CommandSubjects(_class_name(plan), tuple(dict.fromkeys(_subjects(plan))))
+
+
+def find_hudi_subject(context: Context, text: str) -> tuple[CommandSubjects, MetastoreTable | None]:
+    """The command, and the first Hudi table among what it works on (None if there is none)."""
+    command = find_command_subjects(context, text)
+    if command.changes_nothing:
+        return command, None
+    found = (find_hudi_entry(context, table) for table in command.tables)
+    return command, next((entry for entry in found if entry is not None), None)
+
+
+def find_written_folder(context: Context, text: str) -> str | None:
+    """The folder that an INSERT OVERWRITE DIRECTORY writes to, as written; None for other statements."""
+    plan = parse_plan(context.spark, text)
+    if _class_name(plan) != "InsertIntoDir":
+        return None
+    location = plan.storage().locationUri()
+    return str(location.get()) if location.isDefined() else None
+
+
+def _subjects(plan: Any) -> Iterator[TableName]:
+    kind = _class_name(plan)
+    if kind in _UNRESOLVED:
+        parts = plan.nameParts() if kind == "UnresolvedIdentifier" else plan.multipartIdentifier()
+        yield TableName(tuple(str(part) for part in _sequence(parts)))
+    for index in range(int(plan.productArity())):
+        yield from _identifiers(plan.productElement(index))
+    for child in _sequence(plan.children()):
+        yield from _subjects(child)
+
+
+def _identifiers(value: Any) -> Iterator[TableName]:
+    if not hasattr(value, "getClass"):
+        return
+    kind = _class_name(value)
+    if kind == "TableIdentifier":
+        yield TableName(tuple(str(part) for part in _sequence(value.nameParts())))
+    elif kind == "CatalogTable":
+        yield from _identifiers(value.identifier())
+    elif kind == "Some":
+        yield from _identifiers(value.get())
+
+
+def _class_name(value: Any) -> str:
+    return str(value.getClass().getSimpleName())
+
+
+def _sequence(scala_sequence: Any) -> Iterator[Any]:
+    for position in range(scala_sequence.size()):
+        yield scala_sequence.apply(position)

@@ -1,0 +1,134 @@
+"""Spark's exceptions as hudisql's: the message alone, without Java's stack, and the place in the script.
+
+An error that hudisql itself raised inside a Spark task comes back as its own class. Knows Spark's message
+layouts (error class, `line 1 pos 7`, `== SQL ==` blocks), not what the statement was about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from hudisql import errors
+from hudisql.errors import HudisqlError, QueryError, SqlSyntaxError
+from hudisql.read.task_errors import translate_task_error
+from hudisql.sql.script import marked_line, position_at
+
+_TASK_ERROR: Final = re.compile(
+    r"hudisql\.errors\.(?P<kind>\w+): (?P<message>.*?)(?=\n\s*\n|\n\tat |\Z)", re.DOTALL
+)
+_STACK: Final = re.compile(r"\n+(JVM stacktrace:|Driver stacktrace:|\s+at [\w.$]+[\w$.<>/]*\(|Caused by: )")
+_SQL_BLOCK: Final = re.compile(r"\n*== (SQL|DataFrame)[^\n]*==\n.*", re.DOTALL)
+_PLAN_DUMP: Final = re.compile(r";\s*\n\s*['!+\w].*", re.DOTALL)
+_POSITION: Final = re.compile(r"[;(,\s]*\(?line (?P<line>\d+),? pos (?P<position>\d+)\)?;?")
+_CONTEXT: Final = re.compile(r"== SQL[^\n]*\(line (?P<line>\d+), position (?P<position>\d+)\) ==")
+_STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}")
+_ABORTED: Final = re.compile(
+    r"^Job aborted due to stage failure: .*?(?:[\w.$]+(?:Exception|Error)): ", re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A statement as the user wrote it, and where it starts in the script.
+
+    `original_offset` maps an offset of the text that Spark was given back to the user's text.
+    """
+
+    text: str
+    line: int = 1
+    column: int = 1
+    spark_text: str | None = None
+    original_offset: Callable[[int], int] | None = None
+
+    def mark(self, spark_line: int, spark_position: int) -> str | None:
+        """`line …, column …` and the marked text for a place that Spark named (1-based line, 0-based)."""
+        given = self.spark_text if self.spark_text is not None else self.text
+        lines = given.splitlines(keepends=True)
+        if not 1 <= spark_line <= len(lines):
+            return None
+        offset = sum(len(each) for each in lines[: spark_line - 1]) + spark_position
+        if self.original_offset is not None:
+            offset = self.original_offset(offset)
+        if offset > len(self.text):
+            return None
+        line, column = position_at(self.text, offset, self.line, self.column)
+        word = re.compile(r"\w+|.?").match(self.text, offset)
+        length = len(word.group()) if word else 1
+        return f"line {line}, column {column}:\n{marked_line(self.text, offset, length)}"
+
+
+@contextmanager
+def translated_spark_errors(source: SourceText | None = None) -> Iterator[None]:
+    """Turn what Spark raises inside into QueryError, SqlSyntaxError or the task's own HudisqlError."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise translate_spark_error(error, source) from error
+
+
+def translate_spark_error(error: BaseException, source: SourceText | None = None) -> HudisqlError:
+    """The hudisql error for an exception of Spark's."""
+    from pyspark.errors import ParseException
+
+    message = _message_of(error)
+    own = translate_task_error(error) or _own_error(message)
+    if own is not None:
+        return own
+    place = _place_in(message, source)
+    text = _plain_message(message)
+    if place:
+        text = f"{text}\n{place}"
+    return SqlSyntaxError(text) if isinstance(error, ParseException) else QueryError(text)
+
+
+def _message_of(error: BaseException) -> str:
+    described = getattr(error, "_desc", None)
+    if described:
+        return str(described)
+    java = getattr(error, "java_exception", None)
+    if java is not None:
+        cause = java
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.getMessage() or cause.toString())
+    return str(error)
+
+
+def _own_error(message: str) -> HudisqlError | None:
+    found = _TASK_ERROR.search(message)
+    if found is None:
+        return None
+    kind = getattr(errors, found["kind"], None)
+    if not (isinstance(kind, type) and issubclass(kind, HudisqlError)):
+        return None
+    text, _, hint = found["message"].partition("\n  -> ")
+    return kind(text.strip(), hint=hint.strip() or None)
+
+
+def _place_in(message: str, source: SourceText | None) -> str | None:
+    if source is None:
+        return None
+    context = _CONTEXT.search(message)
+    if context:
+        return source.mark(int(context["line"]), int(context["position"]) - 1)
+    position = _POSITION.search(message)
+    return source.mark(int(position["line"]), int(position["position"])) if position else None
+
+
+def _plain_message(message: str) -> str:
+    text = message.strip()
+    stack = _STACK.search(text)
+    if stack:
+        text = text[: stack.start()]
+    text = _SQL_BLOCK.sub("", text)
+    text = _ABORTED.sub("", text)
+    text = _PLAN_DUMP.sub("", text)
+    text = _POSITION.sub("", text, count=1)
+    return _STATE.sub("", text).strip().rstrip(";").strip()

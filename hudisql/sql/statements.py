@@ -1,0 +1,245 @@
+"""Statements as values: what a piece of SQL text is, and which tables it names as targets.
+
+`parser.parse_statement` makes them, `executor.execute` dispatches on them. They hold the user's own text
+untouched (Spark runs that, never regenerated SQL) and know neither Spark nor the metastore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A name as written: its parts with backticks removed, in the user's case."""
+
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ".".join(self.parts)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Any statement; `text` is the user's, without the closing semicolon."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class CallStatement(Statement):
+    """`CALL [ns.]procedure(…)`: the arguments are Python values already (str, int, Decimal, list, dict …)."""
+
+    procedure: str
+    positional: tuple[object, ...] = ()
+    named: tuple[tuple[str, object], ...] = ()
+    span: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class QueryStatement(Statement):
+    """Gives rows and changes nothing: SELECT, WITH, FROM …, VALUES, TABLE."""
+
+
+@dataclass(frozen=True)
+class ExplainStatement(Statement):
+    """`EXPLAIN [mode] statement`; `explained` is the inner statement, `mode` in upper case or empty."""
+
+    mode: str
+    explained: Statement
+
+
+@dataclass(frozen=True)
+class TableStatement(Statement):
+    """A statement about one table."""
+
+    table: TableName
+
+
+@dataclass(frozen=True)
+class ShowPartitionsStatement(TableStatement):
+    """`SHOW PARTITIONS t [PARTITION (…)]`."""
+
+    partition: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ShowCreateTableStatement(TableStatement):
+    """`SHOW CREATE TABLE t [AS SERDE]`."""
+
+
+@dataclass(frozen=True)
+class ShowColumnsStatement(TableStatement):
+    """`SHOW COLUMNS IN t [IN db]`."""
+
+
+@dataclass(frozen=True)
+class DescribeStatement(TableStatement):
+    """`DESCRIBE [TABLE] [EXTENDED|FORMATTED] t [PARTITION (…)] [column] [AS JSON]`."""
+
+    extended: bool = False
+    column: str | None = None
+    rest: str = ""
+
+
+@dataclass(frozen=True)
+class DescribeQueryStatement(Statement):
+    """`DESCRIBE [QUERY] query`."""
+
+    query: str
+
+
+@dataclass(frozen=True)
+class MsckRepairStatement(TableStatement):
+    """`MSCK REPAIR TABLE t`, `REPAIR TABLE t`, with `{ADD|DROP|SYNC} PARTITIONS`."""
+
+    action: str = "ADD"
+
+
+@dataclass(frozen=True)
+class RefreshTableStatement(TableStatement):
+    """`REFRESH [TABLE] t`."""
+
+
+@dataclass(frozen=True)
+class CacheTableStatement(TableStatement):
+    """`CACHE [LAZY] TABLE t [OPTIONS …] [[AS] query]`."""
+
+    has_query: bool = False
+
+
+@dataclass(frozen=True)
+class UncacheTableStatement(TableStatement):
+    """`UNCACHE TABLE [IF EXISTS] t`."""
+
+
+@dataclass(frozen=True)
+class DropTableStatement(TableStatement):
+    """`DROP TABLE [IF EXISTS] t [PURGE]`."""
+
+    if_exists: bool = False
+    purge: bool = False
+
+
+@dataclass(frozen=True)
+class DropDatabaseStatement(Statement):
+    """`DROP {DATABASE|SCHEMA} [IF EXISTS] d [RESTRICT|CASCADE]`."""
+
+    database: str
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True)
+class CreateViewStatement(TableStatement):
+    """`CREATE [OR REPLACE] [[GLOBAL] TEMPORARY] VIEW v … AS query`, `ALTER VIEW v AS query`."""
+
+    temporary: bool = False
+    replaces: bool = False
+
+
+@dataclass(frozen=True)
+class CreateTableStatement(TableStatement):
+    """`CREATE TABLE t …` without a query; `provider` is USING's word in lower case, or empty."""
+
+    provider: str = ""
+    like: TableName | None = None
+    location: str | None = None
+
+
+@dataclass(frozen=True)
+class CreateTableAsStatement(CreateTableStatement):
+    """`{CREATE|REPLACE} TABLE t … AS query`."""
+
+
+@dataclass(frozen=True)
+class ChangeStatement(TableStatement):
+    """A statement that changes the rows, files or definition of its table."""
+
+    @property
+    def verb(self) -> str:
+        """What the statement does, as SQL says it."""
+        return "CHANGE"
+
+
+@dataclass(frozen=True)
+class InsertStatement(ChangeStatement):
+    """`INSERT {INTO|OVERWRITE} t …`, also behind `WITH …` or `FROM …`; `targets` has all of several."""
+
+    overwrite: bool = False
+    targets: tuple[TableName, ...] = ()
+
+    @property
+    def verb(self) -> str:
+        """INSERT INTO or INSERT OVERWRITE."""
+        return "INSERT OVERWRITE" if self.overwrite else "INSERT INTO"
+
+
+@dataclass(frozen=True)
+class UpdateStatement(ChangeStatement):
+    """`UPDATE t SET …`."""
+
+    @property
+    def verb(self) -> str:
+        """UPDATE."""
+        return "UPDATE"
+
+
+@dataclass(frozen=True)
+class DeleteStatement(ChangeStatement):
+    """`DELETE FROM t …`."""
+
+    @property
+    def verb(self) -> str:
+        """DELETE."""
+        return "DELETE"
+
+
+@dataclass(frozen=True)
+class MergeStatement(ChangeStatement):
+    """`MERGE INTO t USING …`."""
+
+    @property
+    def verb(self) -> str:
+        """MERGE INTO."""
+        return "MERGE INTO"
+
+
+@dataclass(frozen=True)
+class TruncateStatement(ChangeStatement):
+    """`TRUNCATE TABLE t …`."""
+
+    @property
+    def verb(self) -> str:
+        """TRUNCATE TABLE."""
+        return "TRUNCATE TABLE"
+
+
+@dataclass(frozen=True)
+class AlterTableStatement(ChangeStatement):
+    """`ALTER TABLE t …`."""
+
+    @property
+    def verb(self) -> str:
+        """ALTER TABLE."""
+        return "ALTER TABLE"
+
+
+@dataclass(frozen=True)
+class UseStatement(Statement):
+    """`USE [DATABASE] d`."""
+
+
+@dataclass(frozen=True)
+class RefusedStatement(Statement):
+    """A statement whose effect cannot be seen beforehand (scripting blocks, EXECUTE IMMEDIATE)."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class PassThroughStatement(Statement):
+    """Anything else: run by Spark if no Hudi table is among the tables that Spark's parser finds in it."""
+
+    kind: str

@@ -1,0 +1,167 @@
+"""SHOW and DESCRIBE of Hudi tables, answered from the table itself.
+
+Same columns as Spark's own statements give; the rows say what the table's timeline says, so that they are
+right whether or not the metastore has followed the last commit.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hudisql.catalog.tables import MetastoreTable
+from hudisql.errors import InvalidArgumentError
+from hudisql.format.partition_path import partition_path
+from hudisql.format.spark_schema import spark_type_name
+from hudisql.result import LocalResult
+from hudisql.sql.statements import DescribeStatement, ShowPartitionsStatement
+from hudisql.sql.tables import open_hudi_entry
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition, list_partitions
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+_DESCRIBE_COLUMNS = (("col_name", "string"), ("data_type", "string"), ("comment", "string"))
+
+
+def show_partitions(
+    context: Context, entry: MetastoreTable, statement: ShowPartitionsStatement
+) -> LocalResult:
+    """The partitions as `column=value/…`, sorted; a given specification selects among them.
+
+    Raises InvalidArgumentError if the table has no partitions or not these columns.
+    """
+    table = open_hudi_entry(context, entry)
+    names = [column.name for column in table.partition_columns]
+    if not names:
+        raise InvalidArgumentError(f"{entry.full_name} is not partitioned")
+    by_lower = {name.lower(): index for index, name in enumerate(names)}
+    wanted: dict[int, str | None] = {}
+    for name, value in statement.partition.items():
+        if name.lower() not in by_lower:
+            raise InvalidArgumentError(
+                f"{name} is not a partition column of {entry.full_name}",
+                hint=f"these are: {', '.join(names)}",
+            )
+        wanted[by_lower[name.lower()]] = value
+    found = [partition for partition in list_partitions(table) if _matches(partition, wanted)]
+    rows = sorted((_partition_name(names, partition),) for partition in found)
+    return LocalResult(context.spark, (("partition", "string"),), rows)
+
+
+def show_columns(context: Context, entry: MetastoreTable) -> LocalResult:
+    """The names of all columns, meta columns first."""
+    schema = open_hudi_entry(context, entry).full_schema
+    return LocalResult(context.spark, (("col_name", "string"),), [(name,) for name in schema.names])
+
+
+def describe_table(context: Context, entry: MetastoreTable, statement: DescribeStatement) -> LocalResult:
+    """Columns, partition columns and, if extended, what kind of Hudi table it is.
+
+    Raises InvalidArgumentError for a column that is not there.
+    """
+    table = open_hudi_entry(context, entry)
+    comments = {column.name.lower(): column.comment for column in (*entry.columns, *entry.partition_columns)}
+    columns = [
+        (field.name, spark_type_name(field.type), comments.get(field.name.lower()))
+        for field in table.full_schema
+    ]
+    if statement.column is not None:
+        return _describe_column(context, entry, statement.column, columns)
+    rows: list[tuple[str, str, str | None]] = list(columns)
+    if table.partition_columns:
+        names = {field.name for field in table.partition_columns}
+        rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+        rows += [column for column in columns if column[0] in names]
+    if statement.extended:
+        rows += [("", "", ""), ("# Detailed Table Information", "", "")]
+        rows += [(name, value, "") for name, value in describe_details(table, entry)]
+    return LocalResult(context.spark, _DESCRIBE_COLUMNS, rows)
+
+
+def describe_details(table: HudiTable, entry: MetastoreTable) -> list[tuple[str, str]]:
+    """What a Hudi table is, as name and text: place, kind, keys, source, latest commit."""
+    properties = table.properties
+    latest = table.timeline.latest_commit
+    details: list[tuple[str, object]] = [
+        ("Catalog", "spark_catalog"),
+        ("Database", entry.database),
+        ("Table", entry.name),
+        ("Owner", entry.owner),
+        ("Type", "EXTERNAL" if entry.is_external else "MANAGED"),
+        ("Provider", "hudi"),
+        ("Location", table.base_path),
+        ("Table Type", properties.table_type),
+        ("Table Version", properties.version),
+        ("Record Key", ",".join(properties.record_key_fields)),
+        ("Precombine Field", properties.precombine_field),
+        ("Bootstrap Source", properties.bootstrap_base_path),
+        ("Latest Commit", None if latest is None else f"{latest.timestamp} ({latest.action})"),
+    ]
+    return [(name, str(value)) for name, value in details if value not in (None, "")]
+
+
+def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
+    """The CREATE TABLE that stands for the table in engines with Hudi's own DDL."""
+    table = open_hudi_entry(context, entry)
+    properties = table.properties
+    lines = [f"  {_quoted(field.name)} {spark_type_name(field.type)}" for field in table.schema]
+    options: list[tuple[str, str]] = [("type", "mor" if table.is_merge_on_read else "cow")]
+    if properties.record_key_fields:
+        options.append(("primaryKey", ",".join(properties.record_key_fields)))
+    if properties.precombine_field:
+        options.append(("preCombineField", properties.precombine_field))
+    name = f"{_quoted(entry.database)}.{_quoted(entry.name)}"
+    text = f"CREATE TABLE {name} (\n" + ",\n".join(lines) + ")\nUSING hudi\n"
+    if table.partition_columns:
+        text += f"PARTITIONED BY ({', '.join(_quoted(field.name) for field in table.partition_columns)})\n"
+    text += f"LOCATION {_literal(table.base_path)}\nTBLPROPERTIES (\n"
+    text += ",\n".join(f"  {_literal(key)} = {_literal(value)}" for key, value in options) + ")\n"
+    return LocalResult(context.spark, (("createtab_stmt", "string"),), [(text,)])
+
+
+def _describe_column(
+    context: Context,
+    entry: MetastoreTable,
+    name: str,
+    columns: Sequence[tuple[str, str, str | None]],
+) -> LocalResult:
+    found = next((column for column in columns if column[0].lower() == name.lower()), None)
+    if found is None:
+        raise InvalidArgumentError(
+            f"{entry.full_name} has no column '{name}'",
+            hint=f"its columns are {', '.join(column[0] for column in columns)}",
+        )
+    rows = [("col_name", found[0]), ("data_type", found[1]), ("comment", found[2] or "NULL")]
+    return LocalResult(context.spark, (("info_name", "string"), ("info_value", "string")), rows)
+
+
+def _matches(partition: TablePartition, wanted: dict[int, str | None]) -> bool:
+    return all(_value_text(partition.values[index]) == value for index, value in wanted.items())
+
+
+def _partition_name(names: Sequence[str], partition: TablePartition) -> str:
+    values = [_value_text(value) for value in partition.values]
+    return partition_path(names, values, hive_style=True, url_encode=True)
+
+
+def _value_text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime.datetime):
+        return value.replace(tzinfo=None).isoformat(sep=" ")
+    return str(value)
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("`", "``")
+    return name if name.isidentifier() else f"`{escaped}`"
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

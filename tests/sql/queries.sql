@@ -1,0 +1,48 @@
+-- Queries over the tables db.t (bootstrapped, partitioned by dt), db.n (not partitioned) and db2.t (by region and dt).
+-- test_query.py compares what hudisql gives for each with what Spark gives over plain copies of the tables.
+SELECT * FROM db.t;
+SELECT count(*) FROM db.t;
+SELECT count(*), min(_hoodie_record_key), max(_hoodie_commit_seqno) FROM db.t;
+select ID, Seq from DB.T where Seq < 17;
+SELECT `id`, t.st.b, arr[1], mp['x'] FROM `db`.`t` WHERE st.a > 100;
+SELECT db.t.id, spark_catalog.db.t.seq, t.dt FROM db.t WHERE db.t.dt = '2024-03-02';
+SELECT db.t.* FROM spark_catalog.db.t;
+SELECT db.t.st.b FROM db.t;
+SELECT x.id, y.seq FROM db.t x JOIN db.t AS y ON x.id = y.id AND y.seq = x.seq WHERE x.dt > '2024-03-01' AND y.seq < 50;
+SELECT db.t.id, db2.t.region FROM db.t JOIN db2.t ON db.t.id = db2.t.id WHERE db2.t.region = 'eu';
+SELECT id FROM db.t WHERE EXISTS (SELECT 1 FROM db2.t t WHERE t.id = db.t.id AND t.region = 'us');
+SELECT id FROM db.t WHERE EXISTS (SELECT 1 FROM db.n x WHERE x.seq + 1 = t.seq) AND dt IN (SELECT max(dt) FROM db.t);
+SELECT id, (SELECT max(seq) FROM db.n) m FROM db.t WHERE seq > (SELECT avg(seq) FROM db.t WHERE dt = '2024-03-01');
+WITH t AS (SELECT id, seq FROM db.t WHERE seq < 10) SELECT a.id FROM t a JOIN t b ON a.seq = b.seq + 1 WHERE b.seq > 2;
+WITH c AS (TABLE db.n) SELECT c.id FROM c WHERE c.seq = 5;
+TABLE db.n;
+(TABLE db.n) ORDER BY n.seq, id LIMIT 3;
+SELECT x.id FROM (TABLE db.t) AS x WHERE x.seq = 4;
+SELECT id FROM IDENTIFIER('db.t') WHERE seq = 3;
+SELECT id FROM IDENTIFIER('db.' || 't') AS q WHERE q.seq = 3;
+SELECT id FROM db.t WHERE dt = '2024-03-01' UNION ALL SELECT id FROM db.n EXCEPT SELECT id FROM db2.t WHERE region = 'us';
+SELECT * FROM (SELECT dt, seq % 3 AS k, price FROM db.t) PIVOT (sum(price) FOR k IN (0, 1, 2));
+SELECT * FROM (SELECT dt, seq FROM db.n, (SELECT '1' dt)) UNPIVOT (v FOR k IN (seq));
+SELECT count(*) FROM db.t TABLESAMPLE (100 PERCENT) WHERE t.seq >= 0;
+SELECT t.id, l.m FROM db.t, LATERAL (SELECT max(u.seq) m FROM db.n u WHERE u.seq < t.seq) l WHERE t.seq < 5;
+SELECT /*+ BROADCAST(db.t) */ t.id FROM db.n JOIN db.t ON n.id = t.id WHERE n.seq < 9;
+SELECT id, e FROM db.t LATERAL VIEW explode(arr) x AS e WHERE t.seq < 4;
+FROM db.t SELECT dt, count(*) GROUP BY dt HAVING count(*) > 1;
+FROM db.t |> WHERE seq < 7 |> SELECT id, dt |> ORDER BY id;
+SELECT dt, d, sum(fare), max(ts), sum(price) FROM db.t GROUP BY CUBE (dt, d) ORDER BY ALL;
+SELECT id, row_number() OVER (PARTITION BY dt ORDER BY seq DESC, id) r FROM db.t;
+SELECT * EXCEPT (mp) FROM db.t WHERE note IS NULL OR NOT (seq BETWEEN 3 AND 590);
+SELECT id FROM db.t WHERE NOT (note <=> 'x') AND (fare > 1e2 OR price IN (1.50, 3)) AND d >= DATE'2024-01-03';
+SELECT id FROM db.t WHERE ts < TIMESTAMP'2024-01-01 00:00:30' AND id LIKE 'k0000%';
+SELECT dt, count(*) FROM db.t WHERE substr(dt, 9, 2) = '02' OR year(dt) = 2023 GROUP BY dt;
+SELECT count(*) FROM db2.t WHERE dt = DATE'2024-03-02' AND region || 'x' = 'eux';
+SELECT id FROM db.t WHERE false;
+SELECT t.id FROM db.t LEFT JOIN (SELECT DISTINCT id FROM db.n) n ON t.id = n.id WHERE t.seq = 1;
+SELECT 'FROM db.t' AS c, "db.t.id", /* db.t */ id -- db.t.id
+FROM db.t WHERE seq = 1;
+SELECT '😀', id FROM db.t WHERE id = 'k000001' AND '😀' <> 'x';
+SELECT transform(arr, x -> x + seq) FROM db.t WHERE seq IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13);
+SELECT * FROM VALUES (1) v(x) WHERE x < (SELECT count(*) FROM db.t);
+SELECT struct(t.*).id FROM db.t WHERE seq = 1;
+SELECT a.id FROM db.t a, db.n b, db2.t c WHERE a.id = b.id AND b.id = c.id AND c.dt = '2024-03-01' AND a.seq < 20;
+SELECT id FROM db.t WHERE dt = (SELECT max(dt) FROM db.t) ORDER BY t.seq, t.id LIMIT 4;

@@ -1,0 +1,299 @@
+"""Statements on a real metastore: what goes to Spark, what hudisql answers itself, and what is refused."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.errors import (
+    HudisqlError,
+    InvalidArgumentError,
+    NoSuchTableError,
+    QueryError,
+    SqlSyntaxError,
+    UnsupportedStatementError,
+)
+from hudisql.session import Session
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+
+def fingerprint(*folders: str) -> str:
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(Path(folder).rglob("*")):
+            digest.update(str(path).encode())
+            if path.is_file():
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@pytest.fixture(scope="module")
+def shop(session: Session, golden: Callable[[str], Any]) -> Iterator[Session]:
+    """`shop.trips`: a bootstrapped Hudi table by dt; `shop.plain`: a parquet table of Spark's."""
+    session.sql("CREATE DATABASE shop")
+    session.sql(f"CALL hive_sync(table => 'shop.trips', path => '{golden('cow_bootstrap_meta').table}')")
+    session.sql(
+        "CREATE TABLE shop.plain USING parquet AS SELECT id, seq FROM shop.trips WHERE id < 'k000010'"
+    )
+    yield session
+    session.sql("USE default")
+    session.sql("DROP TABLE IF EXISTS shop.trips")
+    session.sql("DROP DATABASE shop CASCADE")
+
+
+@pytest.fixture
+def unchanged(golden: Callable[[str], Any]) -> Iterator[None]:
+    """No statement of the test changes a byte of the table or of its source."""
+    table = golden("cow_bootstrap_meta")
+    before = fingerprint(table.table, table.source)
+    yield
+    assert fingerprint(table.table, table.source) == before
+
+
+def values(session: Session, text: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in session.sql(text).rows]
+
+
+def test_queries_join_hudi_and_plain_tables(shop: Session, golden: Callable[[str], Any]) -> None:
+    counted = values(
+        shop, "SELECT count(*), count(p.id) FROM shop.trips t LEFT JOIN shop.plain p ON t.id = p.id"
+    )
+    assert counted == [(len(golden("cow_bootstrap_meta").rows), 10)]
+
+
+def test_a_result_has_rows_schema_arrow_and_dataframe(shop: Session, capsys: Any) -> None:
+    result = shop.sql("SELECT id, seq FROM shop.trips WHERE id = 'k000003'")
+    assert result.has_rows
+    assert result.schema.names == ["id", "seq"]
+    assert result.arrow().num_rows == 1
+    assert result.df.count() == 1
+    assert result.rows[0].seq == 3
+    result.show()
+    assert "|k000003|  3|" in capsys.readouterr().out
+    assert "<table" in (result._repr_html_() or "")
+    assert not shop.sql("USE default").has_rows
+
+
+def test_use_decides_what_unqualified_names_mean(shop: Session) -> None:
+    shop.sql("USE shop")
+    try:
+        assert values(shop, "SELECT count(*) FROM plain p JOIN trips t ON p.id = t.id") == [(10,)]
+        assert len(values(shop, "SHOW PARTITIONS trips")) > 1
+    finally:
+        shop.sql("USE default")
+
+
+def test_show_partitions_of_a_hudi_table(shop: Session, golden: Callable[[str], Any]) -> None:
+    expected = sorted({f"dt={row['dt']}" for row in golden("cow_bootstrap_meta").rows})
+    assert values(shop, "SHOW PARTITIONS shop.trips") == [(name,) for name in expected]
+    day = expected[0].removeprefix("dt=")
+    assert values(shop, f"SHOW PARTITIONS shop.trips PARTITION (DT = '{day}')") == [(expected[0],)]
+    with pytest.raises(InvalidArgumentError, match="nope is not a partition column"):
+        shop.sql("SHOW PARTITIONS shop.trips PARTITION (nope = 1)")
+
+
+def test_describe_of_a_hudi_table(shop: Session, golden: Callable[[str], Any]) -> None:
+    rows = values(shop, "DESCRIBE shop.trips")
+    assert rows[0][:2] == ("_hoodie_commit_time", "string")
+    assert ("price", "decimal(12,2)") in [row[:2] for row in rows]
+    position = [row[0] for row in rows].index("# Partition Information")
+    assert rows[position + 2][0] == "dt"
+    details = {row[0]: row[1] for row in values(shop, "DESCRIBE EXTENDED shop.trips")}
+    assert details["Provider"] == "hudi"
+    assert details["Location"] == golden("cow_bootstrap_meta").table
+    assert details["Table Type"] == "COPY_ON_WRITE"
+    assert dict(values(shop, "DESC shop.trips id"))["data_type"] == "string"
+    with pytest.raises(InvalidArgumentError, match="no column 'nope'"):
+        shop.sql("DESCRIBE shop.trips nope")
+    assert values(shop, "DESCRIBE QUERY SELECT id FROM shop.trips")[0][:2] == ("id", "string")
+
+
+def test_show_create_table_and_columns_of_a_hudi_table(shop: Session) -> None:
+    text = values(shop, "SHOW CREATE TABLE shop.trips")[0][0]
+    assert text.startswith("CREATE TABLE shop.trips (\n  id string,")
+    assert "USING hudi\nPARTITIONED BY (dt)\nLOCATION '/" in text
+    assert "'primaryKey' = 'id'" in text
+    names = [row[0] for row in values(shop, "SHOW COLUMNS IN shop.trips")]
+    assert names[:5] == [
+        "_hoodie_commit_time",
+        "_hoodie_commit_seqno",
+        "_hoodie_record_key",
+        "_hoodie_partition_path",
+        "_hoodie_file_name",
+    ]
+    assert "dt" in names
+
+
+def test_the_same_statements_on_plain_tables_are_spark_s(shop: Session) -> None:
+    assert values(shop, "DESCRIBE shop.plain")[0][0] == "id"
+    assert values(shop, "SHOW COLUMNS IN shop.plain") == [("id",), ("seq",)]
+    assert "USING parquet" in values(shop, "SHOW CREATE TABLE shop.plain")[0][0]
+    assert ("shop", "trips", False) in values(shop, "SHOW TABLES IN shop")
+    shop.sql("REFRESH TABLE shop.plain")
+    shop.sql("ANALYZE TABLE shop.plain COMPUTE STATISTICS")
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("INSERT INTO shop.trips SELECT * FROM shop.trips", "INSERT INTO"),
+        ("INSERT OVERWRITE SHOP.Trips PARTITION (dt = 'x') SELECT 1", "INSERT OVERWRITE"),
+        ("WITH a AS (SELECT 1) INSERT INTO shop.trips TABLE a", "INSERT INTO"),
+        ("FROM shop.plain INSERT INTO shop.plain SELECT id INSERT INTO shop.trips SELECT id", "INSERT INTO"),
+        ("UPDATE `shop`.`trips` SET seq = 1", "UPDATE"),
+        ("DELETE FROM spark_catalog.shop.trips", "DELETE"),
+        ("MERGE INTO shop.trips t USING shop.plain p ON t.id = p.id WHEN MATCHED THEN DELETE", "MERGE INTO"),
+        ("EXPLAIN DELETE FROM shop.trips", "DELETE"),
+        ("TRUNCATE TABLE shop.trips", "TRUNCATE TABLE"),
+        ("ALTER TABLE shop.trips RENAME TO shop.other", "ALTER TABLE"),
+        ("ALTER TABLE shop.trips DROP PARTITION (dt = '2024-03-01')", "ALTER TABLE"),
+        ("DROP TABLE shop.trips PURGE", "PURGE"),
+        ("ANALYZE TABLE shop.trips COMPUTE STATISTICS", "ANALYZE TABLE"),
+        ("LOAD DATA INPATH '/nowhere' INTO TABLE shop.trips", "LOAD DATA"),
+        ("COMMENT ON TABLE shop.trips IS 'x'", "COMMENT ON"),
+        ("CREATE TABLE shop.copy LIKE shop.trips", "CREATE TABLE LIKE"),
+        ("DESCRIBE shop.trips PARTITION (dt = '2024-03-01')", "DESCRIBE"),
+        ("DROP DATABASE shop CASCADE", "trips"),
+        ("CACHE TABLE shop.trips", "CACHE TABLE"),
+    ],
+)  # fmt: skip
+def test_what_would_change_a_hudi_table_is_refused_by_name(shop: Session, text: str, named: str) -> None:
+    with pytest.raises(UnsupportedStatementError) as caught:
+        shop.sql(text)
+    assert named in caught.value.message
+    assert "shop.trips" in caught.value.message or "trips" in caught.value.message
+    assert caught.value.hint
+    assert values(shop, "SHOW TABLES IN shop LIKE 'trips'") == [("shop", "trips", False)]
+
+
+@pytest.mark.usefixtures("unchanged")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE shop.h (a int) USING hudi",
+        "CREATE TABLE shop.h USING HUDI AS SELECT 1 a",
+        "EXECUTE IMMEDIATE 'DROP TABLE shop.plain'",
+        "BEGIN SELECT 1",
+        "EXPLAIN CALL help()",
+        "DROP DATABASE shop",
+        "INSERT OVERWRITE DIRECTORY '{table}/dt=2024-03-01' USING parquet SELECT 1",
+        "CREATE TABLE shop.raw USING parquet LOCATION '{table}'",
+        "CREATE TABLE shop.raw USING parquet LOCATION 'file://{table}/dt=2024-03-01' AS SELECT 1 a",
+    ],
+)
+def test_statements_of_unknown_effect_are_refused(
+    shop: Session, golden: Callable[[str], Any], text: str
+) -> None:
+    with pytest.raises(UnsupportedStatementError):
+        shop.sql(text.replace("{table}", golden("cow_bootstrap_meta").table))
+
+
+def test_inserts_into_plain_tables_read_hudi_tables(shop: Session) -> None:
+    shop.sql("CREATE TABLE shop.sink (id string, seq int) USING parquet")
+    shop.sql("INSERT INTO shop.sink SELECT id, seq FROM shop.trips WHERE id BETWEEN 'k000003' AND 'k000005'")
+    assert values(shop, "SELECT count(*), min(seq), max(seq) FROM shop.sink") == [(3, 3, 5)]
+    shop.sql("DROP TABLE shop.sink")
+    assert values(shop, "SHOW TABLES IN shop LIKE 'sink'") == []
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_drop_table_removes_the_entry_and_no_file(shop: Session, golden: Callable[[str], Any]) -> None:
+    path = golden("cow_bootstrap_meta").table
+    shop.sql(f"CALL hive_sync(table => 'shop.again', path => '{path}')")
+    assert values(shop, "SELECT count(*) > 0 FROM shop.again") == [(True,)]
+    shop.sql("DROP TABLE shop.again")
+    with pytest.raises(QueryError, match="TABLE_OR_VIEW_NOT_FOUND"):
+        shop.sql("SELECT * FROM shop.again")
+    shop.sql("DROP TABLE IF EXISTS shop.again")
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_repair_brings_the_metastore_in_step(shop: Session) -> None:
+    client = shop.context.metastore
+    entry = client.get_table("shop", "trips")
+    assert entry is not None
+    names = client.list_partition_names("shop", "trips")
+    client.drop_partitions(entry, [[names[0].removeprefix("dt=")]])
+    shop.sql("MSCK REPAIR TABLE shop.trips")
+    assert client.list_partition_names("shop", "trips") == names
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_dropping_a_database_leaves_files_that_are_not_its_tables(shop: Session) -> None:
+    shop.sql("CREATE DATABASE emptied")
+    database = shop.context.metastore.get_database("emptied")
+    assert database is not None
+    folder = Path(shop.context.storage.qualify(database.location or ""))
+    kept = folder / "kept" / "file"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("precious")
+    shop.sql("CREATE TABLE emptied.t USING parquet AS SELECT 1 a")
+    shop.sql("CREATE VIEW emptied.v AS SELECT 1 a")
+    shop.sql("DROP DATABASE emptied CASCADE")
+    assert kept.read_text() == "precious"
+    assert not (folder / "t").exists()
+    assert values(shop, "SHOW DATABASES LIKE 'emptied'") == []
+    shop.sql("DROP DATABASE IF EXISTS emptied")
+    with pytest.raises(NoSuchTableError, match="there is no database 'emptied'"):
+        shop.sql("DROP DATABASE emptied")
+
+
+def test_views_over_hudi_tables_are_stored_with_the_user_s_text(shop: Session) -> None:
+    shop.sql("CREATE VIEW shop.few AS SELECT id, seq FROM shop.trips WHERE id < 'k000004'")
+    assert values(shop, "SELECT count(*), max(seq) FROM shop.few") == [(4, 3)]
+    entry = shop.context.metastore.get_table("shop", "few")
+    assert entry is not None
+    assert entry.view_original_text == "SELECT id, seq FROM shop.trips WHERE id < 'k000004'"
+    shop.sql("DROP VIEW shop.few")
+
+
+def test_call_binds_and_runs_a_procedure(shop: Session) -> None:
+    shown = shop.sql("CALL system.HELP(cmd => 'hive_sync')")
+    assert shown.schema.names == ["result"]
+    assert "table  " in shown.rows[0].result
+    assert shown.df.count() == 1
+    assert shown.arrow().column("result").to_pylist() == [shown.rows[0].result]
+    with pytest.raises(InvalidArgumentError, match="help has no parameter 'cmdd'"):
+        shop.sql("CALL help(cmdd => 'x')")
+
+
+def test_explain_shows_what_is_read_of_hudi_tables(shop: Session) -> None:
+    text = values(shop, "EXPLAIN SELECT id FROM shop.trips WHERE dt = '2024-03-01'")[0][0]
+    assert "shop.trips" in text
+    assert "== Physical Plan ==" in text
+
+
+def test_errors_name_their_place_in_the_script_and_the_user_s_own_tables(shop: Session) -> None:
+    script = "SELECT 1;\nSELECT id,\n  nope FROM shop.trips"
+    results = shop.run_script(script)
+    assert next(results).rows[0][0] == 1
+    with pytest.raises(QueryError) as caught:
+        next(results)
+    assert "line 3, column 3:\n    nope FROM shop.trips\n    ^^^^" in caught.value.message
+    assert "hudisql_" not in caught.value.message
+    for text, place in (("SELECT (1", "line 4, column 10:"), ("SELEC 1", "line 4, column 1:")):
+        with pytest.raises(SqlSyntaxError) as refused:
+            list(shop.run_script(f"USE default;\n\n\n{text}\n"))
+        assert place in refused.value.message
+
+
+def test_errors_while_rows_are_read_are_translated_too(shop: Session) -> None:
+    result = shop.sql("SELECT raise_error(concat('bad ', id)) FROM shop.trips WHERE id = 'k000003'")
+    with pytest.raises(QueryError) as caught:
+        _ = result.rows
+    assert "bad " in caught.value.message
+    assert "\tat " not in caught.value.message
+
+
+def test_variables_come_from_the_session_and_from_set(shop: Session) -> None:
+    shop.sql("SET hivevar:low=k000004")
+    assert values(shop, "SELECT count(*) FROM shop.plain WHERE id < '${low}'") == [(4,)]
+    assert values(shop, "SELECT '${hivevar:low}'") == [("k000004",)]
+    with pytest.raises(HudisqlError, match=r"the variable \$\{absent\} has no value"):
+        shop.sql("SELECT ${absent}")
