@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,10 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from hudisql.storage import Storage
+from tests.hive.server import HiveServer, start_hive_server
+from tests.oracle.client import HudiOracle, start_oracle
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# Examples are timed by the clock, which says nothing on a machine that runs other things too.
+settings.register_profile("hudisql", deadline=None)
+settings.load_profile("hudisql")
 
 
 @dataclass(frozen=True)
@@ -52,14 +61,43 @@ def golden() -> Callable[[str], GoldenTable]:
 
 
 @pytest.fixture(scope="session")
+def third_party(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """Path of a table that other writers made, by the name of its folder (`v6_nonpartitioned`)."""
+    folder = tmp_path_factory.mktemp("third-party")
+    for archive_path in (GOLDEN / "third_party").glob("*.zip"):
+        with zipfile.ZipFile(archive_path) as archive:
+            archive.extractall(folder)
+    return lambda name: str(folder / name)
+
+
+@pytest.fixture(scope="session")
 def storage() -> Storage:
     return Storage()
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The warehouse folder of the suite's metastore and of its Spark session."""
+    return tmp_path_factory.mktemp("warehouse")
+
+
+@pytest.fixture(scope="session")
+def metastore_uri(warehouse: Path) -> Iterator[str]:
+    """A real Hive Metastore 2.3.10 on Derby, started once per run, with a warehouse of its own."""
+    from hudisql.catalog.embedded import acquire_embedded_metastore
+
+    # Derby without fsync: several times faster, and a crash may cost what nobody keeps.
+    with acquire_embedded_metastore(warehouse, java_options=["-Dderby.system.durability=test"]) as metastore:
+        yield metastore.uri
+
+
+@pytest.fixture(scope="session")
+def spark(warehouse: Path, metastore_uri: str) -> Iterator[Any]:
+    """A Spark session whose catalog is the suite's metastore."""
     from pyspark.sql import SparkSession
 
+    # Workers run the tests' own Python, whatever `python3` is on the path.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     session = (
         SparkSession.builder.master("local[2]")
         .appName("hudisql-tests")
@@ -68,8 +106,44 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("spark-warehouse")))
+        .config("spark.sql.warehouse.dir", str(warehouse))
+        .config("spark.sql.catalogImplementation", "hive")
+        .config("spark.hadoop.hive.metastore.uris", metastore_uri)
         .getOrCreate()
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def session(spark: Any) -> Iterator[Any]:
+    """A hudisql session on the suite's Spark session and metastore."""
+    import hudisql
+    from hudisql.console import SilentConsole
+
+    with hudisql.connect(spark=spark, console=SilentConsole()) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def oracle_015(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[HudiOracle]:
+    """The real Hudi 0.15.0 on PySpark 3.5 and the suite's metastore, in a process of its own."""
+    oracle = start_oracle("0.15.0", tmp_path_factory.mktemp("oracle-015"), metastore_uri=metastore_uri)
+    yield oracle
+    oracle.close()
+
+
+@pytest.fixture(scope="session")
+def oracle_120(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[HudiOracle]:
+    """The real Hudi 1.2.0, writing table version 6, in a process of its own."""
+    oracle = start_oracle("1.2.0", tmp_path_factory.mktemp("oracle-120"), metastore_uri=metastore_uri)
+    yield oracle
+    oracle.close()
+
+
+@pytest.fixture(scope="session")
+def hive_server(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[HiveServer]:
+    """A real HiveServer2 2.3.10 on the suite's metastore."""
+    server = start_hive_server(tmp_path_factory.mktemp("hive"), metastore_uri)
+    yield server
+    server.close()

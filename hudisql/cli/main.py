@@ -1,0 +1,226 @@
+"""The `hudisql` command: options, and which part of the CLI they lead to.
+
+Exit codes: 0 all right, 1 a statement failed, 2 bad usage, 130 interrupted. Nothing heavy is imported before
+it is known to be needed, so that `--help` and `--version` answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from hudisql import __version__
+from hudisql.console import open_console
+from hudisql.errors import HudisqlError, SettingsError
+from hudisql.settings import (
+    OUTPUT_FORMATS,
+    Settings,
+    load_settings,
+    parse_key_values,
+    unknown_environment_names,
+)
+
+app = typer.Typer(
+    name="hudisql",
+    help="SQL that turns Hive and parquet tables into Apache Hudi tables in place. "
+    "Without a command it runs statements: -e, -f, standard input, or an interactive shell.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+metastore_app = typer.Typer(help="Start, stop or look at the warehouse's embedded Hive Metastore.")
+app.add_typer(metastore_app, name="metastore")
+_WarehouseOption = Annotated[str | None, typer.Option("--warehouse", metavar="DIR", help="Warehouse folder.")]
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        app()
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone: not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"hudisql {__version__}")
+        raise typer.Exit()
+
+
+@app.callback(invoke_without_command=True)
+def _run(
+    context: typer.Context,
+    execute: Annotated[
+        list[str] | None, typer.Option("-e", metavar="SQL", help="Run these statements.")
+    ] = None,
+    file: Annotated[list[Path] | None, typer.Option("-f", metavar="FILE", help="Run a script.")] = None,
+    init: Annotated[
+        list[Path] | None, typer.Option("-i", metavar="FILE", help="Run a script first, show no results.")
+    ] = None,
+    hivevar: Annotated[
+        list[str] | None, typer.Option("--hivevar", "-d", "--define", metavar="K=V", help="A ${variable}.")
+    ] = None,
+    conf: Annotated[list[str] | None, typer.Option("--conf", metavar="K=V", help="A Spark setting.")] = None,
+    hiveconf: Annotated[
+        list[str] | None, typer.Option("--hiveconf", metavar="K=V", help="A Hive or Hadoop setting.")
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option("--database", metavar="DB", help="Current database.")
+    ] = None,
+    master: Annotated[str | None, typer.Option("--master", metavar="URL", help="Spark master.")] = None,
+    metastore: Annotated[
+        str | None,
+        typer.Option(
+            "--metastore", metavar="URI[,URI]", help="thrift://host:port; default: the embedded one."
+        ),
+    ] = None,
+    warehouse: _WarehouseOption = None,
+    form: Annotated[
+        str | None, typer.Option("--format", metavar="|".join(OUTPUT_FORMATS), help="Form of the results.")
+    ] = None,
+    silent: Annotated[bool, typer.Option("-S", "--silent", help="No timing, progress or notes.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Echo statements.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Go on after a failed statement.")] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    try:
+        given: dict[str, Any] = {
+            "conf": parse_key_values(conf or [], "--conf"),
+            "hiveconf": parse_key_values(hiveconf or [], "--hiveconf"),
+            "hivevar": parse_key_values(hivevar or [], "--hivevar"),
+            "database": database,
+            "master": master,
+            "metastore": metastore,
+            "warehouse": warehouse,
+            "format": form,
+        }
+        settings = load_settings(given)
+    except SettingsError as error:
+        _fail_usage(error)
+    context.obj = settings
+    if context.invoked_subcommand is not None:
+        return
+    raise typer.Exit(_run_statements(settings, execute, file, init, silent, verbose, force))
+
+
+def _run_statements(
+    settings: Settings,
+    execute: list[str] | None,
+    files: list[Path] | None,
+    inits: list[Path] | None,
+    silent: bool,
+    verbose: bool,
+    force: bool,
+) -> int:
+    from hudisql.cli.batch import EXIT_FAILED, BatchOptions, Script, print_error, run_scripts
+
+    scripts = [Script(_read_file(path), str(path), shows_results=False) for path in inits or []]
+    scripts += [Script(text, "-e") for text in execute or []]
+    scripts += [Script(_read_file(path), str(path)) for path in files or []]
+    interactive = False
+    if not execute and not files:
+        interactive = sys.stdin.isatty()
+        if not interactive:
+            scripts.append(Script(sys.stdin.read(), "standard input"))
+    options = BatchOptions(settings.format, silent, verbose, force)
+    console = open_console(silent=silent)
+    for name in unknown_environment_names():
+        console.warning(f"{name} names no setting of hudisql (hudisql config lists them)")
+    try:
+        from hudisql.session import connect
+
+        with connect(settings=settings, console=console) as session:
+            if verbose and session.log_file is not None:
+                console.info(f"Spark logs to {session.log_file}")
+            code = run_scripts(session, scripts, options)
+            if interactive and not code:
+                from hudisql.cli.shell import run_shell
+
+                run_shell(session, options)
+            return code
+    except HudisqlError as error:
+        print_error(error)
+        return EXIT_FAILED
+
+
+@app.command("config")
+def _show_config(context: typer.Context) -> None:
+    """Print each setting with where it came from."""
+    settings: Settings = context.obj
+    described = settings.described()
+    width = max(len(each.name) for each in described)
+    value_width = min(max(len(each.value) for each in described), 60)
+    for each in described:
+        print(f"{each.name:<{width}}  {each.value:<{value_width}}  {each.origin}")
+
+
+@metastore_app.command("start")
+def _start_metastore(context: typer.Context, warehouse: _WarehouseOption = None) -> None:
+    """Start it and keep it running until it is stopped."""
+    from hudisql.catalog.embedded import start_embedded_metastore
+
+    _print_status(start_embedded_metastore, _warehouse_of(context, warehouse))
+
+
+@metastore_app.command("stop")
+def _stop_metastore(
+    context: typer.Context,
+    warehouse: _WarehouseOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Do not wait for its users.")] = False,
+) -> None:
+    """Stop it, with its last user if somebody uses it."""
+    from hudisql.catalog.embedded import stop_embedded_metastore
+
+    _print_status(
+        lambda folder: stop_embedded_metastore(folder, force=force), _warehouse_of(context, warehouse)
+    )
+
+
+@metastore_app.command("status")
+def _show_metastore(context: typer.Context, warehouse: _WarehouseOption = None) -> None:
+    """Say whether it runs, and where."""
+    from hudisql.catalog.embedded import embedded_metastore_status
+
+    _print_status(embedded_metastore_status, _warehouse_of(context, warehouse))
+
+
+def _print_status(action: Any, warehouse: str) -> None:
+    try:
+        status = action(warehouse)
+    except HudisqlError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    if not status.running:
+        print(f"not running  {warehouse}")
+        return
+    kept = "until it is stopped" if status.kept else "until its last user leaves"
+    print(f"running  {status.uri}  {warehouse}  ({kept})")
+
+
+def _warehouse_of(context: typer.Context, given: str | None) -> str:
+    from hudisql.storage import Storage
+
+    settings: Settings = context.obj
+    return Storage().qualify(settings.warehouse if given is None else given)
+
+
+def _read_file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        _fail_usage(SettingsError(f"cannot read {path}: {error.strerror}"))
+    except UnicodeDecodeError as error:
+        _fail_usage(SettingsError(f"{path} is not UTF-8 text: {error}"))
+
+
+def _fail_usage(error: HudisqlError) -> NoReturn:
+    print(f"ERROR: {error}", file=sys.stderr)
+    raise typer.Exit(2)

@@ -1,0 +1,256 @@
+"""Results as text on standard output: table, csv, tsv, json, jsonl, vertical.
+
+Nothing is rounded, cut off or lost: decimals and timestamps are text in JSON, NULL and the empty string
+differ in every form but the table. Timestamps are shown in the session's time zone, as Spark casts them.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from hudisql.result import LocalResult, Result
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+# Types that Arrow or Python hold, and that look the same as Spark's own text of them.
+_PLAIN_TYPES: Final = frozenset(
+    {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "void"}
+)
+
+
+def write_result(result: Result, form: str, stream: TextIO) -> int:
+    """Write the rows of a result in one of the forms; gives their number. Raises QueryError."""
+    names = list(result.schema.names)
+    rows = result_rows(result)
+    # Run the query before the first character is written: a failing one writes nothing.
+    first = next(rows, None)
+    counted = _Counted(rows if first is None else chain([first], rows))
+    _WRITERS[form](names, counted, stream)
+    return counted.count
+
+
+def result_rows(result: Result) -> Iterator[Sequence[object]]:
+    """The rows as Python values; what Arrow cannot hold is cast to text by Spark."""
+    if isinstance(result, LocalResult):
+        yield from result.rows
+        return
+    table = Result(_with_text_columns(result.df), guard=result.guard).arrow()
+    for batch in table.to_batches(max_chunksize=10_000):
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _with_text_columns(df: DataFrame) -> DataFrame:
+    from pyspark.sql import functions
+
+    fields = df.schema.fields
+    positional = df.toDF(*(f"c{position}" for position in range(len(fields))))
+    return positional.select(
+        *(
+            functions.col(f"c{position}")
+            if _keeps_its_type(field.dataType)
+            else functions.col(f"c{position}").cast("string").alias(f"c{position}")
+            for position, field in enumerate(fields)
+        )
+    )
+
+
+def _keeps_its_type(kind: DataType) -> bool:
+    from pyspark.sql import types
+
+    if isinstance(kind, types.ArrayType):
+        return _keeps_its_type(kind.elementType) or _is_nested_value(kind.elementType)
+    if isinstance(kind, types.MapType):
+        return all(_keeps_its_type(part) or _is_nested_value(part) for part in (kind.keyType, kind.valueType))
+    if isinstance(kind, types.StructType):
+        return all(
+            _keeps_its_type(field.dataType) or _is_nested_value(field.dataType) for field in kind.fields
+        )
+    return isinstance(kind, types.DecimalType) or kind.simpleString() in _PLAIN_TYPES
+
+
+def _is_nested_value(kind: DataType) -> bool:
+    # Within arrays, maps and structs these stay values, so that the whole is JSON in every form.
+    return kind.simpleString() in ("date", "timestamp", "timestamp_ntz")
+
+
+class _Counted:
+    def __init__(self, rows: Iterable[Sequence[object]]) -> None:
+        self._rows = rows
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Sequence[object]]:
+        for row in self._rows:
+            self.count += 1
+            yield row
+
+
+# -- values -------------------------------------------------------------------------------------------------
+
+
+def text_of(value: object) -> str | None:
+    """A value as text; None for NULL."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return _float_text(value)
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, bytes | bytearray):
+        return bytes(value).hex().upper()
+    if isinstance(value, datetime.datetime):
+        return _timestamp_text(value)
+    if isinstance(value, Mapping | list | tuple):
+        return json.dumps(json_value(value), ensure_ascii=False)
+    return str(value)
+
+
+def json_value(value: object) -> Any:
+    """A value as what `json.dumps` takes: decimals, dates, timestamps and non-finite numbers as text."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _float_text(value)
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode("ascii")
+    if hasattr(value, "asDict"):
+        return {name: json_value(entry) for name, entry in value.asDict().items()}
+    if isinstance(value, Mapping):
+        return {str(text_of(key)): json_value(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        # Arrow gives maps as lists of pairs.
+        if value and all(isinstance(entry, tuple) and len(entry) == 2 for entry in value):
+            return {str(text_of(key)): json_value(entry) for key, entry in value}
+        return [json_value(entry) for entry in value]
+    return text_of(value)
+
+
+def _float_text(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return repr(value)
+
+
+def _timestamp_text(value: datetime.datetime) -> str:
+    text = value.replace(tzinfo=None).isoformat(sep=" ")
+    return text.rstrip("0") if "." in text else text
+
+
+# -- forms --------------------------------------------------------------------------------------------------
+
+
+def _write_table(names: Sequence[str], rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+    from rich.cells import cell_len
+
+    cells = [[(text_of(value) if value is not None else "NULL") or "" for value in row] for row in rows]
+    lines = [[cell.expandtabs(4).splitlines() or [""] for cell in row] for row in cells]
+    heads = [name.splitlines() or [""] for name in names]
+    widths = [
+        max((cell_len(line) for row in [heads, *lines] for line in row[index]), default=0)
+        for index in range(len(names))
+    ]
+    rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+\n"
+
+    def write_row(row: Sequence[Sequence[str]]) -> None:
+        for level in range(max(len(cell) for cell in row)):
+            padded = []
+            for cell, width in zip(row, widths, strict=True):
+                line = cell[level] if level < len(cell) else ""
+                padded.append(f" {line}{' ' * (width - cell_len(line))} ")
+            stream.write("|" + "|".join(padded) + "|\n")
+
+    stream.write(rule)
+    write_row(heads)
+    stream.write(rule)
+    for row in lines:
+        write_row(row)
+    if lines:
+        stream.write(rule)
+
+
+def _write_csv(names: Sequence[str], rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+    def quoted(text: str | None) -> str:
+        if text is None:
+            return ""
+        if not text or any(mark in text for mark in ',"\r\n') or text != text.strip():
+            return '"' + text.replace('"', '""') + '"'
+        return text
+
+    stream.write(",".join(quoted(name) for name in names) + "\n")
+    for row in rows:
+        stream.write(",".join(quoted(text_of(value)) for value in row) + "\n")
+
+
+_TSV_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+def _write_tsv(names: Sequence[str], rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+    def escaped(text: str | None) -> str:
+        return "\\N" if text is None else text.translate(_TSV_ESCAPES)
+
+    stream.write("\t".join(escaped(name) for name in names) + "\n")
+    for row in rows:
+        stream.write("\t".join(escaped(text_of(value)) for value in row) + "\n")
+
+
+def _write_json(names: Sequence[str], rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+    keys = _distinct(names)
+    separator = "["
+    for row in rows:
+        stream.write(f"{separator}\n  {_json_object(keys, row)}")
+        separator = ","
+    stream.write("[]\n" if separator == "[" else "\n]\n")
+
+
+def _write_json_lines(names: Sequence[str], rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+    keys = _distinct(names)
+    for row in rows:
+        stream.write(_json_object(keys, row) + "\n")
+
+
+def _json_object(keys: Sequence[str], row: Sequence[object]) -> str:
+    values = {key: json_value(value) for key, value in zip(keys, row, strict=True)}
+    return json.dumps(values, ensure_ascii=False)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    # `SELECT a, a` has two columns of one name: an object would lose the first.
+    keys: list[str] = []
+    for name in names:
+        key, number = name, 2
+        while key in keys:
+            key, number = f"{name}_{number}", number + 1
+        keys.append(key)
+    return keys
+
+
+def _write_vertical(names: Sequence[str], rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+    width = max((len(name) for name in names), default=0)
+    for number, row in enumerate(rows, start=1):
+        stream.write(f"-[ {number} ]".ljust(width + 3, "-") + "\n")
+        for name, value in zip(names, row, strict=True):
+            text = "NULL" if value is None else text_of(value) or ""
+            indented = text.replace("\n", "\n" + " " * (width + 3))
+            stream.write(f"{name:<{width}} : {indented}\n")
+
+
+_WRITERS: Final[Mapping[str, Callable[[Sequence[str], Iterable[Sequence[object]], TextIO], None]]] = {
+    "table": _write_table,
+    "csv": _write_csv,
+    "tsv": _write_tsv,
+    "json": _write_json,
+    "jsonl": _write_json_lines,
+    "vertical": _write_vertical,
+}

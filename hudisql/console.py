@@ -1,0 +1,171 @@
+"""Where everything that is not a result goes: notes, warnings, progress. Always standard error.
+
+One protocol with three voices: a terminal (rich's live bars), plain lines (CI, log files) and silence. The
+code that works only knows the protocol; it never prints. This module knows no Spark and no SQL.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, TextIO
+
+_LINE_SECONDS = 5.0
+
+
+class Progress(Protocol):
+    """A running piece of work, told how far it is."""
+
+    def advance(self, units: float = 1, detail: str = "") -> None:
+        """`units` more are done; `detail` replaces the text beside the bar (rows/s, bytes …)."""
+
+
+class Console(Protocol):
+    """Takes what a user should see beside the results."""
+
+    def info(self, text: str) -> None:
+        """A note."""
+
+    def warning(self, text: str) -> None:
+        """Something the user should act on, although the statement goes on."""
+
+    def progress(self, label: str, total_units: float | None) -> AbstractContextManager[Progress]:
+        """Show a piece of work of `total_units` (None: unknown) while the context is open."""
+
+
+class _SilentProgress:
+    def advance(self, units: float = 1, detail: str = "") -> None:
+        """Say nothing."""
+
+
+class SilentConsole:
+    """Says nothing (`-S`, library use)."""
+
+    def info(self, text: str) -> None:
+        """Say nothing."""
+
+    def warning(self, text: str) -> None:
+        """Say nothing."""
+
+    @contextmanager
+    def progress(self, label: str, total_units: float | None) -> Iterator[Progress]:  # noqa: ARG002
+        """Say nothing."""
+        yield _SilentProgress()
+
+
+@dataclass
+class PlainConsole:
+    """One line at a time, for logs: progress every few seconds and when it ends."""
+
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    seconds_between_lines: float = _LINE_SECONDS
+
+    def info(self, text: str) -> None:
+        """A note on a line of its own."""
+        print(text, file=self.stream, flush=True)
+
+    def warning(self, text: str) -> None:
+        """A warning on a line of its own."""
+        print(f"WARNING: {text}", file=self.stream, flush=True)
+
+    @contextmanager
+    def progress(self, label: str, total_units: float | None) -> Iterator[Progress]:
+        """A line every few seconds, and a last one with the time it took."""
+        running = _LineProgress(self, label, total_units)
+        yield running
+        running.finish()
+
+
+@dataclass
+class _LineProgress:
+    console: PlainConsole
+    label: str
+    total: float | None
+    done: float = 0
+    detail: str = ""
+    started: float = field(default_factory=time.monotonic)
+    last_line: float = field(default_factory=time.monotonic)
+
+    def advance(self, units: float = 1, detail: str = "") -> None:
+        """Count, and print when a line is due."""
+        self.done += units
+        self.detail = detail or self.detail
+        now = time.monotonic()
+        if now - self.last_line >= self.console.seconds_between_lines:
+            self.last_line = now
+            self.console.info(self._line(now) + self._time_left(now))
+
+    def finish(self) -> None:
+        """The last line."""
+        now = time.monotonic()
+        self.console.info(f"{self._line(now)} in {now - self.started:.1f} s")
+
+    def _line(self, _now: float) -> str:
+        total = "" if self.total is None else f"/{self.total:g}"
+        return f"{self.label}: {self.done:g}{total}" + (f" ({self.detail})" if self.detail else "")
+
+    def _time_left(self, now: float) -> str:
+        if not self.total or not self.done or self.done >= self.total:
+            return ""
+        return f", {(now - self.started) / self.done * (self.total - self.done):.0f} s left"
+
+
+class TerminalConsole:
+    """Colours and live progress bars on a terminal, on standard error."""
+
+    def __init__(self) -> None:
+        from rich.console import Console as RichConsole
+
+        self._console = RichConsole(stderr=True, highlight=False)
+
+    def info(self, text: str) -> None:
+        """A note."""
+        self._console.print(text, markup=False)
+
+    def warning(self, text: str) -> None:
+        """A warning in yellow."""
+        self._console.print(f"WARNING: {text}", style="yellow", markup=False)
+
+    @contextmanager
+    def progress(self, label: str, total_units: float | None) -> Iterator[Progress]:
+        """A live bar that goes away when the work ends, leaving one line."""
+        from rich import progress as rich_progress
+
+        started = time.monotonic()
+        bar = rich_progress.Progress(
+            rich_progress.TextColumn("{task.description}"),
+            rich_progress.BarColumn(),
+            rich_progress.MofNCompleteColumn(),
+            rich_progress.TextColumn("{task.fields[detail]}"),
+            rich_progress.TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+        )
+        with bar:
+            running = _BarProgress(bar, bar.add_task(label, total=total_units, detail=""))
+            yield running
+        self.info(f"{label}: {running.done:g} in {time.monotonic() - started:.1f} s")
+
+
+class _BarProgress:
+    def __init__(self, bar: object, task: object) -> None:
+        self._bar = bar
+        self._task = task
+        self.done = 0.0
+
+    def advance(self, units: float = 1, detail: str = "") -> None:
+        """Move the bar."""
+        self.done += units
+        changes = {"detail": detail} if detail else {}
+        self._bar.update(self._task, advance=units, **changes)  # type: ignore[attr-defined]
+
+
+def open_console(*, silent: bool = False, stream: TextIO | None = None) -> Console:
+    """The voice that fits: silent if asked, live bars on a terminal, plain lines elsewhere."""
+    if silent:
+        return SilentConsole()
+    target = stream or sys.stderr
+    return TerminalConsole() if stream is None and target.isatty() else PlainConsole(target)

@@ -1,0 +1,176 @@
+"""Binding the arguments of a CALL to a procedure's declared parameters.
+
+Names are taken in any case; positional arguments come first, in the declared order; values are converted to
+the declared types where nothing is lost. Every complaint names the procedure, the parameter and its type.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.procedures.registry import Arguments, Parameter, Procedure
+
+_INT_LIMIT: Final = 2**31
+_LONG_LIMIT: Final = 2**63
+
+
+def bind_arguments(
+    procedure: Procedure, positional: Sequence[object] = (), named: Iterable[tuple[str, object]] = ()
+) -> Arguments:
+    """The procedure's arguments with defaults filled in (None for an optional one without a default).
+
+    Raises InvalidArgumentError for unknown, doubled, missing or ill-typed ones.
+    """
+    if len(positional) > len(procedure.parameters):
+        raise InvalidArgumentError(
+            f"{procedure.name} takes {len(procedure.parameters)} arguments, {len(positional)} were given",
+            hint=_usage_hint(procedure),
+        )
+    given: dict[str, object] = {}
+    for parameter, value in zip(procedure.parameters, positional, strict=False):
+        given[parameter.name] = convert_argument(procedure.name, parameter, value)
+    for name, value in named:
+        named_parameter = procedure.parameter(name)
+        if named_parameter is None:
+            raise _unknown_parameter(procedure, name)
+        if named_parameter.name in given:
+            raise InvalidArgumentError(
+                f"{procedure.name}: the argument '{named_parameter.name}' is given twice"
+            )
+        given[named_parameter.name] = convert_argument(procedure.name, named_parameter, value)
+    missing = [each.name for each in procedure.parameters if each.required and given.get(each.name) is None]
+    if missing:
+        raise InvalidArgumentError(
+            f"{procedure.name}: required and not given: {', '.join(missing)}", hint=_usage_hint(procedure)
+        )
+    values = {each.name: _value_of(each, given) for each in procedure.parameters}
+    return Arguments(values, given)
+
+
+def convert_argument(procedure_name: str, parameter: Parameter, value: object) -> object:
+    """`value` as the parameter's type; NULL stays None. Raises InvalidArgumentError."""
+    if value is None:
+        return None
+    try:
+        return _CONVERSIONS[parameter.type](value)
+    except (ValueError, TypeError, ArithmeticError) as error:
+        detail = f" ({error})" if str(error) else ""
+        raise InvalidArgumentError(
+            f"{procedure_name}: the argument '{parameter.name}' must be of type {parameter.type}, "
+            f"not {_type_name(value)} {value!r}{detail}"
+        ) from error
+
+
+def _value_of(parameter: Parameter, given: Mapping[str, object]) -> object:
+    # NULL means "not given", as in Hudi's own procedures.
+    value = given.get(parameter.name)
+    return parameter.default if value is None and not parameter.required else value
+
+
+def _unknown_parameter(procedure: Procedure, name: str) -> InvalidArgumentError:
+    names = [each.name for each in procedure.parameters]
+    by_lower = {each.lower(): each for each in names}
+    near = [by_lower[each] for each in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
+    hint = f"did you mean {' or '.join(near)}?" if near else _usage_hint(procedure)
+    return InvalidArgumentError(f"{procedure.name} has no parameter '{name}'", hint=hint)
+
+
+def _usage_hint(procedure: Procedure) -> str:
+    names = ", ".join(each.name if each.required else f"[{each.name}]" for each in procedure.parameters)
+    return f"{procedure.name}({names}); CALL help(cmd => '{procedure.name}') explains each"
+
+
+def _to_string(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float | Decimal | datetime.date | datetime.datetime):
+        return str(value)
+    raise TypeError
+
+
+def _to_integer(value: object, limit: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
+        raise TypeError
+    number = Decimal(value)
+    if number != int(number):
+        raise ValueError("not a whole number")
+    if not -limit <= number < limit:
+        raise ValueError("out of range")
+    return int(number)
+
+
+def _to_double(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        raise TypeError
+    return float(value)
+
+
+def _to_boolean(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.strip().lower() in ("true", "false"):
+        return value.strip().lower() == "true"
+    raise TypeError
+
+
+def _to_map(value: object) -> dict[str, str]:
+    if isinstance(value, Mapping):
+        entries: Iterable[tuple[Any, Any]] = value.items()
+    elif isinstance(value, str):
+        # Hudi's form of options: 'key=value,key=value'.
+        words = [word for word in value.split(",") if word.strip()]
+        if not all("=" in word for word in words):
+            raise ValueError("write map('key', 'value', …) or 'key=value,…'")
+        entries = [word.strip().split("=", 1) for word in words]  # type: ignore[misc]
+    else:
+        raise TypeError
+    return {_to_string(key).strip(): _to_string(entry) for key, entry in entries}
+
+
+def _to_strings(value: object) -> list[str]:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, list | tuple):
+        return [_to_string(part) for part in value]
+    raise TypeError
+
+
+def _to_interval(value: object) -> datetime.timedelta:
+    if isinstance(value, datetime.timedelta):
+        return value
+    raise TypeError
+
+
+_CONVERSIONS: Final[Mapping[str, Callable[[object], object]]] = {
+    "string": _to_string,
+    "int": lambda value: _to_integer(value, _INT_LIMIT),
+    "long": lambda value: _to_integer(value, _LONG_LIMIT),
+    "double": _to_double,
+    "boolean": _to_boolean,
+    "map": _to_map,
+    "array<string>": _to_strings,
+    "interval": _to_interval,
+}
+
+
+def _type_name(value: object) -> str:
+    names: list[tuple[type, str]] = [
+        (bool, "boolean"),
+        (int, "integer"),
+        (float, "double"),
+        (Decimal, "decimal"),
+        (str, "string"),
+        (Mapping, "map"),
+        (list, "array"),
+        (datetime.timedelta, "interval"),
+        (datetime.datetime, "timestamp"),
+        (datetime.date, "date"),
+    ]
+    return next((name for kind, name in names if isinstance(value, kind)), type(value).__name__)

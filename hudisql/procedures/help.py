@@ -1,0 +1,79 @@
+"""`CALL help()` and `CALL help(cmd => 'name')`: the declarations of all procedures, as text.
+
+Hudi's own name, parameter and output column. What is printed comes from the registry alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hudisql.procedures.registry import (
+    REQUIRED,
+    Arguments,
+    Column,
+    Parameter,
+    Procedure,
+    find_procedure,
+    load_procedures,
+    procedure,
+)
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+@procedure(
+    name="help",
+    summary="Lists the procedures, or explains one.",
+    parameters=(Parameter("cmd", "string", None, "the procedure to explain; default: a list of all"),),
+    output=(Column("result", "string"),),
+)
+def show_help(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:  # noqa: ARG001
+    """One row with the text. Raises NoSuchProcedureError for an unknown name."""
+    if arguments.cmd is None:
+        return [(list_procedures(),)]
+    return [(explain_procedure(find_procedure(arguments.cmd)),)]
+
+
+def list_procedures() -> str:
+    """Every procedure with its summary, one a line."""
+    procedures = load_procedures()
+    width = max(len(each.name) for each in procedures.values())
+    lines = [f"{each.name:<{width}}  {each.summary}" for each in procedures.values()]
+    return "\n".join([*lines, "", "CALL help(cmd => 'name') explains one."])
+
+
+def explain_procedure(declared: Procedure) -> str:
+    """Summary, parameters with type, default and help, output columns, and the form of the call."""
+    lines = [f"{declared.name}: {declared.summary}", "", "parameters:"]
+    width = max((len(each.name) for each in declared.parameters), default=0)
+    for parameter in declared.parameters:
+        lines.append(f"  {parameter.name:<{width}}  {parameter.type}, {_default_text(parameter)}")
+        if parameter.help:
+            lines.append(f"  {'':<{width}}    {parameter.help}")
+    if not declared.parameters:
+        lines.append("  none")
+    lines += ["", "output:", *(f"  {column.name}: {column.type}" for column in declared.output), ""]
+    required = ", ".join(f"{each.name} => …" for each in declared.parameters if each.required)
+    return "\n".join([*lines, f"CALL {declared.name}({required})"])
+
+
+def _default_text(parameter: Parameter) -> str:
+    if parameter.default is REQUIRED:
+        return "required"
+    if parameter.default is None or parameter.default == "":
+        return "optional"
+    return f"default {_sql_text(parameter.default)}"
+
+
+def _sql_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return f"'{value}'"
+    if isinstance(value, Mapping):
+        return f"map({', '.join(_sql_text(part) for entry in value.items() for part in entry)})"
+    if isinstance(value, list | tuple):
+        return f"array({', '.join(_sql_text(part) for part in value)})"
+    return str(value)

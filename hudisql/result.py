@@ -1,0 +1,116 @@
+"""What a statement gives: rows of a Spark DataFrame, or rows that a procedure made.
+
+One face for both: `.df`, `.rows`, `.schema`, `.arrow()`, `.show()`. Nothing runs in Spark until rows are
+asked for; what Spark raises then is translated as at the statement itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import Row, StructType
+
+ErrorGuard = Callable[[], AbstractContextManager[None]]
+
+
+class Result:
+    """The result of one statement. `has_rows` is false for statements that give none (DDL, USE …)."""
+
+    def __init__(self, df: DataFrame | None, *, guard: ErrorGuard = nullcontext) -> None:
+        self._df = df
+        self.guard = guard
+
+    @property
+    def has_rows(self) -> bool:
+        """True if the statement gives rows, be it none of them."""
+        return bool(self.df.columns)
+
+    @property
+    def df(self) -> DataFrame:
+        """The rows as a Spark DataFrame."""
+        assert self._df is not None
+        return self._df
+
+    @property
+    def schema(self) -> StructType:
+        """The columns' names and types."""
+        return self.df.schema
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """All rows, collected once. Raises QueryError."""
+        with self.guard():
+            return self.df.collect()
+
+    def arrow(self) -> pa.Table:
+        """All rows as an Arrow table. Raises QueryError."""
+        with self.guard():
+            return self.df.toArrow()
+
+    def show(self, n: int = 20, truncate: bool | int = True) -> None:
+        """Print the first rows on standard output, as Spark does."""
+        with self.guard():
+            self.df.show(n, truncate)
+
+    def _repr_html_(self) -> str | None:
+        # Notebooks show the first rows of a result that is a cell's value.
+        if not self.has_rows:
+            return None
+        with self.guard():
+            frame: Any = self.df.limit(20).toPandas()
+        return str(frame.to_html(index=False))
+
+
+class LocalResult(Result):
+    """Rows made on the driver (procedures, DESCRIBE …): a DataFrame is only made when asked for."""
+
+    def __init__(
+        self, spark: SparkSession, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]]
+    ) -> None:
+        super().__init__(None)
+        self._spark = spark
+        self._columns = tuple(columns)
+        self._values = [tuple(row) for row in rows]
+
+    @property
+    def has_rows(self) -> bool:
+        """True if there are columns."""
+        return bool(self._columns)
+
+    @cached_property
+    def df(self) -> DataFrame:
+        """The rows as a Spark DataFrame."""
+        return self._spark.createDataFrame(self._values, self.schema, verifySchema=False)
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The declared columns."""
+        from pyspark.sql.types import StructField, StructType, _parse_datatype_string
+
+        return StructType(
+            [StructField(name, _parse_datatype_string(kind), True) for name, kind in self._columns]
+        )
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The rows."""
+        from pyspark.sql.types import Row
+
+        make: Any = Row(*(name for name, _ in self._columns))
+        return [make(*values) for values in self._values]
+
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        schema: pa.Schema = to_arrow_schema(self.schema, timezone="UTC")
+        columns = list(zip(*self._values, strict=True)) if self._values else [()] * len(schema)
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=schema)

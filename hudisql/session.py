@@ -1,0 +1,258 @@
+"""The public face: `hudisql.connect(…)` gives a `Session`, and `session.sql(text)` a `Result`.
+
+A session joins a SparkSession (its own, or the user's) with a Hive Metastore (the embedded default, or the
+given one) and gives both back when it is closed. What a statement means is the SQL layer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from hudisql.console import Console, SilentConsole, open_console
+from hudisql.context import Context
+from hudisql.errors import SettingsError
+from hudisql.result import Result
+from hudisql.settings import Settings, load_settings
+from hudisql.sql.script import ScriptStatement, Variables, split_script, substitute_variables
+from hudisql.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hudisql.catalog.client import MetastoreClient
+    from hudisql.catalog.embedded import EmbeddedMetastore
+
+
+def connect(
+    metastore: str | None = None,
+    warehouse: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    spark: SparkSession | None = None,
+    settings: Settings | None = None,
+    *,
+    console: Console | None = None,
+) -> Session:
+    """Open a session.
+
+    `metastore` is thrift://host:port[,…] (default: the embedded one under `warehouse`), `conf` holds Spark
+    settings, `spark` is a SparkSession of the user's own, of which nothing is reconfigured. What is not given
+    comes from `settings` or, without those, from hudisql.toml and HUDISQL_*. Raises SettingsError,
+    MetastoreUnavailableError, ExecutorEnvironmentError.
+    """
+    given = {"metastore": metastore, "warehouse": warehouse, "conf": conf}
+    loaded = load_settings() if settings is None else settings
+    loaded = loaded.with_layer(given, "connect()")
+    voice = open_console() if console is None else console
+    if spark is None and _running_spark() is not None:
+        spark = _running_spark()
+        voice.info("using the SparkSession that runs already")
+    return _join_spark(spark, loaded, voice) if spark is not None else _start(loaded, voice)
+
+
+class Session:
+    """An open session; a context manager. Made by `connect`."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        owned_spark: bool = False,
+        embedded: EmbeddedMetastore | None = None,
+        log_file: Path | None = None,
+    ) -> None:
+        self.context = context
+        self.log_file = log_file
+        self._owned_spark = owned_spark
+        self._embedded = embedded
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def spark(self) -> SparkSession:
+        """The SparkSession in use."""
+        return self.context.spark
+
+    def sql(self, text: str) -> Result:
+        """Run one statement. `${variables}` are substituted. Raises HudisqlError and its subclasses."""
+        return self.execute(ScriptStatement(text))
+
+    def run_script(self, text: str) -> Iterator[Result]:
+        """Run the statements of a script one by one, giving each one's result; stops at the first error."""
+        for statement in split_script(text):
+            yield self.execute(statement)
+
+    def execute(self, statement: ScriptStatement) -> Result:
+        """Run one statement of a script; errors name their place in the script."""
+        from hudisql.sql.executor import execute
+
+        text = statement.text
+        if self.spark.conf.get("spark.sql.variable.substitute", "true") == "true":
+            text = substitute_variables(text, self._variables(), line=statement.line, column=statement.column)
+        return execute(self.context, text, line=statement.line, column=statement.column)
+
+    def close(self) -> None:
+        """Close the metastore client; stop Spark and release the embedded metastore if they are ours."""
+        self.context.metastore.close()
+        if self._owned_spark:
+            self.context.spark.stop()
+        if self._embedded is not None:
+            self._embedded.release()
+
+    def _variables(self) -> Variables:
+        settings = self.context.settings
+        configuration = _SparkConfiguration(self.spark, settings.hiveconf)
+        return Variables(hivevar=_Hivevars(settings.hivevar, configuration), hiveconf=configuration)
+
+
+class _SparkConfiguration(Mapping[str, str]):
+    """Spark's and Hive's settings as they stand now (after SET)."""
+
+    def __init__(self, spark: SparkSession, hiveconf: Mapping[str, str]) -> None:
+        self._spark = spark
+        self._hiveconf = hiveconf
+
+    def __getitem__(self, key: str) -> str:
+        value: Any = self._spark.conf.get(key, None)
+        return self._hiveconf[key] if value is None else str(value)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._hiveconf)
+
+    def __len__(self) -> int:
+        return len(self._hiveconf)
+
+
+class _Hivevars(Mapping[str, str]):
+    """The given variables, and over them those that `SET hivevar:name=value` made."""
+
+    def __init__(self, given: Mapping[str, str], configuration: Mapping[str, str]) -> None:
+        self._given = given
+        self._configuration = configuration
+
+    def __getitem__(self, key: str) -> str:
+        # Spark's SET drops the prefix of `hivevar:name`.
+        changed = self._configuration.get(key)
+        return self._given[key] if changed is None else changed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+
+def _start(settings: Settings, console: Console) -> Session:
+    from hudisql.cluster import prepare_executors
+    from hudisql.spark_session import hadoop_file_system_configuration, spark_configuration, start_spark
+
+    warehouse = Storage().qualify(settings.warehouse)
+    settings = replace(settings, warehouse=warehouse)
+    embedded = None if settings.metastore_uris else _acquire(warehouse, console)
+    try:
+        uris = (embedded.uri,) if embedded else settings.metastore_uris
+        # The metastore is asked first: Spark's own client takes minutes to give up on one that is away.
+        client = _open_client(",".join(uris), settings)
+        client.list_databases()
+        owned = start_spark(settings, warehouse, uris)
+        storage = Storage(hadoop_file_system_configuration(spark_configuration(settings, warehouse, uris)))
+        context = Context(owned.spark, client, storage, settings, console)
+        session = Session(context, owned_spark=True, embedded=embedded, log_file=owned.log_file)
+        try:
+            prepare_executors(owned.spark)
+            _use_database(session)
+        except BaseException:
+            owned.spark.stop()
+            raise
+    except BaseException:
+        if embedded is not None:
+            embedded.release()
+        raise
+    return session
+
+
+def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Session:
+    from hudisql.cluster import prepare_executors
+    from hudisql.spark_session import hadoop_file_system_configuration
+
+    if not hasattr(spark, "_jsparkSession"):
+        raise SettingsError(
+            "a Spark Connect session cannot run hudisql",
+            hint="give a classic SparkSession: SparkSession.builder.master(…).getOrCreate()",
+        )
+    configuration = dict(spark.sparkContext.getConf().getAll())
+    spark_uris = _metastore_uris_of(spark)
+    if spark_uris and not settings.metastore_uris:
+        settings = settings.with_layer({"metastore": spark_uris}, "the SparkSession")
+    elif spark_uris and _canonical(spark_uris) != _canonical(settings.metastore):
+        raise SettingsError(
+            f"the SparkSession works on the metastore {spark_uris}, hudisql was given {settings.metastore}",
+            hint="give hudisql the same one, or none",
+        )
+    if settings.origins.get("warehouse") is None:
+        folder = str(spark.conf.get("spark.sql.warehouse.dir"))
+        settings = settings.with_layer({"warehouse": Storage().qualify(folder)}, "the SparkSession")
+    embedded = None if settings.metastore_uris else _acquire(settings.warehouse, console)
+    if not spark_uris:
+        console.warning(
+            "this SparkSession has no Hive catalog of a metastore service: Hudi tables come from hudisql's "
+            "metastore, all others are Spark's own"
+        )
+    try:
+        client = _open_client(embedded.uri if embedded else settings.metastore, settings)
+        storage = Storage(hadoop_file_system_configuration(configuration))
+        prepare_executors(spark)
+    except BaseException:
+        if embedded is not None:
+            embedded.release()
+        raise
+    return Session(Context(spark, client, storage, settings, console), embedded=embedded)
+
+
+def _acquire(warehouse: str, console: Console) -> EmbeddedMetastore:
+    from hudisql.catalog.embedded import acquire_embedded_metastore, embedded_metastore_status
+
+    if not embedded_metastore_status(warehouse).running and not isinstance(console, SilentConsole):
+        console.info(f"starting the embedded metastore of {warehouse}")
+    return acquire_embedded_metastore(warehouse)
+
+
+def _open_client(uris: str, settings: Settings) -> MetastoreClient:
+    from hudisql.catalog.client import MetastoreClient
+    from hudisql.catalog.connection import kerberos_security
+
+    security = kerberos_security(settings.metastore_principal) if settings.metastore_sasl else None
+    return MetastoreClient(uris, security=security)
+
+
+def _use_database(session: Session) -> None:
+    database = session.context.settings.database
+    if database != "default":
+        session.sql(f"USE `{database.replace('`', '``')}`")
+
+
+def _running_spark() -> SparkSession | None:
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    return active if active is not None else getattr(SparkSession, "_instantiatedSession", None)
+
+
+def _metastore_uris_of(spark: SparkSession) -> str:
+    if spark.conf.get("spark.sql.catalogImplementation", "in-memory") != "hive":
+        return ""
+    java_session: Any = spark._jsparkSession
+    return str(java_session.sessionState().newHadoopConf().get("hive.metastore.uris") or "")
+
+
+def _canonical(uris: str) -> frozenset[str]:
+    return frozenset(uri.strip().rstrip("/") for uri in uris.split(",") if uri.strip())

@@ -1,0 +1,144 @@
+"""Starting the SparkSession that hudisql owns: settings, a quiet JVM, the shared metastore.
+
+Everything the JVM writes (log4j, the workers' standard error) goes to a log file of its own, so that a
+command's standard output holds results only and its standard error what hudisql says. A session that the
+user brings is never configured here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.errors import HudisqlError, SettingsError
+from hudisql.java_runtime import ensure_java_home
+from hudisql.settings import Settings
+from hudisql.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Listing by a Spark job costs seconds at the default of 32 paths; scans of chosen files name thousands.
+_DISCOVERY_THRESHOLD: Final = ("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000")
+_LOG_TAIL_LINES: Final = 15
+
+
+@dataclass(frozen=True)
+class OwnedSpark:
+    """A SparkSession that hudisql started, and the file that its JVM logs to."""
+
+    spark: SparkSession
+    log_file: Path
+
+
+def start_spark(settings: Settings, warehouse: str, metastore_uris: Sequence[str]) -> OwnedSpark:
+    """Start Spark on the metastore at these URIs. Raises SettingsError if the JVM or Spark refuse.
+
+    The user's `conf` wins over hudisql's own choices.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    ensure_java_home()
+    _choose_worker_python(settings)
+    _silence_query_loggers()
+    configuration = SparkConf(loadDefaults=False)
+    for key, value in spark_configuration(settings, warehouse, metastore_uris).items():
+        configuration.set(key, value)
+    log_file = _new_log_file()
+    try:
+        if SparkContext._gateway is None:
+            _launch_jvm(configuration, log_file)
+        builder: Any = SparkSession.builder
+        spark: SparkSession = builder.config(conf=configuration).getOrCreate()
+    except HudisqlError:
+        raise
+    except Exception as error:
+        raise SettingsError(
+            f"Spark did not start: {_first_line(error)}\n{_tail(log_file)}",
+            hint=f"the whole log is {log_file}",
+        ) from error
+    return OwnedSpark(spark, log_file)
+
+
+def spark_configuration(settings: Settings, warehouse: str, metastore_uris: Sequence[str]) -> dict[str, str]:
+    """The Spark settings of a session of ours, the user's `conf` and `hiveconf` last."""
+    configuration = {
+        "spark.app.name": "hudisql",
+        "spark.master": settings.master,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": Storage().hadoop_uri(warehouse),
+        "spark.hadoop.hive.metastore.uris": ",".join(metastore_uris),
+        "spark.hadoop.hive.metastore.warehouse.dir": Storage().hadoop_uri(warehouse),
+        _DISCOVERY_THRESHOLD[0]: _DISCOVERY_THRESHOLD[1],
+    }
+    if settings.master.startswith("local"):
+        configuration |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    if settings.metastore_sasl:
+        configuration["spark.hadoop.hive.metastore.sasl.enabled"] = "true"
+        if settings.metastore_principal:
+            configuration["spark.hadoop.hive.metastore.kerberos.principal"] = settings.metastore_principal
+    configuration |= {f"spark.hadoop.{key}": value for key, value in settings.hiveconf.items()}
+    return configuration | dict(settings.conf)
+
+
+def hadoop_file_system_configuration(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The `fs.*` settings among Spark's, without their `spark.hadoop.` prefix."""
+    prefix = "spark.hadoop."
+    return {
+        key.removeprefix(prefix): value
+        for key, value in configuration.items()
+        if key.startswith(f"{prefix}fs.")
+    }
+
+
+def _launch_jvm(configuration: Any, log_file: Path) -> None:
+    from pyspark import SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    # A file and not a pipe: the JVM must never wait for a reader.
+    with log_file.open("ab") as log:
+        launch: Any = launch_gateway
+        gateway = launch(configuration, popen_kwargs={"stdout": log, "stderr": log})
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _choose_worker_python(settings: Settings) -> None:
+    # PySpark reads this variable alone (not the setting, which is spark-submit's), and takes the first
+    # python3 on the PATH without it. On a cluster that may be right, here only our own has what tasks need.
+    chosen = settings.conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON")
+    if chosen or settings.master.startswith("local"):
+        os.environ["PYSPARK_PYTHON"] = chosen or sys.executable
+
+
+def _silence_query_loggers() -> None:
+    # PySpark logs every failed query as JSON on standard error, beside raising it.
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
+
+
+def _new_log_file() -> Path:
+    descriptor, name = tempfile.mkstemp(prefix=f"hudisql-{os.getpid()}-", suffix="-spark.log")
+    os.close(descriptor)
+    path = Path(name)
+    atexit.register(path.unlink, missing_ok=True)
+    return path
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _tail(path: Path) -> str:
+    lines = path.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
+    return "\n".join(f"    {line}" for line in lines)

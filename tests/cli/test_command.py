@@ -1,0 +1,244 @@
+"""The `hudisql` command: options, formats, exit codes, what goes to which stream."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result as CliResult
+from typer.testing import CliRunner
+
+from hudisql import __version__
+from hudisql.cli.main import app
+
+Run = Callable[..., CliResult]
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the command in this process, in an empty folder, without the user's own settings."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [name for name in os.environ if name.startswith("HUDISQL_")]:
+        monkeypatch.delenv(name)
+
+    def invoke(*arguments: str, stdin: str | None = None) -> CliResult:
+        return CliRunner().invoke(app, list(arguments), input=stdin)
+
+    return invoke
+
+
+@pytest.fixture
+def run_sql(run: Run, session: Any) -> Run:
+    """The same on the suite's Spark session."""
+    yield run
+    session.sql("USE default")
+
+
+# -- without Spark ------------------------------------------------------------------------------------------
+
+
+def test_version_and_help_answer_without_loading_spark() -> None:
+    code = (
+        "import sys\n"
+        "from hudisql.cli.main import app\n"
+        "for arguments in (['--version'], ['--help'], ['config', '--help']):\n"
+        "    try:\n"
+        "        app(arguments)\n"
+        "    except SystemExit as end:\n"
+        "        assert not end.code\n"
+        "heavy = {'pyspark', 'pyarrow', 'numba', 'sqlglot', 'pandas'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"hudisql {__version__}\n")
+    for option in ("-e", "-f", "-i", "--hivevar", "-d", "--conf", "--hiveconf", "--database", "--master"):
+        assert f"{option} " in done.stdout or f"{option}," in done.stdout
+    for option in ("--metastore", "--warehouse", "--format", "--silent", "--verbose", "--force"):
+        assert option in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--nope"], "No such option"),
+        (["nope"], "No such command"),
+        (["--format", "xml", "-e", "select 1"], "must be one of table, csv"),
+        (["--conf", "spark.a", "-e", "select 1"], "--conf: 'spark.a' is not key=value"),
+        (["--hivevar", "=x", "-e", "select 1"], "is not key=value"),
+        (["-f", "absent.sql"], "cannot read absent.sql"),
+        (["-i", "absent.sql", "-e", "select 1"], "cannot read absent.sql"),
+    ],
+)
+def test_bad_usage_is_exit_code_2(run: Run, arguments: list[str], complaint: str) -> None:
+    done = run(*arguments)
+    assert done.exit_code == 2
+    assert complaint in done.stderr
+    assert done.stdout == ""
+
+
+def test_config_shows_each_setting_and_its_origin(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hudisql.toml").write_text('warehouse = "/data/w"\n[conf]\n"spark.my.password" = "hidden"\n')
+    monkeypatch.setenv("HUDISQL_DATABASE", "sales")
+    done = run("--master", "local[3]", "--conf", "spark.x=1", "config")
+    assert done.exit_code == 0
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert lines["master"].split() == ["master", "local[3]", "command", "line"]
+    assert lines["database"].split() == ["database", "sales", "environment", "HUDISQL_DATABASE"]
+    assert lines["warehouse"].split() == ["warehouse", "/data/w", str(tmp_path / "hudisql.toml")]
+    assert lines["conf.spark.x"].split() == ["conf.spark.x", "1", "command", "line"]
+    assert "hidden" not in done.stdout
+    assert lines["format"].split()[-1] == "default"
+
+
+def test_metastore_status_of_a_fresh_warehouse(run: Run, tmp_path: Path) -> None:
+    done = run("metastore", "status", "--warehouse", str(tmp_path / "w"))
+    assert (done.exit_code, done.stdout) == (0, f"not running  {tmp_path}/w\n")
+    assert not (tmp_path / "w").exists()
+
+
+def test_a_metastore_that_does_not_answer_is_exit_code_1(run: Run) -> None:
+    done = run("--metastore", "thrift://127.0.0.1:9", "-e", "select 1")
+    assert done.exit_code == 1
+    assert "thrift://127.0.0.1:9" in done.stderr
+    assert done.stdout == ""
+
+
+# -- statements on the suite's session ----------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_results_go_to_stdout_and_the_rest_to_stderr(run_sql: Run) -> None:
+    done = run_sql(
+        "-v", "--format", "json", "-e", "select 1 a, 2.50 b; use default; select timestamp'2024-01-01' t"
+    )
+    assert done.exit_code == 0, done.stderr
+    documents = done.stdout.replace("]\n[", "]\x00[").split("\x00")
+    assert [json.loads(each) for each in documents] == [
+        [{"a": 1, "b": "2.50"}],
+        [{"t": "2024-01-01 00:00:00"}],
+    ]
+    assert "select 1 a, 2.50 b\n" in done.stderr
+    assert done.stderr.count("Time taken:") == 3
+    assert ", 1 row\n" in done.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_silence_leaves_results_alone(run_sql: Run) -> None:
+    done = run_sql("-S", "--format", "csv", "-e", "select 'x' a")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "a\nx\n", "")
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_scripts_run_in_order_with_variables(run_sql: Run, tmp_path: Path) -> None:
+    (tmp_path / "init.sql").write_text("create temporary view v as select ${n} a; select 'not shown'")
+    (tmp_path / "one.sql").write_text(
+        "-- first\nselect a, '${hivevar:text}' b from v;\n\nselect ';' c; /* end */"
+    )
+    done = run_sql(
+        "-S", "--format", "jsonl", "-i", "init.sql", "-f", "one.sql", "--hivevar", "n=7", "-d", "text=it;s"
+    )
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == '{"a": 7, "b": "it;s"}\n{"c": ";"}\n'
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_the_first_failure_stops_and_force_goes_on(run_sql: Run) -> None:
+    script = "select 1 a;\nselect nope;\nselect 2 a;\n"
+    stopped = run_sql("-S", "--format", "jsonl", stdin=script)
+    assert (stopped.exit_code, stopped.stdout) == (1, '{"a": 1}\n')
+    assert "ERROR (standard input, line 2): [UNRESOLVED_COLUMN" in stopped.stderr
+    assert "line 2, column 8:\n  select nope\n         ^^^^" in stopped.stderr
+    assert "\tat " not in stopped.stderr
+    forced = run_sql("-S", "--force", "--format", "jsonl", stdin=script)
+    assert (forced.exit_code, forced.stdout) == (1, '{"a": 1}\n{"a": 2}\n')
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_an_unset_variable_fails_by_name(run_sql: Run) -> None:
+    done = run_sql("-S", "-e", "select 1;\n\nselect '${absent}'")
+    assert done.exit_code == 1
+    assert "line 3, column 9: the variable ${absent} has no value" in done.stderr
+    assert "--hivevar absent=VALUE" in done.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_types_survive_in_json(run_sql: Run) -> None:
+    done = run_sql(
+        "-S", "--format", "jsonl", "-e",
+        "select cast(1e10 as decimal(20,3)) d, date'2024-01-02' e, interval 1 day i, binary('ab') b, "
+        "named_struct('t', timestamp'2024-01-01 01:02:03.004', 'm', map(1, 2.0)) s, null n, double('nan') f, "
+        "array(date'2024-01-01') l, 9007199254740993 w",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "d": "10000000000.000",
+        "e": "2024-01-02",
+        "i": "INTERVAL '1' DAY",
+        "b": "YWI=",
+        "s": {"t": "2024-01-01 01:02:03.004", "m": {"1": "2.0"}},
+        "n": None,
+        "f": "NaN",
+        "l": ["2024-01-01"],
+        "w": 9007199254740993,
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_call_help_prints_every_procedure(run_sql: Run) -> None:
+    done = run_sql("-S", "-e", "CALL help()")
+    assert done.exit_code == 0
+    assert "bootstrap_table" in done.stdout
+    failed = run_sql("-S", "-e", "CALL bootstrap_tabel(table => 'a.b')")
+    assert failed.exit_code == 1
+    assert "did you mean bootstrap_table" in failed.stderr
+
+
+# -- a process of its own -----------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+@pytest.mark.slow
+def test_a_fresh_process_brings_spark_and_metastore_and_leaves_nothing_running(tmp_path: Path) -> None:
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(("HUDISQL_", "PYSPARK_"))
+    }
+    environment |= {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    command = [sys.executable, "-c", "from hudisql.cli.main import main; main()", "--master", "local[1]"]
+    script = (
+        "create database d; use d; create table t (a int, b string) using parquet;"
+        "insert into t values (1, 'x'); select * from t; select * from nope"
+    )
+    done = subprocess.run(
+        [*command, "-S", "--format", "csv"],
+        input=script, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False, timeout=400,
+    )  # fmt: skip
+    assert done.stdout == "a,b\n1,x\n"
+    assert done.returncode == 1
+    assert done.stderr.startswith("ERROR (standard input, line 1): [TABLE_OR_VIEW_NOT_FOUND]")
+    assert "WARN" not in done.stderr
+    assert "Exception" not in done.stderr
+    assert (tmp_path / "hudisql-warehouse" / "d.db" / "t").is_dir()
+    status = subprocess.run(
+        [*command, "metastore", "status"],
+        capture_output=True, text=True, cwd=tmp_path, env=environment, check=True,
+    )  # fmt: skip
+    assert status.stdout == f"not running  {tmp_path}/hudisql-warehouse\n"

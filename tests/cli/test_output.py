@@ -1,0 +1,117 @@
+"""The forms of results: nothing rounded, cut off or lost."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from hudisql.cli.output import json_value, text_of, write_result
+from hudisql.result import LocalResult
+
+
+class Rows(LocalResult):
+    """A result without Spark."""
+
+    def __init__(self, names: list[str], rows: list[tuple[Any, ...]]) -> None:
+        self.__dict__["schema"] = type("Schema", (), {"names": names})()
+        self.__dict__["rows"] = rows
+        self._columns = tuple((name, "string") for name in names)
+
+
+SAMPLE = Rows(
+    ["id", "text", "price"],
+    [(1, 'a,"b"\n c', Decimal("10.00")), (2, None, None), (3, "", Decimal("-0.5"))],
+)
+
+
+def written(form: str, result: LocalResult = SAMPLE) -> str:
+    stream = io.StringIO()
+    assert write_result(result, form, stream) == len(result.rows)
+    return stream.getvalue()
+
+
+def test_table_aligns_columns_and_lines() -> None:
+    assert written("table").splitlines() == [
+        "+----+-------+-------+",
+        "| id | text  | price |",
+        "+----+-------+-------+",
+        '| 1  | a,"b" | 10.00 |',
+        "|    |  c    |       |",
+        "| 2  | NULL  | NULL  |",
+        "| 3  |       | -0.5  |",
+        "+----+-------+-------+",
+    ]
+
+
+def test_table_counts_wide_characters_as_the_terminal_shows_them() -> None:
+    lines = written("table", Rows(["名前"], [("東京",), ("ab",)])).splitlines()
+    assert lines == ["+------+", "| 名前 |", "+------+", "| 東京 |", "| ab   |", "+------+"]
+
+
+def test_csv_reads_back_and_tells_null_from_empty() -> None:
+    text = written("csv")
+    assert list(csv.reader(io.StringIO(text)))[1] == ["1", 'a,"b"\n c', "10.00"]
+    assert text.splitlines()[0] == "id,text,price"
+    assert text.splitlines()[-2:] == ["2,,", '3,"",-0.5']
+
+
+def test_tsv_escapes_what_would_break_a_line() -> None:
+    result = Rows(["a\tb"], [("x\ty\nz\\",), (None,)])
+    assert written("tsv", result) == "a\\tb\nx\\ty\\nz\\\\\n\\N\n"
+
+
+def test_json_is_one_array_of_objects() -> None:
+    assert json.loads(written("json")) == [
+        {"id": 1, "text": 'a,"b"\n c', "price": "10.00"},
+        {"id": 2, "text": None, "price": None},
+        {"id": 3, "text": "", "price": "-0.5"},
+    ]
+    assert json.loads(written("json", Rows(["a"], []))) == []
+
+
+def test_jsonl_is_one_object_a_line() -> None:
+    lines = written("jsonl").splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [1, 2, 3]
+    assert written("jsonl", Rows(["a"], [])) == ""
+
+
+def test_columns_of_one_name_stay_apart_in_objects() -> None:
+    result = Rows(["a", "a", "a_2"], [(1, 2, 3)])
+    assert json.loads(written("jsonl", result)) == {"a": 1, "a_2": 2, "a_2_2": 3}
+
+
+def test_vertical_shows_a_column_a_line() -> None:
+    result = Rows(["id", "text"], [(1, "a\nb"), (2, None)])
+    assert written("vertical", result) == (
+        "-[ 1 ]-\nid   : 1\ntext : a\n       b\n-[ 2 ]-\nid   : 2\ntext : NULL\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "in_json"),
+    [
+        (None, None, None),
+        (True, "true", True),
+        (1.5, "1.5", 1.5),
+        (float("nan"), "NaN", "NaN"),
+        (float("-inf"), "-Infinity", "-Infinity"),
+        (Decimal("1E+3"), "1000", "1000"),
+        (2**60, str(2**60), 2**60),
+        (datetime.date(2024, 3, 1), "2024-03-01", "2024-03-01"),
+        (datetime.datetime(2024, 3, 1, 1, 2, 3, 500000), "2024-03-01 01:02:03.5", "2024-03-01 01:02:03.5"),
+        (datetime.datetime(2024, 3, 1, tzinfo=datetime.UTC), "2024-03-01 00:00:00", "2024-03-01 00:00:00"),
+        (b"\x00\xff", "00FF", "AP8="),
+        ([1, None], "[1, null]", [1, None]),
+        ({"a": Decimal("1.0")}, '{"a": "1.0"}', {"a": "1.0"}),
+        ([("k", 1), ("l", 2)], '{"k": 1, "l": 2}', {"k": 1, "l": 2}),
+    ],
+)
+def test_values_as_text_and_in_json(value: object, text: str | None, in_json: object) -> None:
+    assert text_of(value) == text
+    assert json_value(value) == in_json

@@ -1,0 +1,123 @@
+"""Dependencies point one way (DESIGN): cli → session → sql, procedures → the work → table → format."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("hudisql", "pyspark_hudisql")
+
+GROUND = {"errors", "storage"}
+FACE = {"console", "settings", "java_runtime"}
+FORMAT = GROUND | {"format"}
+TABLE = FORMAT | {"table"}
+WORK = TABLE | FACE | {"context", "read", "write", "catalog"}
+
+# What each part may import at run time, itself left out. Nothing is allowed that is not listed.
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "storage": {"errors"},
+    "console": {"errors"},
+    "java_runtime": {"errors"},
+    "settings": {"errors"},
+    "result": {"errors"},
+    "context": {"console", "errors", "settings", "storage"},
+    "format": GROUND,
+    "table": FORMAT,
+    "catalog": TABLE | FACE,
+    "read": TABLE,
+    "write": TABLE | {"read"},
+    "bootstrap": WORK,
+    "services": WORK,
+    "procedures": WORK | {"bootstrap", "services"},
+    "sql": WORK | {"bootstrap", "services", "procedures", "result"},
+    "cluster": GROUND,
+    "spark_session": GROUND | {"settings", "java_runtime"},
+    "spark_storage": set(),
+    "session": WORK | {"sql", "procedures", "result", "cluster", "spark_session"},
+    "cli": GROUND | FACE | {"session", "sql", "result", "catalog", "context", ""},
+    "": {"session"},
+    "pyspark_hudisql": TABLE | {"read"},
+}
+# Parts that must be usable without Spark and without a metastore.
+WITHOUT_SPARK = ("errors", "storage", "format", "table", "settings", "console")
+
+
+def modules() -> list[Path]:
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def part_of(module: str) -> str:
+    """`hudisql.format.schema` → format; `hudisql` itself → the empty name."""
+    names = module.split(".")
+    if names[0] == "pyspark_hudisql":
+        return "pyspark_hudisql"
+    return names[1] if len(names) > 1 else ""
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_type_checking(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below, but for what only type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt) and is_type_checking(child):
+            continue
+        yield child
+        yield from run_time_nodes(child)
+
+
+def imported_modules(tree: ast.Module, *, at_run_time: bool) -> Iterator[str]:
+    for node in run_time_nodes(tree) if at_run_time else ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name their module in full"
+            module = node.module or ""
+            if module in PACKAGES:
+                # `from hudisql import x` may name a module or a value of the package.
+                for alias in node.names:
+                    is_module = any((ROOT / module / f"{alias.name}{end}").exists() for end in (".py", ""))
+                    yield f"{module}.{alias.name}" if is_module else module
+            else:
+                yield module
+
+
+@pytest.mark.parametrize("path", modules(), ids=module_name)
+def test_module_imports_only_what_its_layer_may(path: Path) -> None:
+    part = part_of(module_name(path))
+    assert part in ALLOWED, f"{path} belongs to no layer"
+    tree = ast.parse(path.read_text())
+    used = {
+        part_of(name) for name in imported_modules(tree, at_run_time=True) if name.split(".")[0] in PACKAGES
+    }
+    assert used - ALLOWED[part] - {part} == set()
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in modules() if part_of(module_name(path)) in WITHOUT_SPARK], ids=module_name
+)
+def test_format_and_table_know_neither_spark_nor_metastore(path: Path) -> None:
+    names = list(imported_modules(ast.parse(path.read_text()), at_run_time=False))
+    assert not [name for name in names if name.split(".")[0] in ("pyspark", "py4j", "hmsclient", "thrift")]
+    assert not [name for name in names if name.startswith("hudisql.catalog")]
+
+
+def test_no_module_has_two_jobs_by_its_size() -> None:
+    long = {module_name(path): len(path.read_text().splitlines()) for path in modules()}
+    assert {name: lines for name, lines in long.items() if lines > 500} == {}
+
+
+def test_no_module_is_named_after_nothing() -> None:
+    empty_names = {"utils", "util", "helpers", "helper", "common", "manager", "base", "misc"}
+    assert [path for path in modules() if path.stem in empty_names] == []
