@@ -153,7 +153,8 @@ class _Hivevars(Mapping[str, str]):
 
 def _start(settings: Settings, console: Console) -> Session:
     from hudisql.cluster import prepare_executors
-    from hudisql.spark_session import hadoop_file_system_configuration, spark_configuration, start_spark
+    from hudisql.spark_session import start_spark
+    from hudisql.spark_storage import hadoop_configuration
 
     warehouse = Storage().qualify(settings.warehouse)
     settings = replace(settings, warehouse=warehouse)
@@ -164,8 +165,7 @@ def _start(settings: Settings, console: Console) -> Session:
         client = _open_client(",".join(uris), settings)
         client.list_databases()
         owned = start_spark(settings, warehouse, uris)
-        storage = Storage(hadoop_file_system_configuration(spark_configuration(settings, warehouse, uris)))
-        context = Context(owned.spark, client, storage, settings, console)
+        context = Context(owned.spark, client, Storage(hadoop_configuration(owned.spark)), settings, console)
         session = Session(context, owned_spark=True, embedded=embedded, log_file=owned.log_file)
         try:
             prepare_executors(owned.spark)
@@ -182,14 +182,13 @@ def _start(settings: Settings, console: Console) -> Session:
 
 def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Session:
     from hudisql.cluster import prepare_executors
-    from hudisql.spark_session import hadoop_file_system_configuration
+    from hudisql.spark_storage import hadoop_configuration
 
     if not hasattr(spark, "_jsparkSession"):
         raise SettingsError(
             "a Spark Connect session cannot run hudisql",
             hint="give a classic SparkSession: SparkSession.builder.master(…).getOrCreate()",
         )
-    configuration = dict(spark.sparkContext.getConf().getAll())
     spark_uris = _metastore_uris_of(spark)
     if spark_uris and not settings.metastore_uris:
         settings = settings.with_layer({"metastore": spark_uris}, "the SparkSession")
@@ -209,7 +208,7 @@ def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Se
         )
     try:
         client = _open_client(embedded.uri if embedded else settings.metastore, settings)
-        storage = Storage(hadoop_file_system_configuration(configuration))
+        storage = Storage(hadoop_configuration(spark))
         prepare_executors(spark)
     except BaseException:
         if embedded is not None:

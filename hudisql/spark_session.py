@@ -11,7 +11,7 @@ import atexit
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -88,16 +88,6 @@ def spark_configuration(settings: Settings, warehouse: str, metastore_uris: Sequ
             configuration["spark.hadoop.hive.metastore.kerberos.principal"] = settings.metastore_principal
     configuration |= {f"spark.hadoop.{key}": value for key, value in settings.hiveconf.items()}
     return configuration | dict(settings.conf)
-
-
-def hadoop_file_system_configuration(configuration: Mapping[str, str]) -> dict[str, str]:
-    """The `fs.*` settings among Spark's, without their `spark.hadoop.` prefix."""
-    prefix = "spark.hadoop."
-    return {
-        key.removeprefix(prefix): value
-        for key, value in configuration.items()
-        if key.startswith(f"{prefix}fs.")
-    }
 
 
 def _launch_jvm(configuration: Any, log_file: Path) -> None:

@@ -11,7 +11,7 @@ from hudisql.console import PlainConsole, SilentConsole
 from hudisql.context import Context, split_identifier
 from hudisql.errors import InvalidArgumentError, SettingsError
 from hudisql.settings import Settings
-from hudisql.spark_session import hadoop_file_system_configuration, spark_configuration
+from hudisql.spark_session import spark_configuration
 
 
 def test_our_own_spark_gets_metastore_warehouse_and_quiet_and_the_user_s_settings_last() -> None:
@@ -31,7 +31,7 @@ def test_our_own_spark_gets_metastore_warehouse_and_quiet_and_the_user_s_setting
     assert configuration["spark.hadoop.hive.y"] == "2"
     assert configuration["spark.hadoop.hive.metastore.sasl.enabled"] == "true"
     assert configuration["spark.driver.bindAddress"] == "127.0.0.1"
-    assert hadoop_file_system_configuration(configuration) == {"fs.s3a.endpoint": "e"}
+    assert configuration["spark.hadoop.fs.s3a.endpoint"] == "e"
     on_yarn = spark_configuration(Settings(master="yarn"), "/data/w", ("thrift://a:1",))
     assert "spark.driver.bindAddress" not in on_yarn
 

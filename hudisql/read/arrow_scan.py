@@ -1,0 +1,94 @@
+"""Run a scan plan by the slice reader inside Spark tasks (`mapInArrow`).
+
+Each Spark partition reads one ScanTask. The tasks travel as one broadcast of pickled pieces, of which a task
+unpickles only its own. This module knows Spark; the slice reader does not.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hudisql.format.spark_schema import spark_json_from_arrow
+from hudisql.read.conform import batch_of, conform_array
+from hudisql.read.predicates import Predicate
+from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.read.splits import ScanTask
+from hudisql.read.task_errors import carry_errors
+from hudisql.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from hudisql.read.scan import ScanPlan
+
+
+def arrow_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+    """The plan's rows, read by the slice reader; see `scan_to_dataframe` for the columns."""
+    read_schema = plan.columns
+    output = pa.schema([plan.output_schema.field(name) for name in read_schema.names])
+    if not output.names:
+        # Spark needs a column to carry the rows; the first of the table is as good as any.
+        read_schema = output = pa.schema([plan.output_schema.field(0)])
+    if not plan.tasks:
+        return complete_columns(spark.createDataFrame([], spark_struct(output)), plan, output.names)
+    pieces = spark.sparkContext.broadcast([pickle.dumps(task) for task in plan.tasks])
+    storage, predicate = plan.storage, plan.predicate
+
+    def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for position in batch.column(0).to_pylist():
+                task = pickle.loads(pieces.value[position])
+                for each in carry_errors(read_task(storage, task, read_schema, predicate)):
+                    yield widen_batch(each, output)
+
+    positions = spark.range(0, len(plan.tasks), 1, numPartitions=len(plan.tasks))
+    return complete_columns(positions.mapInArrow(read_batches, spark_struct(output)), plan, output.names)
+
+
+def read_task(
+    storage: Storage, task: ScanTask, schema: pa.Schema, predicate: Predicate | None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of all the task's pieces, one after the other. Raises what `read_file_slice` raises."""
+    for work in task.works:
+        yield from read_file_slice(
+            storage, SliceRead(work.file_slice, schema, work.partition_values, predicate, work.split)
+        )
+
+
+def widen_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with pruned structs filled up by nulls to the schema's full types."""
+    columns = [conform_array(batch.column(each.name), each.type) for each in schema]
+    return batch_of(columns, schema, batch.num_rows)
+
+
+def complete_columns(frame: DataFrame, plan: ScanPlan, present: list[str]) -> DataFrame:
+    """`frame` with every column of the table in order; those outside `present` raise if evaluated."""
+    from pyspark.sql import functions
+
+    columns = []
+    for field in spark_struct(plan.output_schema).fields:
+        if field.name in present:
+            columns.append(functions.col(_quoted(field.name)))
+        else:
+            text = f"hudisql planned this query without the column '{field.name}': please report the query"
+            unread = functions.raise_error(functions.lit(text)).cast(field.dataType)
+            columns.append(unread.alias(field.name))
+    return frame.select(*columns)
+
+
+def spark_struct(schema: pa.Schema) -> StructType:
+    """The Arrow schema as Spark's type."""
+    import json
+
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(spark_json_from_arrow(schema)))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

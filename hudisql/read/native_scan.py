@@ -1,0 +1,157 @@
+"""Run a scan plan by Spark's own vectorised parquet scan over exactly the plan's data files.
+
+All use of Spark's internal classes through py4j is in this module: a HadoopFsRelation over an
+InMemoryFileIndex of just these files with given partition values, so that partition filters still prune.
+Should another Spark version have other internals, the slice reader gives the same rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hudisql.errors import SourceChangedError
+from hudisql.read.arrow_scan import arrow_dataframe, complete_columns, spark_struct
+from hudisql.read.slice_reader import data_file_path
+from hudisql.storage import parent_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from hudisql.read.scan import ScanPlan
+
+_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}
+
+
+def native_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+    """The plan's rows by Spark's parquet scan; see `scan_to_dataframe` for the columns."""
+    from py4j.protocol import Py4JError
+
+    from hudisql.format.meta_columns import META_COLUMNS
+
+    data_names = [name for name in plan.output_schema.names if name not in META_COLUMNS]
+    if not plan.slices:
+        empty = spark.createDataFrame([], spark_struct(_subset(plan.output_schema, data_names)))
+        return complete_columns(empty, plan, data_names)
+    try:
+        frame = _file_relation(spark, plan, data_names)
+    except (Py4JError, AttributeError, TypeError) as error:
+        warnings.warn(
+            f"Spark's parquet scan cannot be used with this version of Spark ({type(error).__name__}): "
+            "hudisql reads by its own, slower, reader",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return arrow_dataframe(spark, plan)
+    return complete_columns(_unpushable_floats(frame), plan, data_names)
+
+
+def _unpushable_floats(frame: DataFrame) -> DataFrame:
+    """Keep Spark from skipping row groups by filters on floating columns.
+
+    Files written by parquet-cpp, parquet-rs and others leave NaN out of their statistics, but for Spark SQL
+    NaN is greater than any number: a pushed `x > 3` would lose rows.
+    """
+    from pyspark.sql import functions
+
+    floating = [each.name for each in frame.schema.fields if each.dataType.typeName() in ("float", "double")]
+    quoted = {name: functions.col("`" + name.replace("`", "``") + "`") for name in floating}
+    return frame.withColumns({name: functions.nanvl(column, column) for name, column in quoted.items()})
+
+
+def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -> DataFrame:
+    from pyspark.sql import DataFrame
+
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    execution = jvm.org.apache.spark.sql.execution.datasources
+    partition_names = [field.name for field in plan.partition_columns]
+    file_schema = _subset(plan.output_schema, [name for name in data_names if name not in partition_names])
+    partition_schema = pa.schema(plan.partition_columns)
+
+    folders: dict[str, tuple[object, ...]] = {}
+    paths = []
+    for file_slice, values in plan.slices:
+        paths.append(data_file_path(file_slice))
+        folders[parent_of(paths[-1])] = tuple(values[name] for name in partition_names)
+    j_partition_schema = _java_struct(jvm, partition_schema)
+    index = execution.InMemoryFileIndex(
+        _listing_session(session),
+        # The roots are the files themselves: whoever refreshes the index finds these and no others.
+        _hadoop_paths(jvm, [plan.storage.hadoop_uri(path) for path in paths]),
+        _scala_map(jvm, _OPTIONS),
+        jvm.scala.Option.apply(_java_struct(jvm, file_schema)),
+        execution.FileStatusCache.getOrCreate(session),
+        jvm.scala.Option.apply(_partition_spec(spark, plan, folders, partition_schema, j_partition_schema)),
+        jvm.scala.Option.empty(),
+    )
+    if index.allFiles().size() != len(paths):
+        raise SourceChangedError(f"files of {plan.base_path} vanished while the query was planned")
+    relation = execution.HadoopFsRelation(
+        index,
+        j_partition_schema,
+        _java_struct(jvm, file_schema),
+        jvm.scala.Option.empty(),
+        execution.parquet.ParquetFileFormat(),
+        _scala_map(jvm, _OPTIONS),
+        session,
+    )
+    return DataFrame(session.baseRelationToDataFrame(relation), spark)
+
+
+def _listing_session(session: Any) -> Any:
+    """A session of Spark's that lists files on the driver: its default is a Spark job from 32 paths on."""
+    listing = session.cloneSession()
+    listing.sessionState().conf().setConfString(
+        "spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000000"
+    )
+    return listing
+
+
+def _hadoop_paths(jvm: Any, uris: list[str]) -> Any:
+    # A handful of calls for any number of paths: py4j's round trips are what costs.
+    strings = jvm.org.apache.hadoop.util.StringUtils
+    j_paths = strings.stringToPath(strings.getStrings("\0".join(uris), "\0"))
+    return jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(j_paths)
+
+
+def _partition_spec(
+    spark: SparkSession,
+    plan: ScanPlan,
+    folders: Mapping[str, tuple[object, ...]],
+    schema: pa.Schema,
+    j_schema: Any,
+) -> Any:
+    jvm: Any = spark._jvm
+    execution = jvm.org.apache.spark.sql.execution.datasources
+    j_partitions = jvm.java.util.ArrayList()
+    if schema.names:
+        columns = [
+            pa.array([values[position] for values in folders.values()], field.type)
+            for position, field in enumerate(schema)
+        ]
+        # Spark converts the typed values to its internal rows itself, all at once.
+        frame: Any = spark.createDataFrame(pa.Table.from_arrays(columns, schema=schema), spark_struct(schema))
+        rows = frame._jdf.queryExecution().executedPlan().executeCollect()
+        partition_path, hadoop_path = execution.PartitionPath, jvm.org.apache.hadoop.fs.Path
+        for row, folder in zip(rows, folders, strict=True):
+            j_partitions.add(partition_path(row, hadoop_path(plan.storage.hadoop_uri(folder))))
+    return execution.PartitionSpec(j_schema, jvm.org.apache.spark.api.python.PythonUtils.toSeq(j_partitions))
+
+
+def _java_struct(jvm: Any, schema: pa.Schema) -> Any:
+    return jvm.org.apache.spark.sql.types.StructType.fromJson(spark_struct(schema).json())
+
+
+def _scala_map(jvm: Any, items: Mapping[str, str]) -> Any:
+    j_map = jvm.java.util.HashMap()
+    for key, value in items.items():
+        j_map.put(key, value)
+    return jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(j_map)
+
+
+def _subset(schema: pa.Schema, names: list[str]) -> pa.Schema:
+    return pa.schema([schema.field(name) for name in names])

@@ -1,0 +1,216 @@
+"""Read one file slice as Arrow record batches: the one reader that scans, merges and services share.
+
+A slice is a base file, or a skeleton with its external file (RFC-12; Hudi's HoodieBootstrapRDD zips the two
+row by row). Skeleton and external rows are joined by absolute row position, so row groups that a predicate
+rules out are left out on both sides, and a bootstrapped slice splits like any parquet file. It knows neither
+Spark nor the metastore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTableError
+from hudisql.format.meta_columns import META_COLUMNS
+from hudisql.read.conform import batch_of, constant_column
+from hudisql.read.parquet_rows import ParquetRows
+from hudisql.read.predicates import (
+    Predicate,
+    columns_of,
+    conjunction,
+    matching_rows,
+    split_conjuncts,
+)
+from hudisql.read.splits import Split
+from hudisql.storage import FileInfo, Storage
+from hudisql.table.file_slice import ExternalFile, FileSlice
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRead:
+    """What to read of one slice.
+
+    `schema` is what comes out, in order: any of the meta columns, data columns (structs may be pruned) and
+    partition columns. A column named in `partition_values` gets that value and is never read from a file.
+    `predicate` looks at columns of `schema` only. `split` is a byte range of the driving file (see `splits`).
+    """
+
+    file_slice: FileSlice
+    schema: pa.Schema
+    partition_values: Mapping[str, object] = field(default_factory=dict)
+    predicate: Predicate | None = None
+    split: Split | None = None
+
+
+def needs_data_columns(schema: pa.Schema, partition_columns: Sequence[str]) -> bool:
+    """True if a read of `schema` opens the files that hold the data columns."""
+    return any(name not in META_COLUMNS and name not in partition_columns for name in schema.names)
+
+
+def read_file_slice(storage: Storage, read: SliceRead) -> Iterator[pa.RecordBatch]:
+    """The rows of the slice (or split) for which the predicate is TRUE, in file order, exactly as `schema`.
+
+    Memory: one row group's compressed columns and one batch, per file. Columns that a file lacks are null.
+    Raises UnsupportedTableError for log files, SourceChangedError if the external file is missing or differs
+    from what the index or the skeleton say, CorruptTableError if a file of the table cannot be decoded,
+    InvalidArgumentError if the predicate looks at a column outside `schema`.
+    """
+    refuse_log_files(read.file_slice)
+    file_schema = pa.schema([each for each in read.schema if each.name not in read.partition_values])
+    meta_schema = pa.schema([each for each in file_schema if each.name in META_COLUMNS])
+    data_schema = pa.schema([each for each in file_schema if each.name not in META_COLUMNS])
+    if read.file_slice.external_file is None:
+        batches = _read_base_file(storage, read, file_schema)
+    else:
+        check_external_files(storage, [read.file_slice])
+        if data_schema.names and meta_schema.names:
+            batches = _read_stitched(storage, read, meta_schema, data_schema)
+        elif data_schema.names:
+            batches = _read_external_file(storage, read, data_schema)
+        else:
+            batches = _read_base_file(storage, read, meta_schema)
+    for batch in batches:
+        complete = _complete(batch, read)
+        if read.predicate is not None:
+            complete = complete.filter(matching_rows(read.predicate, complete))
+        if complete.num_rows:
+            yield complete
+
+
+def data_file_path(file_slice: FileSlice) -> str:
+    """The path of the file that holds the slice's data columns."""
+    if file_slice.external_file is not None:
+        return file_slice.external_file.path
+    assert file_slice.base_file is not None  # slices of log files alone have been refused
+    return file_slice.base_file.path
+
+
+def refuse_log_files(file_slice: FileSlice) -> None:
+    """Raise UnsupportedTableError if reading the slice's latest state needs a merge of log files."""
+    if file_slice.has_log_files or file_slice.base_file is None:
+        raise UnsupportedTableError(
+            f"file group {file_slice.file_id} of {_partition(file_slice)} has log files, "
+            "which this version does not merge",
+            hint="compact the table with Hudi (run_compaction) and read it again",
+        )
+
+
+def check_external_files(storage: Storage, slices: Sequence[FileSlice]) -> None:
+    """Compare the external files' lengths with the bootstrap index, in parallel for many.
+
+    Raises SourceChangedError naming the first missing or changed file, its partition and the way out.
+    """
+    bootstrapped = [each for each in slices if each.external_file is not None]
+    infos = storage.infos([each.external_file.path for each in bootstrapped if each.external_file])
+    for file_slice, info in zip(bootstrapped, infos, strict=True):
+        if file_slice.external_file is not None:
+            _check_external_file(file_slice, file_slice.external_file, info)
+
+
+def _check_external_file(file_slice: FileSlice, external: ExternalFile, info: FileInfo | None) -> None:
+    if info is None:
+        raise _source_changed(file_slice, f"the source file {external.path} is missing")
+    if info.length != external.length:
+        raise _source_changed(
+            file_slice,
+            f"the source file {external.path} has {info.length} bytes, "
+            f"but had {external.length} when it was bootstrapped",
+        )
+
+
+def _source_changed(file_slice: FileSlice, what: str) -> SourceChangedError:
+    return SourceChangedError(
+        f"{_partition(file_slice)}: {what}",
+        hint="put the original file back, or drop the table's entry and bootstrap the source anew; "
+        "until then the other partitions can be read with a filter on the partition columns",
+    )
+
+
+def _partition(file_slice: FileSlice) -> str:
+    return f"partition '{file_slice.partition_path}'" if file_slice.partition_path else "the table"
+
+
+def _read_base_file(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    base_file = read.file_slice.base_file
+    assert base_file is not None  # refuse_log_files saw to it
+    try:
+        with ParquetRows(storage, base_file.path, schema) as rows:
+            yield from rows.read(rows.choose_ranges(read.split, _file_predicate(read, schema)))
+    except pa.ArrowException as error:
+        raise CorruptTableError(f"cannot read {base_file.path}: {error}") from error
+
+
+def _read_external_file(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    external = read.file_slice.external_file
+    assert external is not None
+    try:
+        with ParquetRows(storage, external.path, schema) as rows:
+            yield from rows.read(rows.choose_ranges(read.split, _file_predicate(read, schema)))
+    except pa.ArrowException as error:
+        raise _source_changed(
+            read.file_slice, f"cannot read the source file {external.path}: {error}"
+        ) from error
+
+
+def _read_stitched(
+    storage: Storage, read: SliceRead, meta_schema: pa.Schema, data_schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    external, skeleton = read.file_slice.external_file, read.file_slice.base_file
+    assert external is not None
+    assert skeleton is not None
+    try:
+        data = ParquetRows(storage, external.path, data_schema)
+    except pa.ArrowException as error:
+        raise _source_changed(
+            read.file_slice, f"cannot read the source file {external.path}: {error}"
+        ) from error
+    try:
+        with data, ParquetRows(storage, skeleton.path, meta_schema) as meta:
+            if data.rows != meta.rows:
+                raise _source_changed(
+                    read.file_slice,
+                    f"the source file {external.path} has {data.rows} rows, "
+                    f"but its skeleton {skeleton.path} has {meta.rows}",
+                )
+            ranges = data.choose_ranges(read.split, _file_predicate(read, data_schema))
+            yield from _zip_rows(meta.read(ranges), data.read(ranges))
+    except pa.ArrowException as error:
+        raise CorruptTableError(
+            f"cannot read the skeleton {skeleton.path} with its source file {external.path}: {error}"
+        ) from error
+
+
+def _zip_rows(left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Put the columns of two streams of the same rows side by side, however they are cut into batches."""
+    left_batch, right_batch = next(left, None), next(right, None)
+    while left_batch is not None and right_batch is not None:
+        rows = min(left_batch.num_rows, right_batch.num_rows)
+        columns = left_batch.slice(0, rows).columns + right_batch.slice(0, rows).columns
+        yield pa.RecordBatch.from_arrays(columns, schema=pa.schema([*left_batch.schema, *right_batch.schema]))
+        left_batch = left_batch.slice(rows) if rows < left_batch.num_rows else next(left, None)
+        right_batch = right_batch.slice(rows) if rows < right_batch.num_rows else next(right, None)
+    if left_batch is not None or right_batch is not None:
+        raise pa.ArrowInvalid("the two files do not have the same rows")
+
+
+def _file_predicate(read: SliceRead, schema: pa.Schema) -> Predicate | None:
+    """The conjuncts that look only at columns of one file: what its row-group statistics can judge."""
+    return conjunction(
+        part
+        for part in split_conjuncts(read.predicate)
+        if all(path[0] in schema.names for path in columns_of(part))
+    )
+
+
+def _complete(batch: pa.RecordBatch, read: SliceRead) -> pa.RecordBatch:
+    rows = batch.num_rows
+    columns = [
+        constant_column(read.partition_values[each.name], each.type, rows)
+        if each.name in read.partition_values
+        else batch.column(each.name)
+        for each in read.schema
+    ]
+    return batch_of(columns, read.schema, rows)

@@ -1,0 +1,59 @@
+"""Carry hudisql's errors out of Spark tasks to the driver as one clear error.
+
+Spark turns whatever a Python task raises into a JVM exception whose message holds the traceback's text. The
+error travels in that text as one marked line of JSON and is rebuilt on the driver. No Spark import.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from hudisql import errors
+
+_OPEN, _CLOSE = "<<hudisql-error ", " hudisql-error>>"
+_T = TypeVar("_T")
+
+
+class TaskError(RuntimeError):
+    """What a task raises in place of a HudisqlError; its text carries the error to the driver."""
+
+
+def carry_errors(rows: Iterable[_T]) -> Iterator[_T]:
+    """Pass the items on; a HudisqlError on the way becomes a TaskError that the driver can read."""
+    try:
+        yield from rows
+    except errors.HudisqlError as error:
+        raise encode_error(error) from None
+
+
+def encode_error(error: errors.HudisqlError) -> TaskError:
+    """The error as a TaskError."""
+    content = json.dumps({"class": type(error).__name__, "message": error.message, "hint": error.hint})
+    return TaskError(f"{error}\n{_OPEN}{content}{_CLOSE}")
+
+
+def translate_task_error(exception: BaseException) -> errors.HudisqlError | None:
+    """The HudisqlError that a task raised, found in a Spark exception's text; None if there is none."""
+    seen: BaseException | None = exception
+    while seen is not None:
+        if isinstance(seen, errors.HudisqlError):
+            return seen
+        found = _decode(str(seen))
+        if found is not None:
+            return found
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _decode(text: str) -> errors.HudisqlError | None:
+    start = text.find(_OPEN)
+    if start < 0:
+        return None
+    try:
+        content, _ = json.JSONDecoder().raw_decode(text, start + len(_OPEN))
+        kind = getattr(errors, content["class"], errors.HudisqlError)
+        return kind(content["message"], hint=content["hint"])
+    except (ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,171 @@
+"""The data source's two sides: schema and plan in Spark's planning process, rows in tasks.
+
+It follows PySpark's `DataSource` API and Hudi's names of read options. Planning and reading are hudisql's own
+(`hudisql.read`); this module only translates options, schemas and filters.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from hudisql.errors import HudisqlError, InvalidArgumentError, NoSuchTableError
+from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
+from hudisql.read.arrow_scan import read_task, spark_struct, widen_batch
+from hudisql.read.predicates import Predicate
+from hudisql.read.scan import ScanPlan, plan_scan
+from hudisql.read.splits import ScanTask
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable, open_table
+from pyspark_hudisql.filters import predicate_from_filter
+
+QUERY_TYPE = "hoodie.datasource.query.type"
+AS_OF_INSTANT = "as.of.instant"
+
+_PUSHDOWN_WORKER = "data_source_pushdown_filters.py"
+
+
+class DefaultSource(DataSource):
+    """Reads a Hudi table, or one partition path of it, by its path."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name in `format("hudi")` and `USING hudi`."""
+        return "hudi"
+
+    def schema(self) -> StructType:
+        """The table's schema with Hudi's meta columns first. Raises what opening the table raises."""
+        return spark_struct(_open(self.options)[0].full_schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the columns of `schema`, a part of the table's; takes filters if Spark pushes them."""
+        if _spark_pushes_filters():
+            return FilteringHudiReader(dict(self.options), schema)
+        return HudiReader(dict(self.options), schema)
+
+
+@dataclass(frozen=True)
+class HudiInput(InputPartition):
+    """The work of one Spark task."""
+
+    task: ScanTask
+
+
+class HudiReader(DataSourceReader):
+    """Plans the splits in Spark's planning process, and reads each in a task."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._options = options
+        self._output = arrow_from_spark_json(schema.json())
+        self._storage = _storage(options)
+        self._filters: tuple[Predicate, ...] = ()
+        self._columns = self._output
+        self._predicate: Predicate | None = None
+
+    def partitions(self) -> list[InputPartition]:
+        """One per task. Raises InvalidArgumentError for options and columns, and what `plan_scan` raises."""
+        try:
+            plan = self._plan()
+        except NotImplementedError as error:
+            # Spark takes this class for "has no partitions" and would go on.
+            raise HudisqlError(*error.args, hint=getattr(error, "hint", None)) from None
+        self._columns, self._predicate = plan.columns, plan.predicate
+        # Spark calls a reader without partitions once, with a partition of its own making.
+        return [HudiInput(task) for task in plan.tasks or (ScanTask(()),)]
+
+    def _plan(self) -> ScanPlan:
+        table, below = _open(self._options)
+        _check_columns(self._output, table.full_schema)
+        return plan_scan(
+            table,
+            self._output,
+            self._filters,
+            as_of=self._options.get(AS_OF_INSTANT),
+            below=below,
+            read_optimized=self._options.get(QUERY_TYPE) == "read_optimized",
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one task, exactly as the schema says. Raises what `read_file_slice` raises."""
+        assert isinstance(partition, HudiInput)
+        for batch in read_task(self._storage, partition.task, self._columns, self._predicate):
+            yield widen_batch(batch, self._output)
+
+
+class FilteringHudiReader(HudiReader):
+    """A reader that also takes filters: needs `spark.sql.python.filterPushdown.enabled=true`."""
+
+    def pushFilters(self, filters: list[Filter]) -> Sequence[Filter]:  # noqa: N802
+        """Use what can be translated to skip partitions, row groups and rows; Spark applies all again."""
+        translated = (predicate_from_filter(each) for each in filters)
+        self._filters = tuple(predicate for predicate in translated if predicate is not None)
+        return filters
+
+
+def _spark_pushes_filters() -> bool:
+    # Spark refuses a reader with pushFilters unless it pushes filters, and tells the source of it only by
+    # which of its planning workers calls.
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(_PUSHDOWN_WORKER):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
+
+
+def _storage(options: Mapping[str, str]) -> Storage:
+    # Spark's planning process for Python data sources sees no Hadoop configuration: options carry it.
+    return Storage({key: value for key, value in options.items() if key.startswith(("fs.", "dfs."))})
+
+
+def _open(options: Mapping[str, str]) -> tuple[HudiTable, str]:
+    """The table of the options' path, and which relative partition path below it was asked ("" for all)."""
+    path = options.get("path")
+    if not path:
+        raise InvalidArgumentError(
+            "the hudi data source got no path (of a table in the catalog, Spark tells a Python data source "
+            "neither its location nor its properties)",
+            hint="spark.read.format('hudi').load('<location>'), or SELECT … FROM <table> "
+            "WITH (path = '<location>'), or query the table by its name alone in hudisql",
+        )
+    query_type = options.get(QUERY_TYPE, "snapshot")
+    if query_type not in ("snapshot", "read_optimized"):
+        raise InvalidArgumentError(
+            f"{QUERY_TYPE} is '{query_type}'; the hudi data source reads 'snapshot' and 'read_optimized'"
+        )
+    storage = _storage(options)
+    qualified = storage.qualify(path)
+    table = open_table(storage, qualified)
+    below = qualified[len(table.base_path) :].strip("/")
+    if below and not storage.exists(qualified):
+        raise NoSuchTableError(f"the Hudi table at {table.base_path} has no partition '{below}'")
+    return table, below
+
+
+def _check_columns(asked: pa.Schema, table: pa.Schema) -> None:
+    for field in asked:
+        index = table.get_field_index(field.name)
+        if index < 0:
+            raise InvalidArgumentError(
+                f"the Hudi table has no column '{field.name}'; it has: {', '.join(table.names)}"
+            )
+        if not _is_part_of(field.type, table.field(index).type):
+            raise InvalidArgumentError(
+                f"the column '{field.name}' is {spark_type_name(table.field(index).type)} in the Hudi table, "
+                f"not {spark_type_name(field.type)}",
+                hint="load the table without .schema(…) and cast the column",
+            )
+
+
+def _is_part_of(asked: pa.DataType, whole: pa.DataType) -> bool:
+    if pa.types.is_struct(asked) and pa.types.is_struct(whole):
+        return all(
+            whole.get_field_index(field.name) >= 0 and _is_part_of(field.type, whole.field(field.name).type)
+            for field in asked
+        )
+    return bool(asked == whole)

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import datasource
+
+from hudisql.format.meta_columns import META_COLUMNS
+from hudisql.read.predicates import Comparison, In, IsNotNull, IsNull, Not, StartsWith
+from pyspark_hudisql.filters import predicate_from_filter
+
+pytestmark = pytest.mark.spark
+
+
+def _json_rows(frame: Any) -> list[str]:
+    rows = frame.selectExpr("to_json(struct(*))").collect()
+    return sorted(json.dumps(json.loads(row[0]), sort_keys=True) for row in rows)
+
+
+@pytest.mark.parametrize("name", ["cow_bootstrap_2part", "cow_bootstrap_then_upsert_delete"])
+def test_spark_finds_the_data_source_and_reads_rows_and_meta_columns(
+    spark: Any, golden: Callable[[str], Any], name: str
+) -> None:
+    expected = golden(name)
+    frame = spark.read.format("hudi").load(expected.table)
+    assert frame.columns[:5] == list(META_COLUMNS)
+    data = frame.drop(*META_COLUMNS)
+    assert _json_rows(data) == sorted(json.dumps(row, sort_keys=True) for row in expected.rows)
+    meta = sorted(json.dumps(row, sort_keys=True) for row in expected.meta_rows)
+    assert _json_rows(frame.select(*META_COLUMNS)) == meta
+
+
+def test_types_of_other_writers_tables_are_right(spark: Any, third_party: Callable[[str], str]) -> None:
+    frame = spark.read.format("hudi").load(third_party("v6_complexkeygen_hivestyle"))
+    row = frame.where("id = 2").first()
+    assert row.mapField["key3"].asDict() == {
+        "map_field_value_struct_f1": 234.567,
+        "map_field_value_struct_f2": True,
+    }
+    assert bytes(row.binaryField) == b"more binary data"
+    assert (row.byteField, row.shortField, row.dateField) == (20, 100, datetime.date(2023, 4, 2))
+
+
+def test_a_partition_path_reads_that_partition(spark: Any, golden: Callable[[str], Any]) -> None:
+    table = golden("cow_bootstrap_2part").table
+    assert {row.region for row in spark.read.format("hudi").load(f"{table}/region=eu").collect()} == {"eu"}
+    with pytest.raises(PySparkException, match="has no partition 'region=xx'"):
+        spark.read.format("hudi").load(f"{table}/region=xx").collect()
+
+
+def test_a_schema_reads_only_these_columns(spark: Any, golden: Callable[[str], Any]) -> None:
+    reader = spark.read.format("hudi").schema("dt string, st struct<b string>")
+    frame = reader.load(golden("cow_bootstrap_meta").table)
+    assert frame.columns == ["dt", "st"]
+    assert frame.where("st.b = 's7'").count() == 1
+    with pytest.raises(PySparkException, match="no column 'zzz'"):
+        spark.read.format("hudi").schema("zzz int").load(golden("cow_bootstrap_meta").table).collect()
+    with pytest.raises(PySparkException, match="'seq' is int in the Hudi table, not string"):
+        spark.read.format("hudi").schema("seq string").load(golden("cow_bootstrap_meta").table).collect()
+
+
+@pytest.fixture
+def filter_pushdown(spark: Any) -> Iterator[None]:
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    yield
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+@pytest.mark.usefixtures("filter_pushdown")
+def test_filters_are_pushed_where_spark_allows_it(
+    spark: Any, golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    import shutil
+
+    copied = tmp_path / "table"
+    shutil.copytree(golden("cow_bootstrap_then_upsert_delete").table, copied)
+    # If the filter on the partition column is used, this one is never opened.
+    for base_file in (copied / "dt=2024-03-03").glob("*.parquet"):
+        base_file.write_bytes(b"PAR1 not parquet PAR1")
+    frame = spark.read.format("hudi").load(str(copied))
+    expected = [
+        row
+        for row in golden("cow_bootstrap_then_upsert_delete").rows
+        if row["dt"] == "2024-03-01" and row["seq"] < 150 and row["id"].startswith("k00000")
+    ]
+    found = frame.where("dt = '2024-03-01' and seq < 150 and id like 'k00000%' and st.a is not null")
+    assert found.count() == len(expected) > 0
+    assert frame.where("dt < '2024-03-03'").count() == 200 + 195
+
+
+def test_what_cannot_be_read_right_is_refused(
+    spark: Any, golden: Callable[[str], Any], tmp_path: Path
+) -> None:
+    with pytest.raises(PySparkException, match="log files"):
+        spark.read.format("hudi").load(golden("mor_parquet_log").table).collect()
+    with pytest.raises(PySparkException, match="table version 9"):
+        spark.read.format("hudi").load(golden("cow_bootstrap_meta_v120").table)
+    with pytest.raises(PySparkException, match="no Hudi table at"):
+        spark.read.format("hudi").load(str(tmp_path))
+    reader = spark.read.format("hudi").option("hoodie.datasource.query.type", "incremental")
+    with pytest.raises(PySparkException, match="reads 'snapshot' and 'read_optimized'"):
+        reader.load(golden("cow_bootstrap_meta").table)
+
+
+def test_read_optimized_leaves_log_files_aside(spark: Any, golden: Callable[[str], Any]) -> None:
+    reader = spark.read.format("hudi").option("hoodie.datasource.query.type", "read_optimized")
+    frame = reader.load(golden("mor_upsert_only_updates").table)
+    assert frame.count() == golden("mor_upsert_only_updates").rows.__len__()
+
+
+def test_a_catalog_table_needs_its_path_said(spark: Any, golden: Callable[[str], Any]) -> None:
+    expected = golden("cow_bootstrap_meta")
+    spark.sql(f"CREATE TABLE by_name USING hudi LOCATION '{expected.table}'")
+    try:
+        with pytest.raises(PySparkException, match="the hudi data source got no path") as caught:
+            spark.sql("SELECT * FROM by_name").collect()
+        assert "WITH (path = '<location>')" in str(caught.value)
+        query = f"SELECT count(*), max(_hoodie_record_key) FROM by_name WITH (path = '{expected.table}')"
+        assert tuple(spark.sql(query).first()) == (len(expected.rows), max(r["id"] for r in expected.rows))
+    finally:
+        spark.sql("DROP TABLE by_name")
+
+
+def test_filters_translate_to_predicates() -> None:
+    path = ("st", "b")
+    assert predicate_from_filter(datasource.EqualTo(path, 1)) == Comparison(path, "=", 1)
+    assert predicate_from_filter(datasource.EqualNullSafe(path, None)) == Comparison(path, "<=>", None)
+    assert predicate_from_filter(datasource.GreaterThan(path, 1)) == Comparison(path, ">", 1)
+    assert predicate_from_filter(datasource.GreaterThanOrEqual(path, 1)) == Comparison(path, ">=", 1)
+    assert predicate_from_filter(datasource.LessThan(path, 1)) == Comparison(path, "<", 1)
+    assert predicate_from_filter(datasource.LessThanOrEqual(path, 1)) == Comparison(path, "<=", 1)
+    assert predicate_from_filter(datasource.In(path, (1, 2))) == In(path, (1, 2))
+    assert predicate_from_filter(datasource.IsNull(path)) == IsNull(path)
+    assert predicate_from_filter(datasource.Not(datasource.IsNotNull(path))) == Not(IsNotNull(path))
+    assert predicate_from_filter(datasource.StringStartsWith(path, "x")) == StartsWith(path, "x")
+    assert predicate_from_filter(datasource.StringEndsWith(path, "x")) is None
+    assert predicate_from_filter(datasource.Not(datasource.StringContains(path, "x"))) is None

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hudisql.errors import SourceChangedError, UnsupportedTableError
+from hudisql.read.predicates import Comparison, IsNotNull, Or
+from hudisql.read.scan import ScanPlan, plan_scan
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable, open_table
+
+READABLE = (
+    "cow_bootstrap_2part",
+    "cow_bootstrap_meta",
+    "cow_bootstrap_meta_mdt",
+    "cow_bootstrap_meta_nonpart",
+    "cow_bootstrap_mixed",
+    "cow_bootstrap_then_upsert_delete",
+    "cow_savepoint_clean",
+    "mor_bootstrap_meta",
+    "mor_compacted",
+)
+WITH_LOGS = ("mor_parquet_log", "mor_rollback", "mor_upsert_only_updates")
+ReadPlan = Callable[[ScanPlan], pa.Table]
+
+
+def _as_json(value: Any) -> Any:
+    """A value as Spark's toJSON gives it, null fields left out."""
+    match value:
+        case dict():
+            return {name: _as_json(each) for name, each in value.items() if each is not None}
+        case list() if value and isinstance(value[0], tuple):
+            return {key: _as_json(each) for key, each in value}
+        case list():
+            return [_as_json(each) for each in value]
+        case decimal.Decimal():
+            return float(value)
+        case datetime.datetime():
+            return (
+                value.strftime("%Y-%m-%dT%H:%M:%S.")
+                + f"{value.microsecond:06d}".rstrip("0").ljust(3, "0")
+                + "Z"
+            )
+        case datetime.date():
+            return value.isoformat()
+    return value
+
+
+def _sorted_json(rows: list[Any]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_golden_tables_read_as_the_real_hudi_reads_them(
+    name: str, golden: Any, open_golden: Callable[[str], HudiTable], read_plan: ReadPlan
+) -> None:
+    expected, table = golden(name), open_golden(name)
+    found = read_plan(plan_scan(table, table.full_schema))
+    data = found.select(table.schema.names).to_pylist()
+    meta = found.select([each for each in found.schema.names if each.startswith("_hoodie")]).to_pylist()
+    assert _sorted_json(_as_json(data)) == _sorted_json(expected.rows)
+    assert _sorted_json(meta) == _sorted_json(expected.meta_rows)
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_data_columns_alone_are_the_same_rows(
+    name: str, golden: Any, open_golden: Callable[[str], HudiTable], read_plan: ReadPlan
+) -> None:
+    table = open_golden(name)
+    plan = plan_scan(table, table.schema)
+    assert plan.mode == "native"
+    assert _sorted_json(_as_json(read_plan(plan).to_pylist())) == _sorted_json(golden(name).rows)
+
+
+@pytest.mark.parametrize("name", ["v6_complexkeygen_hivestyle", "v6_nonpartitioned"])
+def test_tables_of_other_writers_read_as_hudi_rs_reads_them(
+    name: str, third_party: Callable[[str], str], read_plan: ReadPlan
+) -> None:
+    expected = json.loads((Path(__file__).parent / "third_party_rows.json").read_text())[name]
+    table = open_table(Storage(), third_party(name))
+    found = read_plan(plan_scan(table, table.full_schema)).sort_by("_hoodie_record_key")
+    rows = [{column: str(value) for column, value in row.items()} for row in found.to_pylist()]
+    assert [{column: row[column] for column in expected[0]} for row in rows] == expected
+
+
+@pytest.mark.parametrize("name", WITH_LOGS)
+def test_tables_with_log_files_are_refused(name: str, open_golden: Callable[[str], HudiTable]) -> None:
+    table = open_golden(name)
+    with pytest.raises(UnsupportedTableError, match="log files"):
+        plan_scan(table, table.schema)
+
+
+@pytest.mark.parametrize("name", ["v6_nonpartitioned_rollback", "v6_trips_8i1u"])
+def test_log_files_of_other_writers_are_refused(name: str, third_party: Callable[[str], str]) -> None:
+    table = open_table(Storage(), third_party(name))
+    with pytest.raises(UnsupportedTableError, match="log files"):
+        plan_scan(table, table.full_schema)
+
+
+def test_a_read_optimized_scan_takes_the_base_files_alone(
+    golden: Any, open_golden: Callable[[str], HudiTable], read_plan: ReadPlan
+) -> None:
+    table = open_golden("mor_upsert_only_updates")
+    plan = plan_scan(table, table.full_schema, read_optimized=True)
+    keys = read_plan(plan)["_hoodie_record_key"].to_pylist()
+    assert len(keys) == len(set(keys)) == len(golden("mor_upsert_only_updates").rows)
+    assert set(read_plan(plan)["_hoodie_commit_time"].to_pylist()) == {"00000000000001"}
+
+
+@pytest.mark.parametrize("name", ["cow_bootstrap_meta_v120", "mor_upsert_only_updates_v120"])
+def test_versions_above_six_are_refused(name: str, open_golden: Callable[[str], HudiTable]) -> None:
+    with pytest.raises(UnsupportedTableError, match="version 9"):
+        open_golden(name)
+
+
+def test_partition_predicates_prune_before_listing(
+    open_golden: Callable[[str], HudiTable], read_plan: ReadPlan
+) -> None:
+    table = open_golden("cow_bootstrap_2part")
+    schema = pa.schema([table.schema.field("id"), table.schema.field("region"), table.schema.field("dt")])
+    region = Comparison(("region",), "=", "eu")
+    day = Comparison(("dt",), ">", "2024-03-01")
+    row = Comparison(("id",), "<", "k0001")
+    plan = plan_scan(table, schema, [region, row], [day, Or((region, day))], count_all=True)
+    assert (plan.partitions_read, plan.partitions_total) == (1, 4)
+    assert (len(plan.slices), plan.slices_total) == (2, 8)
+    assert plan.predicate == row
+    assert dict(plan.describe())["partitions"] == "1 of 4"
+    assert dict(plan.describe())["row filter"] == "id < 'k0001'"
+    assert "region = 'eu'" in dict(plan.describe())["partition filter"]
+    rows = read_plan(plan).to_pylist()
+    assert rows
+    assert {(each["region"], each["dt"]) for each in rows} == {("eu", "2024-03-02")}
+    assert all(each["id"] < "k0001" for each in rows)
+
+
+def test_predicates_that_cannot_be_pushed_are_left_out(open_golden: Callable[[str], HudiTable]) -> None:
+    table = open_golden("cow_bootstrap_meta")
+    schema = pa.schema([table.schema.field("id"), table.schema.field("seq")])
+    plan = plan_scan(
+        table, schema, [Comparison(("seq",), "=", "text"), IsNotNull(("id",)), IsNotNull(("fare",))]
+    )
+    assert plan.predicate == IsNotNull(("id",))
+
+
+def test_a_scan_can_be_bound_to_a_path_below_the_table(
+    open_golden: Callable[[str], HudiTable], read_plan: ReadPlan
+) -> None:
+    table = open_golden("cow_bootstrap_2part")
+    whole = read_plan(plan_scan(table, table.full_schema))
+    part = read_plan(plan_scan(table, table.full_schema, below="region=eu"))
+    assert 0 < part.num_rows < whole.num_rows
+    assert set(part["region"].to_pylist()) == {"eu"}
+
+
+def test_a_changed_source_file_is_found_at_planning(tmp_path: Path, golden: Any, storage: Storage) -> None:
+    import shutil
+
+    copied = tmp_path / "table"
+    shutil.copytree(golden("cow_bootstrap_meta").table, copied)
+    table = open_table(storage, str(copied))
+    source = Path(plan_scan(table, table.schema).slices[0][0].external_file.path)  # type: ignore[union-attr]
+    content = source.read_bytes()
+    try:
+        source.write_bytes(content + b"\x00")
+        for schema in (table.schema, table.full_schema):
+            with pytest.raises(SourceChangedError) as caught:
+                plan_scan(table, schema)
+            assert str(source) in caught.value.message
+            assert "partition 'dt=2024-03-0" in caught.value.message
+        source.unlink()
+        with pytest.raises(SourceChangedError, match="is missing"):
+            plan_scan(table, table.schema)
+    finally:
+        source.write_bytes(content)
+
+
+def test_ten_thousand_files_are_planned_in_seconds(many_files_table: HudiTable) -> None:
+    started = time.perf_counter()
+    plan = plan_scan(many_files_table, many_files_table.full_schema)
+    seconds = time.perf_counter() - started
+    assert len(plan.slices) == 10_000
+    assert plan.partitions_total == 100
+    assert seconds < 5, f"{seconds:.1f} s"
+
+
+def test_files_that_spark_would_hide_are_read_by_the_slice_reader(
+    tmp_path: Path, storage: Storage, make_table: Any
+) -> None:
+    path = make_table(tmp_path / "t", {"": 1})
+    table = open_table(storage, str(path))
+    (slice_, values), *_ = plan_scan(table, table.schema).slices
+    assert slice_.base_file is not None
+    from hudisql.read.scan import _is_native
+
+    assert _is_native(table.schema, None, [(slice_, values)])
+    hidden = f"{path}/_x.parquet"
+    os.link(slice_.base_file.path, hidden)
+    pq.read_schema(hidden)
+    from dataclasses import replace
+
+    moved = replace(slice_, base_file=replace(slice_.base_file, path=hidden))
+    assert not _is_native(table.schema, None, [(moved, values)])

@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+
+from hudisql.errors import SourceChangedError
+from hudisql.format.meta_columns import META_COLUMNS, META_SCHEMA, RECORD_KEY
+from hudisql.read import native_scan
+from hudisql.read.predicates import Comparison
+from hudisql.read.scan import ScanPlan, plan_scan, scan_to_dataframe
+from hudisql.read.task_errors import translate_task_error
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+
+pytestmark = pytest.mark.spark
+
+TABLES = (
+    "cow_bootstrap_2part",
+    "cow_bootstrap_meta_nonpart",
+    "cow_bootstrap_mixed",
+    "cow_bootstrap_then_upsert_delete",
+    "mor_bootstrap_meta",
+)
+UTC = datetime.UTC
+EVERY_TYPE = pa.schema(
+    [
+        ("id", pa.int32()),
+        ("l", pa.int64()),
+        ("f", pa.float32()),
+        ("x", pa.float64()),
+        ("ok", pa.bool_()),
+        ("s", pa.string()),
+        ("by", pa.binary()),
+        ("d", pa.date32()),
+        ("ts", pa.timestamp("us", "UTC")),
+        ("nt", pa.timestamp("us")),
+        ("p9", pa.decimal128(9, 2)),
+        ("p18", pa.decimal128(18, 4)),
+        ("p38", pa.decimal128(38, 10)),
+        ("st", pa.struct([("a", pa.int64()), ("deep", pa.struct([("t", pa.timestamp("us", "UTC"))]))])),
+        ("ar", pa.list_(pa.field("element", pa.struct([("u", pa.string()), ("v", pa.int32())])))),
+        ("aa", pa.list_(pa.field("element", pa.list_(pa.field("element", pa.int32()))))),
+        ("mp", pa.map_(pa.string(), pa.struct([("k", pa.decimal128(9, 2))]))),
+    ]
+)
+
+
+def _every_type_rows(rows: int) -> pa.Table:
+    moment = datetime.datetime(2020, 1, 1, 1, 2, 3, 456789)
+
+    def row(n: int) -> dict[str, Any]:
+        if n % 7 == 6:
+            return {"id": n}
+        price = decimal.Decimal(n * 7 - 50) / 4
+        return {
+            "id": n,
+            "l": n * 2**40,
+            "f": [1.5, math.nan, -0.0][n % 3],
+            "x": [math.inf, n / 3, math.nan, -0.0][n % 4],
+            "ok": n % 2 == 0,
+            "s": f"zeile {n} ü",
+            "by": bytes([n % 256, 255]),
+            "d": datetime.date(1969, 12, 25) + datetime.timedelta(days=n),
+            "ts": moment.replace(tzinfo=UTC) - datetime.timedelta(days=n * 400),
+            "nt": moment + datetime.timedelta(microseconds=n),
+            "p9": price.quantize(decimal.Decimal("0.01")),
+            "p18": price.quantize(decimal.Decimal("0.0001")),
+            "p38": price.quantize(decimal.Decimal("0.0000000001")),
+            "st": {"a": n, "deep": {"t": moment.replace(tzinfo=UTC)} if n % 2 else None},
+            "ar": [{"u": str(n), "v": None}, None][: n % 3],
+            "aa": [[n, None], None, []][: n % 4],
+            "mp": [("k", {"k": price.quantize(decimal.Decimal("0.01"))}), ("null", None)][: n % 3],
+        }
+
+    return pa.Table.from_pylist([row(n) for n in range(rows)], EVERY_TYPE)
+
+
+def _values(frame: Any, *order: str) -> list[Any]:
+    # NaN differs from itself, and -0.0 equals 0.0: compare what is printed.
+    return sorted(str(row.asDict(recursive=True)) for row in frame.select(*order).collect())
+
+
+def _json_rows(frame: Any) -> list[str]:
+    rows = frame.selectExpr("to_json(struct(*))").collect()
+    return sorted(json.dumps(json.loads(row[0]), sort_keys=True) for row in rows)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_golden_tables_are_right_by_both_scans(
+    spark: Any, golden: Any, open_golden: Callable[[str], HudiTable], name: str
+) -> None:
+    table = open_golden(name)
+    stitched_plan, native_plan = plan_scan(table, table.full_schema), plan_scan(table, table.schema)
+    assert (stitched_plan.mode, native_plan.mode) == ("stitched", "native")
+    stitched, native = scan_to_dataframe(spark, stitched_plan), scan_to_dataframe(spark, native_plan)
+    assert stitched.columns == native.columns == table.full_schema.names
+    expected = sorted(json.dumps(row, sort_keys=True) for row in golden(name).rows)
+    for frame in (stitched, native):
+        assert _json_rows(frame.select(*table.schema.names)) == expected
+    meta = sorted(json.dumps(row, sort_keys=True) for row in golden(name).meta_rows)
+    assert _json_rows(stitched.select(*META_COLUMNS)) == meta
+
+
+@pytest.fixture
+def awkward_slices(
+    tmp_path: Path, write_slice: Callable[..., FileSlice]
+) -> list[tuple[FileSlice, dict[str, object]]]:
+    """Bootstrapped slices and a merged base file in one partition, under awkward paths."""
+    rows = _every_type_rows(50)
+    day = datetime.date(2024, 2, 29)
+    first = write_slice(
+        tmp_path, rows.slice(0, 20), partition_path="p=a b%20ü/d2=2024-02-29", row_group_rows=6
+    )
+    second = write_slice(tmp_path, rows.slice(20, 15), partition_path="p=#+&/d2=__HIVE_DEFAULT_PARTITION__")
+    merged = write_slice(
+        tmp_path, rows.slice(35), partition_path="p=a b%20ü/d2=2024-02-29", name="part 1%.parquet"
+    )
+    assert merged.base_file is not None
+    skeleton = pq.read_table(merged.base_file.path, schema=META_SCHEMA)
+    whole = skeleton
+    for name in EVERY_TYPE.names:
+        whole = whole.append_column(EVERY_TYPE.field(name), rows.slice(35)[name])
+    # A writer's merge keeps the partition columns in the file, as text.
+    whole = whole.append_column("p", pa.array(["a b%20ü"] * 15))
+    whole = whole.append_column("d2", pa.array(["2024-02-29"] * 15))
+    pq.write_table(whole, merged.base_file.path, store_schema=False)
+    merged = replace(merged, external_file=None)
+    return [
+        (first, {"p": "a b%20ü", "d2": day}),
+        (second, {"p": "#+&", "d2": None}),
+        (merged, {"p": "a b%20ü", "d2": day}),
+    ]
+
+
+PARTITION_COLUMNS = (pa.field("p", pa.string()), pa.field("d2", pa.date32()))
+
+
+def test_every_type_is_equal_by_the_native_and_the_stitched_scan(
+    spark: Any,
+    plan_of: Callable[..., ScanPlan],
+    awkward_slices: list[tuple[FileSlice, dict[str, object]]],
+) -> None:
+    names = [*EVERY_TYPE.names, "p", "d2"]
+    native = scan_to_dataframe(
+        spark, plan_of(awkward_slices, EVERY_TYPE, PARTITION_COLUMNS, names, mode="native")
+    )
+    stitched = scan_to_dataframe(
+        spark, plan_of(awkward_slices, EVERY_TYPE, PARTITION_COLUMNS, max_split_bytes=2000)
+    )
+    assert native.schema == stitched.schema
+    assert "FileScan parquet" in native._jdf.queryExecution().toString()
+    expected = _values(native, *names)
+    assert len(expected) == 50
+    assert _values(stitched, *names) == expected
+    assert _values(native.where("d2 is null"), "id") == _values(stitched.where("p = '#+&'"), "id")
+    for filters in ("d2 = date'2024-02-29' and st.deep.t is not null", "x > 3", "p9 < 1 and p like 'a%'"):
+        assert _values(native.where(filters), *names) == _values(stitched.where(filters), *names), filters
+
+
+def test_the_native_scan_has_a_fallback_with_the_same_rows(
+    spark: Any,
+    plan_of: Callable[..., ScanPlan],
+    awkward_slices: list[tuple[FileSlice, dict[str, object]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [*EVERY_TYPE.names, "p", "d2"]
+    plan = plan_of(awkward_slices, EVERY_TYPE, PARTITION_COLUMNS, names, mode="native")
+    expected = _values(scan_to_dataframe(spark, plan), *names)
+
+    def other_internals(*_: object) -> None:
+        raise TypeError("InMemoryFileIndex has other parameters")
+
+    monkeypatch.setattr(native_scan, "_file_relation", other_internals)
+    with pytest.warns(RuntimeWarning, match="cannot be used with this version of Spark"):
+        fallback = scan_to_dataframe(spark, plan)
+    assert _values(fallback, *names) == expected
+
+
+def test_filters_and_columns_reach_sparks_own_scan(
+    spark: Any, open_golden: Callable[[str], HudiTable]
+) -> None:
+    table = open_golden("cow_bootstrap_2part")
+    frame = scan_to_dataframe(spark, plan_scan(table, table.schema))
+    text = frame.where("region = 'eu' and seq > 3").select("st.b")._jdf.queryExecution().toString()
+    assert "PartitionFilters: [isnotnull(region" in text
+    assert "GreaterThan(seq,3)" in text
+    assert "ReadSchema: struct<seq:int,st:struct<b:string>>" in text
+
+
+def test_a_scan_has_all_columns_but_evaluating_an_unplanned_one_is_an_error(
+    spark: Any, open_golden: Callable[[str], HudiTable]
+) -> None:
+    table = open_golden("cow_bootstrap_meta")
+    columns = pa.schema(
+        [
+            table.full_schema.field(RECORD_KEY),
+            table.schema.field("id"),
+            pa.field("st", pa.struct([("b", pa.string())])),
+        ]
+    )
+    frame = scan_to_dataframe(spark, plan_scan(table, columns, [Comparison(("id",), "<", "k000010")]))
+    assert frame.columns == table.full_schema.names
+    assert frame.schema["st"].dataType.simpleString() == "struct<a:bigint,b:string>"
+    frame.createOrReplaceTempView("pruned")
+    rows = spark.sql(
+        "select * except (fare, price) from (select id, st.b, fare, price from pruned)"
+    ).collect()
+    assert sorted((row.id, row.b) for row in rows) == [(f"k{n:06d}", f"s{n}") for n in range(10)]
+    assert spark.sql("select count(*) from pruned").first()[0] == 10
+    with pytest.raises(PySparkException, match="without the column 'fare'"):
+        frame.select("fare").collect()
+
+
+def test_errors_of_tasks_become_one_clear_error(
+    spark: Any, tmp_path: Path, plan_of: Callable[..., ScanPlan], write_slice: Callable[..., FileSlice]
+) -> None:
+    file_slice = write_slice(tmp_path, _every_type_rows(5), partition_path="p=1")
+    assert file_slice.external_file is not None
+    plan = plan_of([(file_slice, {})], EVERY_TYPE, columns=[RECORD_KEY, "id"])
+    frame = scan_to_dataframe(spark, plan)
+    Path(file_slice.external_file.path).unlink()
+    with pytest.raises(PySparkException) as caught:
+        frame.collect()
+    error = translate_task_error(caught.value)
+    assert isinstance(error, SourceChangedError)
+    assert error.message == f"partition 'p=1': the source file {file_slice.external_file.path} is missing"
+    assert error.hint
+    assert translate_task_error(ValueError("something else")) is None
+
+
+def test_an_empty_table_gives_no_rows_of_the_right_schema(
+    spark: Any, plan_of: Callable[..., ScanPlan]
+) -> None:
+    for mode in ("native", "stitched"):
+        frame = scan_to_dataframe(spark, plan_of([], EVERY_TYPE, PARTITION_COLUMNS, ["id"], mode=mode))
+        assert frame.columns == [*META_COLUMNS, *EVERY_TYPE.names, "p", "d2"]
+        assert frame.count() == 0
+
+
+def test_ten_thousand_files_become_a_dataframe_in_seconds(spark: Any, many_files_table: HudiTable) -> None:
+    for schema, mode in ((many_files_table.schema, "native"), (many_files_table.full_schema, "stitched")):
+        started = time.perf_counter()
+        plan = plan_scan(many_files_table, schema, parallelism=2)
+        frame = scan_to_dataframe(spark, plan)
+        planned = time.perf_counter() - started
+        assert plan.mode == mode
+        # Spark's own way to read a list of paths takes minutes here.
+        assert planned < 30, f"{mode}: {planned:.1f} s"
+        assert frame.columns[-1] == "dt"
+        if mode == "native":
+            assert frame.where("dt = '2024-007'").selectExpr("sum(n)").first()[0] == 300
