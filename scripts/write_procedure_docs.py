@@ -30,7 +30,7 @@ def _page() -> Iterator[str]:
     yield "# Procedures"
     yield ""
     yield "Made by `make docs` from the declarations in `hudisql/procedures/`; `CALL help()` prints the same."
-    yield "Arguments are positional or `name => value`; names are case-insensitive; a `system.` prefix is accepted."
+    yield "Arguments are positional or `name => value`; names know no case; a `system.` prefix is accepted."
     for procedure in load_procedures().values():
         yield from _section(procedure)
 

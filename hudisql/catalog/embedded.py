@@ -31,11 +31,7 @@ from hudisql.java_runtime import find_java_home
 
 FOLDER_NAME = ".metastore"
 START_TIMEOUT_SECONDS = 180.0
-_JAVA_OPTIONS = (
-    *("-Xmx512m", "-Xss8m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-    # Hive sends partition filters as kryo bytes; on Java 17 the server can decode them only with these open.
-    *("--add-opens=java.base/java.util=ALL-UNNAMED", "--add-opens=java.base/java.net=ALL-UNNAMED"),
-)
+_JAVA_OPTIONS = ("-Xmx512m", "-Xss8m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _LOG_TAIL_LINES = 15
 
 

@@ -10,6 +10,7 @@ import base64
 import datetime
 import json
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import chain
@@ -20,6 +21,8 @@ from hudisql.result import LocalResult, Result
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
+
+_WRAP_AT: Final = 80
 
 # Types that Arrow or Python hold, and that look the same as Spark's own text of them.
 _PLAIN_TYPES: Final = frozenset(
@@ -155,7 +158,11 @@ def _write_table(names: Sequence[str], rows: Iterable[Sequence[object]], stream:
     from rich.cells import cell_len
 
     cells = [[(text_of(value) if value is not None else "NULL") or "" for value in row] for row in rows]
-    lines = [[cell.expandtabs(4).splitlines() or [""] for cell in row] for row in cells]
+    if len(cells) == 1 and len(names) == 1 and "\n" in cells[0][0]:
+        # A text of its own (EXPLAIN, SHOW CREATE TABLE), not a cell.
+        stream.write(cells[0][0].rstrip("\n") + "\n")
+        return
+    lines = [[_cell_lines(cell) for cell in row] for row in cells]
     heads = [name.splitlines() or [""] for name in names]
     widths = [
         max((cell_len(line) for row in [heads, *lines] for line in row[index]), default=0)
@@ -178,6 +185,20 @@ def _write_table(names: Sequence[str], rows: Iterable[Sequence[object]], stream:
         write_row(row)
     if lines:
         stream.write(rule)
+
+
+def _cell_lines(cell: str) -> list[str]:
+    """The cell's lines, long ones wrapped at spaces; nothing is cut off."""
+    lines = cell.expandtabs(4).splitlines() or [""]
+    return [
+        part
+        for line in lines
+        for part in (
+            [line]
+            if len(line) <= _WRAP_AT
+            else textwrap.wrap(line, _WRAP_AT, break_long_words=False, break_on_hyphens=False)
+        )
+    ]
 
 
 def _write_csv(names: Sequence[str], rows: Iterable[Sequence[object]], stream: TextIO) -> None:

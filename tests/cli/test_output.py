@@ -115,3 +115,16 @@ def test_vertical_shows_a_column_a_line() -> None:
 def test_values_as_text_and_in_json(value: object, text: str | None, in_json: object) -> None:
     assert text_of(value) == text
     assert json_value(value) == in_json
+
+
+def test_long_texts_wrap_at_spaces_and_nothing_is_cut_off() -> None:
+    text = "decimals stored as INT64 " * 8 + "x" * 100
+    lines = written("table", Rows(["a", "b"], [("1", text)])).splitlines()
+    shown = [line.split("|")[2].strip() for line in lines[3:-1]]
+    assert len(shown) == 4
+    assert " ".join(shown) == text
+
+
+def test_one_text_of_several_lines_is_printed_as_it_is() -> None:
+    plan = "== Hudi Tables ==\n  scan  native\n"
+    assert written("table", Rows(["plan"], [(plan,)])) == plan

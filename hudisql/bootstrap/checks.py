@@ -1,0 +1,303 @@
+"""What must hold before a bootstrap writes anything: names, keys, types, codecs, places.
+
+Each check takes values and gives findings; all run, so that a user sees every blocker at once. The facts
+about who breaks on which type are `type_safety`'s. Knows no Spark and writes nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.bootstrap.footers import FileFooter, files_by_schema
+from hudisql.bootstrap.source import BootstrapSource, PartitionColumn
+from hudisql.bootstrap.type_safety import CODEC_HAZARDS, TYPE_HAZARDS
+from hudisql.format.meta_columns import is_meta_column
+from hudisql.format.partition_path import partition_path
+from hudisql.format.schema import is_avro_name
+from hudisql.format.spark_schema import spark_type_name
+from hudisql.storage import Storage, is_inside, join
+
+_META_PREFIX = "_hoodie_"
+
+
+def check_footers(footers: Sequence[FileFooter]) -> Iterator[Finding]:
+    """Blockers for files that cannot be read as parquet."""
+    problems: dict[str, list[str]] = defaultdict(list)
+    for footer in footers:
+        if footer.problem is not None:
+            problems[footer.problem].append(footer.path)
+    for problem, paths in problems.items():
+        if len(paths) == 1:
+            yield blocker(f"{paths[0]} {problem}")
+        else:
+            yield blocker(f"each {problem}: {name_some(paths)}")
+
+
+def check_file_names(footers: Sequence[FileFooter]) -> Iterator[Finding]:
+    """A warning for data files that the real Hudi's writers do not take for parquet."""
+    if others := [footer.path for footer in footers if not footer.path.endswith(".parquet")]:
+        yield warning(
+            f"named without .parquet: {name_some(others)}: Hudi 0.15 tells formats by the name and cannot"
+            " read these files (1.2 can)"
+        )
+
+
+def check_column_names(
+    footers: Sequence[FileFooter], schema: pa.Schema, partition_columns: Sequence[PartitionColumn]
+) -> Iterator[Finding]:
+    """Blockers for names that Hudi's schema cannot carry or that readers would mix up."""
+    files = files_by_schema(footers)
+    names = sorted({column.name for each in files for column in each.columns} | set(schema.names))
+    if reserved := [name for name in names if is_meta_column(name) or name.lower().startswith(_META_PREFIX)]:
+        yield blocker(
+            f"names that Hudi keeps for itself: {name_some(reserved, 'column')}",
+            hint="the files were written by Hudi; read the table they belong to, or rename the columns",
+        )
+    refused = [name for name in names if not is_avro_name(name)]
+    refused += sorted(
+        {path for field in schema for path in _nested_names(field.type, field.name) if path not in names}
+    )
+    if refused:
+        yield blocker(
+            f"names that Avro, and so Hudi's schema, cannot carry: {name_some(refused, 'column')}",
+            hint="only letters, digits and _ are allowed, and no digit first: rename them in the files",
+        )
+    for file_schema in files:
+        clashes = _equal_but_for_case([column.name for column in file_schema.columns])
+        if clashes:
+            yield blocker(
+                f"columns that differ only in case: {name_some(clashes, 'column')}",
+                hint="Hive and Spark cannot tell them apart: rename one in the files",
+            )
+            break
+    partition_names = {column.name.lower(): column.name for column in partition_columns}
+    doubled: dict[str, list[str]] = defaultdict(list)
+    for file_schema, paths in files.items():
+        for column in file_schema.columns:
+            if column.name.lower() in partition_names:
+                doubled[column.name] += paths
+    for name, paths in sorted(doubled.items()):
+        yield blocker(
+            f"partition column {name} is also a column inside {name_some(paths)}:"
+            " readers disagree on which counts",
+            hint="drop the column from the files, or bootstrap a folder without that partition level",
+        )
+
+
+def _nested_names(data_type: pa.DataType, where: str) -> Iterator[str]:
+    """Dotted paths of struct fields whose name Avro refuses."""
+    if pa.types.is_struct(data_type):
+        for field in data_type:
+            if not is_avro_name(field.name):
+                yield f"{where}.{field.name}"
+            yield from _nested_names(field.type, f"{where}.{field.name}")
+    elif pa.types.is_list(data_type):
+        yield from _nested_names(data_type.value_type, where)
+    elif pa.types.is_map(data_type):
+        yield from _nested_names(data_type.item_type, where)
+
+
+def _equal_but_for_case(names: Sequence[str]) -> list[str]:
+    by_lower: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        by_lower[name.lower()].append(name)
+    return sorted(name for group in by_lower.values() if len(group) > 1 for name in group)
+
+
+def check_types(footers: Sequence[FileFooter], schema: pa.Schema) -> Iterator[Finding]:
+    """What readers and writers break on: column, type, number of files, who breaks."""
+    types = {field.name: field.type for field in schema}
+    hazards: dict[tuple[str, str], int] = defaultdict(int)
+    codecs: dict[str, int] = defaultdict(int)
+    delta = 0
+    for file_schema, paths in files_by_schema(footers).items():
+        for column in file_schema.columns:
+            for hazard_name in column.hazards:
+                hazards[column.name, hazard_name] += len(paths)
+    for footer in footers:
+        for codec in footer.codecs & CODEC_HAZARDS.keys():
+            codecs[codec] += 1
+        delta += footer.has_unreadable_delta_pages
+    for (name, hazard_name), count in sorted(hazards.items()):
+        hazard = TYPE_HAZARDS[hazard_name]
+        type_text = f" ({spark_type_name(types[name])})" if name in types else ""
+        message = f"column {name}{type_text}: {hazard.stored} in {_count(count)}: {'; '.join(hazard.breaks)}"
+        yield Finding(message, hazard.is_blocker, hazard.hint)
+    for codec, count in sorted(codecs.items()):
+        yield warning(f"{codec.lower()} compression in {_count(count)}: {CODEC_HAZARDS[codec]}")
+    if delta:
+        yield warning(
+            f"DELTA_BYTE_ARRAY pages of a writer that names no build in {_count(delta)}:"
+            " Hive 2.3 fails on them (PARQUET-246)"
+        )
+
+
+def describe_partition(footers: Sequence[FileFooter]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """One partition's blockers and warnings in short; who breaks is told once, for the whole table."""
+    blockers: list[str] = []
+    warnings: list[str] = []
+    if broken := sum(footer.problem is not None for footer in footers):
+        blockers.append(f"{_count(broken)} cannot be read as parquet")
+    hazards: dict[tuple[str, str], int] = defaultdict(int)
+    for file_schema, paths in files_by_schema(footers).items():
+        for column in file_schema.columns:
+            for hazard_name in column.hazards:
+                hazards[column.name, hazard_name] += len(paths)
+    for (name, hazard_name), count in sorted(hazards.items()):
+        hazard = TYPE_HAZARDS[hazard_name]
+        text = f"column {name}: {hazard.stored} in {_count(count)}"
+        (blockers if hazard.is_blocker else warnings).append(text)
+    return tuple(blockers), tuple(warnings)
+
+
+def _count(files: int) -> str:
+    return f"{files:,} file{'' if files == 1 else 's'}"
+
+
+def resolve_column(path: str, schema: pa.Schema) -> tuple[str, pa.DataType] | None:
+    """A column path (`a`, `a.b`) in the schema's own spelling and its type, found in any case."""
+    fields = list(schema)
+    spelled: list[str] = []
+    found: pa.DataType | None = None
+    for part in path.split("."):
+        field = next((one for one in fields if one.name == part), None) or next(
+            (one for one in fields if one.name.lower() == part.lower()), None
+        )
+        if field is None:
+            return None
+        spelled.append(field.name)
+        found = field.type
+        fields = list(field.type) if pa.types.is_struct(field.type) else []
+    return None if found is None else (".".join(spelled), found)
+
+
+def check_key_columns(
+    record_key: Sequence[str],
+    precombine: str | None,
+    schema: pa.Schema,
+    partition_columns: Sequence[PartitionColumn],
+) -> Iterator[Finding]:
+    """Blockers for key and ordering columns that do not exist or cannot serve."""
+    partition_names = {column.name.lower() for column in partition_columns}
+    for path in record_key:
+        if path.lower() in partition_names:
+            yield blocker(
+                f"record key column {path} is a partition column, which the files do not hold",
+                hint="leave it out: a record key need only be unique within its partition",
+            )
+            continue
+        resolved = resolve_column(path, schema)
+        if resolved is None:
+            yield _unknown_column("record key", path, schema)
+        elif pa.types.is_nested(resolved[1]) or pa.types.is_binary(resolved[1]):
+            yield blocker(
+                f"record key column {path} is {spark_type_name(resolved[1])}: a key must be a plain value"
+            )
+    spelled = [path.lower() for path in record_key]
+    if repeated := sorted({path for path in record_key if spelled.count(path.lower()) > 1}):
+        yield blocker(f"the record key names {', '.join(repeated)} twice")
+    if precombine is not None:
+        resolved = resolve_column(precombine, schema)
+        if resolved is None:
+            yield _unknown_column("precombine", precombine, schema)
+        elif pa.types.is_nested(resolved[1]):
+            yield blocker(
+                f"precombine column {precombine} is {spark_type_name(resolved[1])}: it cannot be ordered"
+            )
+
+
+def _unknown_column(role: str, path: str, schema: pa.Schema) -> Finding:
+    names = list(_column_paths(schema))
+    near = difflib.get_close_matches(path.lower(), [name.lower() for name in names], n=3, cutoff=0.5)
+    spelled = [name for name in names if name.lower() in near]
+    hint = (
+        f"did you mean {' or '.join(spelled)}?"
+        if spelled
+        else f"the columns are {name_some(names, 'column')}"
+    )
+    return blocker(f"there is no {role} column {path}", hint=hint)
+
+
+def _column_paths(schema: pa.Schema) -> Iterator[str]:
+    for field in schema:
+        yield field.name
+        if pa.types.is_struct(field.type):
+            yield from (f"{field.name}.{child.name}" for child in field.type)
+
+
+def check_key_statistics(record_key: Sequence[str], footers: Sequence[FileFooter]) -> Iterator[Finding]:
+    """A blocker if the footers' statistics already show nulls in a single key column."""
+    nulls = [(footer.key_nulls, footer.path) for footer in footers if footer.key_nulls]
+    if len(record_key) == 1 and nulls:
+        total = sum(count for count, _ in nulls if count)
+        yield blocker(
+            f"record key column {record_key[0]} is null in {total:,} rows of"
+            f" {name_some([path for _, path in nulls])}",
+            hint="choose another key, or take the rows with key_check => 'none'",
+        )
+
+
+def check_url_encoding(source: BootstrapSource) -> Iterator[Finding]:
+    """A blocker if some folders are Hive-escaped and others would have to be; a note on who shows what."""
+    if not (source.is_url_encoded and source.is_hive_style):
+        return
+    yield warning(
+        "some partition folders are Hive-escaped: Hudi 0.15 shows their escaped text as the partition"
+        " column's value until a file is rewritten (1.2 shows the value)"
+    )
+    names = [column.name for column in source.partition_columns]
+    odd = [
+        partition.path
+        for partition in source.partitions
+        if partition_path(names, partition.values, hive_style=True, url_encode=True) != partition.path
+    ]
+    if odd:
+        yield blocker(
+            f"some partition folders are Hive-escaped and others are not: {name_some(odd, 'folder')}",
+            hint="rename them to their escaped form, or register the partitions in the metastore and use"
+            " source_table",
+        )
+
+
+def check_target(storage: Storage, target: str, source: BootstrapSource) -> Iterator[Finding]:
+    """Blockers for a target that is taken or that overlaps the source."""
+    places = {source.base_path, *(partition.location for partition in source.partitions)}
+    resolved_target = storage.resolve(target)
+    for place in sorted(places):
+        resolved = storage.resolve(place)
+        if is_inside(resolved_target, resolved):
+            yield blocker(
+                f"the target {target} lies inside the source {place}", hint="choose a folder beside it"
+            )
+            return
+        if is_inside(resolved, resolved_target):
+            yield blocker(
+                f"the source {place} lies inside the target {target}", hint="choose a folder beside it"
+            )
+            return
+    entry = storage.info(target)
+    if entry is None:
+        return
+    if not entry.is_directory:
+        yield blocker(f"the target {target} is a file")
+        return
+    children = storage.list_directory(target)
+    if not children:
+        return
+    if storage.exists(join(target, ".hoodie", "hoodie.properties")):
+        yield blocker(f"the target {target} is a Hudi table already", hint="choose another target_path")
+    elif any(child.name == ".hoodie" for child in children):
+        yield blocker(
+            f"the target {target} is not empty: it holds a bootstrap that did not finish",
+            hint="no reader sees it; remove the folder and run again",
+        )
+    else:
+        yield blocker(
+            f"the target {target} is not empty: {name_some([child.name for child in children], 'entry')}",
+            hint="choose another target_path, or empty the folder",
+        )

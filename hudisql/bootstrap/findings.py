@@ -1,0 +1,51 @@
+"""What the checks of a bootstrap find: blockers, which stop it, and warnings, which do not.
+
+A finding says what, where and what to do, so that a dry run can list all of them at once. Values only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_SAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding: what and where, and what to do about it."""
+
+    message: str
+    is_blocker: bool
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+def blocker(message: str, *, hint: str | None = None) -> Finding:
+    """A finding that stops the bootstrap."""
+    return Finding(message, True, hint)
+
+
+def warning(message: str, *, hint: str | None = None) -> Finding:
+    """A finding that the user should know of."""
+    return Finding(message, False, hint)
+
+
+def blockers_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings that stop the bootstrap."""
+    return tuple(finding for finding in findings if finding.is_blocker)
+
+
+def warnings_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings that do not."""
+    return tuple(finding for finding in findings if not finding.is_blocker)
+
+
+def name_some(names: Sequence[str], kind: str = "file") -> str:
+    """`3 files: a, b, c` or `12 files, such as a, b, c`: counts all, names the first few."""
+    plural = f"{len(names):,} {kind}{'' if len(names) == 1 else 's'}"
+    if len(names) <= _SAMPLES:
+        return f"{plural}: {', '.join(names)}"
+    return f"{plural}, such as {', '.join(names[:_SAMPLES])}"

@@ -1,0 +1,204 @@
+"""Every footer of the source, read once by Spark tasks and compared before anything is written.
+
+A task gives back per file only its counts and the number of its schema; equal schemas travel once. What is
+compared is the table's type of each column (as `type_safety` classifies it), not its physical form, which may
+differ from file to file. Follows the parquet format; knows no Hudi.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudisql.bootstrap.spark_tasks import run_on_files
+from hudisql.bootstrap.type_safety import classify_columns
+from hudisql.console import Console
+from hudisql.errors import HudisqlError, StorageError
+from hudisql.format.external_file import ExternalFile
+from hudisql.storage import Storage
+
+_MAGIC = {b"ORC": "an ORC file", b"Obj\x01": "an Avro file", b"SEQ": "a Hadoop sequence file"}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """One column of a file schema: the table's type (None: no table can carry it) and its hazards."""
+
+    name: str
+    type: pa.DataType | None
+    physical: str
+    hazards: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSchema:
+    """The columns of a file. Equality and hash go by `fingerprint`: thousands of files share one schema."""
+
+    columns: tuple[SourceColumn, ...] = field(compare=False)
+    fingerprint: str
+
+
+NO_SCHEMA = SourceSchema((), "")
+
+
+@dataclass(frozen=True, slots=True)
+class FileFooter:
+    """What one file's footer says; `problem` is set if it could not be read, and then all else is zero.
+
+    `key_bytes` are the compressed bytes of the record key's columns, `key_nulls` the nulls that statistics
+    count in a single key column (None: unknown).
+    """
+
+    path: str
+    schema: SourceSchema = NO_SCHEMA
+    rows: int = 0
+    row_groups: int = 0
+    key_bytes: int = 0
+    key_nulls: int | None = None
+    codecs: frozenset[str] = frozenset()
+    has_unreadable_delta_pages: bool = False
+    problem: str | None = None
+
+
+def read_footers(
+    spark: Any,
+    storage: Storage,
+    files: Sequence[ExternalFile],
+    record_key: Sequence[str],
+    console: Console,
+    parallelism: int | None = None,
+) -> list[FileFooter]:
+    """The footers of the files, in their order; unreadable ones carry their problem.
+
+    Raises StorageError if the storage itself fails.
+    """
+    found = run_on_files(
+        spark,
+        files,
+        partial(_read_group, storage, tuple(path.lower() for path in record_key)),
+        # A footer costs about the same whatever the file's size.
+        weight=lambda _file: 0,
+        console=console,
+        label="Reading footers",
+        parallelism=parallelism,
+    )
+    # Each task sent its own copy of the schema: keep one.
+    interned: dict[SourceSchema, SourceSchema] = {}
+    return [replace(each, schema=interned.setdefault(each.schema, each.schema)) for each in found]
+
+
+def files_by_schema(footers: Iterable[FileFooter]) -> dict[SourceSchema, list[str]]:
+    """Paths of the readable files by their schema."""
+    files: dict[SourceSchema, list[str]] = {}
+    for footer in footers:
+        if footer.problem is None:
+            files.setdefault(footer.schema, []).append(footer.path)
+    return files
+
+
+def _read_group(
+    storage: Storage, record_key: tuple[str, ...], files: Iterable[ExternalFile]
+) -> Iterator[FileFooter]:
+    classified: list[tuple[Any, SourceSchema]] = []
+    for file in files:
+        yield _read_footer(storage, file, record_key, classified)
+
+
+def _read_footer(
+    storage: Storage,
+    file: ExternalFile,
+    record_key: tuple[str, ...],
+    classified: list[tuple[Any, SourceSchema]],
+) -> FileFooter:
+    try:
+        with storage.open_input(file.path) as source:
+            metadata = pq.read_metadata(source)
+            schema = _classified(metadata.schema, classified)
+    except HudisqlError as error:
+        return FileFooter(file.path, problem=error.message)
+    except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
+        return FileFooter(file.path, problem=_describe_unreadable(storage, file, error))
+    return _summarise(file.path, metadata, schema, record_key)
+
+
+def _classified(parquet_schema: Any, known: list[tuple[Any, SourceSchema]]) -> SourceSchema:
+    # Files of one writer have equal schemas: comparing is cheaper than classifying hundreds of columns again.
+    for seen, schema in known:
+        if seen.equals(parquet_schema):
+            return schema
+    physical = _physical_types(parquet_schema)
+    columns = tuple(
+        SourceColumn(name, column.type, physical.get(name, "group"), column.hazards)
+        for name, column in classify_columns(parquet_schema)
+    )
+    described = "\n".join(
+        f"{column.name}\t{column.type}\t{column.physical}\t{sorted(column.hazards)}" for column in columns
+    )
+    schema = SourceSchema(columns, hashlib.sha256(described.encode()).hexdigest())
+    known.append((parquet_schema, schema))
+    return schema
+
+
+def _physical_types(parquet_schema: Any) -> dict[str, str]:
+    """Physical type of the columns that are leaves themselves."""
+    leaves = (parquet_schema.column(index) for index in range(len(parquet_schema)))
+    return {leaf.path: leaf.physical_type for leaf in leaves}
+
+
+def _summarise(path: str, metadata: Any, schema: SourceSchema, record_key: tuple[str, ...]) -> FileFooter:
+    key_columns = [
+        index
+        for index in range(metadata.num_columns)
+        if metadata.schema.column(index).path.lower() in record_key
+    ]
+    codecs: set[str] = set()
+    key_bytes = 0
+    key_nulls: int | None = 0
+    has_delta = False
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for index in range(metadata.num_columns) if number == 0 else key_columns:
+            chunk = group.column(index)
+            codecs.add(chunk.compression)
+            has_delta = has_delta or "DELTA_BYTE_ARRAY" in chunk.encodings
+            if index in key_columns:
+                key_bytes += chunk.total_compressed_size
+                nulls = chunk.statistics.null_count if chunk.is_stats_set else None
+                key_nulls = None if key_nulls is None or nulls is None else key_nulls + nulls
+    return FileFooter(
+        path,
+        schema,
+        metadata.num_rows,
+        metadata.num_row_groups,
+        key_bytes,
+        key_nulls if len(key_columns) == len(record_key) == 1 else None,
+        frozenset(codecs),
+        # parquet-mr 1.8 (Hive 2.3) distrusts delta pages of writers that name no build: PARQUET-246.
+        has_delta and "(build " not in (metadata.created_by or ""),
+    )
+
+
+def _describe_unreadable(storage: Storage, file: ExternalFile, error: Exception) -> str:
+    """Why a file cannot be taken: what it is, if its first bytes tell, else the reader's words."""
+    try:
+        with storage.open_input(file.path) as source:
+            start = bytes(source.read(4))
+            source.seek(max(0, file.length - 4))
+            end = bytes(source.read(4))
+    except (HudisqlError, OSError) as again:
+        return again.message if isinstance(again, StorageError) else f"cannot be read: {again}"
+    for magic, kind in _MAGIC.items():
+        if start.startswith(magic):
+            return f"is {kind}, not parquet"
+    if start == b"PARE" or end == b"PARE":
+        return "is encrypted parquet, which hudisql cannot read"
+    if start != b"PAR1" and end != b"PAR1":
+        return "is not a parquet file"
+    words = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+    return f"is a corrupt or cut-off parquet file ({words})"

@@ -1,0 +1,304 @@
+"""The plan of a bootstrap: everything that is known before a byte is written.
+
+`plan_bootstrap` looks (metastore, folders, every footer) and gives one value that says what will be written
+where, what stops it and what to know; a dry run prints it, `run` carries it out. Follows RFC-12's
+metadata-only bootstrap; writes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hudisql.bootstrap import checks
+from hudisql.bootstrap.findings import Finding, blocker, blockers_of, warning, warnings_of
+from hudisql.bootstrap.footers import FileFooter, read_footers
+from hudisql.bootstrap.hive_source import (
+    SourceProtection,
+    load_source_table,
+    protection_for,
+    scan_hive_source,
+)
+from hudisql.bootstrap.partition_columns import check_partition_values, choose_partitions
+from hudisql.bootstrap.request import BootstrapRequest
+from hudisql.bootstrap.source import (
+    BootstrapSource,
+    ChoosePartitions,
+    PartitionColumn,
+    SourcePartition,
+    scan_path_source,
+)
+from hudisql.bootstrap.table_schema import build_table_schema
+from hudisql.catalog.sync_entries import sync_options_from
+from hudisql.errors import BootstrapBlockedError
+from hudisql.format import table_properties as keys
+from hudisql.format.external_file import ExternalFile
+from hudisql.storage import join
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+# What a skeleton weighs beside keys and filter: footer and partition file per file, sequence numbers per row.
+_BYTES_PER_FILE: Final = 3_000
+_BYTES_PER_ROW: Final = 1.6
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """One source file and what its skeleton will be like (`estimated_bytes` of the skeleton)."""
+
+    source: ExternalFile
+    rows: int
+    row_groups: int
+    estimated_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPartition:
+    """One partition to be taken, with its files and, in short, what is found in them."""
+
+    source: SourcePartition
+    files: tuple[PlannedFile, ...]
+    blockers: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The partition path in the target."""
+        return self.source.path
+
+    @property
+    def rows(self) -> int:
+        """Rows of all its files."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def source_bytes(self) -> int:
+        """Bytes of its source files."""
+        return sum(file.source.length for file in self.files)
+
+    @property
+    def estimated_bytes(self) -> int:
+        """About how many bytes its skeletons will have."""
+        return sum(file.estimated_bytes for file in self.files)
+
+
+@dataclass(frozen=True)
+class BootstrapPlan:
+    """What a bootstrap will do. `record_key` and `precombine` are spelled as in `schema`.
+
+    `schema` holds data columns, then partition columns; `protection` is what must be set on the source table
+    first (only with `protect_source`).
+    """
+
+    request: BootstrapRequest
+    target_path: str
+    base_path: str
+    partition_columns: tuple[PartitionColumn, ...]
+    is_hive_style: bool
+    is_url_encoded: bool
+    schema: pa.Schema
+    record_key: tuple[str, ...]
+    precombine: str | None
+    partitions: tuple[PlannedPartition, ...]
+    findings: tuple[Finding, ...]
+    protection: SourceProtection | None = None
+
+    @property
+    def blockers(self) -> tuple[Finding, ...]:
+        """What stops it."""
+        return blockers_of(self.findings)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What the user should know."""
+        return warnings_of(self.findings)
+
+    @property
+    def has_composite_key(self) -> bool:
+        """True if keys are rendered as `a:1,b:2`."""
+        return len(self.record_key) > 1
+
+    def raise_if_blocked(self) -> None:
+        """Raise BootstrapBlockedError with every blocker if there is one."""
+        if not self.blockers:
+            return
+        texts = [str(finding) for finding in self.blockers]
+        listed = "".join(f"\n  - {text}" for text in texts)
+        count = f"{len(texts)} blocker{'' if len(texts) == 1 else 's'}"
+        raise BootstrapBlockedError(
+            f"{self.request.full_name} cannot be bootstrapped, {count}:{listed}",
+            blockers=texts,
+            hint="nothing was written; dry_run => true shows the whole plan",
+        )
+
+
+def plan_bootstrap(
+    context: Context, request: BootstrapRequest, findings: Sequence[Finding] = ()
+) -> BootstrapPlan:
+    """Look at everything and make the plan; `findings` are those known already.
+
+    Raises SourceError or NoSuchTableError if there is no source to plan with, InvalidArgumentError for a bad
+    partition filter, MetastoreUnavailableError, StorageError. All else that stops the bootstrap is a blocker.
+    """
+    sync_options_from(request.sync_options)  # a bad value must not show only after the commit
+    found = list(findings)
+    found += _check_target_entry(context, request)
+    target = _target_path(context, request)
+    source, protection, more = _scan_source(context, request)
+    found += more
+    found += source.findings
+    found += checks.check_target(context.storage, target, source)
+    found += check_partition_values(source.partition_columns, source.partitions)
+    found += checks.check_url_encoding(source)
+    found += _check_layout_options(request, source)
+    files = [file for partition in source.partitions for file in partition.files]
+    footers = read_footers(
+        context.spark, context.storage, files, request.record_key, context.console, request.parallelism
+    )
+    table = build_table_schema(footers, source.declared_columns, source.partition_columns)
+    found += checks.check_footers(footers)
+    found += table.findings
+    schema = table.schema
+    if any(footer.problem is None for footer in footers):
+        found += checks.check_file_names(footers)
+        found += checks.check_column_names(footers, schema, source.partition_columns)
+        found += checks.check_types(footers, schema)
+        found += checks.check_key_columns(
+            request.record_key, request.precombine, schema, source.partition_columns
+        )
+        if request.key_check == "nulls":
+            found += checks.check_key_statistics(request.record_key, footers)
+    return BootstrapPlan(
+        request,
+        target,
+        source.base_path,
+        source.partition_columns,
+        source.is_hive_style,
+        source.is_url_encoded,
+        schema,
+        tuple(_spelled(path, schema) for path in request.record_key),
+        None if request.precombine is None else _spelled(request.precombine, schema),
+        _plan_partitions(request, source.partitions, footers),
+        tuple(found),
+        protection,
+    )
+
+
+def _spelled(path: str, schema: pa.Schema) -> str:
+    resolved = checks.resolve_column(path, schema)
+    return path if resolved is None else resolved[0]
+
+
+def _check_target_entry(context: Context, request: BootstrapRequest) -> list[Finding]:
+    if not request.sync:
+        return []
+    suffixes = ("", "_ro", "_rt") if request.is_merge_on_read else ("",)
+    taken = [
+        f"{request.full_name}{suffix}"
+        for suffix in suffixes
+        if context.metastore.get_table(request.database, request.name + suffix) is not None
+    ]
+    return [
+        blocker(
+            f"the metastore has a table {name} already", hint="choose another name, or drop that table first"
+        )
+        for name in taken
+    ]
+
+
+def _target_path(context: Context, request: BootstrapRequest) -> str:
+    if request.target_path is not None:
+        return context.storage.qualify(request.target_path)
+    database = context.metastore.get_database(request.database)
+    if database is not None and database.location:
+        return join(context.storage.qualify(database.location), request.name)
+    folder = request.name if request.database == "default" else f"{request.database}.db/{request.name}"
+    return join(context.warehouse, folder)
+
+
+def _scan_source(
+    context: Context, request: BootstrapRequest
+) -> tuple[BootstrapSource, SourceProtection | None, list[Finding]]:
+    choose = _chooser(context, request)
+    if request.source_table is None:
+        assert request.source_path is not None  # the request has one of the two
+        path = context.storage.qualify(request.source_path)
+        source = scan_path_source(context.storage, path, request.partition_by, choose)
+        return source, None, _check_any_chosen(request, source)
+    table = load_source_table(context.metastore, *request.source_table)
+    source = scan_hive_source(context.storage, context.metastore, table, choose)
+    findings = _check_any_chosen(request, source)
+    protection = protection_for(table)
+    if protection is None:
+        return source, None, findings
+    danger = f"DROP TABLE {table.full_name} would delete the files that the new table reads"
+    if request.protect_source:
+        findings.append(warning(f"{danger}: {protection.statement} will be run first"))
+        return source, protection, findings
+    findings.append(
+        blocker(danger, hint=f"run {protection.statement}, or give protect_source => true, which runs it")
+    )
+    return source, None, findings
+
+
+def _chooser(context: Context, request: BootstrapRequest) -> ChoosePartitions | None:
+    predicate = request.partition_filter
+    if predicate is None:
+        return None
+
+    def choose(
+        columns: Sequence[PartitionColumn], values: Sequence[tuple[str | None, ...]]
+    ) -> Sequence[bool]:
+        return choose_partitions(context.spark, predicate, columns, values)
+
+    return choose
+
+
+def _check_any_chosen(request: BootstrapRequest, source: BootstrapSource) -> list[Finding]:
+    if source.partitions or blockers_of(source.findings):
+        return []
+    return [
+        blocker(f"partition_filter '{request.partition_filter}' takes no partition of {source.base_path}")
+    ]
+
+
+def _check_layout_options(request: BootstrapRequest, source: BootstrapSource) -> list[Finding]:
+    """The folders decide how partition paths are made; an option that says otherwise is a contradiction."""
+    actual = {
+        keys.HIVE_STYLE_PARTITIONING: source.is_hive_style,
+        keys.URL_ENCODE_PARTITIONING: source.is_url_encoded,
+    }
+    return [
+        blocker(f"option {name}={request.options[name]} contradicts the source's folders")
+        for name, value in actual.items()
+        if source.partition_columns
+        and name in request.options
+        and request.options[name].lower() != str(value).lower()
+    ]
+
+
+def _plan_partitions(
+    request: BootstrapRequest, partitions: Sequence[SourcePartition], footers: Sequence[FileFooter]
+) -> tuple[PlannedPartition, ...]:
+    remaining = iter(footers)
+    planned = []
+    for partition in partitions:
+        own = [next(remaining) for _ in partition.files]
+        files = tuple(
+            _plan_file(request, file, footer) for file, footer in zip(partition.files, own, strict=True)
+        )
+        planned.append(PlannedPartition(partition, files, *checks.describe_partition(own)))
+    return tuple(planned)
+
+
+def _plan_file(request: BootstrapRequest, file: ExternalFile, footer: FileFooter) -> PlannedFile:
+    if footer.problem is not None:
+        return PlannedFile(file, 0, 0, 0)
+    filter_bits = (request.bloom_entries or footer.rows) * -math.log(request.bloom_fpp) / math.log(2) ** 2
+    estimate = _BYTES_PER_FILE + filter_bits / 8 * 4 / 3 + footer.rows * _BYTES_PER_ROW + footer.key_bytes
+    return PlannedFile(file, footer.rows, footer.row_groups, round(estimate))

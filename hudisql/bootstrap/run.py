@@ -1,0 +1,310 @@
+"""Carrying out a bootstrap plan: skeletons by Spark tasks, then the table's own files, then the metastore.
+
+Nothing is visible before it is whole: `hoodie.properties` is created last, and whatever fails before that
+removes what this run made and nothing else. The source is only read. A failing metastore sync leaves the
+commit as it is and says how to run the sync again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.plan import BootstrapPlan, PlannedPartition
+from hudisql.bootstrap.skeleton import (
+    KeyCheck,
+    SkeletonForm,
+    SkeletonResult,
+    SkeletonTask,
+    write_skeleton,
+)
+from hudisql.bootstrap.spark_tasks import run_on_files
+from hudisql.bootstrap.table_files import WrittenSkeleton, publish_table, write_table_files
+from hudisql.errors import (
+    BootstrapBlockedError,
+    HudisqlError,
+    PathExistsError,
+    SourceChangedError,
+    StorageError,
+    TableExistsError,
+)
+from hudisql.format.external_file import ExternalFile
+from hudisql.format.file_names import base_file_name, new_file_id, write_token
+from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME
+from hudisql.format.timeline import TIMELINE_FOLDER
+from hudisql.storage import Storage, join, parent_of
+
+if TYPE_CHECKING:
+    from hudisql.catalog.tables import MetastoreTable
+    from hudisql.context import Context
+
+_CLAIM: Final = ".hudisql-bootstrap"
+_SAMPLED_FILES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """What was written for one partition; `seconds` are those of its tasks."""
+
+    path: str
+    files: int
+    rows: int
+    source_bytes: int
+    written_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapResult:
+    """What a bootstrap wrote; `written_bytes` includes index and timeline, `seconds` is the time passed."""
+
+    partitions: tuple[PartitionResult, ...]
+    written_bytes: int
+    seconds: float
+
+
+def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
+    """Carry out the plan.
+
+    Raises BootstrapBlockedError for the plan's blockers and for null keys, SourceChangedError if the source
+    changed meanwhile, StorageError, TableExistsError; after any of these the target is as it was. Raises
+    SyncFailedError if only the metastore could not follow: the table stands.
+    """
+    plan.raise_if_blocked()
+    started = time.monotonic()
+    if plan.protection is not None:
+        _protect_source(context, plan)
+    storage = context.storage
+    with _claimed_target(storage, plan):
+        skeletons = _write_skeletons(context, plan)
+        _check_keys(plan, skeletons)
+        _check_still_there(storage, skeletons)
+        now = datetime.now(UTC)
+        written = write_table_files(storage, plan, skeletons, now)
+        storage.delete_file(_claim_path(plan))
+        written += publish_table(storage, plan, now)
+    result = _summarise(plan, skeletons, written, time.monotonic() - started)
+    if plan.request.sync:
+        _sync(context, plan)
+    return result
+
+
+def _protect_source(context: Context, plan: BootstrapPlan) -> None:
+    protection = plan.protection
+    assert protection is not None
+    table: MetastoreTable | None = context.metastore.get_table(protection.database, protection.name)
+    if table is None:
+        raise SourceChangedError(f"the source table {protection.database}.{protection.name} is gone")
+    context.console.info(protection.statement)
+    is_external = any(key == "EXTERNAL" for key, _ in protection.properties)
+    context.metastore.alter_table(
+        replace(
+            table,
+            table_type="EXTERNAL_TABLE" if is_external else table.table_type,
+            parameters={**table.parameters, **dict(protection.properties)},
+        )
+    )
+
+
+def _claim_path(plan: BootstrapPlan) -> str:
+    return join(plan.target_path, TIMELINE_FOLDER, _CLAIM)
+
+
+@contextlib.contextmanager
+def _claimed_target(storage: Storage, plan: BootstrapPlan) -> Iterator[None]:
+    """Hold the empty target for this run alone; on failure leave it as it was before."""
+    made = _missing_folders(storage, plan.target_path)
+    claim = {"table": plan.request.full_name, "host": socket.gethostname(), "process": os.getpid()}
+    try:
+        storage.create(_claim_path(plan), json.dumps(claim).encode())
+    except PathExistsError as error:
+        raise TableExistsError(
+            f"another bootstrap is writing to {plan.target_path}",
+            hint="wait for it, or remove the folder if that run was killed",
+        ) from error
+    except HudisqlError:
+        _remove_folders(storage, [join(plan.target_path, TIMELINE_FOLDER), *made])
+        raise
+    try:
+        yield
+    except BaseException:
+        _remove_what_was_made(storage, plan, made)
+        raise
+
+
+def _missing_folders(storage: Storage, path: str) -> list[str]:
+    """The folders from `path` upwards that do not exist yet, deepest first."""
+    missing = []
+    while path not in ("", "/") and not storage.exists(path):
+        missing.append(path)
+        path = parent_of(path)
+    return missing
+
+
+def _remove_folders(storage: Storage, folders: Sequence[str]) -> None:
+    """Remove the folders, in order, as far as they are empty."""
+    for folder in folders:
+        with contextlib.suppress(StorageError):
+            if not storage.list_directory(folder):
+                storage.delete_directory(folder)
+
+
+def _remove_what_was_made(storage: Storage, plan: BootstrapPlan, made: Sequence[str]) -> None:
+    # The target was empty when it was claimed, and all of a partition's files lie below its first folder.
+    storage.delete_directory(join(plan.target_path, TIMELINE_FOLDER))
+    for top in sorted({partition.path.split("/")[0] for partition in plan.partitions} - {""}):
+        storage.delete_directory(join(plan.target_path, top))
+    if any(partition.path == "" for partition in plan.partitions):
+        with contextlib.suppress(StorageError):
+            for entry in storage.list_directory(plan.target_path):
+                if not entry.is_directory:
+                    storage.delete_file(entry.path)
+    _remove_folders(storage, made)
+
+
+def _write_skeletons(context: Context, plan: BootstrapPlan) -> list[WrittenSkeleton]:
+    planned = [(partition, file.source) for partition in plan.partitions for file in partition.files]
+    tasks = [
+        _skeleton_task(plan, partition, file, number) for number, (partition, file) in enumerate(planned)
+    ]
+    results = run_on_files(
+        context.spark,
+        tasks,
+        partial(_write_group, context.storage),
+        weight=lambda task: task.source.length,
+        measure=lambda result: (result.rows, result.bytes),
+        describe=_describe_progress,
+        console=context.console,
+        label=f"Bootstrapping {plan.request.full_name}, files",
+        parallelism=plan.request.parallelism,
+    )
+    return [
+        WrittenSkeleton(partition.path, partition.source.source_path, file, result)
+        for (partition, file), result in zip(planned, results, strict=True)
+    ]
+
+
+def _skeleton_task(
+    plan: BootstrapPlan, partition: PlannedPartition, source: ExternalFile, number: int
+) -> SkeletonTask:
+    # The number of the file stands where Hudi has a task's partition id: it makes sequence numbers unique.
+    file_id = new_file_id()
+    token = write_token(number, 0, number)
+    name = base_file_name(file_id, token, METADATA_BOOTSTRAP_INSTANT_TIME)
+    request = plan.request
+    return SkeletonTask(
+        source=source,
+        target_path=join(plan.target_path, partition.path, name),
+        file_id=file_id,
+        write_token=token,
+        file_name=name,
+        partition_path=partition.path,
+        instant_time=METADATA_BOOTSTRAP_INSTANT_TIME,
+        task_partition_id=number,
+        record_key_fields=plan.record_key,
+        composite=plan.has_composite_key,
+        bloom_entries=request.bloom_entries,
+        bloom_fpp=request.bloom_fpp,
+        compression=SkeletonForm(request.compression),
+        key_check=KeyCheck(request.key_check),
+    )
+
+
+def _write_group(storage: Storage, tasks: Iterable[SkeletonTask]) -> Iterator[SkeletonResult]:
+    for task in tasks:
+        yield write_skeleton(storage, task)
+
+
+def _describe_progress(rows: int, written_bytes: int, seconds: float) -> str:
+    return f"{rows:,} rows, {rows / max(seconds, 0.001):,.0f} rows/s, {written_bytes / 1e6:,.1f} MB written"
+
+
+def _check_keys(plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton]) -> None:
+    if plan.request.key_check == "none":
+        return
+    affected = [skeleton for skeleton in skeletons if skeleton.result.null_keys]
+    if not affected:
+        return
+    total = sum(skeleton.result.null_keys for skeleton in affected)
+    blockers = [
+        f"{skeleton.result.null_keys:,} in {skeleton.source.path}, such as row "
+        + ", ".join(f"{row:,}" for row in skeleton.result.null_key_samples)
+        for skeleton in affected[:_SAMPLED_FILES]
+    ]
+    more = len(affected) - len(blockers)
+    listed = "".join(f"\n  - {text}" for text in blockers) + (
+        f"\n  - and in {more:,} more files" if more else ""
+    )
+    raise BootstrapBlockedError(
+        f"{total:,} rows have a null or empty record key ({', '.join(plan.record_key)});"
+        f" rows count from 0:{listed}",
+        blockers=blockers,
+        hint="nothing was kept; choose another key, or take them with key_check => 'none'",
+    )
+
+
+def _check_still_there(storage: Storage, skeletons: Sequence[WrittenSkeleton]) -> None:
+    """Raise if a skeleton is not as its task left it, or a source file changed while it was read."""
+    written = storage.infos([skeleton.result.path for skeleton in skeletons])
+    lost = [
+        skeleton.result.path
+        for skeleton, info in zip(skeletons, written, strict=True)
+        if info is None or info.length != skeleton.result.bytes
+    ]
+    if lost:
+        raise StorageError(f"skeletons are not as they were written: {name_some(lost)}")
+    sources = storage.infos([skeleton.source.path for skeleton in skeletons])
+    changed = [
+        skeleton.source.path
+        for skeleton, info in zip(skeletons, sources, strict=True)
+        if info is None
+        or (info.length, info.modification_time_ms)
+        != (skeleton.source.length, skeleton.source.modification_time_ms)
+    ]
+    if changed:
+        raise SourceChangedError(
+            f"the source changed while it was bootstrapped: {name_some(changed)}",
+            hint="nothing was kept; run again when its writer is done",
+        )
+
+
+def _summarise(
+    plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton], other_bytes: int, seconds: float
+) -> BootstrapResult:
+    by_partition: dict[str, list[SkeletonResult]] = {}
+    for skeleton in skeletons:
+        by_partition.setdefault(skeleton.partition_path, []).append(skeleton.result)
+    partitions = tuple(
+        PartitionResult(
+            partition.path,
+            len(partition.files),
+            sum(result.rows for result in by_partition[partition.path]),
+            partition.source_bytes,
+            sum(result.bytes for result in by_partition[partition.path]),
+            sum(result.seconds for result in by_partition[partition.path]),
+        )
+        for partition in plan.partitions
+    )
+    skeleton_bytes = sum(partition.written_bytes for partition in partitions)
+    return BootstrapResult(partitions, skeleton_bytes + other_bytes, seconds)
+
+
+def _sync(context: Context, plan: BootstrapPlan) -> None:
+    """Let the metastore follow. Raises SyncFailedError that says how to run it again."""
+    from hudisql.catalog.sync import sync_table
+    from hudisql.catalog.sync_entries import sync_options_from
+    from hudisql.table.hudi_table import open_table
+
+    request = plan.request
+    table = open_table(context.storage, plan.target_path)
+    options = sync_options_from(request.sync_options)
+    sync_table(context.metastore, table, request.database, request.name, options)

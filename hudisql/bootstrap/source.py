@@ -1,0 +1,320 @@
+"""What a bootstrap takes: a folder of parquet files with its partitions, as values.
+
+Follows Spark's rules for what a data file is (names that begin with `_` or `.` are hidden, empty files hold
+no rows) and where partition values come from (`key=value` folders, Hive-escaped), and adds layouts whose
+columns the user names. Folders of other table formats are refused by name. Knows no Spark and no metastore;
+tables of the metastore are `hive_source`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.errors import SourceError
+from hudisql.format.external_file import ExternalFile
+from hudisql.format.partition_path import split_partition_path, unescape_partition_value
+from hudisql.storage import FileInfo, Storage, join, parent_of
+
+_ACID_FOLDER: Final = re.compile(r"(base_\d+|(delete_)?delta_\d+_\d+(_\d+)?)(_v\d+)?")
+_KEY_VALUE: Final = re.compile(r"([^=/]+)=(.*)")
+_DEEPEST: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionColumn:
+    """A partition column: its name and the Arrow type its folder texts are read as."""
+
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePartition:
+    """One partition of the source.
+
+    `path` is its partition path in the target, `source_path` its folder relative to the source's base path,
+    `location` its absolute folder, `values` the unescaped texts of its partition columns (None for NULL).
+    """
+
+    path: str
+    source_path: str
+    location: str
+    values: tuple[str | None, ...]
+    files: tuple[ExternalFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredColumn:
+    """A data column as the metastore declares it, in the metastore's order."""
+
+    name: str
+    type_text: str
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapSource:
+    """A whole source: base path, partition columns, chosen partitions and what was found on the way."""
+
+    base_path: str
+    partition_columns: tuple[PartitionColumn, ...]
+    partitions: tuple[SourcePartition, ...]
+    is_hive_style: bool
+    is_url_encoded: bool
+    declared_columns: tuple[DeclaredColumn, ...] | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+ChoosePartitions = Callable[[Sequence[PartitionColumn], Sequence[tuple[str | None, ...]]], Sequence[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class FolderListing:
+    """Data files of one folder, by relative folder path; `empty` are zero-byte files, which hold no rows."""
+
+    folders: tuple[tuple[str, tuple[FileInfo, ...]], ...]
+    empty: tuple[str, ...]
+
+
+def is_hidden(name: str) -> bool:
+    """True for names that Spark does not read (`_SUCCESS`, `.part.crc`); `_key=value` folders are read."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+
+def scan_path_source(
+    storage: Storage,
+    path: str,
+    partition_by: Sequence[PartitionColumn] | None,
+    choose: ChoosePartitions | None = None,
+    string_type: pa.DataType | None = None,
+) -> BootstrapSource:
+    """Find the partitions and files of a parquet folder.
+
+    `partition_by` names the partition columns in order (None: read from `key=value` folders, as strings),
+    `choose` says which partitions are taken. Raises SourceError if there is no such folder or it belongs to
+    another table format; everything else is in the findings.
+    """
+    check_is_plain_folder(storage, path)
+    listing = list_data_files(storage, path)
+    findings = list(describe_empty_files(path, listing.empty))
+    if not listing.folders:
+        findings.append(blocker(f"there are no data files in {path}"))
+        return BootstrapSource(path, tuple(partition_by or ()), (), False, False, None, tuple(findings))
+    layout, problems = _find_layout(
+        path, listing, None if partition_by is None else tuple(partition_by), string_type or pa.string()
+    )
+    findings += problems
+    if layout is None:
+        return BootstrapSource(path, tuple(partition_by or ()), (), False, False, None, tuple(findings))
+    partitions = [
+        SourcePartition(
+            folder,
+            folder,
+            join(path, folder),
+            _values_of(folder, layout),
+            tuple(external_file(entry) for entry in files),
+        )
+        for folder, files in listing.folders
+    ]
+    if choose is not None:
+        chosen = choose(layout.columns, [partition.values for partition in partitions])
+        partitions = [partition for partition, taken in zip(partitions, chosen, strict=True) if taken]
+    is_encoded = any(
+        unescape_partition_value(part) != part
+        for partition in partitions
+        for part in partition.path.split("/")
+    )
+    return BootstrapSource(
+        path,
+        layout.columns,
+        tuple(partitions),
+        layout.is_hive_style,
+        is_encoded,
+        None,
+        tuple(findings),
+    )
+
+
+def check_is_plain_folder(storage: Storage, path: str) -> None:
+    """Raise SourceError unless `path` is a folder that no other table format owns."""
+    entry = storage.info(path)
+    if entry is None:
+        raise SourceError(
+            f"no such source: {path}", hint="check the path; it must be a folder of parquet files"
+        )
+    if not entry.is_directory:
+        raise SourceError(f"the source {path} is a file", hint="give the folder that holds the parquet files")
+    names = {child.name: child for child in storage.list_directory(path)}
+    if ".hoodie" in names or ".hoodie_partition_metadata" in names:
+        raise SourceError(f"the source {path} is a Hudi table already", hint="query it as it is")
+    if "_delta_log" in names:
+        raise SourceError(
+            f"the source {path} is a Delta table: its folder also holds files that left the table",
+            hint="export it as plain parquet first",
+        )
+    metadata = names.get("metadata")
+    if metadata is not None and metadata.is_directory:
+        children = storage.list_directory(metadata.path)
+        if any(child.name.endswith(".metadata.json") for child in children):
+            raise SourceError(
+                f"the source {path} is an Iceberg table: its folder also holds files that left the table",
+                hint="export it as plain parquet first",
+            )
+    _check_is_not_inside_a_table(storage, path)
+
+
+def _check_is_not_inside_a_table(storage: Storage, path: str) -> None:
+    folder = parent_of(path)
+    while folder not in ("", "/"):
+        if storage.exists(join(folder, ".hoodie", "hoodie.properties")):
+            raise SourceError(f"the source {path} lies in the Hudi table {folder}", hint="query that table")
+        if storage.exists(join(folder, "_delta_log")):
+            raise SourceError(
+                f"the source {path} lies in the Delta table {folder}", hint="export it as plain parquet first"
+            )
+        folder = parent_of(folder)
+
+
+def list_data_files(storage: Storage, path: str) -> FolderListing:
+    """The data files below a folder, grouped by folder and sorted; hidden files and folders left out.
+
+    Raises SourceError if a folder is one of Hive's ACID folders.
+    """
+    folders: list[tuple[str, tuple[FileInfo, ...]]] = []
+    empty: list[str] = []
+    level = [path]
+    for _depth in range(_DEEPEST):
+        if not level:
+            break
+        next_level: list[str] = []
+        for folder, entries in zip(level, storage.list_directories(level), strict=True):
+            shown = [entry for entry in entries if not is_hidden(entry.name)]
+            directories = [entry for entry in shown if entry.is_directory]
+            for entry in directories:
+                _refuse_acid_folder(path, entry)
+            next_level += [entry.path for entry in directories]
+            files = [entry for entry in shown if not entry.is_directory]
+            empty += [entry.path for entry in files if entry.length == 0]
+            if data_files := tuple(entry for entry in files if entry.length > 0):
+                folders.append((folder[len(path) :].strip("/"), data_files))
+        level = next_level
+    return FolderListing(tuple(sorted(folders)), tuple(empty))
+
+
+def _refuse_acid_folder(root: str, folder: FileInfo) -> None:
+    if _ACID_FOLDER.fullmatch(folder.name):
+        raise SourceError(
+            f"the source {root} is a Hive ACID (transactional) table: {folder.path} holds its changes",
+            hint="copy it into a plain parquet table first",
+        )
+
+
+def external_file(entry: FileInfo) -> ExternalFile:
+    """The source file as the bootstrap index will record it."""
+    return ExternalFile(entry.path, entry.length, entry.modification_time_ms)
+
+
+def describe_empty_files(base_path: str, empty: Sequence[str]) -> tuple[Finding, ...]:
+    """A warning if zero-byte files were left out (Spark reads them as no rows; the real Hudi fails)."""
+    if not empty:
+        return ()
+    names = [path[len(base_path) :].lstrip("/") for path in empty]
+    return (warning(f"zero bytes long, left out: {name_some(names)}"),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    columns: tuple[PartitionColumn, ...]
+    is_hive_style: bool
+
+
+def _find_layout(
+    root: str,
+    listing: FolderListing,
+    partition_by: tuple[PartitionColumn, ...] | None,
+    string_type: pa.DataType,
+) -> tuple[_Layout | None, list[Finding]]:
+    """How the folders name partition values: `key=value`, or bare values whose columns the user named."""
+    by_depth: dict[int, list[str]] = {}
+    for folder, files in listing.folders:
+        depth = len(folder.split("/")) if folder else 0
+        by_depth.setdefault(depth, []).append(join(root, folder, files[0].name)[len(root) + 1 :])
+    if len(by_depth) > 1:
+        found = "; ".join(
+            f"depth {depth}: {name_some(names, 'folder')}" for depth, names in sorted(by_depth.items())
+        )
+        return None, [
+            blocker(
+                f"the source has data files at different depths, {found}",
+                hint="give the folder of one layout, or move the others away",
+            )
+        ]
+    depth = next(iter(by_depth))
+    folders = [folder for folder, _ in listing.folders]
+    if depth == 0:
+        if partition_by:
+            return None, [blocker(f"partition_by is given, but {root} has no partition folders")]
+        return _Layout((), False), []
+    keyed = [folder for folder in folders if all(_KEY_VALUE.fullmatch(part) for part in folder.split("/"))]
+    if not keyed:
+        return _name_bare_layout(folders, depth, partition_by)
+    if len(keyed) < len(folders) or len({_keys_of(folder) for folder in folders}) > 1:
+        different = sorted({"/".join(_keys_of(folder)) or folder for folder in folders})
+        return None, [blocker(f"the partition folders do not agree: {name_some(different, 'form')}")]
+    keys = _keys_of(keyed[0])
+    return _type_hive_layout(keys, partition_by, string_type)
+
+
+def _type_hive_layout(
+    keys: tuple[str, ...], partition_by: tuple[PartitionColumn, ...] | None, string_type: pa.DataType
+) -> tuple[_Layout | None, list[Finding]]:
+    if len({key.lower() for key in keys}) < len(keys):
+        return None, [blocker(f"the partition folders repeat a column: {'/'.join(keys)}")]
+    if partition_by is None:
+        return _Layout(tuple(PartitionColumn(key, string_type) for key in keys), True), []
+    if [column.name.lower() for column in partition_by] != [key.lower() for key in keys]:
+        named = ", ".join(column.name for column in partition_by)
+        found = "/".join(f"{key}=…" for key in keys)
+        return None, [
+            blocker(
+                f"partition_by names {named or 'no column'}, but the folders are {found}",
+                hint="name the folders' columns in their order, or leave partition_by out",
+            )
+        ]
+    typed = (PartitionColumn(key, column.type) for key, column in zip(keys, partition_by, strict=True))
+    return _Layout(tuple(typed), True), []
+
+
+def _name_bare_layout(
+    folders: list[str], depth: int, partition_by: tuple[PartitionColumn, ...] | None
+) -> tuple[_Layout | None, list[Finding]]:
+    if not partition_by:
+        return None, [
+            blocker(
+                f"the partition folders are not key=value: {name_some(folders, 'folder')}",
+                hint=f"name their {depth} column(s) in order, such as partition_by => 'year, month'",
+            )
+        ]
+    if len(partition_by) != depth:
+        named = ", ".join(column.name for column in partition_by)
+        return None, [
+            blocker(
+                f"partition_by names {len(partition_by)} column(s), {named}, but the folders are {depth} deep"
+            )
+        ]
+    return _Layout(partition_by, False), []
+
+
+def _keys_of(folder: str) -> tuple[str, ...]:
+    matches = [_KEY_VALUE.fullmatch(part) for part in folder.split("/")]
+    return tuple(unescape_partition_value(match.group(1)) for match in matches if match is not None)
+
+
+def _values_of(folder: str, layout: _Layout) -> tuple[str | None, ...]:
+    return split_partition_path(folder, [column.name for column in layout.columns]) if layout.columns else ()

@@ -1,0 +1,164 @@
+"""Work on many files in Spark tasks, with progress on the driver.
+
+Items are grouped into few tasks, so that ten thousand small files do not cost ten thousand task starts; each
+task gives small results back. A task's own HudisqlError or OSError comes back as a value and is raised on the
+driver with its own message instead of a Java stack trace. Knows nothing of Hudi.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from hudisql.console import Console
+from hudisql.errors import HudisqlError, QueryError, StorageError
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+
+_POLL_SECONDS = 0.5
+_TASKS_PER_CORE = 16
+_EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit): ")
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error: HudisqlError
+
+
+def run_on_files(
+    spark: Any,
+    items: Sequence[Item],
+    work: Callable[[Iterable[Item]], Iterator[Outcome]],
+    *,
+    weight: Callable[[Item], int],
+    console: Console,
+    label: str,
+    describe: Callable[[int, int, float], str] | None = None,
+    measure: Callable[[Outcome], tuple[int, int]] | None = None,
+    parallelism: int | None = None,
+) -> list[Outcome]:
+    """Run `work` over the items in Spark tasks and return its outcomes, in the order of the items.
+
+    `weight` (bytes) balances the tasks; `measure` gives two amounts of an outcome (rows, bytes) that progress
+    adds up and `describe(first, second, seconds)` words. Raises the first task's HudisqlError.
+    """
+    if not items:
+        return []
+    context = spark.sparkContext
+    groups = _group(items, weight, parallelism or context.defaultParallelism * _TASKS_PER_CORE)
+    totals = context.accumulator((0, 0, 0), _amounts())
+    measured = measure or _nothing
+
+    def run_group(group: Iterable[tuple[int, list[Item]]]) -> Iterator[list[Outcome] | _Failure]:
+        for _, members in group:
+            try:
+                outcomes = []
+                for outcome in work(members):
+                    outcomes.append(outcome)
+                    totals.add((1, *measured(outcome)))
+                yield outcomes
+            except HudisqlError as error:
+                yield _Failure(error)
+            except OSError as error:
+                yield _Failure(StorageError(f"a task failed to read or write: {error}"))
+
+    rdd = context.parallelize(list(enumerate(groups)), len(groups)).mapPartitions(run_group)
+    with console.progress(label, len(items)) as progress:
+        started = time.monotonic()
+        done = 0
+
+        def report() -> None:
+            nonlocal done
+            files, first, second = totals.value
+            if files > done:
+                seconds = time.monotonic() - started
+                progress.advance(files - done, describe(first, second, seconds) if describe else "")
+                done = files
+
+        collected = _collect(context, rdd, label, report)
+        report()
+    return _in_order(collected)
+
+
+def _nothing(_outcome: object) -> tuple[int, int]:
+    return 0, 0
+
+
+def _amounts() -> Any:
+    from pyspark.accumulators import AccumulatorParam
+
+    class Amounts(AccumulatorParam):  # type: ignore[type-arg]
+        def zero(self, value: Any) -> Any:  # noqa: ARG002
+            return (0, 0, 0)
+
+        def addInPlace(self, value1: Any, value2: Any) -> Any:  # noqa: N802
+            return tuple(one + other for one, other in zip(value1, value2, strict=True))
+
+    return Amounts()
+
+
+def _group(items: Sequence[Item], weight: Callable[[Item], int], tasks: int) -> list[list[Item]]:
+    """Cut the items, in their order, into at most about `tasks` runs of similar weight."""
+    # A file costs something even if it is empty: opening it weighs as much as reading 1 MB.
+    weights = [weight(item) + (1 << 20) for item in items]
+    share = max(math.ceil(sum(weights) / max(1, tasks)), 1)
+    groups: list[list[Item]] = [[]]
+    filled = 0
+    for item, size in zip(items, weights, strict=True):
+        if groups[-1] and filled + size > share:
+            groups.append([])
+            filled = 0
+        groups[-1].append(item)
+        filled += size
+    return groups
+
+
+def _collect(context: Any, rdd: Any, label: str, report: Callable[[], None]) -> list[Any]:
+    """Collect in a thread of its own, calling `report` meanwhile; an interrupt cancels the Spark job."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    group = f"hudisql-{uuid.uuid4().hex}"
+
+    def collect() -> list[Any]:
+        # The job group is a property of this thread only: the caller's own job group stays as it is.
+        context.setJobGroup(group, label, interruptOnCancel=True)
+        found: list[Any] = rdd.collect()
+        return found
+
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(collect)
+        try:
+            while not future.done():
+                wait([future], timeout=_POLL_SECONDS)
+                report()
+        except BaseException:
+            context.cancelJobGroup(group)
+            raise
+        try:
+            return future.result()
+        except (Py4JError, PySparkException) as error:
+            raise QueryError(f"{label}: {_last_words(error)}") from error
+
+
+def _last_words(error: Exception) -> str:
+    """The Python exception in a failed task's long message, or the first line of Spark's own."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if _EXCEPTION_LINE.match(line)]
+    return raised[-1] if raised else lines[0] if lines else type(error).__name__
+
+
+def _in_order(collected: list[Any]) -> list[Any]:
+    outcomes: list[Any] = []
+    for group in collected:
+        if isinstance(group, _Failure):
+            raise group.error
+        outcomes.extend(group)
+    return outcomes

@@ -1,0 +1,174 @@
+"""The small files of a bootstrapped table: properties, partition metadata, index, timeline.
+
+Everything that makes skeletons a table of version 6, written in the order that keeps it invisible until it is
+whole: `hoodie.properties` comes last, created in one atomic step. Follows what Hudi 0.15 leaves on disk after
+a metadata-only bootstrap; knows no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from hudisql.bootstrap.plan import BootstrapPlan
+from hudisql.format import table_properties as keys
+from hudisql.format.bootstrap_index import (
+    BootstrapMapping,
+    file_id_index_path,
+    partition_index_path,
+    write_bootstrap_index,
+)
+from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeStats, WriteStat
+from hudisql.format.external_file import ExternalFile
+from hudisql.format.instant import (
+    COMMIT,
+    DELTA_COMMIT,
+    METADATA_BOOTSTRAP_INSTANT_TIME,
+    Instant,
+    InstantState,
+)
+from hudisql.format.partition_metadata import (
+    PARTITION_METADATA_FILE,
+    PartitionMetadata,
+    render_partition_metadata,
+)
+from hudisql.format.schema import avro_from_arrow
+from hudisql.format.timeline import TIMELINE_FOLDER
+from hudisql.storage import Storage, join
+
+if TYPE_CHECKING:
+    from hudisql.bootstrap.skeleton import SkeletonResult
+
+_EMPTY_FOLDERS: Final = ("archived", ".schema", ".temp")
+_KEY_GENERATORS: Final = "org.apache.hudi.keygen"
+_DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+_DEFAULT_MERGER: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSkeleton:
+    """A finished skeleton, its partition (target and source path) and the file it stands for."""
+
+    partition_path: str
+    source_partition_path: str
+    source: ExternalFile
+    result: SkeletonResult
+
+
+def key_generator_class(record_key: Sequence[str], partition_columns: Sequence[object]) -> str:
+    """The Java class by which Hudi's writers make the same keys and partition paths."""
+    if not partition_columns:
+        return f"{_KEY_GENERATORS}.NonpartitionedKeyGenerator"
+    if len(record_key) == 1 and len(partition_columns) == 1:
+        return f"{_KEY_GENERATORS}.SimpleKeyGenerator"
+    return f"{_KEY_GENERATORS}.ComplexKeyGenerator"
+
+
+def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
+    """The properties of the new table, in the order that Hudi 0.15 writes them."""
+    request = plan.request
+    values = {keys.TYPE: request.table_type, keys.BOOTSTRAP_BASE_PATH: plan.base_path}
+    if request.is_merge_on_read:
+        values[keys.PAYLOAD_CLASS] = request.payload_class or _DEFAULT_PAYLOAD
+        values[keys.MERGER_STRATEGY] = _DEFAULT_MERGER
+    elif request.payload_class is not None:
+        values[keys.PAYLOAD_CLASS] = request.payload_class
+    if plan.precombine is not None:
+        values[keys.PRECOMBINE_FIELD] = plan.precombine
+    return values | {
+        keys.PARTITION_FIELDS: ",".join(column.name for column in plan.partition_columns),
+        keys.CDC_ENABLED: "false",
+        keys.ARCHIVE_FOLDER: "archived",
+        keys.TIMELINE_LAYOUT_VERSION: "1",
+        keys.DROP_PARTITION_COLUMNS: "false",
+        keys.TIMELINE_TIMEZONE: "UTC",
+        keys.RECORD_KEY_FIELDS: ",".join(plan.record_key),
+        keys.NAME: request.name,
+        keys.DATABASE_NAME: request.database,
+        keys.PARTITION_METAFILE_USE_BASE_FORMAT: "false",
+        keys.HIVE_STYLE_PARTITIONING: _flag(plan.is_hive_style),
+        keys.POPULATE_META_FIELDS: "true",
+        keys.BOOTSTRAP_INDEX_CLASS: keys.HFILE_BOOTSTRAP_INDEX,
+        keys.KEY_GENERATOR_CLASS: key_generator_class(plan.record_key, plan.partition_columns),
+        keys.BASE_FILE_FORMAT: "PARQUET",
+        keys.URL_ENCODE_PARTITIONING: _flag(plan.is_url_encoded),
+        keys.VERSION: "6",
+    }
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def commit_metadata(plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton]) -> CommitMetadata:
+    """What the bootstrap's commit says: a write statistic per skeleton and the table's schema."""
+    stats: dict[str, list[WriteStat]] = {}
+    for skeleton in skeletons:
+        result = skeleton.result
+        stats.setdefault(skeleton.partition_path, []).append(
+            WriteStat(
+                file_id=result.file_id,
+                path=result.path[len(plan.target_path) :].lstrip("/"),
+                partition_path=skeleton.partition_path,
+                num_writes=result.rows,
+                num_inserts=result.rows,
+                total_write_bytes=result.bytes,
+                file_size_in_bytes=result.bytes,
+                runtime_stats=RuntimeStats(total_create_time=round(result.seconds * 1000)),
+            )
+        )
+    return CommitMetadata(
+        partition_to_write_stats={partition: tuple(written) for partition, written in stats.items()},
+        extra_metadata={SCHEMA_KEY: avro_from_arrow(plan.schema, plan.request.name)},
+        operation_type="BOOTSTRAP",
+    )
+
+
+def write_table_files(
+    storage: Storage, plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton], now: datetime
+) -> int:
+    """Write everything but `hoodie.properties`; gives the bytes written. Raises StorageError."""
+    written = 0
+    for partition in plan.partitions:
+        marker = PartitionMetadata(METADATA_BOOTSTRAP_INSTANT_TIME, len(plan.partition_columns))
+        content = render_partition_metadata(marker, now)
+        storage.write(join(plan.target_path, partition.path, PARTITION_METADATA_FILE), content)
+        written += len(content)
+    write_bootstrap_index(
+        storage,
+        plan.target_path,
+        plan.base_path,
+        (
+            BootstrapMapping(
+                skeleton.partition_path,
+                skeleton.result.file_id,
+                skeleton.source_partition_path,
+                skeleton.source,
+            )
+            for skeleton in skeletons
+        ),
+        round(now.timestamp() * 1000),
+    )
+    for info in storage.infos([partition_index_path(plan.target_path), file_id_index_path(plan.target_path)]):
+        written += 0 if info is None else info.length
+    timeline = join(plan.target_path, TIMELINE_FOLDER)
+    for folder in _EMPTY_FOLDERS:
+        storage.make_directories(join(timeline, folder))
+    action = DELTA_COMMIT if plan.request.is_merge_on_read else COMMIT
+    commit = commit_metadata(plan, skeletons).to_json()
+    for state in InstantState:
+        instant = Instant(METADATA_BOOTSTRAP_INSTANT_TIME, action, state)
+        storage.create(join(timeline, instant.file_name), commit if state is InstantState.COMPLETED else b"")
+    return written + len(commit)
+
+
+def publish_table(storage: Storage, plan: BootstrapPlan, now: datetime) -> int:
+    """Create `hoodie.properties`: from here on readers see the table. Gives the bytes written.
+
+    Raises PathExistsError if another table got there first.
+    """
+    content = keys.render_table_properties(table_property_values(plan), now)
+    storage.create(join(plan.target_path, keys.PROPERTIES_FILE), content)
+    return len(content)

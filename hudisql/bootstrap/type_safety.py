@@ -1,0 +1,309 @@
+"""Which parquet types a bootstrapped table can carry, and who breaks on which: one table.
+
+A metadata-only bootstrap leaves the source's physical types as they are, so what the real Hudi's mergers and
+Hive do with them is decided here and nowhere else. Every entry of `TYPE_HAZARDS` comes from a run of the real
+Apache Hudi 0.15.0 and 1.2.0 or of Hive 2.3. Works on parquet schemas only: no Spark, no storage.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from hudisql.format.schema import LOCAL_TIMESTAMP, TIMESTAMP
+
+_REWRITE = "rewrite the files with Spark's {setting}"
+_NO_HIVE_TIMESTAMPS = "Hive 2.3 cannot read the column"
+_SHOW_AS_BIGINT = (
+    "options => map('hoodie.datasource.hive_sync.support_timestamp', 'false') shows it to Hive as bigint"
+    " microseconds, while Spark goes on seeing a timestamp"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeHazard:
+    """A way of storing a column that somebody breaks on.
+
+    `stored` describes it, `breaks` says who and how; `is_blocker` if no bootstrapped table can carry it.
+    """
+
+    stored: str
+    breaks: tuple[str, ...]
+    is_blocker: bool = False
+    hint: str | None = None
+
+
+TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
+    "int96": TypeHazard(
+        "INT96 timestamp",
+        ("Hudi 0.15 and 1.2 cannot read or merge bootstrapped INT96",),
+        is_blocker=True,
+        hint=_REWRITE.format(setting="spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS"),
+    ),
+    "timestamp_nanos": TypeHazard(
+        "timestamp in nanoseconds",
+        ("Spark and Hudi 0.15 refuse it",),
+        is_blocker=True,
+        hint="rewrite the files with timestamps in microseconds",
+    ),
+    "time": TypeHazard("time of day", ("Hudi's schema has no such type that Spark and Hive read",), True),
+    "null_type": TypeHazard("column of type null", ("Hudi's Avro schema cannot carry it",), True),
+    "uint64": TypeHazard(
+        "unsigned 64-bit integer", ("Avro has no such type: Hudi and Hive read other numbers",), True
+    ),
+    "float16": TypeHazard("half-precision float", ("Spark, Hive and Hudi cannot read it",), True),
+    "unsupported": TypeHazard("type that Spark cannot read", ("Spark, Hive and Hudi",), True),
+    "map_key": TypeHazard("map whose keys are not strings", ("Hudi's Avro schema cannot carry it",), True),
+    "empty_struct": TypeHazard("struct without fields", ("Hudi's Avro schema cannot carry it",), True),
+    "integer_decimal": TypeHazard(
+        "decimal stored as INT32/INT64",
+        (
+            "Hudi 0.15 and 1.2 multiply untouched values by 10^scale in every merge"
+            " (upsert, delete, compaction)",
+            "Hive 2.3 cannot read the column",
+        ),
+        hint=_REWRITE.format(setting="spark.sql.parquet.writeLegacyFormat=true"),
+    ),
+    "timestamp_micros": TypeHazard(
+        "timestamp in microseconds",
+        (_NO_HIVE_TIMESTAMPS,),
+        hint=_SHOW_AS_BIGINT,
+    ),
+    "timestamp_millis": TypeHazard(
+        "timestamp in milliseconds",
+        (
+            "Hudi 0.15's merges take the milliseconds for microseconds (2020 becomes 1970)",
+            _NO_HIVE_TIMESTAMPS,
+        ),
+        hint=_REWRITE.format(setting="spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS"),
+    ),
+    "timestamp_ntz": TypeHazard(
+        "timestamp without time zone",
+        ("Hudi 0.15 cannot read the column (1.2 can)", _NO_HIVE_TIMESTAMPS),
+        hint="rewrite the files with timestamps adjusted to UTC",
+    ),
+    "uint32": TypeHazard(
+        "unsigned 32-bit integer", ("Hudi 0.15 and 1.2 turn values above 2^31 negative in every merge",)
+    ),
+    "single_field_struct_list": TypeHazard(
+        "3-level list of structs with one field", ("Hudi 0.15's upserts fail with a ClassCastException",)
+    ),
+    "fixed_binary": TypeHazard(
+        "FIXED_LEN_BYTE_ARRAY without a logical type", ("Hudi 0.15's upserts fail on it",)
+    ),
+}
+
+# Compression codecs of data pages that a reader lacks, by pyarrow's name of the codec.
+CODEC_HAZARDS: Final[Mapping[str, str]] = {
+    "ZSTD": "Hive 2.3 has no zstd codec and cannot read these files",
+    "BROTLI": "Hive 2.3 and Spark have no brotli codec and cannot read these files",
+    "LZ4": "Hive 2.3 has no lz4 codec and cannot read these files",
+    "LZ4_RAW": "Hive 2.3 has no lz4 codec and cannot read these files",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedType:
+    """A column as the table will have it (None: no table can) and the names of its hazards."""
+
+    type: pa.DataType | None
+    hazards: frozenset[str]
+
+
+def classify_columns(schema: Any) -> list[tuple[str, ClassifiedType]]:
+    """Name and classified type of every top-level column of a parquet schema (`pq.ParquetSchema`)."""
+    leaves = iter([schema.column(index) for index in range(len(schema))])
+    columns = []
+    for field in schema.to_arrow_schema():
+        hazards: set[str] = set()
+        arrow_type = _classify(field.type, leaves, hazards)
+        columns.append((field.name, ClassifiedType(arrow_type, frozenset(hazards))))
+    return columns
+
+
+def _classify(shape: pa.DataType, leaves: Iterator[Any], hazards: set[str]) -> pa.DataType | None:
+    """The table's type for one node; takes the node's leaves from `leaves`, in the schema's order."""
+    if isinstance(shape, pa.BaseExtensionType):
+        shape = shape.storage_type
+    if pa.types.is_struct(shape):
+        children = [(child.name, _classify(child.type, leaves, hazards)) for child in shape]
+        if not children:
+            hazards.add("empty_struct")
+        if not children or any(child is None for _, child in children):
+            return None
+        return pa.struct([pa.field(name, child) for name, child in children])
+    if pa.types.is_map(shape):
+        key = _classify(shape.key_type, leaves, hazards)
+        value = _classify(shape.item_type, leaves, hazards)
+        if key is not None and not pa.types.is_string(key):
+            hazards.add("map_key")
+            return None
+        return None if key is None or value is None else pa.map_(key, value)
+    if _is_list(shape):
+        return _classify_list(shape, leaves, hazards)
+    return _classify_leaf(next(leaves), hazards)
+
+
+def _is_list(shape: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(shape) or pa.types.is_large_list(shape) or pa.types.is_fixed_size_list(shape)
+    )
+
+
+def _classify_list(shape: pa.DataType, leaves: Iterator[Any], hazards: set[str]) -> pa.DataType | None:
+    element = shape.value_type
+    watched = _WatchedLeaves(leaves)
+    item = _classify(element, watched, hazards)
+    if pa.types.is_struct(element) and element.num_fields == 1 and not watched.has_two_level_list():
+        hazards.add("single_field_struct_list")
+    return None if item is None else pa.list_(pa.field("element", item))
+
+
+class _WatchedLeaves:
+    """Leaves taken through a list, whose paths tell a 3-level list from the older 2-level one."""
+
+    def __init__(self, leaves: Iterator[Any]) -> None:
+        self._leaves = leaves
+        self._paths: list[str] = []
+
+    def __iter__(self) -> _WatchedLeaves:
+        return self
+
+    def __next__(self) -> Any:
+        leaf = next(self._leaves)
+        self._paths.append(leaf.path)
+        return leaf
+
+    def has_two_level_list(self) -> bool:
+        """True if the repeated group itself is the element (`array`, `<name>_tuple`), per parquet's rules."""
+        groups = self._paths[0].split(".")[:-1] if self._paths else []
+        return bool(groups) and (groups[-1] == "array" or groups[-1].endswith("_tuple"))
+
+
+def _classify_leaf(leaf: Any, hazards: set[str]) -> pa.DataType | None:
+    logical = json.loads(leaf.logical_type.to_json())
+    arrow_type, hazard = _LEAF_RULES.get(leaf.physical_type, _refuse)(logical)
+    if hazard is not None:
+        hazards.add(hazard)
+    return arrow_type
+
+
+_LeafVerdict = tuple[pa.DataType | None, str | None]
+
+
+def _refuse(_logical: Mapping[str, Any]) -> _LeafVerdict:
+    return None, "unsupported"
+
+
+def _decimal(logical: Mapping[str, Any], hazard: str | None) -> _LeafVerdict:
+    if logical["precision"] > 38:
+        return None, "unsupported"
+    return pa.decimal128(logical["precision"], logical["scale"]), hazard
+
+
+def _int32(logical: Mapping[str, Any]) -> _LeafVerdict:
+    kind = logical["Type"]
+    if kind == "None":
+        return pa.int32(), None
+    if kind == "Int":
+        if not logical["isSigned"] and logical["bitWidth"] == 32:
+            return pa.int64(), "uint32"
+        return pa.int32(), None
+    if kind == "Decimal":
+        return _decimal(logical, "integer_decimal")
+    if kind == "Date":
+        return pa.date32(), None
+    return None, {"Time": "time", "Null": "null_type"}.get(kind, "unsupported")
+
+
+def _int64(logical: Mapping[str, Any]) -> _LeafVerdict:
+    kind = logical["Type"]
+    if kind == "None":
+        return pa.int64(), None
+    if kind == "Int":
+        return (pa.int64(), None) if logical["isSigned"] else (None, "uint64")
+    if kind == "Decimal":
+        return _decimal(logical, "integer_decimal")
+    if kind == "Timestamp":
+        return _timestamp(logical)
+    return None, {"Time": "time", "Null": "null_type"}.get(kind, "unsupported")
+
+
+def _timestamp(logical: Mapping[str, Any]) -> _LeafVerdict:
+    if logical["timeUnit"] == "nanoseconds":
+        return None, "timestamp_nanos"
+    if not logical["isAdjustedToUTC"]:
+        return LOCAL_TIMESTAMP, "timestamp_ntz"
+    return TIMESTAMP, "timestamp_millis" if logical["timeUnit"] == "milliseconds" else "timestamp_micros"
+
+
+def _byte_array(logical: Mapping[str, Any]) -> _LeafVerdict:
+    kind = logical["Type"]
+    if kind in ("String", "Enum", "JSON"):
+        return pa.string(), None
+    if kind in ("None", "BSON"):
+        return pa.binary(), None
+    if kind == "Decimal":
+        return _decimal(logical, None)
+    return None, "null_type" if kind == "Null" else "unsupported"
+
+
+def _fixed_byte_array(logical: Mapping[str, Any]) -> _LeafVerdict:
+    kind = logical["Type"]
+    if kind == "Decimal":
+        return _decimal(logical, None)
+    if kind in ("None", "UUID"):
+        return pa.binary(), "fixed_binary"
+    return None, "float16" if kind == "Float16" else "unsupported"
+
+
+_LEAF_RULES: Final[Mapping[str, Callable[[Mapping[str, Any]], _LeafVerdict]]] = {
+    "BOOLEAN": lambda _logical: (pa.bool_(), None),
+    "INT32": _int32,
+    "INT64": _int64,
+    "INT96": lambda _logical: (None, "int96"),
+    "FLOAT": lambda _logical: (pa.float32(), None),
+    "DOUBLE": lambda _logical: (pa.float64(), None),
+    "BYTE_ARRAY": _byte_array,
+    "FIXED_LEN_BYTE_ARRAY": _fixed_byte_array,
+}
+
+
+def is_same_type(declared: pa.DataType, stored: pa.DataType) -> bool:
+    """True if the metastore's type and the file's are one for every reader (nested names in any case).
+
+    Hive's tinyint and smallint are parquet's INT32; Hive's timestamp says nothing about time zones.
+    """
+    if declared == stored:
+        return True
+    if pa.types.is_timestamp(declared) and pa.types.is_timestamp(stored):
+        return True
+    if pa.types.is_integer(declared) and declared.bit_width < 32 and stored == pa.int32():
+        return True
+    if pa.types.is_list(declared) and pa.types.is_list(stored):
+        return is_same_type(declared.value_type, stored.value_type)
+    if pa.types.is_map(declared) and pa.types.is_map(stored):
+        return is_same_type(declared.key_type, stored.key_type) and is_same_type(
+            declared.item_type, stored.item_type
+        )
+    if pa.types.is_struct(declared) and pa.types.is_struct(stored):
+        return declared.num_fields == stored.num_fields and all(
+            one.name.lower() == other.name.lower() and is_same_type(one.type, other.type)
+            for one, other in zip(declared, stored, strict=True)
+        )
+    return False
+
+
+def is_safe_widening(stored: pa.DataType, declared: pa.DataType) -> bool:
+    """True if every reader gets a file's `stored` values right in a table that declares the wider type.
+
+    The real Hudi reads and merges int → bigint, float → double and a decimal that gains digits right when
+    the commit schema carries the wide type.
+    """
+    if pa.types.is_decimal(stored) and pa.types.is_decimal(declared):
+        return bool(declared.scale == stored.scale and declared.precision > stored.precision)
+    return (stored, declared) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))

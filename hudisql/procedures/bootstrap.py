@@ -1,0 +1,290 @@
+"""`CALL bootstrap_table` and Hudi's own `run_bootstrap`: declarations, and the mapping to one request.
+
+Names and output of `run_bootstrap` are Hudi's (`RunBootstrapProcedure`); what it asks for beyond a
+metadata-only bootstrap of parquet is refused by name. The work itself is in `hudisql.bootstrap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hudisql.bootstrap.partition_columns import parse_partition_by
+from hudisql.bootstrap.plan import BootstrapPlan, plan_bootstrap
+from hudisql.bootstrap.request import (
+    METADATA_ONLY,
+    BootstrapRequest,
+    apply_options,
+    check_mode,
+    parse_table_type,
+)
+from hudisql.errors import InvalidArgumentError
+from hudisql.format.table_properties import HFILE_BOOTSTRAP_INDEX, parse_properties
+from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
+
+if TYPE_CHECKING:
+    from hudisql.bootstrap.run import BootstrapResult
+    from hudisql.context import Context
+
+TOTAL: Final = "TOTAL"
+WHOLE_TABLE: Final = "(table)"
+_HUDI: Final = "org.apache.hudi"
+_METADATA_ONLY_SELECTOR: Final = f"{_HUDI}.client.bootstrap.selector.MetadataOnlyBootstrapModeSelector"
+_SIMPLE_KEY_GENERATOR: Final = f"{_HUDI}.keygen.SimpleKeyGenerator"
+_KEY_GENERATORS: Final = ("SimpleKeyGenerator", "ComplexKeyGenerator", "NonpartitionedKeyGenerator")
+_FULL_INPUT_PROVIDER: Final = f"{_HUDI}.bootstrap.SparkParquetBootstrapDataProvider"
+_PAYLOAD: Final = f"{_HUDI}.common.model.OverwriteWithLatestAvroPayload"
+_OUTPUT: Final = (
+    Column("partition", "string"),
+    Column("mode", "string"),
+    Column("files", "bigint"),
+    Column("rows", "bigint"),
+    Column("source_bytes", "bigint"),
+    Column("written_bytes", "bigint"),
+    Column("seconds", "double"),
+    Column("warnings", "string"),
+    Column("blockers", "string"),
+)
+
+
+@procedure(
+    name="bootstrap_table",
+    summary="Makes a Hudi table of a parquet folder or Hive table without rewriting it.",
+    parameters=(
+        Parameter("table", "string", help="the table to be, database.name; the database is made if absent"),
+        Parameter("source", "string", None, "folder of the parquet files"),
+        Parameter("source_table", "string", None, "Hive table of the metastore, instead of source"),
+        Parameter("record_key", "array<string>", help="key columns, 'id' or 'a,b' or array('a', 'b.c')"),
+        Parameter("target_path", "string", None, "where the table lies; default: the database's folder"),
+        Parameter("table_type", "string", "COPY_ON_WRITE", "COPY_ON_WRITE or MERGE_ON_READ"),
+        Parameter("precombine", "string", None, "ordering column: of two rows of a key the greater stays"),
+        Parameter(
+            "partition_by",
+            "string",
+            None,
+            "partition columns of a path source, 'dt', 'dt date', 'year int, month int'; default: read from"
+            " key=value folders, as strings; names the folders of layouts like 2024/03/01",
+        ),
+        Parameter("mode", "string", METADATA_ONLY, "metadata_only"),
+        Parameter("partition_filter", "string", None, "SQL predicate over the partition columns: only these"),
+        Parameter("key_check", "string", "nulls", "nulls: find null and empty keys before the commit; none"),
+        Parameter(
+            "protect_source",
+            "boolean",
+            False,
+            "make a managed source table external first, so DROP keeps files",
+        ),
+        Parameter("parallelism", "int", None, "number of Spark tasks; default: by the number of cores"),
+        Parameter("bloom_entries", "int", None, "keys a file's bloom filter is made for; default: its rows"),
+        Parameter("bloom_fpp", "double", 1e-3, "false positives of the bloom filters"),
+        Parameter("compression", "string", "gzip", "gzip (every reader) or compact (zstd; not for Hive 2.3)"),
+        Parameter("dry_run", "boolean", False, "only show the plan; written_bytes is then an estimate"),
+        Parameter("sync", "boolean", True, "register the table in the metastore"),
+        Parameter("options", "map", None, "hoodie.* settings, map('key', 'value') or 'key=value,key=value'"),
+    ),
+    output=_OUTPUT,
+)
+def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
+    """A row per partition and a total; a dry run adds a row for each finding about the whole table.
+
+    Raises BootstrapBlockedError with every blocker unless it is a dry run.
+    """
+    check_mode(arguments.mode)
+    database, name = context.qualify_table_name(arguments.table)
+    request = BootstrapRequest(
+        database=database,
+        name=name,
+        record_key=tuple(arguments.record_key),
+        source_path=arguments.source,
+        source_table=None
+        if arguments.source_table is None
+        else context.qualify_table_name(arguments.source_table),
+        target_path=arguments.target_path,
+        table_type=parse_table_type(arguments.table_type),
+        precombine=arguments.precombine,
+        partition_by=None if arguments.partition_by is None else parse_partition_by(arguments.partition_by),
+        partition_filter=arguments.partition_filter,
+        key_check=arguments.key_check.strip().lower(),
+        protect_source=arguments.protect_source,
+        parallelism=arguments.parallelism,
+        bloom_entries=arguments.bloom_entries,
+        bloom_fpp=arguments.bloom_fpp,
+        compression=arguments.compression.strip().lower(),
+        sync=arguments.sync,
+        options=arguments.options or {},
+    )
+    given = frozenset(name for name in arguments.as_dict() if arguments.is_given(name))
+    request, findings = apply_options(request, given)
+    plan = plan_bootstrap(context, request, findings)
+    if arguments.dry_run:
+        return list(_plan_rows(plan))
+    return list(_result_rows(plan, _run(context, plan)))
+
+
+def _run(context: Context, plan: BootstrapPlan) -> BootstrapResult:
+    from hudisql.bootstrap.run import run_bootstrap
+
+    return run_bootstrap(context, plan)
+
+
+def _plan_rows(plan: BootstrapPlan) -> Iterator[Sequence[object]]:
+    for partition in plan.partitions:
+        yield (
+            partition.path,
+            METADATA_ONLY,
+            len(partition.files),
+            partition.rows,
+            partition.source_bytes,
+            partition.estimated_bytes,
+            None,
+            _joined(partition.warnings),
+            _joined(partition.blockers),
+        )
+    yield (
+        TOTAL,
+        METADATA_ONLY,
+        sum(len(partition.files) for partition in plan.partitions),
+        sum(partition.rows for partition in plan.partitions),
+        sum(partition.source_bytes for partition in plan.partitions),
+        sum(partition.estimated_bytes for partition in plan.partitions),
+        None,
+        None,
+        None,
+    )
+    for finding in (*plan.blockers, *plan.warnings):
+        texts = (None, str(finding)) if finding.is_blocker else (str(finding), None)
+        yield (WHOLE_TABLE, None, None, None, None, None, None, *texts)
+
+
+def _result_rows(plan: BootstrapPlan, result: BootstrapResult) -> Iterator[Sequence[object]]:
+    for partition, planned in zip(result.partitions, plan.partitions, strict=True):
+        yield (
+            partition.path,
+            METADATA_ONLY,
+            partition.files,
+            partition.rows,
+            partition.source_bytes,
+            partition.written_bytes,
+            round(partition.seconds, 3),
+            _joined(planned.warnings),
+            None,
+        )
+    yield (
+        TOTAL,
+        METADATA_ONLY,
+        sum(partition.files for partition in result.partitions),
+        sum(partition.rows for partition in result.partitions),
+        sum(partition.source_bytes for partition in result.partitions),
+        result.written_bytes,
+        round(result.seconds, 3),
+        _joined([str(finding) for finding in plan.warnings]),
+        None,
+    )
+
+
+def _joined(texts: Sequence[str]) -> str | None:
+    return "\n".join(texts) or None
+
+
+@procedure(
+    name="run_bootstrap",
+    summary="Hudi's own call of a metadata-only bootstrap; bootstrap_table tells and checks more.",
+    parameters=(
+        Parameter("table", "string", help="the table to be"),
+        Parameter("table_type", "string", help="COPY_ON_WRITE or MERGE_ON_READ"),
+        Parameter("bootstrap_path", "string", help="folder of the parquet files"),
+        Parameter("base_path", "string", help="where the table lies"),
+        Parameter("rowKey_field", "string", help="record key columns, separated by commas"),
+        Parameter("base_file_format", "string", "PARQUET", "PARQUET"),
+        Parameter("partition_path_field", "string", "", "partition columns, separated by commas"),
+        Parameter("bootstrap_index_class", "string", HFILE_BOOTSTRAP_INDEX, "Hudi's HFile index"),
+        Parameter("selector_class", "string", _METADATA_ONLY_SELECTOR, "the metadata-only selector"),
+        Parameter(
+            "key_generator_class", "string", _SIMPLE_KEY_GENERATOR, "simple, complex or nonpartitioned"
+        ),
+        Parameter("full_bootstrap_input_provider", "string", _FULL_INPUT_PROVIDER, "not used"),
+        Parameter("schema_provider_class", "string", "", "not taken: the files give the schema"),
+        Parameter("payload_class", "string", _PAYLOAD, "record payload of a MERGE_ON_READ table"),
+        Parameter("parallelism", "int", 1500, "most Spark tasks"),
+        Parameter("enable_hive_sync", "boolean", False, "register the table in the metastore"),
+        Parameter("props_file_path", "string", "", "properties file with more hoodie.* settings"),
+        Parameter("bootstrap_overwrite", "boolean", False, "not taken: hudisql deletes no table on the way"),
+        Parameter("options", "map", None, "hoodie.* settings, 'key=value,key=value'"),
+    ),
+    output=(Column("status", "int"),),
+)
+def run_bootstrap_as_hudi(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
+    """One row with status 0. Raises InvalidArgumentError for what only the real Hudi does."""
+    _refuse_what_only_hudi_does(arguments)
+    database, name = context.qualify_table_name(arguments.table)
+    fields = arguments.partition_path_field.strip()
+    options = _options_of_file(context, arguments.props_file_path) | dict(arguments.options or {})
+    payload = arguments.payload_class
+    if payload != _PAYLOAD:
+        options.setdefault("hoodie.datasource.write.payload.class", payload)
+    request = BootstrapRequest(
+        database=database,
+        name=name,
+        record_key=tuple(field.strip() for field in arguments.rowKey_field.split(",")),
+        source_path=arguments.bootstrap_path,
+        target_path=arguments.base_path,
+        table_type=parse_table_type(arguments.table_type),
+        partition_by=parse_partition_by(fields) if fields else None,
+        parallelism=arguments.parallelism if arguments.is_given("parallelism") else None,
+        sync=arguments.enable_hive_sync,
+        options=options,
+    )
+    request, findings = apply_options(request, frozenset({"table_type"}))
+    plan = plan_bootstrap(context, request, findings)
+    for warning in plan.warnings:
+        context.console.warning(str(warning))
+    _check_key_generator(arguments, plan)
+    _run(context, plan)
+    return [(0,)]
+
+
+def _refuse_what_only_hudi_does(arguments: Arguments) -> None:
+    allowed: Mapping[str, tuple[str, ...]] = {
+        "base_file_format": ("PARQUET",),
+        "bootstrap_index_class": (
+            HFILE_BOOTSTRAP_INDEX,
+            f"{_HUDI}.common.bootstrap.index.HFileBootstrapIndex",
+        ),
+        "selector_class": (_METADATA_ONLY_SELECTOR,),
+        "schema_provider_class": ("",),
+    }
+    for name, values in allowed.items():
+        value = getattr(arguments, name)
+        if value.upper() not in [each.upper() for each in values]:
+            hint = f"it can be {values[0]}" if values[0] else "leave it out: the files give the schema"
+            raise InvalidArgumentError(f"run_bootstrap: {name} '{value}' is not supported", hint=hint)
+    if arguments.bootstrap_overwrite:
+        raise InvalidArgumentError(
+            "run_bootstrap: bootstrap_overwrite => true would delete the folder at base_path",
+            hint="drop the table and remove its folder yourself, then call again",
+        )
+
+
+def _check_key_generator(arguments: Arguments, plan: BootstrapPlan) -> None:
+    """Raise if a key generator was asked for that makes other keys or paths than the table needs."""
+    from hudisql.bootstrap.table_files import key_generator_class
+
+    if not arguments.is_given("key_generator_class"):
+        return
+    asked = arguments.key_generator_class.rsplit(".", 1)[-1]
+    fitting = key_generator_class(plan.record_key, plan.partition_columns)
+    # The complex generator makes the simple one's keys and paths of one key and one partition column.
+    plain = fitting.rsplit(".", 1)[-1]
+    if asked == plain or (plain == "SimpleKeyGenerator" and asked in _KEY_GENERATORS[:2]):
+        return
+    raise InvalidArgumentError(
+        f"run_bootstrap: key_generator_class '{arguments.key_generator_class}' does not fit a table with the"
+        f" record key {', '.join(plan.record_key)} and {len(plan.partition_columns)} partition columns",
+        hint=f"it needs {fitting}",
+    )
+
+
+def _options_of_file(context: Context, path: str) -> dict[str, str]:
+    if not path:
+        return {}
+    return parse_properties(context.storage.read(context.storage.qualify(path)))

@@ -1,0 +1,69 @@
+import pytest
+
+from hudisql.bootstrap.request import BootstrapRequest, apply_options, check_mode, parse_table_type
+from hudisql.errors import InvalidArgumentError
+
+_GOOD = {"database": "db", "name": "t", "record_key": ("id",), "source_path": "/s"}
+
+
+def test_table_types_are_taken_in_any_form():
+    assert {parse_table_type(text) for text in ("cow", "COPY_ON_WRITE", "Cow ")} == {"COPY_ON_WRITE"}
+    assert parse_table_type("mor") == "MERGE_ON_READ"
+    with pytest.raises(InvalidArgumentError):
+        parse_table_type("table")
+
+
+def test_only_the_metadata_only_mode_is_there():
+    check_mode("METADATA_ONLY")
+    with pytest.raises(InvalidArgumentError, match="next release"):
+        check_mode("full_record")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"source_path": None}, "either source"),
+        ({"source_table": ("db", "s")}, "either source"),
+        ({"name": "a-b"}, "not a name that the metastore takes"),
+        ({"record_key": ()}, "names no column"),
+        ({"record_key": ("",)}, "names no column"),
+        ({"key_check": "x"}, "it is 'nulls' or 'none'"),
+        ({"compression": "zip"}, "it is 'gzip' or 'compact'"),
+        ({"bloom_entries": 0}, "bloom_entries"),
+        ({"bloom_fpp": 1.0}, "bloom_fpp"),
+        ({"options": {"a.b": "1"}}, "a.b"),
+    ],
+)
+def test_words_that_make_no_request_are_refused(changes, words):
+    with pytest.raises(InvalidArgumentError, match=words):
+        BootstrapRequest(**{**_GOOD, **changes})
+
+
+def test_options_fill_in_parameters_that_were_not_given():
+    request = BootstrapRequest(
+        **_GOOD,
+        precombine="seq",
+        options={
+            "hoodie.table.precombine.field": "other",
+            "hoodie.index.bloom.num_entries": "500",
+            "hoodie.index.bloom.fpp": "0.01",
+            "hoodie.datasource.write.table.type": "mor",
+            "hoodie.datasource.hive_sync.table.strategy": "RO",
+            "hoodie.metadata.enable": "true",
+            "hoodie.whatever": "1",
+        },
+    )
+    applied, findings = apply_options(request, frozenset({"precombine"}))
+    assert (applied.precombine, applied.bloom_entries, applied.bloom_fpp) == ("seq", 500, 0.01)
+    assert applied.is_merge_on_read
+    assert applied.sync_options == {"hoodie.datasource.hive_sync.table.strategy": "RO"}
+    assert [finding.message for finding in findings] == [
+        "hoodie.metadata.enable: a bootstrap writes no metadata table",
+        "option hoodie.whatever has no effect on a bootstrap",
+    ]
+
+
+def test_options_that_would_make_a_bad_request_are_refused_too():
+    request = BootstrapRequest(**_GOOD, options={"hoodie.index.bloom.fpp": "3"})
+    with pytest.raises(InvalidArgumentError, match="between 0 and 1"):
+        apply_options(request, frozenset())

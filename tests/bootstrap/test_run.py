@@ -1,0 +1,190 @@
+"""What a bootstrap leaves behind when something goes wrong on the way: nothing of its own."""
+
+import json
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hudisql.bootstrap import run, table_files
+from hudisql.bootstrap.plan import plan_bootstrap
+from hudisql.bootstrap.request import BootstrapRequest
+from hudisql.bootstrap.run import run_bootstrap
+from hudisql.errors import (
+    BootstrapBlockedError,
+    HudisqlError,
+    SourceChangedError,
+    StorageError,
+    TableExistsError,
+)
+from hudisql.format.bootstrap_index import read_bootstrap_mappings
+from hudisql.format.commit_metadata import parse_commit_metadata
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.table.snapshot import load_file_slices
+
+pytestmark = pytest.mark.spark
+
+
+def _plan(context, source, target, **changes):
+    request = BootstrapRequest(
+        **{
+            "database": "db",
+            "name": "t",
+            "record_key": ("id",),
+            "source_path": str(source),
+            "target_path": str(target),
+            "sync": False,
+            **changes,
+        }
+    )
+    return plan_bootstrap(context, request)
+
+
+def test_sequence_numbers_file_ids_and_row_groups_are_the_files_own(context, source, tmp_path):
+    run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    slices = load_file_slices(open_table(Storage(), str(tmp_path / "t")))
+    assert len({each.file_id for each in slices}) == 4
+    sequence_numbers = set()
+    for each in slices:
+        skeleton = pq.read_metadata(each.base_file.path)
+        external = pq.read_metadata(each.external_file.path)
+        assert [skeleton.row_group(i).num_rows for i in range(skeleton.num_row_groups)] == [
+            external.row_group(i).num_rows for i in range(external.num_row_groups)
+        ]
+        table = pq.read_table(each.base_file.path, partitioning=None)
+        sequence_numbers |= set(table["_hoodie_commit_seqno"].to_pylist())
+    assert len(sequence_numbers) == 20
+
+
+def test_the_commit_tells_every_skeleton_and_the_schema(context, source, tmp_path):
+    run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    commit = parse_commit_metadata((tmp_path / "t/.hoodie/00000000000001.commit").read_bytes())
+    assert commit.operation_type == "BOOTSTRAP"
+    stats = list(commit.write_stats)
+    assert len(stats) == 4
+    for stat in stats:
+        assert (stat.num_writes, stat.num_inserts, stat.prev_commit) == (5, 5, "null")
+        assert (
+            (tmp_path / "t" / stat.path).stat().st_size == stat.file_size_in_bytes == stat.total_write_bytes
+        )
+    assert [field["name"] for field in json.loads(commit.schema)["fields"]] == ["id", "dt"]
+
+
+def test_a_blocked_plan_is_not_run(context, source, tmp_path):
+    plan = _plan(context, source, tmp_path / "t", record_key=("nope",))
+    with pytest.raises(BootstrapBlockedError):
+        run_bootstrap(context, plan)
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_source_that_changed_since_the_plan_stops_the_run_and_leaves_nothing(context, source, tmp_path):
+    target = tmp_path / "new" / "folders" / "t"
+    plan = _plan(context, source, target)
+    path = source / "dt=0" / "part-0.parquet"
+    pq.write_table(pa.table({"id": pa.array(range(9), pa.int64())}), path)
+    with pytest.raises(SourceChangedError, match=r"part-0\.parquet changed"):
+        run_bootstrap(context, plan)
+    assert not (tmp_path / "new").exists()
+    plan = _plan(context, source, target)
+    path.unlink()
+    with pytest.raises(SourceChangedError, match="has gone"):
+        run_bootstrap(context, plan)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_source_file_touched_while_skeletons_were_written_stops_the_run(
+    context, source, tmp_path, monkeypatch
+):
+    write = run._write_skeletons
+
+    def write_and_touch(*arguments):
+        written = write(*arguments)
+        os.utime(source / "dt=1" / "part-2.parquet", (1, 1))
+        return written
+
+    monkeypatch.setattr(run, "_write_skeletons", write_and_touch)
+    with pytest.raises(SourceChangedError, match=r"changed while it was bootstrapped: 1 file: .*part-2"):
+        run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("step", ["write_bootstrap_index", "avro_from_arrow"])
+def test_a_failure_after_the_skeletons_leaves_an_existing_empty_folder_empty(
+    context, source, tmp_path, monkeypatch, step
+):
+    (tmp_path / "t").mkdir()
+
+    def fail(*_arguments):
+        raise StorageError("disk full")
+
+    monkeypatch.setattr(table_files, step, fail)
+    with pytest.raises(StorageError, match="disk full"):
+        run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    assert list((tmp_path / "t").iterdir()) == []
+
+
+def test_an_interrupt_removes_what_was_made_of_a_table_without_partitions(context, tmp_path, monkeypatch):
+    (tmp_path / "s").mkdir()
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "s" / "a.parquet")
+    plan = _plan(context, tmp_path / "s", tmp_path / "t")
+
+    def interrupt(*_arguments):
+        assert len(list((tmp_path / "t").glob("*.parquet"))) == 1
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "write_table_files", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_bootstrap(context, plan)
+    assert not (tmp_path / "t").exists()
+    assert (tmp_path / "s" / "a.parquet").exists()
+
+
+def test_no_reader_sees_the_table_before_its_properties_are_there(context, source, tmp_path, monkeypatch):
+    plan = _plan(context, source, tmp_path / "t")
+
+    def look_first(storage, planned, now):
+        with pytest.raises(HudisqlError, match="no Hudi table"):
+            open_table(storage, planned.target_path)
+        assert not (tmp_path / "t/.hoodie/.hudisql-bootstrap").exists()
+        return table_files.publish_table(storage, planned, now)
+
+    monkeypatch.setattr(run, "publish_table", look_first)
+    run_bootstrap(context, plan)
+    assert open_table(Storage(), str(tmp_path / "t")).name == "t"
+
+
+def test_of_two_runs_into_one_folder_the_second_stops_and_harms_nothing(context, source, tmp_path):
+    plan = _plan(context, source, tmp_path / "t")
+    (tmp_path / "t" / ".hoodie").mkdir(parents=True)
+    claim = tmp_path / "t" / ".hoodie" / ".hudisql-bootstrap"
+    claim.write_text("another run's")
+    with pytest.raises(TableExistsError, match="another bootstrap is writing"):
+        run_bootstrap(context, plan)
+    assert claim.read_text() == "another run's"
+    with pytest.raises(BootstrapBlockedError, match="did not finish"):
+        run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+
+
+def test_files_without_rows_get_skeletons_without_rows(context, source, tmp_path):
+    pq.write_table(pa.table({"id": pa.array([], pa.int64())}), source / "dt=1" / "none.parquet")
+    result = run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    assert [(each.files, each.rows) for each in result.partitions] == [(2, 10), (3, 10)]
+
+
+@pytest.mark.slow
+def test_three_thousand_files_make_an_index_of_many_blocks(context, tmp_path):
+    pq.write_table(pa.table({"id": ["a", "b"]}), tmp_path / "one.parquet")
+    content = (tmp_path / "one.parquet").read_bytes()
+    for number in range(3000):
+        path = tmp_path / "s" / f"dt={number % 300:03d}" / f"part-{number}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    result = run_bootstrap(context, _plan(context, tmp_path / "s", tmp_path / "t"))
+    assert sum(partition.files for partition in result.partitions) == 3000
+    mappings = list(read_bootstrap_mappings(Storage(), str(tmp_path / "t")))
+    assert len({mapping.external_file.path for mapping in mappings}) == 3000
+    only = list(read_bootstrap_mappings(Storage(), str(tmp_path / "t"), ["dt=123"]))
+    assert {mapping.partition_path for mapping in only} == {"dt=123"}
+    assert len(only) == 10

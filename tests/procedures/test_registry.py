@@ -1,0 +1,99 @@
+"""The registry and the help that is made of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hudisql.errors import NoSuchProcedureError
+from hudisql.procedures.help import explain_procedure, list_procedures
+from hudisql.procedures.registry import (
+    PARAMETER_TYPES,
+    Column,
+    Parameter,
+    Procedure,
+    find_procedure,
+    load_procedures,
+)
+
+
+def test_procedures_of_all_families_are_found_in_any_case() -> None:
+    procedures = load_procedures()
+    assert {each.family for each in procedures.values()} == {"bootstrap", "show", "sync", "help"}
+    assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]
+    expected = {
+        "bootstrap_table",
+        "run_bootstrap",
+        "hive_sync",
+        "show_bootstrap_mapping",
+        "show_bootstrap_partitions",
+        "show_table_properties",
+        "show_commits",
+        "show_timeline",
+        "help",
+    }
+    assert expected <= set(procedures)
+
+
+def test_an_unknown_procedure_brings_the_nearest_names() -> None:
+    with pytest.raises(NoSuchProcedureError) as caught:
+        find_procedure("bootstrap_tabel")
+    assert "bootstrap_table" in (caught.value.hint or "")
+    with pytest.raises(NoSuchProcedureError) as caught:
+        find_procedure("zzz")
+    assert caught.value.hint == "CALL help() lists all procedures"
+
+
+def test_every_declaration_is_whole() -> None:
+    for declared in load_procedures().values():
+        assert declared.summary.endswith("."), declared.name
+        assert declared.output, declared.name
+        names = [parameter.name.lower() for parameter in declared.parameters]
+        assert len(set(names)) == len(names), declared.name
+        for parameter in declared.parameters:
+            assert parameter.type in PARAMETER_TYPES
+            assert re.fullmatch(r"\w+", parameter.name)
+
+
+def test_the_list_has_a_line_for_each_procedure() -> None:
+    text = list_procedures()
+    for declared in load_procedures().values():
+        assert re.search(rf"^{declared.name}\s+{re.escape(declared.summary)}$", text, re.MULTILINE)
+
+
+def test_an_explanation_shows_types_defaults_help_and_output() -> None:
+    declared = Procedure(
+        "do_it",
+        "Does it.",
+        (
+            Parameter("table", "string", help="which one"),
+            Parameter("limit", "int", 10),
+            Parameter("mode", "string", "fast"),
+            Parameter("dry_run", "boolean", False),
+            Parameter("keys", "array<string>", ("a", "b")),
+            Parameter("options", "map", {"k": 1}),
+            Parameter("note", "string", None),
+        ),
+        (Column("rows", "bigint"),),
+        lambda _context, _arguments: [],
+        "test",
+    )
+    assert explain_procedure(declared) == (
+        "do_it: Does it.\n"
+        "\n"
+        "parameters:\n"
+        "  table    string, required\n"
+        "             which one\n"
+        "  limit    int, default 10\n"
+        "  mode     string, default 'fast'\n"
+        "  dry_run  boolean, default false\n"
+        "  keys     array<string>, default array('a', 'b')\n"
+        "  options  map, default map('k', 1)\n"
+        "  note     string, optional\n"
+        "\n"
+        "output:\n"
+        "  rows: bigint\n"
+        "\n"
+        "CALL do_it(table => …)"
+    )
