@@ -17,10 +17,9 @@ import pyarrow as pa
 from hudisql.format.schema import LOCAL_TIMESTAMP, TIMESTAMP
 
 _REWRITE = "rewrite the files with Spark's {setting}"
-_NO_HIVE_TIMESTAMPS = "Hive 2.3 cannot read the column"
-_SHOW_AS_BIGINT = (
-    "options => map('hoodie.datasource.hive_sync.support_timestamp', 'false') shows it to Hive as bigint"
-    " microseconds, while Spark goes on seeing a timestamp"
+_BIGINT_IN_HIVE = (
+    "Hive 2.3 cannot read timestamps of Hudi tables: the metastore shows it as bigint of {unit},"
+    " while Spark goes on seeing a timestamp"
 )
 
 
@@ -70,20 +69,19 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
     ),
     "timestamp_micros": TypeHazard(
         "timestamp in microseconds",
-        (_NO_HIVE_TIMESTAMPS,),
-        hint=_SHOW_AS_BIGINT,
+        (_BIGINT_IN_HIVE.format(unit="microseconds"),),
     ),
     "timestamp_millis": TypeHazard(
         "timestamp in milliseconds",
         (
             "Hudi 0.15's merges take the milliseconds for microseconds (2020 becomes 1970)",
-            _NO_HIVE_TIMESTAMPS,
+            _BIGINT_IN_HIVE.format(unit="milliseconds"),
         ),
         hint=_REWRITE.format(setting="spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS"),
     ),
     "timestamp_ntz": TypeHazard(
         "timestamp without time zone",
-        ("Hudi 0.15 cannot read the column (1.2 can)", _NO_HIVE_TIMESTAMPS),
+        ("Hudi 0.15 cannot read the column (1.2 can)", "Hive 2.3 is shown it as bigint of the stored unit"),
         hint="rewrite the files with timestamps adjusted to UTC",
     ),
     "uint32": TypeHazard(
