@@ -2,12 +2,14 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from hudisql.bootstrap import run, table_files
+from hudisql.bootstrap.hive_source import SourceProtection
 from hudisql.bootstrap.plan import plan_bootstrap
 from hudisql.bootstrap.request import BootstrapRequest
 from hudisql.bootstrap.run import run_bootstrap
@@ -209,6 +211,27 @@ def test_a_table_that_another_writer_made_meanwhile_keeps_its_timeline(
     assert not list((tmp_path / "t").rglob(".hoodie_partition_metadata"))
 
 
+def test_the_source_is_protected_only_once_all_else_is_done(context, source, tmp_path, monkeypatch):
+    protection = SourceProtection("db", "source", (("EXTERNAL", "TRUE"),))
+    plan = replace(_plan(context, source, tmp_path / "t"), protection=protection)
+    done = []
+
+    def protect(*_arguments):
+        done.append((tmp_path / "t/.hoodie/00000000000001.commit").exists())
+
+    def fail(*_arguments):
+        raise StorageError("disk full")
+
+    monkeypatch.setattr(run, "_protect_source", protect)
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "_check_still_there", fail)
+        with pytest.raises(StorageError, match="disk full"):
+            run_bootstrap(context, plan)
+    assert done == []
+    run_bootstrap(context, plan)
+    assert done == [True]
+
+
 def test_an_interrupt_after_the_table_is_published_leaves_the_whole_table(
     context, source, tmp_path, monkeypatch
 ):
@@ -220,6 +243,7 @@ def test_an_interrupt_after_the_table_is_published_leaves_the_whole_table(
     with pytest.raises(KeyboardInterrupt):
         run_bootstrap(context, _plan(context, source, tmp_path / "t"))
     assert len(load_file_slices(open_table(Storage(), str(tmp_path / "t")))) == 4
+    assert not (tmp_path / "t/.hoodie/.hudisql-bootstrap").exists()
 
 
 def test_files_without_rows_get_skeletons_without_rows(context, source, tmp_path):
