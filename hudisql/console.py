@@ -96,14 +96,14 @@ class _LineProgress:
         now = time.monotonic()
         if now - self.last_line >= self.console.seconds_between_lines:
             self.last_line = now
-            self.console.info(self._line(now) + self._time_left(now))
+            self.console.info(self._line() + self._time_left(now))
 
     def finish(self) -> None:
         """The last line."""
         now = time.monotonic()
-        self.console.info(f"{self._line(now)} in {now - self.started:.1f} s")
+        self.console.info(f"{self._line()} in {now - self.started:.1f} s")
 
-    def _line(self, _now: float) -> str:
+    def _line(self) -> str:
         total = "" if self.total is None else f"/{self.total:g}"
         return f"{self.label}: {self.done:g}{total}" + (f" ({self.detail})" if self.detail else "")
 

@@ -16,7 +16,7 @@ from hudisql.console import Console, SilentConsole, open_console
 from hudisql.context import Context
 from hudisql.errors import SettingsError
 from hudisql.result import Result
-from hudisql.settings import Settings, load_settings
+from hudisql.settings import Settings, adopt_hive_metastore, load_settings
 from hudisql.sql.script import ScriptStatement, Variables, split_script, substitute_variables
 from hudisql.storage import Storage
 
@@ -157,7 +157,7 @@ def _start(settings: Settings, console: Console) -> Session:
     from hudisql.spark_storage import hadoop_configuration
 
     warehouse = Storage().qualify(settings.warehouse)
-    settings = replace(settings, warehouse=warehouse)
+    settings = adopt_hive_metastore(replace(settings, warehouse=warehouse))
     embedded = None if settings.metastore_uris else _acquire(warehouse, console)
     try:
         uris = (embedded.uri,) if embedded else settings.metastore_uris

@@ -21,7 +21,16 @@ from hudisql.errors import SettingsError
 
 ENVIRONMENT_PREFIX: Final = "HUDISQL_"
 OUTPUT_FORMATS: Final = ("table", "csv", "tsv", "json", "jsonl", "vertical")
-_SECRET_NAME = re.compile(r"password|passwd|secret|token|credential|access\.?key|account\.key", re.IGNORECASE)
+_SECRET_WORDS = r"pass|pwd|secret|token|credential|(?:access|account|api|private)[._-]?key"
+_SECRET_NAME = re.compile(_SECRET_WORDS, re.IGNORECASE)
+# In values: `-Djavax.net.ssl.trustStorePassword=…`, `jdbc:…?password=…`.
+_SECRET_IN_VALUE = re.compile(rf"((?:{_SECRET_WORDS})[\w.-]*=)[^\s&;,]+", re.IGNORECASE)
+# Where Hive and Spark themselves are told of a metastore.
+_HIVE_METASTORE_KEYS: Final = (
+    ("hiveconf", "hive.metastore.uris"),
+    ("conf", "spark.hadoop.hive.metastore.uris"),
+    ("conf", "spark.hive.metastore.uris"),
+)
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 
@@ -144,6 +153,27 @@ def load_settings(
     return settings.with_layer(command_line or {}, "command line")
 
 
+def adopt_hive_metastore(settings: Settings) -> Settings:
+    """The settings with a metastore that was given as Hive's or Spark's own setting as theirs.
+
+    Spark and hudisql must ask one metastore, else Spark takes Hudi tables for plain files. Raises
+    SettingsError if two different ones are given.
+    """
+    for name, key in _HIVE_METASTORE_KEYS:
+        uris = getattr(settings, name).get(key, "")
+        given = {uri.strip().rstrip("/") for uri in uris.split(",") if uri.strip()}
+        if not given:
+            continue
+        if not settings.metastore_uris:
+            settings = settings.with_layer({"metastore": uris}, f"{name} {key}")
+        elif given != {uri.rstrip("/") for uri in settings.metastore_uris}:
+            raise SettingsError(
+                f"two metastores are given: {settings.metastore}, and {uris} by {name} {key}",
+                hint="give one of them, as --metastore",
+            )
+    return settings
+
+
 def unknown_environment_names(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """HUDISQL_* variables that name no setting: most likely typing errors, worth a warning."""
     names = os.environ if environment is None else environment
@@ -168,9 +198,10 @@ def find_settings_file(environment: Mapping[str, str], working_directory: Path) 
 
 
 def mask_secret(name: str, value: str) -> str:
-    """`value`, or stars if the name says that it is a secret; user:password@ in URLs is masked too."""
+    """`value`, or stars if the name says that it is a secret; secrets within values are masked too."""
     if _SECRET_NAME.search(name):
         return "******"
+    value = _SECRET_IN_VALUE.sub(r"\1******", value)
     return re.sub(r"(://[^/:@\s]+):[^/@\s]+@", r"\1:******@", value)
 
 

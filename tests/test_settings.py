@@ -10,6 +10,7 @@ from hudisql.errors import SettingsError
 from hudisql.settings import (
     SETTINGS,
     Settings,
+    adopt_hive_metastore,
     load_settings,
     mask_secret,
     unknown_environment_names,
@@ -111,11 +112,37 @@ def test_secrets_are_masked() -> None:
         {
             "conf": {"spark.hadoop.fs.s3a.secret.key": "abc", "spark.my.PASSWORD": "abc"},
             "hiveconf": {"javax.jdo.option.ConnectionURL": "jdbc:postgresql://me:abc@host/db"},
+            "hivevar": {"db": "jdbc:mysql://h/d?user=me&password=abc&x=1", "ftp_passphrase": "abc"},
         },
         "test",
     )
-    assert "abc" not in " ".join(each.value for each in settings.described())
+    option = "spark.driver.extraJavaOptions"
+    settings = settings.with_layer({"conf": {option: "-Da=1 -Djavax.net.ssl.trustStorePassword=abc"}}, "test")
+    shown = {each.name: each.value for each in settings.described()}
+    assert "abc" not in " ".join(shown.values())
+    assert shown["hivevar.db"] == "jdbc:mysql://h/d?user=me&password=******&x=1"
+    assert shown[f"conf.{option}"] == "-Da=1 -Djavax.net.ssl.trustStorePassword=******"
     assert mask_secret("url", "thrift://host:9083") == "thrift://host:9083"
+
+
+@pytest.mark.parametrize(
+    ("layer", "key"),
+    [
+        ("hiveconf", "hive.metastore.uris"),
+        ("conf", "spark.hadoop.hive.metastore.uris"),
+        ("conf", "spark.hive.metastore.uris"),
+    ],
+)
+def test_a_metastore_of_hive_s_own_setting_is_hudisql_s_too(layer: str, key: str) -> None:
+    given = Settings().with_layer({layer: {key: "thrift://a:1"}}, "test")
+    adopted = adopt_hive_metastore(given)
+    assert adopted.metastore_uris == ("thrift://a:1",)
+    assert adopted.origins["metastore"] == f"{layer} {key}"
+    same = given.with_layer({"metastore": "thrift://a:1/"}, "test")
+    assert adopt_hive_metastore(same) == same
+    with pytest.raises(SettingsError, match="two metastores are given: thrift://b:1, and thrift://a:1"):
+        adopt_hive_metastore(given.with_layer({"metastore": "thrift://b:1"}, "test"))
+    assert adopt_hive_metastore(Settings()) == Settings()
 
 
 def test_every_declared_setting_has_help() -> None:

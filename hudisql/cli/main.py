@@ -39,12 +39,7 @@ _WarehouseOption = Annotated[str | None, typer.Option("--warehouse", metavar="DI
 
 def main() -> None:
     """The console script."""
-    try:
-        app()
-    except BrokenPipeError:
-        # The reader of our output (head, less) has gone: not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
+    app()
 
 
 def _print_version(asked: bool) -> None:
@@ -120,7 +115,15 @@ def _run_statements(
     verbose: bool,
     force: bool,
 ) -> int:
-    from hudisql.cli.batch import EXIT_FAILED, BatchOptions, Script, print_error, run_scripts
+    from hudisql.cli.batch import (
+        EXIT_FAILED,
+        EXIT_INTERRUPTED,
+        EXIT_OK,
+        BatchOptions,
+        Script,
+        print_error,
+        run_scripts,
+    )
 
     scripts = [Script(_read_file(path), str(path), shows_results=False) for path in inits or []]
     scripts += [Script(text, "-e") for text in execute or []]
@@ -149,6 +152,13 @@ def _run_statements(
     except HudisqlError as error:
         print_error(error)
         return EXIT_FAILED
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone: not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_OK
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr, flush=True)
+        return EXIT_INTERRUPTED
 
 
 @app.command("config")

@@ -18,6 +18,7 @@ from typing import Any, cast
 import fastavro
 
 from hudisql.errors import CorruptTableError
+from hudisql.format.hfile_encoding import encode_protobuf_varint
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
@@ -89,13 +90,7 @@ def encode_bytes(content: bytes) -> bytes:
 
 def encode_long(value: int) -> bytes:
     """An int or long in Avro's binary form (zigzag varint)."""
-    zigzag = value << 1 if value >= 0 else (-value << 1) - 1
-    encoded = bytearray()
-    while zigzag > 0x7F:
-        encoded.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    encoded.append(zigzag)
-    return bytes(encoded)
+    return encode_protobuf_varint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
 def _read_avro_long(stream: io.BytesIO) -> int:

@@ -33,6 +33,7 @@ ORDERING_FIELDS = "hoodie.table.ordering.fields"
 CREATE_SCHEMA = "hoodie.table.create.schema"
 BASE_FILE_FORMAT = "hoodie.table.base.file.format"
 KEY_GENERATOR_CLASS = "hoodie.table.keygenerator.class"
+KEY_GENERATOR_TYPE = "hoodie.table.keygenerator.type"
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
 TIMELINE_LAYOUT_VERSION = "hoodie.timeline.layout.version"
 ARCHIVE_FOLDER = "hoodie.archivelog.folder"
@@ -155,6 +156,11 @@ class TableProperties:
     def key_generator_class(self) -> str | None:
         """Java class that made record keys and partition paths."""
         return self.values.get(KEY_GENERATOR_CLASS) or None
+
+    @property
+    def key_generator_type(self) -> str | None:
+        """Short name of the key generator (`SIMPLE`, `TIMESTAMP` …), which 1.x writers note instead."""
+        return (self.values.get(KEY_GENERATOR_TYPE) or "").upper() or None
 
     @property
     def timeline_timezone(self) -> str:

@@ -92,11 +92,16 @@ class _Scan:
 def read_placeholder(
     spark: SparkSession, reference_id: str, schema_json: str, empty_folder: str
 ) -> DataFrame:
-    """An empty relation of the schema (Spark's JSON), marked with `reference_id`."""
+    """An empty relation of the schema (Spark's JSON), marked with `reference_id`.
+
+    `empty_folder` is the driver's own, whatever the cluster's default file system is.
+    """
     from pyspark.sql.types import StructType
 
     schema = StructType.fromJson(json.loads(schema_json))
-    return spark.read.schema(schema).option(_MARK, reference_id).format("parquet").load(empty_folder)
+    return (
+        spark.read.schema(schema).option(_MARK, reference_id).format("parquet").load(f"file:{empty_folder}")
+    )
 
 
 def find_scan_needs(

@@ -21,9 +21,12 @@ def drop_database(context: Context, statement: DropDatabaseStatement) -> None:
     """Drop the database's entry, with CASCADE its tables first.
 
     Raises NoSuchTableError if it is missing, UnsupportedStatementError if it has tables (without CASCADE) or
-    Hudi tables (with it).
+    Hudi tables (with it), or is the database default.
     """
     name = statement.database.lower()
+    if name == "default":
+        # The metastore says so too, but only after its tables are gone.
+        raise UnsupportedStatementError("DROP DATABASE: the database default cannot be dropped")
     database = context.metastore.get_database(name)
     if database is None:
         if statement.if_exists:

@@ -16,6 +16,7 @@ from hudisql.sql.query import (
     prepare_query,
     run_query,
 )
+from hudisql.sql.script import position_at
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.statements import ExplainStatement
 
@@ -24,7 +25,9 @@ _HEADING = "== Hudi Tables =="
 
 def explain_statement(context: Context, statement: ExplainStatement, source: SourceText) -> Result:
     """One row with the plan as text, as Spark's EXPLAIN gives it. Raises what `prepare_query` raises."""
-    prepared = prepare_query(context, statement.explained.text, count_all=True)
+    inner = statement.explained.text
+    line, column = position_at(source.text, len(statement.text) - len(inner), source.line, source.column)
+    prepared = prepare_query(context, inner, SourceText(inner, line, column), count_all=True)
     if not prepared.scans:
         return Result(run_query(context, statement.text, source))
     text = f"{describe_scans(prepared)}\n\n{_explain_by_spark(context, prepared, statement.mode)}"

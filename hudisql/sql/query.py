@@ -36,6 +36,7 @@ from hudisql.sql.references import parse_plan
 from hudisql.sql.relations import BoundText, HudiRelation, TableBinder, ViewRelation
 from hudisql.sql.scala_values import items_of
 from hudisql.sql.spark_errors import SourceText, translated_spark_errors
+from hudisql.sql.tokens import quote_name
 from hudisql.sql.views import query_text_of, shape_view, store_view, view_settings
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
@@ -123,7 +124,7 @@ def _cache_query(context: Context, statement: Any, source: SourceText | None) ->
     """CACHE TABLE name AS query: the cached view must outlive the names that stand for Hudi tables."""
     from pyspark.sql.types import StructType
 
-    name = str(statement.tempViewName())
+    name = quote_name(str(statement.tempViewName()))
     run_query(context, query_text_of(statement), source).createOrReplaceTempView(name)
     context.spark.catalog.cacheTable(name)
     if not statement.isLazy():

@@ -10,6 +10,7 @@ import datetime
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hudisql.catalog.sync_description import quote
 from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import partition_path
@@ -117,8 +118,8 @@ def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
     text = f"CREATE TABLE {name} (\n" + ",\n".join(lines) + ")\nUSING hudi\n"
     if table.partition_columns:
         text += f"PARTITIONED BY ({', '.join(_quoted(field.name) for field in table.partition_columns)})\n"
-    text += f"LOCATION {_literal(table.base_path)}\nTBLPROPERTIES (\n"
-    text += ",\n".join(f"  {_literal(key)} = {_literal(value)}" for key, value in options) + ")\n"
+    text += f"LOCATION {quote(table.base_path)}\nTBLPROPERTIES (\n"
+    text += ",\n".join(f"  {quote(key)} = {quote(value)}" for key, value in options) + ")\n"
     return LocalResult(context.spark, (("createtab_stmt", "string"),), [(text,)])
 
 
@@ -160,8 +161,3 @@ def _value_text(value: object) -> str | None:
 def _quoted(name: str) -> str:
     escaped = name.replace("`", "``")
     return name if name.isidentifier() else f"`{escaped}`"
-
-
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -38,6 +38,7 @@ _TRANSFORMING_KEY_GENERATORS = frozenset(
         "CustomAvroKeyGenerator",
     }
 )
+_TRANSFORMING_KEY_GENERATOR_TYPES = frozenset({"TIMESTAMP", "TIMESTAMP_AVRO", "CUSTOM", "CUSTOM_AVRO"})
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,7 @@ def check_readable(properties: TableProperties, base_path: str) -> None:
     if _transforms_partition_values(properties):
         raise UnsupportedTableError(
             f"the bootstrapped Hudi table at {base_path} makes its folder names by "
-            f"{properties.key_generator_class}: its partition columns can be read neither from the folders "
+            f"{properties.key_generator_class or properties.key_generator_type}: its partition columns can be read neither from the folders "
             "nor from the files"
         )
 
@@ -209,4 +210,8 @@ def _check_version(version: int, base_path: str) -> None:
 def _transforms_partition_values(properties: TableProperties) -> bool:
     generator = (properties.key_generator_class or "").rsplit(".", 1)[-1]
     nested = any("." in name for name in properties.partition_fields)
-    return bool(properties.partition_fields) and (generator in _TRANSFORMING_KEY_GENERATORS or nested)
+    transforms = (
+        generator in _TRANSFORMING_KEY_GENERATORS
+        or properties.key_generator_type in _TRANSFORMING_KEY_GENERATOR_TYPES
+    )
+    return bool(properties.partition_fields) and (transforms or nested)

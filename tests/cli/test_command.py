@@ -114,6 +114,38 @@ def test_a_metastore_that_does_not_answer_is_exit_code_1(run: Run) -> None:
     assert done.stdout == ""
 
 
+def test_a_metastore_given_to_hive_is_the_one_that_is_asked(run: Run) -> None:
+    done = run("--hiveconf", "hive.metastore.uris=thrift://127.0.0.1:9", "-e", "select 1")
+    assert done.exit_code == 1
+    assert "thrift://127.0.0.1:9" in done.stderr
+
+
+_ENDLESS = """
+import contextlib, sys, types
+import hudisql.cli.batch as batch
+import hudisql.session as session
+session.connect = lambda **_: contextlib.nullcontext(types.SimpleNamespace(log_file=None))
+def run_scripts(*_):
+    while True:
+        print("x" * 100)
+batch.run_scripts = run_scripts
+from hudisql.cli.main import main
+sys.argv = ["hudisql", "-e", "select 1"]
+main()
+"""
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = [sys.executable, "-c", _ENDLESS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"x" * 100 + b"\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+
+
 # -- statements on the suite's session ----------------------------------------------------------------------
 
 

@@ -170,3 +170,16 @@ def test_a_schema_is_pruned_below_structs_and_lists() -> None:
     assert [field.name for field in pruned.field("s").type] == ["p"]
     assert pruned.field("m") == schema.field("m")
     assert prune_schema(schema, None) == schema
+
+
+def test_placeholders_lie_on_the_driver_whatever_the_default_file_system_is(
+    spark: Any, tmp_path: Any
+) -> None:
+    from pyspark.sql.types import _parse_datatype_string
+
+    schema = _parse_datatype_string("a INT").json()
+    spark.conf.set("fs.defaultFS", "viewfs://nowhere/")
+    try:
+        assert read_placeholder(spark, "h0", schema, str(tmp_path)).columns == ["a"]
+    finally:
+        spark.conf.unset("fs.defaultFS")

@@ -182,6 +182,7 @@ def test_what_would_change_a_hudi_table_is_refused_by_name(shop: Session, text: 
         "BEGIN SELECT 1",
         "EXPLAIN CALL help()",
         "DROP DATABASE shop",
+        "DROP DATABASE default CASCADE",
         "INSERT OVERWRITE DIRECTORY '{table}/dt=2024-03-01' USING parquet SELECT 1",
         "CREATE TABLE shop.raw USING parquet LOCATION '{table}'",
         "CREATE TABLE shop.raw USING parquet LOCATION 'file://{table}/dt=2024-03-01' AS SELECT 1 a",
@@ -277,6 +278,8 @@ def test_errors_name_their_place_in_the_script_and_the_user_s_own_tables(shop: S
         next(results)
     assert "line 3, column 3:\n    nope FROM shop.trips\n    ^^^^" in caught.value.message
     assert "hudisql_" not in caught.value.message
+    with pytest.raises(QueryError, match="line 2, column 16:"):
+        list(shop.run_script("USE default; \n  EXPLAIN SELECT nope FROM shop.trips"))
     for text, place in (("SELECT (1", "line 4, column 10:"), ("SELEC 1", "line 4, column 1:")):
         with pytest.raises(SqlSyntaxError) as refused:
             list(shop.run_script(f"USE default;\n\n\n{text}\n"))

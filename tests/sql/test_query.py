@@ -125,8 +125,12 @@ def test_a_cached_query_outlives_the_statement(context: Context, spark: Any) -> 
         assert run_query(context, "SELECT min(seq), max(seq) FROM kept").collect()[0] == (3, 3)
         with pytest.raises(UnsupportedStatementError, match="cached"):
             run_query(context, "CACHE TABLE db.t")
+        run_query(context, "CACHE LAZY TABLE `kept too` AS SELECT id FROM db.t")
+        assert spark.catalog.isCached("`kept too`")
     finally:
         spark.sql("UNCACHE TABLE kept")
+        spark.sql("UNCACHE TABLE IF EXISTS `kept too`")
+        spark.sql("DROP VIEW IF EXISTS `kept too`")
         spark.catalog.dropTempView("kept")
 
 

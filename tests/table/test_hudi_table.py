@@ -162,11 +162,17 @@ def test_dropped_partition_columns_are_added_as_strings(make_table, storage: Sto
     assert table.partition_columns == (pa.field("dt", pa.string()),)
 
 
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"hoodie__table__keygenerator__class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator"},
+        {"hoodie__table__keygenerator__type": "TIMESTAMP"},
+    ],
+)
 def test_partition_columns_that_folders_hold_transformed_are_read_from_the_files(
-    make_table, storage: Storage
+    make_table, storage: Storage, properties: dict[str, str]
 ) -> None:
-    generator = "org.apache.hudi.keygen.TimestampBasedKeyGenerator"
-    folder = make_table(hoodie__table__keygenerator__class=generator)
+    folder = make_table(**properties)
     folder.commit("20260101000000000")
     table = open_table(storage, str(folder.path))
     assert table.partition_columns == ()
