@@ -171,7 +171,7 @@ def plan_bootstrap(
         found += checks.check_key_columns(
             request.record_key, request.precombine, schema, source.partition_columns
         )
-        if request.key_check == "nulls":
+        if request.key_check != "none":
             found += checks.check_key_statistics(request.record_key, footers)
     return BootstrapPlan(
         request,
