@@ -144,12 +144,19 @@ def check_partition_values(
     findings: list[Finding] = []
     for index, column in enumerate(columns):
         type_name = spark_type_name(column.type)
+        if empty := [partition.location for partition in partitions if partition.values[index] == ""]:
+            findings.append(
+                blocker(
+                    f"partition column {column.name} has an empty value in {name_some(empty, 'folder')}",
+                    hint=f"Spark and Hive cannot read it; NULL is written {HIVE_DEFAULT_PARTITION}",
+                )
+            )
         wrong: list[str] = []
         unusual: list[str] = []
         null = 0
         for text in {partition.values[index] for partition in partitions}:
-            if text is None:
-                null += 1
+            if not text:
+                null += text is None
                 continue
             try:
                 value = parse_partition_value(text, column.type)

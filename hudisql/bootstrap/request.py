@@ -17,7 +17,7 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
 
 METADATA_ONLY: Final = "metadata_only"
-KEY_CHECKS: Final = ("nulls", "none")
+KEY_CHECKS: Final = ("unique", "unique_global", "nulls", "none")
 COMPRESSIONS: Final = ("gzip", "compact")
 SYNC_PREFIX: Final = "hoodie.datasource.hive_sync."
 _TABLE_TYPES: Final = {
@@ -47,7 +47,7 @@ class BootstrapRequest:
     precombine: str | None = None
     partition_by: tuple[PartitionColumn, ...] | None = None
     partition_filter: str | None = None
-    key_check: str = "nulls"
+    key_check: str = "unique"
     protect_source: bool = False
     parallelism: int | None = None
     bloom_entries: int | None = None

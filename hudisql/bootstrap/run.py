@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.key_uniqueness import check_key_uniqueness
 from hudisql.bootstrap.plan import BootstrapPlan, PlannedPartition
 from hudisql.bootstrap.skeleton import (
     KeyCheck,
@@ -77,9 +78,9 @@ class BootstrapResult:
 def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
     """Carry out the plan.
 
-    Raises BootstrapBlockedError for the plan's blockers and for null keys, SourceChangedError if the source
-    changed meanwhile, StorageError, TableExistsError; after any of these the target is as it was. Raises
-    SyncFailedError if only the metastore could not follow: the table stands.
+    Raises BootstrapBlockedError for the plan's blockers and for null or repeated keys, SourceChangedError if
+    the source changed meanwhile, StorageError, TableExistsError; after any of these the target is as it was.
+    Raises SyncFailedError if only the metastore could not follow: the table stands.
     """
     plan.raise_if_blocked()
     started = time.monotonic()
@@ -88,6 +89,7 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
     with _claimed_target(context, plan, tasks):
         skeletons = _write_skeletons(context, plan, tasks)
         _check_keys(plan, skeletons)
+        check_key_uniqueness(context, plan, skeletons)
         _check_still_there(storage, skeletons)
         now = datetime.now(UTC)
         written = write_table_files(storage, plan, skeletons, now)

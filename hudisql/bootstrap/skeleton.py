@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hudisql.bootstrap.key_ranges import KeyRange, KeyRangeFinder
 from hudisql.errors import HudisqlError, NoSuchPathError, SourceChangedError, SourceError, StorageError
 from hudisql.format import meta_columns
 from hudisql.format.bloom_filter import BloomFilter
@@ -47,8 +48,17 @@ class SkeletonForm(StrEnum):
 class KeyCheck(StrEnum):
     """What is checked of the record keys while they are read."""
 
+    UNIQUE = "unique"
+    """No null or empty key, and none twice in a partition."""
+    UNIQUE_GLOBAL = "unique_global"
+    """No null or empty key, and none twice in the table."""
     NULLS = "nulls"
     NONE = "none"
+
+    @property
+    def is_unique(self) -> bool:
+        """True if no key may occur twice."""
+        return self in (KeyCheck.UNIQUE, KeyCheck.UNIQUE_GLOBAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +87,10 @@ class SkeletonTask:
 
 @dataclass(frozen=True, slots=True)
 class SkeletonResult:
-    """What was written; `bytes` is the skeleton's length, `null_key_samples` are row numbers in the file."""
+    """What was written; `bytes` is the skeleton's length, `null_key_samples` are row numbers in the file.
+
+    `key_range` is there if keys are to be unique and the file has rows.
+    """
 
     file_id: str
     path: str
@@ -90,6 +103,7 @@ class SkeletonResult:
     null_keys: int
     null_key_samples: tuple[int, ...]
     seconds: float
+    key_range: KeyRange | None = None
 
 
 def write_skeleton(storage: Storage, task: SkeletonTask) -> SkeletonResult:
@@ -122,6 +136,7 @@ def write_skeleton(storage: Storage, task: SkeletonTask) -> SkeletonResult:
             max_key=summary.max_key,
             null_keys=summary.null_keys,
             null_key_samples=tuple(summary.null_key_samples),
+            key_range=summary.key_range(),
             seconds=time.perf_counter() - started,
         )
 
@@ -275,7 +290,8 @@ class _KeySummary:
         most_entries = int(_LARGEST_FILTER_BITS / bits_per_entry)
         entries = max(1, min(task.bloom_entries or rows, most_entries))
         self._bloom_filter = BloomFilter(entries, task.bloom_fpp)
-        self._counts_nulls = task.key_check is KeyCheck.NULLS
+        self._counts_nulls = task.key_check is not KeyCheck.NONE
+        self._key_range = KeyRangeFinder(rows) if task.key_check.is_unique else None
         self.min_key: str | None = None
         self.max_key: str | None = None
         self.null_keys = 0
@@ -289,10 +305,16 @@ class _KeySummary:
             found = [key for key in (self.min_key, self.max_key, smallest, largest) if key is not None]
             self.min_key = min(found, key=_utf16_order)
             self.max_key = max(found, key=_utf16_order)
+        if self._key_range is not None:
+            self._key_range.add(keys)
         if self._counts_nulls:
             self.null_keys += len(null_rows)
             wanted = _NULL_KEY_SAMPLES - len(self.null_key_samples)
             self.null_key_samples += null_rows[:wanted].tolist()
+
+    def key_range(self) -> KeyRange | None:
+        """The range of the keys, if it was asked for."""
+        return None if self._key_range is None else self._key_range.result()
 
     def footer(self) -> dict[str, str]:
         """The key-values of the parquet footer."""

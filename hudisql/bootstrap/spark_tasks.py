@@ -87,6 +87,75 @@ def run_on_files(
     return _in_order(collected)
 
 
+def exchange_between_tasks(
+    spark: Any,
+    items: Sequence[Item],
+    scatter: Callable[[Iterable[Item]], Iterator[tuple[int, bytes]]],
+    gather: Callable[[Iterator[bytes]], Outcome],
+    *,
+    buckets: int,
+    weight: Callable[[Item], int],
+    console: Console,
+    label: str,
+    parallelism: int | None = None,
+) -> list[Outcome]:
+    """Let tasks `scatter` the items into numbered buckets, and one task a bucket `gather` what came into it.
+
+    Spark moves the pieces, on disk where memory does not hold them, so they should be large: whole columns
+    and not rows. Progress counts the items scattered. Returns the buckets' outcomes, in their order; raises
+    the first HudisqlError of `scatter`.
+    """
+    if not items:
+        return []
+    context = spark.sparkContext
+    groups = _group(items, weight, parallelism or context.defaultParallelism * _TASKS_PER_CORE)
+    totals = context.accumulator((0, 0, 0), _amounts())
+
+    def taken(members: Iterable[Item]) -> Iterator[Item]:
+        for member in members:
+            yield member
+            totals.add((1, 0, 0))
+
+    def scatter_groups(
+        numbered: Iterable[tuple[int, list[Item]]],
+    ) -> Iterator[tuple[int, bytes | _Failure]]:
+        for _, members in numbered:
+            try:
+                yield from scatter(taken(members))
+            except HudisqlError as error:
+                yield 0, _Failure(error)
+            except OSError as error:
+                yield 0, _Failure(StorageError(f"a task failed to read or write: {error}"))
+
+    def gather_bucket(pieces: Iterable[tuple[int, bytes | _Failure]]) -> Iterator[list[Outcome] | _Failure]:
+        failures: list[_Failure] = []
+
+        def contents() -> Iterator[bytes]:
+            for _, piece in pieces:
+                if isinstance(piece, _Failure):
+                    failures.append(piece)
+                else:
+                    yield piece
+
+        outcome = gather(contents())
+        yield failures[0] if failures else [outcome]
+
+    scattered = context.parallelize(list(enumerate(groups)), len(groups)).mapPartitions(scatter_groups)
+    rdd = scattered.partitionBy(buckets, int).mapPartitions(gather_bucket)
+    with console.progress(label, len(items)) as progress:
+        done = 0
+
+        def report() -> None:
+            nonlocal done
+            if totals.value[0] > done:
+                progress.advance(totals.value[0] - done, "")
+                done = totals.value[0]
+
+        collected = _collect(context, rdd, label, report)
+        report()
+    return _in_order(collected)
+
+
 def _nothing(_outcome: object) -> tuple[int, int]:
     return 0, 0
 

@@ -66,7 +66,7 @@ class BloomFilter:
         """For each key False if it was certainly never added; null keys may be there, as in Hudi."""
         found = []
         for chunk in keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]:
-            offsets, data = _string_buffers(chunk)
+            offsets, data = string_buffers(chunk)
             answer = np.zeros(len(chunk), dtype=np.bool_)
             for row in self.rows:
                 answer |= _kernels()[1](offsets, data, row, self.vector_size, self.hash_count)
@@ -114,7 +114,7 @@ class BloomFilter:
         return count
 
     def _set_bits(self, keys: pa.Array, row: _Bytes) -> None:
-        offsets, data = _string_buffers(keys)
+        offsets, data = string_buffers(keys)
         _kernels()[0](offsets, data, row, self.vector_size, self.hash_count)
 
     def _empty_row(self) -> _Bytes:
@@ -184,7 +184,7 @@ def _chunks(keys: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
     return [chunk.drop_null() if chunk.null_count else chunk for chunk in chunks]
 
 
-def _string_buffers(keys: pa.Array) -> tuple[_Offsets, _Bytes]:
+def string_buffers(keys: pa.Array) -> tuple[_Offsets, _Bytes]:
     """Offsets (one more than keys) and bytes of a string column, without copying the bytes."""
     if pa.types.is_dictionary(keys.type) or not (
         pa.types.is_string(keys.type) or pa.types.is_large_string(keys.type)

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function compiled by numba, kept on disk where that is possible."""
     try:
         return numba.njit(cache=True, nogil=True, boundscheck=False)(function)
     except RuntimeError:
@@ -26,7 +27,7 @@ def _largest_word_count(offsets: npt.NDArray[np.int64]) -> int:
     return max(int(np.diff(offsets).max()) >> 2, 1) if len(offsets) > 1 else 1
 
 
-@_compiled
+@compiled
 def _mix_words(  # type: ignore[no-untyped-def]
     data, start, length, words
 ):
@@ -51,7 +52,7 @@ def _mix_words(  # type: ignore[no-untyped-def]
     return tail
 
 
-@_compiled
+@compiled
 def _next_hash(seed, length, words, tail):  # type: ignore[no-untyped-def]
     multiplier = np.uint32(0x5BD1E995)
     hashed = np.uint32(seed ^ np.uint32(length))
@@ -64,7 +65,7 @@ def _next_hash(seed, length, words, tail):  # type: ignore[no-untyped-def]
     return np.uint32(hashed ^ (hashed >> np.uint32(15)))
 
 
-@_compiled
+@compiled
 def _set_bits(offsets, data, row, vector_size, hash_count, words):  # type: ignore[no-untyped-def]
     for key in range(len(offsets) - 1):
         start = offsets[key]
@@ -77,7 +78,7 @@ def _set_bits(offsets, data, row, vector_size, hash_count, words):  # type: igno
             row[position >> np.uint32(3)] |= np.uint8(1 << (position & np.uint32(7)))
 
 
-@_compiled
+@compiled
 def _test_bits(offsets, data, row, vector_size, hash_count, words, answer):  # type: ignore[no-untyped-def]
     for key in range(len(offsets) - 1):
         start = offsets[key]

@@ -67,7 +67,13 @@ _OUTPUT: Final = (
         ),
         Parameter("mode", "string", METADATA_ONLY, "metadata_only"),
         Parameter("partition_filter", "string", None, "SQL predicate over the partition columns: only these"),
-        Parameter("key_check", "string", "nulls", "nulls: find null and empty keys before the commit; none"),
+        Parameter(
+            "key_check",
+            "string",
+            "unique",
+            "what stops the run before the commit: unique (keys twice in a partition, null or empty),"
+            " unique_global (twice in the table, null or empty), nulls (null or empty), none",
+        ),
         Parameter(
             "protect_source",
             "boolean",
@@ -231,6 +237,8 @@ def run_bootstrap_as_hudi(context: Context, arguments: Arguments) -> Iterable[Se
         table_type=parse_table_type(arguments.table_type),
         partition_by=parse_partition_by(fields) if fields else None,
         parallelism=arguments.parallelism if arguments.is_given("parallelism") else None,
+        # The real Hudi takes repeated keys and refuses null ones.
+        key_check="nulls",
         sync=arguments.enable_hive_sync,
         options=options,
     )

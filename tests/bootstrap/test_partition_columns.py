@@ -77,6 +77,13 @@ def test_a_filter_on_a_table_without_partitions_is_refused(spark):
         choose_partitions(spark, "true", [], [()])
 
 
+def test_an_empty_partition_value_is_a_blocker():
+    partitions = [SourcePartition("dt=", "dt=", "/s/dt=", ("",), ())]
+    (finding,) = check_partition_values([PartitionColumn("dt", pa.string())], partitions)
+    assert finding.is_blocker
+    assert "dt has an empty value in 1 folder: /s/dt=" in finding.message
+
+
 def test_null_partitions_of_a_string_column_are_warned_of():
     (finding,) = check_partition_values([PartitionColumn("dt", pa.string())], _partitions(None, "x"))
     assert "NULLs of untouched rows into the text null" in finding.message

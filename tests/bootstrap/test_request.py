@@ -29,7 +29,7 @@ def test_only_the_metadata_only_mode_is_there():
         ({"name": "a-b"}, "not a name that the metastore takes"),
         ({"record_key": ()}, "names no column"),
         ({"record_key": ("",)}, "names no column"),
-        ({"key_check": "x"}, "it is 'nulls' or 'none'"),
+        ({"key_check": "x"}, "it is 'unique' or 'unique_global' or 'nulls' or 'none'"),
         ({"compression": "zip"}, "it is 'gzip' or 'compact'"),
         ({"bloom_entries": 0}, "bloom_entries"),
         ({"bloom_fpp": 1.0}, "bloom_fpp"),

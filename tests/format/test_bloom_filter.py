@@ -88,7 +88,7 @@ def test_false_positives_stay_near_the_rate_asked_for() -> None:
     st.integers(min_value=1, max_value=30),
 )
 def test_compiled_and_numpy_kernels_agree(texts: list[str], entries: int, hash_count: int) -> None:
-    offsets, data = bloom_filter._string_buffers(pa.array(texts, pa.string()))
+    offsets, data = bloom_filter.string_buffers(pa.array(texts, pa.string()))
     bits = entries * 14 + 1
     compiled, plain = np.zeros((2, (bits + 7) // 8), dtype=np.uint8)
     bloom_kernels.set_bits(offsets, data, compiled, bits, hash_count)

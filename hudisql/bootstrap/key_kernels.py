@@ -1,0 +1,172 @@
+"""Compiled loops over whole columns of record keys (numba): 64-bit hashes, and the range they span.
+
+Importing this module loads numba, which takes a moment and may fail: only `key_hashes` and `key_ranges` do,
+when a key check first needs it. Arguments are Arrow's string buffers; knows no files and no Spark.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hudisql.format.bloom_kernels import compiled
+
+_ONE = np.uint64(1)
+_ZERO_BYTE = np.uint8(0x30)
+_ZERO = 0x30
+_NINE = 0x39
+
+
+@compiled
+def hash_strings(offsets, data, seed, hashes):  # type: ignore[no-untyped-def]
+    """MurmurHash64A of each string into `hashes` (uint64)."""
+    multiplier = np.uint64(0xC6A4A7935BD1E995)
+    shift = np.uint64(47)
+    for row in range(len(offsets) - 1):
+        start = offsets[row]
+        length = offsets[row + 1] - start
+        hashed = np.uint64(seed ^ (np.uint64(length) * multiplier))
+        for number in range(length >> 3):
+            at = start + (number << 3)
+            word = np.uint64(
+                np.uint64(data[at])
+                | (np.uint64(data[at + 1]) << np.uint64(8))
+                | (np.uint64(data[at + 2]) << np.uint64(16))
+                | (np.uint64(data[at + 3]) << np.uint64(24))
+                | (np.uint64(data[at + 4]) << np.uint64(32))
+                | (np.uint64(data[at + 5]) << np.uint64(40))
+                | (np.uint64(data[at + 6]) << np.uint64(48))
+                | (np.uint64(data[at + 7]) << np.uint64(56))
+            )
+            word = np.uint64(word * multiplier)
+            word = np.uint64(word ^ (word >> shift))
+            hashed = np.uint64((hashed ^ np.uint64(word * multiplier)) * multiplier)
+        if length & 7:
+            tail = np.uint64(0)
+            first = start + (length & ~7)
+            for number in range(length & 7):
+                tail = np.uint64(tail | (np.uint64(data[first + number]) << np.uint64(8 * number)))
+            hashed = np.uint64((hashed ^ tail) * multiplier)
+        hashed = np.uint64((hashed ^ (hashed >> shift)) * multiplier)
+        hashes[row] = np.uint64(hashed ^ (hashed >> shift))
+
+
+@compiled
+def _end_of_digits(data, at, end):  # type: ignore[no-untyped-def]
+    while at < end and _ZERO <= data[at] <= _NINE:
+        at += _ONE
+    return at
+
+
+@compiled
+def _skip_zeros(data, at, end):  # type: ignore[no-untyped-def]
+    while at < end and data[at] == _ZERO:
+        at += _ONE
+    return at
+
+
+@compiled
+def _has_nonzero_digit_before(data, start, at):  # type: ignore[no-untyped-def]
+    while at > start and _ZERO <= data[at - _ONE] <= _NINE:
+        at -= _ONE
+        if data[at] != _ZERO:
+            return True
+    return False
+
+
+@compiled
+def _compare_bytes(data, one, one_end, other, other_end):  # type: ignore[no-untyped-def]
+    if one == one_end or other == other_end:
+        return 1 if other == other_end else -1
+    return 1 if data[one] > data[other] else -1
+
+
+@compiled
+def compare_keys(data, one, one_end, other, other_end):  # type: ignore[no-untyped-def]
+    """Below, at or above 0 as the one key comes before, ties with or comes after the other.
+
+    See `key_ranges.key_order`, whose order this is. Positions are unsigned (uint64), which spares numba the
+    look at negative ones: that halves the time.
+    """
+    while True:
+        start = one
+        while one < one_end and other < other_end and data[one] == data[other]:
+            one += _ONE
+            other += _ONE
+        if one == one_end and other == other_end:
+            return 0
+        one_is_digit = one < one_end and _ZERO <= data[one] <= _NINE
+        other_is_digit = other < other_end and _ZERO <= data[other] <= _NINE
+        if not (one_is_digit and other_is_digit):
+            has_equal_digit = one > start and _ZERO <= data[one - _ONE] <= _NINE
+            if not has_equal_digit or one_is_digit == other_is_digit:
+                return _compare_bytes(data, one, one_end, other, other_end)
+        one_after = _end_of_digits(data, one, one_end)
+        other_after = _end_of_digits(data, other, other_end)
+        if one_after - one == other_after - other:
+            # Digits of the same places: the first that differs decides.
+            return 1 if data[one] > data[other] else -1
+        if not _has_nonzero_digit_before(data, start, one):
+            one = _skip_zeros(data, one, one_after)
+            other = _skip_zeros(data, other, other_after)
+        if one_after - one != other_after - other:
+            return 1 if one_after - one > other_after - other else -1
+        while one < one_after:
+            if data[one] != data[other]:
+                return 1 if data[one] > data[other] else -1
+            one += _ONE
+            other += _ONE
+
+
+@compiled
+def find_range(offsets, data):  # type: ignore[no-untyped-def]
+    """Rows of the least and the greatest key, and whether each key comes after all before it.
+
+    `offsets` are those of one key or more, as uint64. The plain cases of `compare_keys` are written out here:
+    a call for each row would take several times as long as this whole loop.
+    """
+    lowest = 0
+    highest = 0
+    is_ascending = True
+    for row in range(1, len(offsets) - 1):
+        for turn in range(2):  # highest < row? If not: row < lowest?
+            one = offsets[highest] if turn == 0 else offsets[row]
+            one_end = offsets[highest + 1] if turn == 0 else offsets[row + 1]
+            other = offsets[row] if turn == 0 else offsets[lowest]
+            other_end = offsets[row + 1] if turn == 0 else offsets[lowest + 1]
+            one_start = one
+            while one < one_end and other < other_end and data[one] == data[other]:
+                one += _ONE
+                other += _ONE
+            comes_before = False
+            one_is_digit = np.uint8(data[one] - _ZERO_BYTE) < 10 if one < one_end else False
+            other_is_digit = np.uint8(data[other] - _ZERO_BYTE) < 10 if other < other_end else False
+            is_plain = True
+            if one_is_digit and other_is_digit:
+                one_at = one + _ONE
+                other_at = other + _ONE
+                while True:
+                    one_goes_on = one_at < one_end and np.uint8(data[one_at] - _ZERO_BYTE) < 10
+                    other_goes_on = other_at < other_end and np.uint8(data[other_at] - _ZERO_BYTE) < 10
+                    if not (one_goes_on and other_goes_on):
+                        break
+                    one_at += _ONE
+                    other_at += _ONE
+                is_plain = one_goes_on == other_goes_on
+                comes_before = data[one] < data[other]
+            elif (one_is_digit or other_is_digit) and one > one_start:
+                is_plain = False
+            elif one == one_end or other == other_end:
+                comes_before = other < other_end
+            else:
+                comes_before = data[one] < data[other]
+            if not is_plain:
+                same = one - one_start
+                comes_before = compare_keys(data, one_start, one_end, other - same, other_end) < 0
+            if turn == 0:
+                if comes_before:
+                    highest = row
+                    break
+                is_ascending = False
+            elif comes_before:
+                lowest = row
+    return lowest, highest, is_ascending
