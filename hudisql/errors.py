@@ -107,6 +107,14 @@ class BootstrapBlockedError(SourceError):
         self.blockers = tuple(blockers)
 
 
+class VerificationFailedError(HudisqlError):
+    """A bootstrap is committed, but the table does not match its source: the message lists what differs."""
+
+
+class RollbackRefusedError(HudisqlError):
+    """Rolling a bootstrap back would lose later commits, disturb a run at work, or touch source files."""
+
+
 class MetastoreError(HudisqlError):
     """The Hive Metastore refused a request; the message is the server's."""
 

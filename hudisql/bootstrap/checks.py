@@ -332,7 +332,7 @@ def check_target(storage: Storage, target: str, source: BootstrapSource) -> Iter
     elif any(child.name == ".hoodie" for child in children):
         yield blocker(
             f"the target {target} is not empty: it holds a bootstrap that did not finish",
-            hint="no reader sees it; remove the folder and run again",
+            hint=f"no reader sees it; CALL rollback_bootstrap(path => '{target}') clears it away",
         )
     else:
         yield blocker(

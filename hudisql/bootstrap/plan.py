@@ -148,7 +148,7 @@ def plan_bootstrap(
     sync_options_from(request.sync_options)  # a bad value must not show only after the commit
     found = list(findings)
     found += _check_target_entry(context, request)
-    target = _target_path(context, request)
+    target = target_path_of(context, request)
     source, protection, more = _scan_source(context, request)
     found += more
     found += source.findings
@@ -213,13 +213,19 @@ def _check_target_entry(context: Context, request: BootstrapRequest) -> list[Fin
     ]
 
 
-def _target_path(context: Context, request: BootstrapRequest) -> str:
+def target_path_of(context: Context, request: BootstrapRequest) -> str:
+    """Where the new table will lie."""
     if request.target_path is not None:
         return context.storage.qualify(request.target_path)
-    database = context.metastore.get_database(request.database)
+    return default_target_path(context, request.database, request.name)
+
+
+def default_target_path(context: Context, name_of_database: str, name: str) -> str:
+    """Where a table lies if nobody says otherwise: in its database's folder."""
+    database = context.metastore.get_database(name_of_database)
     if database is not None and database.location:
-        return join(context.storage.qualify(database.location), request.name)
-    folder = request.name if request.database == "default" else f"{request.database}.db/{request.name}"
+        return join(context.storage.qualify(database.location), name)
+    folder = name if name_of_database == "default" else f"{name_of_database}.db/{name}"
     return join(context.warehouse, folder)
 
 

@@ -137,7 +137,8 @@ def _claimed_target(context: Context, plan: BootstrapPlan, tasks: Sequence[Skele
     except PathExistsError as error:
         raise TableExistsError(
             f"another bootstrap is writing to {plan.target_path}",
-            hint="wait for it, or remove the folder if that run was killed",
+            hint="wait for it; if that run was killed,"
+            f" CALL rollback_bootstrap(path => '{plan.target_path}') clears it away",
         ) from error
     except HudisqlError:
         _remove_folders(storage, [join(plan.target_path, TIMELINE_FOLDER), *made])

@@ -18,7 +18,7 @@ from hudisql.bootstrap.request import (
     check_mode,
     parse_table_type,
 )
-from hudisql.errors import InvalidArgumentError
+from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedTableError
 from hudisql.format.table_properties import HFILE_BOOTSTRAP_INDEX, parse_properties
 from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
 
@@ -84,6 +84,7 @@ _OUTPUT: Final = (
         Parameter("bloom_entries", "int", None, "keys a file's bloom filter is made for; default: its rows"),
         Parameter("bloom_fpp", "double", 1e-3, "false positives of the bloom filters"),
         Parameter("compression", "string", "gzip", "gzip (every reader) or compact (zstd; not for Hive 2.3)"),
+        Parameter("verify", "boolean", True, "compare counts and a sample with the source after the commit"),
         Parameter("dry_run", "boolean", False, "only show the plan; written_bytes is then an estimate"),
         Parameter("sync", "boolean", True, "register the table in the metastore"),
         Parameter("options", "map", None, "hoodie.* settings, map('key', 'value') or 'key=value,key=value'"),
@@ -93,7 +94,8 @@ _OUTPUT: Final = (
 def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
     """A row per partition and a total; a dry run adds a row for each finding about the whole table.
 
-    Raises BootstrapBlockedError with every blocker unless it is a dry run.
+    One row says so if the very table stands already. Raises BootstrapBlockedError with every blocker unless
+    it is a dry run, TableExistsError if another table is there, VerificationFailedError.
     """
     check_mode(arguments.mode)
     database, name = context.qualify_table_name(arguments.table)
@@ -121,10 +123,43 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
     )
     given = frozenset(name for name in arguments.as_dict() if arguments.is_given(name))
     request, findings = apply_options(request, given)
+    finished = _describe_finished(context, request, is_dry_run=arguments.dry_run)
+    if finished is not None:
+        return [(WHOLE_TABLE, None, None, None, None, None, None, finished, None)]
     plan = plan_bootstrap(context, request, findings)
     if arguments.dry_run:
         return list(_plan_rows(plan))
-    return list(_result_rows(plan, _run(context, plan)))
+    result = _run(context, plan)
+    notices = _verify(context, plan) if arguments.verify else ()
+    return list(_result_rows(plan, result, notices))
+
+
+def _describe_finished(
+    context: Context, request: BootstrapRequest, *, is_dry_run: bool = False
+) -> str | None:
+    from hudisql.bootstrap.finished import describe_finished_bootstrap
+
+    try:
+        finished = describe_finished_bootstrap(context, request)
+    except (TableExistsError, UnsupportedTableError):
+        if is_dry_run:
+            return None  # the plan has it among its blockers
+        raise
+    if finished is not None:
+        context.console.info(finished)
+    return finished
+
+
+def _verify(context: Context, plan: BootstrapPlan) -> tuple[str, ...]:
+    """What a look at counts and a sample gives to know. Raises VerificationFailedError if they differ."""
+    from hudisql.bootstrap.verify import VerifyLevel, verify_bootstrap
+    from hudisql.table.hudi_table import open_table
+
+    table = open_table(context.storage, plan.target_path)
+    verified = verify_bootstrap(context, table, VerifyLevel.SAMPLE, looks_beside=False)
+    verified.raise_if_bad(plan.request.full_name)
+    context.console.info(f"Verified: {verified.describe()}")
+    return tuple(f"{each.kind}: {each.path} ({each.detail})" for each in verified.discrepancies)
 
 
 def _run(context: Context, plan: BootstrapPlan) -> BootstrapResult:
@@ -162,7 +197,9 @@ def _plan_rows(plan: BootstrapPlan) -> Iterator[Sequence[object]]:
         yield (WHOLE_TABLE, None, None, None, None, None, None, *texts)
 
 
-def _result_rows(plan: BootstrapPlan, result: BootstrapResult) -> Iterator[Sequence[object]]:
+def _result_rows(
+    plan: BootstrapPlan, result: BootstrapResult, notices: Sequence[str]
+) -> Iterator[Sequence[object]]:
     for partition, planned in zip(result.partitions, plan.partitions, strict=True):
         yield (
             partition.path,
@@ -183,7 +220,7 @@ def _result_rows(plan: BootstrapPlan, result: BootstrapResult) -> Iterator[Seque
         sum(partition.source_bytes for partition in result.partitions),
         result.written_bytes,
         round(result.seconds, 3),
-        _joined([str(finding) for finding in plan.warnings]),
+        _joined([*(str(finding) for finding in plan.warnings), *notices]),
         None,
     )
 
@@ -243,6 +280,8 @@ def run_bootstrap_as_hudi(context: Context, arguments: Arguments) -> Iterable[Se
         options=options,
     )
     request, findings = apply_options(request, frozenset({"table_type"}))
+    if _describe_finished(context, request) is not None:
+        return [(0,)]
     plan = plan_bootstrap(context, request, findings)
     for warning in plan.warnings:
         context.console.warning(str(warning))

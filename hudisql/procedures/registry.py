@@ -19,7 +19,7 @@ from hudisql.errors import NoSuchProcedureError
 if TYPE_CHECKING:
     from hudisql.context import Context
 
-FAMILIES: Final = ("bootstrap", "show", "sync", "help")
+FAMILIES: Final = ("bootstrap", "verify", "rollback", "show", "sync", "help")
 PARAMETER_TYPES: Final = ("string", "int", "long", "double", "boolean", "map", "array<string>", "interval")
 
 

@@ -65,6 +65,11 @@ class ParquetRows:
         return int(self._metadata.num_rows)
 
     @property
+    def row_groups(self) -> int:
+        """The number of row groups."""
+        return int(self._metadata.num_row_groups)
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         """The names of the file's own top-level columns."""
         return tuple(self._physical.names)
@@ -76,7 +81,7 @@ class ParquetRows:
         """
         ranges = []
         for index, rows in enumerate(self._row_group_ranges()):
-            if split is not None and not split.holds(self._middle(index)):
+            if split is not None and not split.holds(self.middle_of(index)):
                 continue
             if predicate is not None and not self._may_match(index, predicate):
                 continue
@@ -133,7 +138,8 @@ class ParquetRows:
             start = stop
         return ranges
 
-    def _middle(self, index: int) -> int:
+    def middle_of(self, index: int) -> int:
+        """The byte in the middle of a row group: the split that holds it has the group."""
         group = self._metadata.row_group(index)
         chunks = [group.column(column) for column in range(group.num_columns)]
         if not chunks:

@@ -20,11 +20,20 @@ from hudisql.procedures.registry import (
 
 def test_procedures_of_all_families_are_found_in_any_case() -> None:
     procedures = load_procedures()
-    assert {each.family for each in procedures.values()} == {"bootstrap", "show", "sync", "help"}
+    assert {each.family for each in procedures.values()} == {
+        "bootstrap",
+        "verify",
+        "rollback",
+        "show",
+        "sync",
+        "help",
+    }
     assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]
     expected = {
         "bootstrap_table",
         "run_bootstrap",
+        "verify_bootstrap",
+        "rollback_bootstrap",
         "hive_sync",
         "show_bootstrap_mapping",
         "show_bootstrap_partitions",

@@ -1,0 +1,91 @@
+"""A bootstrap that was asked for again: is what lies at the target the very table that was asked for?
+
+Compares the request with the table's own properties. Reads only; writes and plans nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hudisql.bootstrap.leftovers import FolderState, folder_state
+from hudisql.bootstrap.plan import target_path_of
+from hudisql.bootstrap.request import BootstrapRequest
+from hudisql.catalog.tables import hudi_base_path
+from hudisql.errors import TableExistsError
+from hudisql.table.hudi_table import HudiTable, open_table
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+def describe_finished_bootstrap(context: Context, request: BootstrapRequest) -> str | None:
+    """A sentence if the table that the request is for stands already, None if there is no table yet.
+
+    Raises TableExistsError if another table is there (other source, name, key or type), and what opening a
+    table raises.
+    """
+    target, is_registered = _find_target(context, request)
+    if folder_state(context.storage, target) is not FolderState.TABLE:
+        return None
+    table = open_table(context.storage, target)
+    differences = list(_differences(context, request, table))
+    if differences:
+        raise TableExistsError(
+            f"there is a Hudi table at {target} already: {'; '.join(differences)}",
+            hint="choose another target_path; CALL rollback_bootstrap takes a bootstrapped table away",
+        )
+    text = f"{request.full_name} is bootstrapped from this source already, at {target}: nothing was done"
+    if request.sync and not is_registered:
+        text += (
+            "; the metastore does not know it:"
+            f" CALL hive_sync(table => '{request.full_name}', path => '{target}')"
+        )
+    return text
+
+
+def _find_target(context: Context, request: BootstrapRequest) -> tuple[str, bool]:
+    """Where the table lies, and whether the metastore knows it there."""
+    storage = context.storage
+    target = target_path_of(context, request) if request.target_path is not None else None
+    for suffix in ("", "_ro", "_rt") if _uses_metastore(request) else ():
+        entry = context.metastore.get_table(request.database, request.name + suffix)
+        location = None if entry is None else hudi_base_path(entry)
+        if location is None:
+            continue
+        registered = storage.qualify(location)
+        if target is None or storage.resolve(target) == storage.resolve(registered):
+            return registered, True
+    return target or target_path_of(context, request), False
+
+
+def _uses_metastore(request: BootstrapRequest) -> bool:
+    return request.sync or request.target_path is None
+
+
+def _differences(context: Context, request: BootstrapRequest, table: HudiTable) -> Iterator[str]:
+    storage, properties = table.storage, table.properties
+    source = _source_path(context, request)
+    if properties.bootstrap_base_path is None:
+        yield "it was not bootstrapped"
+    elif source is not None:
+        stored = storage.qualify(properties.bootstrap_base_path)
+        if storage.resolve(stored) != storage.resolve(source):
+            yield f"its source is {stored}"
+    database = properties.database_name or request.database
+    if (database.lower(), properties.name.lower()) != (request.database.lower(), request.name.lower()):
+        yield f"it is {database}.{properties.name}"
+    key = [name.lower() for name in properties.record_key_fields]
+    if key != [name.lower() for name in request.record_key]:
+        yield f"its record key is {','.join(properties.record_key_fields)}"
+    if properties.table_type != request.table_type:
+        yield f"it is {properties.table_type}"
+
+
+def _source_path(context: Context, request: BootstrapRequest) -> str | None:
+    if request.source_path is not None:
+        return context.storage.qualify(request.source_path)
+    assert request.source_table is not None  # the request has one of the two
+    entry = context.metastore.get_table(*request.source_table)
+    location = None if entry is None else entry.location
+    return None if location is None else context.storage.qualify(location)

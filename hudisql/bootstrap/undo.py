@@ -1,0 +1,308 @@
+"""Rolling a bootstrap back: the table, its files and its metastore entries go; the source is never touched.
+
+A rollback is a plan first (what goes, what would be lost, what stays) and then a fixed order that a killed
+run can be taken up from: a mark that says what is being removed, `hoodie.properties` so that no reader sees
+half a table, the files, the metastore entries, the mark. Left-overs of a killed bootstrap go the same way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.leftovers import (
+    BOOTSTRAP_INSTANT_TIMES,
+    ROLLBACK_FILE,
+    FolderState,
+    folder_state,
+    read_claim,
+)
+from hudisql.catalog.sync_entries import READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX
+from hudisql.catalog.tables import hudi_base_path
+from hudisql.errors import (
+    CorruptTableError,
+    InvalidArgumentError,
+    NoSuchTableError,
+    RollbackRefusedError,
+)
+from hudisql.format.bootstrap_index import read_bootstrap_mappings
+from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.format.instant import WRITE_ACTIONS, Instant
+from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.table_properties import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
+from hudisql.format.timeline import TIMELINE_FOLDER
+from hudisql.storage import FileInfo, Storage, is_inside, join, parent_of
+from hudisql.table.hudi_table import HudiTable, open_table
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+_DELETE_THREADS: Final = 16
+_SUFFIXES: Final = ("", READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class LostCommit:
+    """A later commit that a rollback would lose; row counts are None where the commit does not tell."""
+
+    instant_time: str
+    action: str
+    inserted: int | None = None
+    updated: int | None = None
+    deleted: int | None = None
+
+    def __str__(self) -> str:
+        if self.inserted is None:
+            return f"{self.action} {self.instant_time}".strip()
+        return (
+            f"{self.action} {self.instant_time} ({self.inserted:,} rows inserted,"
+            f" {self.updated or 0:,} updated, {self.deleted or 0:,} deleted)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A top-level folder of the table ("" for files beside it) and its files that go.
+
+    `whole` is True if nothing else is in the folder; `kept` are files that no Hudi table makes.
+    """
+
+    folder: str
+    files: tuple[FileInfo, ...]
+    kept: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """True if the folder goes with all that is in it."""
+        return bool(self.folder) and not self.kept
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the files that go."""
+        return sum(file.length for file in self.files)
+
+
+@dataclass(frozen=True)
+class RollbackPlan:
+    """What a rollback will do. `entries` are `(database, name)`; `in_the_way` is why only force can do it."""
+
+    base_path: str
+    state: FolderState
+    names: tuple[tuple[str, str], ...]
+    entries: tuple[tuple[str, str], ...]
+    removals: tuple[Removal, ...]
+    lost: tuple[LostCommit, ...] = ()
+    in_the_way: str | None = None
+
+    def raise_if_refused(self) -> None:
+        """Raise RollbackRefusedError if only force can run this plan."""
+        if self.in_the_way is not None:
+            raise RollbackRefusedError(
+                self.in_the_way, hint="if that is meant to be: force => true; dry_run => true shows all"
+            )
+
+
+def plan_rollback(context: Context, base_path: str, name: tuple[str, str] | None) -> RollbackPlan:
+    """Look at what lies at `base_path` and in the metastore under `name` (database, table).
+
+    Raises NoSuchTableError if nothing of a bootstrap is there, InvalidArgumentError if a table is there that
+    no bootstrap made, RollbackRefusedError if source files lie inside, CorruptTableError, StorageError.
+    """
+    storage = context.storage
+    state = folder_state(storage, base_path)
+    names = {name} if name is not None else set()
+    lost: tuple[LostCommit, ...] = ()
+    in_the_way: str | None = None
+    if state is FolderState.NOTHING:
+        raise NoSuchTableError(
+            f"there is no bootstrapped table at {base_path}, nor what a killed run left",
+            hint="if the table lies elsewhere, give path => '<its folder>'",
+        )
+    if state is FolderState.TABLE:
+        table = open_table(storage, base_path)
+        _check_is_bootstrapped(table)
+        _check_source_is_outside(table)
+        names |= _names_of(table)
+        lost = tuple(_later_commits(table))
+        if lost:
+            in_the_way = (
+                f"the table at {base_path} was written to after its bootstrap; lost would be "
+                + name_some([str(each) for each in lost], "commit")
+            )
+    elif state is FolderState.ROLLBACK:
+        names |= _marked_names(storage, base_path)
+    else:
+        claim = read_claim(storage, base_path)
+        names |= _split_name(claim.table) if claim is not None else set()
+        if claim is not None and not claim.is_gone:
+            in_the_way = f"the bootstrap that claims {base_path} may still be at work: {claim}"
+    return RollbackPlan(
+        base_path,
+        state,
+        tuple(sorted(names)),
+        tuple(_entries_of(context, base_path, names)),
+        tuple(_plan_removals(storage, base_path, state)),
+        lost,
+        in_the_way,
+    )
+
+
+def run_rollback(context: Context, plan: RollbackPlan) -> None:
+    """Remove what the plan says; killed at any point, planning and running again ends the work.
+
+    Raises StorageError, MetastoreError and its kin.
+    """
+    storage, base_path = context.storage, plan.base_path
+    if plan.state is not FolderState.ROLLBACK:
+        mark = {"tables": [list(name) for name in plan.names]}
+        storage.write(join(base_path, ROLLBACK_FILE), json.dumps(mark).encode())
+    # Readers fall back to the backup: it goes first, so that the table vanishes in one step.
+    storage.delete_file(join(base_path, PROPERTIES_BACKUP_FILE))
+    storage.delete_file(join(base_path, PROPERTIES_FILE))
+    with context.console.progress(f"Removing {base_path}, folders", len(plan.removals)) as progress:
+        for removal in plan.removals:
+            _remove(storage, base_path, removal)
+            progress.advance()
+    timeline = join(base_path, TIMELINE_FOLDER)
+    mark_path = join(base_path, ROLLBACK_FILE)
+    for entry in storage.list_directory(timeline):
+        if entry.is_directory:
+            storage.delete_directory(entry.path)
+        elif entry.path != mark_path:
+            storage.delete_file(entry.path)
+    for database, name in plan.entries:
+        context.metastore.drop_table(database, name, delete_data=False)
+    others = [entry for entry in storage.list_directory(base_path) if entry.path != timeline]
+    storage.delete_directory(timeline if others else base_path)
+
+
+def _check_is_bootstrapped(table: HudiTable) -> None:
+    if not table.is_bootstrapped:
+        raise InvalidArgumentError(
+            f"the Hudi table at {table.base_path} was not bootstrapped: its rows are nowhere else",
+            hint="DROP TABLE removes its metastore entry",
+        )
+
+
+def _check_source_is_outside(table: HudiTable) -> None:
+    """Raise if a source file lies in the table's folder: no rollback may come near it."""
+    storage = table.storage
+    places = {storage.qualify(table.properties.bootstrap_base_path or "")}
+    try:
+        mappings = read_bootstrap_mappings(storage, table.base_path)
+        places |= {parent_of(mapping.external_file.path) for mapping in mappings}
+    except CorruptTableError:
+        # Without its index the table cannot be read, but taken away.
+        pass
+    resolved = storage.resolve(table.base_path)
+    inside = sorted(place for place in places if is_inside(storage.resolve(place), resolved))
+    if inside:
+        raise RollbackRefusedError(
+            f"source files lie inside the table's folder {table.base_path}: {name_some(inside, 'folder')}",
+            hint="nothing was removed; remove the files of the table by hand",
+        )
+
+
+def _names_of(table: HudiTable) -> set[tuple[str, str]]:
+    database = table.properties.database_name
+    return {(database.lower(), table.name.lower())} if database else set()
+
+
+def _split_name(full_name: str | None) -> set[tuple[str, str]]:
+    database, dot, name = (full_name or "").partition(".")
+    return {(database, name)} if dot else set()
+
+
+def _marked_names(storage: Storage, base_path: str) -> set[tuple[str, str]]:
+    try:
+        told: Any = json.loads(storage.read(join(base_path, ROLLBACK_FILE)))
+        return {(str(database), str(name)) for database, name in told["tables"]}
+    except (ValueError, TypeError, KeyError):
+        # Cut short by the kill: the table was still whole then, and the caller named it again.
+        return set()
+
+
+def _later_commits(table: HudiTable) -> Iterator[LostCommit]:
+    timeline = table.timeline
+    times = {commit.timestamp for commit in timeline.commits}
+    if not times & BOOTSTRAP_INSTANT_TIMES:
+        yield LostCommit("", "commits that were archived together with the bootstrap's own")
+    for instant in timeline.instants:
+        if instant.timestamp in BOOTSTRAP_INSTANT_TIMES or instant.action not in WRITE_ACTIONS:
+            continue
+        if instant.is_completed:
+            yield _counted(table, instant)
+        else:
+            yield LostCommit(instant.timestamp, f"unfinished {instant.action}")
+
+
+def _counted(table: HudiTable, instant: Instant) -> LostCommit:
+    try:
+        stats = list(read_commit_metadata(table.storage, table.base_path, instant).write_stats)
+    except CorruptTableError:
+        return LostCommit(instant.timestamp, instant.action)
+    return LostCommit(
+        instant.timestamp,
+        instant.action,
+        sum(stat.num_inserts for stat in stats),
+        sum(stat.num_update_writes for stat in stats),
+        sum(stat.num_deletes for stat in stats),
+    )
+
+
+def _entries_of(context: Context, base_path: str, names: set[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The metastore's entries under these names that show this very folder."""
+    storage = context.storage
+    place = storage.resolve(base_path)
+    for database, name in sorted(names):
+        for suffix in _SUFFIXES:
+            entry = context.metastore.get_table(database, name + suffix)
+            location = None if entry is None else hudi_base_path(entry)
+            if location is not None and storage.resolve(storage.qualify(location)) == place:
+                yield database, name + suffix
+
+
+def _plan_removals(storage: Storage, base_path: str, state: FolderState) -> Iterator[Removal]:
+    """The data files folder by folder; `.hoodie` itself is taken down at the end."""
+    beside: list[FileInfo] = []
+    for entry in storage.list_directory(base_path):
+        if not entry.is_directory:
+            beside.append(entry)
+        elif entry.name != TIMELINE_FOLDER:
+            yield _removal(entry.name, storage.list_files(entry.path), state)
+    if beside:
+        yield _removal("", beside, state)
+
+
+def _removal(folder: str, files: Sequence[FileInfo], state: FolderState) -> Removal:
+    made = tuple(file for file in files if _is_made_by_table(file.name, state))
+    known = {file.path for file in made}
+    return Removal(folder, made, tuple(file.path for file in files if file.path not in known))
+
+
+def _is_made_by_table(name: str, state: FolderState) -> bool:
+    if name.startswith(".") and name.endswith(".crc"):
+        name = name[1:-4]
+    if name == PARTITION_METADATA_FILE or name.startswith(PARTITION_METADATA_FILE + "."):
+        return True
+    base = parse_base_file_name(name)
+    if state is FolderState.RUN:
+        return base is not None and base.instant_time in BOOTSTRAP_INSTANT_TIMES
+    # Change-data logs are named as logs with `.cdc` at the end.
+    return base is not None or parse_log_file_name(name.removesuffix(".cdc")) is not None
+
+
+def _remove(storage: Storage, base_path: str, removal: Removal) -> None:
+    if removal.is_whole:
+        storage.delete_directory(join(base_path, removal.folder))
+        return
+    # A linked folder may lead out of the table: what lies elsewhere is not the table's.
+    root = storage.resolve(base_path)
+    own = [file.path for file in removal.files if is_inside(storage.resolve(file.path), root)]
+    with ThreadPoolExecutor(_DELETE_THREADS) as pool:
+        list(pool.map(storage.delete_file, own))

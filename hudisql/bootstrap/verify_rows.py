@@ -1,0 +1,154 @@
+"""Verifying all rows of bootstrapped slices: a hash of every column, source against table, as a Spark plan.
+
+The source is read by Spark's own parquet scan of the external files, the table by hudisql's slice reader from
+skeletons and external files, so that two readers that share no code must agree. Hashes are added up per file,
+which needs no join of rows and names the file that differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from hudisql.bootstrap.verify_files import DATA_DIFFERS, Discrepancy
+from hudisql.errors import QueryError
+from hudisql.format.meta_columns import FILE_NAME, META_SCHEMA
+from hudisql.read.scan import ScanPlan
+from hudisql.read.splits import plan_splits
+from hudisql.read.task_errors import translate_task_error
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Rows, bitwise sum and sum of the low halves: together they see a row that is missing, doubled or another.
+_Totals = tuple[int, int, int]
+_NOTHING: Final[_Totals] = (0, 0, 0)
+_FILE: Final = "_hudisql_file"
+
+
+def compare_all_rows(
+    spark: SparkSession,
+    table: HudiTable,
+    slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
+) -> list[Discrepancy]:
+    """A discrepancy per slice whose rows, all data and partition columns, differ between source and table.
+
+    The slices are bootstrapped ones with whole source files. Raises QueryError or the reader's own error if
+    a file cannot be read to its end.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    if not slices:
+        return []
+    try:
+        of_source = _source_totals(spark, table, slices)
+        of_table = _table_totals(spark, table, slices)
+    except (Py4JError, PySparkException) as error:
+        known = translate_task_error(error)
+        if known is not None:
+            raise known from error
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise QueryError(f"the rows of {table.base_path} cannot be compared: {lines[0]}") from error
+    return [found for each, _ in slices if (found := _compare(each, of_source, of_table)) is not None]
+
+
+def _compare(
+    file_slice: FileSlice, of_source: Mapping[str, _Totals], of_table: Mapping[str, _Totals]
+) -> Discrepancy | None:
+    assert file_slice.external_file is not None
+    assert file_slice.base_file is not None
+    source_path = file_slice.external_file.path
+    source = of_source.get(source_path, _NOTHING)
+    shown = of_table.get(file_slice.base_file.path.rsplit("/", 1)[-1], _NOTHING)
+    if source == shown:
+        return None
+    detail = (
+        f"the source has {source[0]:,} rows, the table shows {shown[0]:,}"
+        if source[0] != shown[0]
+        else f"the {source[0]:,} rows do not have the same values in source and table"
+    )
+    return Discrepancy(DATA_DIFFERS, file_slice.partition_path, source_path, detail)
+
+
+def _source_totals(
+    spark: SparkSession, table: HudiTable, slices: Sequence[tuple[FileSlice, Mapping[str, object]]]
+) -> dict[str, _Totals]:
+    from pyspark.sql import functions
+
+    from hudisql.read.native_scan import native_dataframe
+
+    rows = native_dataframe(spark, _plan(spark, table, slices, table.schema))
+    totals = _totals(rows, functions.input_file_name(), table.schema)
+    return {table.storage.qualify(unquote(uri)): found for uri, found in totals.items()}
+
+
+def _table_totals(
+    spark: SparkSession, table: HudiTable, slices: Sequence[tuple[FileSlice, Mapping[str, object]]]
+) -> dict[str, _Totals]:
+    from pyspark.sql import functions
+
+    from hudisql.read.arrow_scan import arrow_dataframe
+
+    columns = pa.schema([META_SCHEMA.field(FILE_NAME), *table.schema])
+    rows = arrow_dataframe(spark, _plan(spark, table, slices, columns))
+    return _totals(rows, functions.col(FILE_NAME), table.schema)
+
+
+def _plan(
+    spark: SparkSession,
+    table: HudiTable,
+    slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
+    columns: pa.Schema,
+) -> ScanPlan:
+    partitions = len({file_slice.partition_path for file_slice, _ in slices})
+    return ScanPlan(
+        base_path=table.base_path,
+        storage=table.storage,
+        mode="stitched",
+        output_schema=table.full_schema,
+        columns=columns,
+        partition_columns=table.partition_columns,
+        predicate=None,
+        partition_predicate=None,
+        partitions_read=partitions,
+        partitions_total=partitions,
+        slices=tuple(slices),
+        slices_total=None,
+        tasks=plan_splits(slices, needs_data=True, parallelism=spark.sparkContext.defaultParallelism),
+        splits_total=None,
+    )
+
+
+def _totals(rows: DataFrame, file: Any, schema: pa.Schema) -> dict[str, _Totals]:
+    from pyspark.sql import functions
+
+    columns = [_hashable(field) for field in schema]
+    hashed = rows.select(file.alias(_FILE), functions.xxhash64(*columns).alias("hash"))
+    summed = hashed.groupBy(_FILE).agg(
+        functions.count("*").alias("rows"),
+        functions.bit_xor("hash").alias("bits"),
+        functions.sum(functions.col("hash").bitwiseAND(0xFFFFFFFF)).alias("low"),
+    )
+    return {row[0] or "": (row[1], row[2], row[3]) for row in summed.collect()}
+
+
+def _hashable(field: pa.Field) -> Any:
+    from pyspark.sql import functions
+
+    column = functions.col("`" + field.name.replace("`", "``") + "`")
+    # Spark hashes no maps; the text of one tells its entries in their order.
+    return column.cast("string") if _holds_map(field.type) else column
+
+
+def _holds_map(data_type: pa.DataType) -> bool:
+    if pa.types.is_map(data_type):
+        return True
+    if pa.types.is_struct(data_type):
+        return any(_holds_map(child.type) for child in data_type)
+    return pa.types.is_list(data_type) and _holds_map(data_type.value_type)

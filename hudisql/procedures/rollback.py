@@ -1,0 +1,96 @@
+"""`CALL rollback_bootstrap`: takes a bootstrapped table, or what a killed bootstrap left, away again.
+
+hudisql's own; Hudi has no such procedure. The work is in `hudisql.bootstrap.undo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from hudisql.catalog.tables import hudi_base_path
+from hudisql.errors import InvalidArgumentError, NoSuchTableError
+from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
+
+if TYPE_CHECKING:
+    from hudisql.bootstrap.undo import RollbackPlan
+    from hudisql.context import Context
+
+
+@procedure(
+    name="rollback_bootstrap",
+    summary="Removes what a bootstrap made, table and metastore entries; never a file of the source.",
+    parameters=(
+        Parameter("table", "string", None, "the table, database.name"),
+        Parameter("force", "boolean", False, "also if later commits would be lost, or a run may be at work"),
+        Parameter("dry_run", "boolean", False, "only show what would be removed and lost"),
+        Parameter("path", "string", None, "the table's folder, where the metastore does not know it"),
+    ),
+    output=(
+        Column("action", "string"),
+        Column("kind", "string"),
+        Column("name", "string"),
+        Column("files", "bigint"),
+        Column("bytes", "bigint"),
+    ),
+)
+def rollback_bootstrap(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
+    """A row for each commit lost, folder removed, file kept and metastore entry dropped.
+
+    Raises RollbackRefusedError unless forced, NoSuchTableError if there is nothing to remove.
+    """
+    from hudisql.bootstrap.undo import plan_rollback, run_rollback
+
+    name, base_path = _locate(context, arguments)
+    plan = plan_rollback(context, base_path, name)
+    if arguments.dry_run:
+        if plan.in_the_way is not None:
+            context.console.warning(f"{plan.in_the_way}; it needs force => true")
+        return list(_rows(plan, lost="would lose", removed="would remove", kept="would keep"))
+    if not arguments.force:
+        plan.raise_if_refused()
+    elif plan.in_the_way is not None:
+        context.console.warning(plan.in_the_way)
+    run_rollback(context, plan)
+    return list(_rows(plan, lost="lost", removed="removed", kept="kept"))
+
+
+def _locate(context: Context, arguments: Arguments) -> tuple[tuple[str, str] | None, str]:
+    """The name, if one was given, and the folder: as given, as the metastore says, or the default one."""
+    from hudisql.bootstrap.plan import default_target_path
+
+    if arguments.table is None:
+        if arguments.path is None:
+            raise InvalidArgumentError("give table or path", hint="table => 'db.name' or path => '/folder'")
+        return None, context.storage.qualify(arguments.path)
+    database, name = context.qualify_table_name(arguments.table)
+    if arguments.path is not None:
+        return (database, name), context.storage.qualify(arguments.path)
+    for suffix in ("", "_ro", "_rt"):
+        entry = context.metastore.get_table(database, name + suffix)
+        if entry is None:
+            continue
+        location = hudi_base_path(entry)
+        if location is not None:
+            return (database, name), context.storage.qualify(location)
+        if not suffix:
+            raise NoSuchTableError(f"{database}.{name} is not a Hudi table")
+    return (database, name), default_target_path(context, database, name)
+
+
+def _rows(plan: RollbackPlan, *, lost: str, removed: str, kept: str) -> Iterator[Sequence[object]]:
+    for commit in plan.lost:
+        yield (lost, "commit", str(commit), None, None)
+    for removal in plan.removals:
+        yield (removed, "files", removal.folder or "(table)", len(removal.files), removal.bytes)
+        for path in removal.kept:
+            yield (kept, "file", path, None, None)
+    for database, name in plan.entries:
+        yield (removed, "metastore entry", f"{database}.{name}", None, None)
+    yield (
+        removed,
+        plan.state.value,
+        plan.base_path,
+        sum(len(removal.files) for removal in plan.removals),
+        sum(removal.bytes for removal in plan.removals),
+    )
