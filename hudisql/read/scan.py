@@ -260,8 +260,8 @@ def _is_native(
     for file_slice, _ in slices:
         folder, name = data_file_path(file_slice).rsplit("/", 1)
         # Spark's file index silently leaves out files that it takes for hidden, and knows one partition per
-        # folder.
-        if name.startswith(("_", ".")):
+        # folder; Hadoop's local file system cannot open a name with a colon.
+        if name.startswith(("_", ".")) or ":" in name:
             return False
         if partition_of_folder.setdefault(folder, file_slice.partition_path) != file_slice.partition_path:
             return False

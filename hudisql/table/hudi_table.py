@@ -184,8 +184,8 @@ def check_readable(properties: TableProperties, base_path: str) -> None:
     if _transforms_partition_values(properties):
         raise UnsupportedTableError(
             f"the bootstrapped Hudi table at {base_path} makes its folder names by "
-            f"{properties.key_generator_class or properties.key_generator_type}: its partition columns can be "
-            "read neither from the folders nor from the files"
+            f"{properties.key_generator_class or properties.key_generator_type}: its partition columns can "
+            "be read neither from the folders nor from the files"
         )
 
 

@@ -81,6 +81,13 @@ def test_a_blocked_plan_is_not_run(context, source, tmp_path):
     assert not (tmp_path / "t").exists()
 
 
+def test_a_column_that_a_file_holds_twice_is_a_blocker(context, tmp_path):
+    (tmp_path / "s").mkdir()
+    pq.write_table(pa.table([[1], [2]], names=["id", "id"]), tmp_path / "s" / "a.parquet")
+    plan = _plan(context, tmp_path / "s", tmp_path / "t")
+    assert any("2 columns: id, id" in finding.message for finding in plan.blockers)
+
+
 def test_a_source_that_changed_since_the_plan_stops_the_run_and_leaves_nothing(context, source, tmp_path):
     target = tmp_path / "new" / "folders" / "t"
     plan = _plan(context, source, target)

@@ -211,3 +211,5 @@ def test_files_that_spark_would_hide_are_read_by_the_slice_reader(
 
     moved = replace(slice_, base_file=replace(slice_.base_file, path=hidden))
     assert not _is_native(table.schema, None, [(moved, values)])
+    colon = replace(slice_, base_file=replace(slice_.base_file, path=f"{path}/a:b.parquet"))
+    assert not _is_native(table.schema, None, [(colon, values)])

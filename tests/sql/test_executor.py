@@ -278,7 +278,7 @@ def test_errors_name_their_place_in_the_script_and_the_user_s_own_tables(shop: S
         next(results)
     assert "line 3, column 3:\n    nope FROM shop.trips\n    ^^^^" in caught.value.message
     assert "hudisql_" not in caught.value.message
-    with pytest.raises(QueryError, match="line 2, column 16:"):
+    with pytest.raises(QueryError, match="line 2, column 18:"):
         list(shop.run_script("USE default; \n  EXPLAIN SELECT nope FROM shop.trips"))
     for text, place in (("SELECT (1", "line 4, column 10:"), ("SELEC 1", "line 4, column 1:")):
         with pytest.raises(SqlSyntaxError) as refused:
