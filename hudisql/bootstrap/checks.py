@@ -16,6 +16,7 @@ from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
 from hudisql.bootstrap.footers import FileFooter, files_by_schema
 from hudisql.bootstrap.source import BootstrapSource, PartitionColumn
 from hudisql.bootstrap.type_safety import CODEC_HAZARDS, TYPE_HAZARDS
+from hudisql.catalog.sync_description import quote
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.partition_path import partition_path
 from hudisql.format.schema import is_avro_name
@@ -332,7 +333,7 @@ def check_target(storage: Storage, target: str, source: BootstrapSource) -> Iter
     elif any(child.name == ".hoodie" for child in children):
         yield blocker(
             f"the target {target} is not empty: it holds a bootstrap that did not finish",
-            hint=f"no reader sees it; CALL rollback_bootstrap(path => '{target}') clears it away",
+            hint=f"no reader sees it; CALL rollback_bootstrap(path => {quote(target)}) clears it away",
         )
     else:
         yield blocker(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from hudisql.bootstrap.leftovers import FolderState, folder_state
 from hudisql.bootstrap.plan import target_path_of
 from hudisql.bootstrap.request import BootstrapRequest
+from hudisql.catalog.sync_description import quote
 from hudisql.catalog.tables import hudi_base_path
 from hudisql.errors import TableExistsError
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -39,7 +40,7 @@ def describe_finished_bootstrap(context: Context, request: BootstrapRequest) -> 
     if request.sync and not is_registered:
         text += (
             "; the metastore does not know it:"
-            f" CALL hive_sync(table => '{request.full_name}', path => '{target}')"
+            f" CALL hive_sync(table => {quote(request.full_name)}, path => {quote(target)})"
         )
     return text
 

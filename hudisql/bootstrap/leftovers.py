@@ -100,11 +100,16 @@ def _is_abandoned(storage: Storage, base_path: str) -> bool:
     info = storage.info(timeline)
     if info is None or not info.is_directory:
         return False
-    files = [entry.name for entry in storage.list_directory(timeline) if not entry.is_directory]
-    if not files:
-        index = storage.exists(partition_index_path(base_path))
-        return index or not storage.list_files(timeline)
-    instants = [parse_instant_file_name(name) for name in files if not name.endswith(".crc")]
+    # Hidden files are staged ones and checksums.
+    names = [
+        entry.name
+        for entry in storage.list_directory(timeline)
+        if not entry.is_directory and not entry.name.startswith(".")
+    ]
+    if not names:
+        has_index = storage.exists(partition_index_path(base_path))
+        return has_index or all(file.name.startswith(".") for file in storage.list_files(timeline))
+    instants = [parse_instant_file_name(name) for name in names]
     return all(instant is not None and instant.timestamp in BOOTSTRAP_INSTANT_TIMES for instant in instants)
 
 

@@ -30,6 +30,7 @@ from hudisql.bootstrap.skeleton import (
 )
 from hudisql.bootstrap.spark_tasks import run_on_files
 from hudisql.bootstrap.table_files import WrittenSkeleton, publish_table, write_table_files
+from hudisql.catalog.sync_description import quote
 from hudisql.errors import (
     BootstrapBlockedError,
     HudisqlError,
@@ -138,7 +139,7 @@ def _claimed_target(context: Context, plan: BootstrapPlan, tasks: Sequence[Skele
         raise TableExistsError(
             f"another bootstrap is writing to {plan.target_path}",
             hint="wait for it; if that run was killed,"
-            f" CALL rollback_bootstrap(path => '{plan.target_path}') clears it away",
+            f" CALL rollback_bootstrap(path => {quote(plan.target_path)}) clears it away",
         ) from error
     except HudisqlError:
         _remove_folders(storage, [join(plan.target_path, TIMELINE_FOLDER), *made])

@@ -69,17 +69,13 @@ class LostCommit:
 class Removal:
     """A top-level folder of the table ("" for files beside it) and its files that go.
 
-    `whole` is True if nothing else is in the folder; `kept` are files that no Hudi table makes.
+    `is_whole` is True if the folder goes with all that is in it; `kept` are files that no Hudi table makes.
     """
 
     folder: str
     files: tuple[FileInfo, ...]
     kept: tuple[str, ...]
-
-    @property
-    def is_whole(self) -> bool:
-        """True if the folder goes with all that is in it."""
-        return bool(self.folder) and not self.kept
+    is_whole: bool
 
     @property
     def bytes(self) -> int:
@@ -269,20 +265,25 @@ def _entries_of(context: Context, base_path: str, names: set[tuple[str, str]]) -
 
 def _plan_removals(storage: Storage, base_path: str, state: FolderState) -> Iterator[Removal]:
     """The data files folder by folder; `.hoodie` itself is taken down at the end."""
+    root = storage.resolve(base_path)
     beside: list[FileInfo] = []
     for entry in storage.list_directory(base_path):
         if not entry.is_directory:
             beside.append(entry)
         elif entry.name != TIMELINE_FOLDER:
-            yield _removal(entry.name, storage.list_files(entry.path), state)
+            made, kept = _sort_out(storage.list_files(entry.path), state)
+            # A linked folder may lead out of the table.
+            is_own = is_inside(storage.resolve(entry.path), root)
+            yield Removal(entry.name, made, kept, is_own and not kept)
     if beside:
-        yield _removal("", beside, state)
+        yield Removal("", *_sort_out(beside, state), False)
 
 
-def _removal(folder: str, files: Sequence[FileInfo], state: FolderState) -> Removal:
+def _sort_out(files: Sequence[FileInfo], state: FolderState) -> tuple[tuple[FileInfo, ...], tuple[str, ...]]:
+    """The files that a table makes, and the paths of the others."""
     made = tuple(file for file in files if _is_made_by_table(file.name, state))
     known = {file.path for file in made}
-    return Removal(folder, made, tuple(file.path for file in files if file.path not in known))
+    return made, tuple(file.path for file in files if file.path not in known)
 
 
 def _is_made_by_table(name: str, state: FolderState) -> bool:
@@ -301,7 +302,7 @@ def _remove(storage: Storage, base_path: str, removal: Removal) -> None:
     if removal.is_whole:
         storage.delete_directory(join(base_path, removal.folder))
         return
-    # A linked folder may lead out of the table: what lies elsewhere is not the table's.
+    # What a link leads to outside of the table is not the table's.
     root = storage.resolve(base_path)
     own = [file.path for file in removal.files if is_inside(storage.resolve(file.path), root)]
     with ThreadPoolExecutor(_DELETE_THREADS) as pool:

@@ -26,6 +26,7 @@ from hudisql.bootstrap.verify_files import (
     verify_files,
 )
 from hudisql.bootstrap.verify_rows import compare_all_rows
+from hudisql.catalog.sync_description import quote
 from hudisql.errors import HudisqlError, InvalidArgumentError, VerificationFailedError
 from hudisql.format.bootstrap_index import BootstrapMapping, read_bootstrap_mappings
 from hudisql.format.commit_metadata import WriteStat, read_commit_metadata
@@ -95,12 +96,13 @@ class Verification:
             f"\n  - {found.kind}: {found.path} ({found.detail})" for found in self.errors[:_LISTED]
         )
         more = len(self.errors) - _LISTED
+        arguments = f"table => {quote(name)}, path => {quote(self.base_path)}"
         raise VerificationFailedError(
             f"the table {name} is committed, but does not match its source, {len(self.errors):,} findings:"
             + listed
             + (f"\n  - and {more:,} more" if more > 0 else ""),
-            hint=f"CALL verify_bootstrap(table => '{name}', path => '{self.base_path}') lists all;"
-            f" CALL rollback_bootstrap(table => '{name}', path => '{self.base_path}') takes the table back",
+            hint=f"CALL verify_bootstrap({arguments}) lists all;"
+            f" CALL rollback_bootstrap({arguments}) takes the table back",
         )
 
 

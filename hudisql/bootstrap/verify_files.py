@@ -231,7 +231,9 @@ class _FileCheck:
             schema = pa.schema([*META_SCHEMA, *_key_roots(data, self._record_key)])
         read = SliceRead(self._file.file_slice, schema, self._file.partition_values, None, split)
         compared = 0
-        seen = pa.Table.from_batches(read_file_slice(self._storage, read), schema).select(META_SCHEMA.names)
+        # Every column is decoded, batch by batch; what is kept are the meta columns.
+        batches = (batch.select(META_SCHEMA.names) for batch in read_file_slice(self._storage, read))
+        seen = pa.Table.from_batches(batches, META_SCHEMA)
         with self._storage.open_input(self._source.path) as stream:
             source = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
             fields = list(self._record_key)

@@ -70,9 +70,12 @@ def test_what_the_table_did_not_make_stays(call, bootstrap, daily_orders, tmp_pa
     (target / "notes.txt").write_text("mine")
     (target / "dt=2024-03-02" / "export.parquet").write_text("mine")
     (target / "linked").symlink_to(daily_orders)
+    (tmp_path / "nothing").mkdir()
+    (target / "empty").symlink_to(tmp_path / "nothing")
     rows = call("rollback_bootstrap", path=target)
     left = {str(path.relative_to(target)) for path in target.rglob("*") if not path.is_dir()}
     assert left == {"notes.txt", "dt=2024-03-02/export.parquet"}
+    assert {path.name for path in target.iterdir()} == {"notes.txt", "dt=2024-03-02", "linked", "empty"}
     kept = {row["name"] for row in rows if row["action"] == "kept"}
     assert {str(target / "notes.txt"), str(target / "dt=2024-03-02" / "export.parquet")} <= kept
     assert fingerprint(daily_orders) == before
