@@ -3,10 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hudisql
 PYTEST := $(BIN)/pytest
-
-
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast oracle hive bench lint format lock docs clean oracles
@@ -45,10 +42,11 @@ hive: oracles ## beeline, spark-sql + Hudi, hudisql and plain Spark by table nam
 bench: oracles ## side by side with the real Hudi and plain Spark; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.run
 
-lint: $(STAMP) ## ruff (format and check) and mypy strict
+lint: $(STAMP) ## ruff (format and check), mypy strict, reference pages up to date
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/write_reference_docs.py --check docs
 
 format: $(STAMP) ## let ruff format and mend the code
 	$(BIN)/ruff format .
@@ -58,8 +56,8 @@ lock: $(STAMP) ## renew requirements.lock from pyproject's ranges
 	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip compile --quiet --upgrade --extra test --extra dev --no-header --no-annotate --no-emit-index-url --output-file requirements.lock pyproject.toml
 	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" >> requirements.lock
 
-docs: $(STAMP) ## print the procedures' reference page from their declarations
-	$(BIN)/python scripts/write_procedure_docs.py docs/procedures.md
+docs: $(STAMP) ## write docs/procedures.md and docs/types.md from the code's declarations
+	$(BIN)/python scripts/write_reference_docs.py docs
 
 clean: ## remove the virtual environment and the demo's data
 	rm -rf $(VENV) demo-warehouse build dist *.egg-info

@@ -6,9 +6,11 @@ It follows PySpark's `DataSource` API and Hudi's names of read options. Planning
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
@@ -27,6 +29,7 @@ from pyspark_hudisql.filters import predicate_from_filter
 QUERY_TYPE = "hoodie.datasource.query.type"
 AS_OF_INSTANT = "as.of.instant"
 
+_DATE_OR_TIME = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{3})?)?", re.ASCII)
 _PUSHDOWN_WORKER = "data_source_pushdown_filters.py"
 
 
@@ -85,7 +88,7 @@ class HudiReader(DataSourceReader):
             table,
             self._output,
             self._filters,
-            as_of=self._options.get(AS_OF_INSTANT),
+            as_of=instant_time(self._options.get(AS_OF_INSTANT)),
             below=below,
             read_optimized=self._options.get(QUERY_TYPE) == "read_optimized",
         )
@@ -116,6 +119,26 @@ def _spark_pushes_filters() -> bool:
             return True
         frame = frame.f_back  # type: ignore[assignment]
     return False
+
+
+def instant_time(text: str | None) -> str | None:
+    """The instant time that the option `as.of.instant` means, in Hudi's forms; None if it is not given.
+
+    `yyyyMMddHHmmss[SSS]`, `yyyy-MM-dd HH:mm:ss[.SSS]` or `yyyy-MM-dd`, in the time zone of the table's
+    timeline; an instant time in whole seconds takes in its second. Raises InvalidArgumentError.
+    """
+    if text is None or (text.isdecimal() and len(text) in (14, 17)):
+        return None if text is None else text.ljust(17, "9")
+    try:
+        if _DATE_OR_TIME.fullmatch(text) is None:
+            raise ValueError(text)
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"{AS_OF_INSTANT} is '{text}', which is no point in time",
+            hint="write it as '2024-03-01', '2024-03-01 12:00:00' or as an instant time",
+        ) from error
+    return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03d}"
 
 
 def _storage(options: Mapping[str, str]) -> Storage:

@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "cluster": GROUND,
     "spark_session": GROUND | {"settings", "java_runtime"},
     "spark_storage": set(),
-    "session": WORK | {"sql", "procedures", "result", "cluster", "spark_session"},
+    "session": WORK | {"sql", "procedures", "result", "cluster", "spark_session", "spark_storage"},
     "cli": GROUND | FACE | {"session", "sql", "result", "catalog", "context", ""},
     "": {"session"},
     "pyspark_hudisql": TABLE | {"read"},

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import os
 import pickle
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
-from hudisql.storage import Storage, is_inside, join
+from hudisql.storage import Storage, ancestors_of, is_inside, join, parent_of
 
 
 def test_local_paths_of_every_spelling_become_one(storage: Storage, tmp_path: Path) -> None:
@@ -84,6 +86,35 @@ def test_deleting_a_folder_removes_links_but_not_what_they_point_to(storage: Sto
     storage.delete_directory(str(tmp_path / "folder"))
     assert (tmp_path / "kept").read_text() == "source"
     assert not (tmp_path / "folder").exists()
+
+
+def test_a_link_to_nothing_is_named_and_a_file_that_vanishes_is_left_out(
+    storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kept").write_text("x")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(StorageError, match="link is a symbolic link to nothing"):
+        storage.list_directory(str(tmp_path))
+    (tmp_path / "link").unlink()
+    (tmp_path / "gone").write_text("x")
+    scan = os.scandir
+
+    def scan_and_delete(path: str) -> AbstractContextManager[list[os.DirEntry[str]]]:
+        with scan(path) as entries:
+            found = list(entries)
+        (tmp_path / "gone").unlink()
+        return nullcontext(found)
+
+    monkeypatch.setattr(os, "scandir", scan_and_delete)
+    assert [entry.name for entry in storage.list_directory(str(tmp_path))] == ["kept"]
+
+
+@pytest.mark.parametrize("root", ["/", "s3a://bucket", "hdfs://name-node:8020"])
+def test_the_folders_above_a_path_end_with_its_root(root: str) -> None:
+    path = join(root, "a", "b")
+    assert list(ancestors_of(path)) == [join(root, "a"), root]
+    assert parent_of(root) == root
+    assert list(ancestors_of(root)) == []
 
 
 def test_path_arithmetic() -> None:

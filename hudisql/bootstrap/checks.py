@@ -69,6 +69,8 @@ def check_column_names(
         )
     for file_schema in files:
         clashes = _equal_but_for_case([column.name for column in file_schema.columns])
+        for column in file_schema.columns:
+            clashes += _nested_clashes(column.type, column.name)
         if clashes:
             yield blocker(
                 f"columns that differ only in case: {name_some(clashes, 'column')}",
@@ -107,6 +109,19 @@ def _equal_but_for_case(names: Sequence[str]) -> list[str]:
     for name in names:
         by_lower[name.lower()].append(name)
     return sorted(name for group in by_lower.values() if len(group) > 1 for name in group)
+
+
+def _nested_clashes(data_type: pa.DataType | None, where: str) -> list[str]:
+    """Dotted paths of struct fields that differ only in case."""
+    if data_type is None or not pa.types.is_nested(data_type):
+        return []
+    if pa.types.is_struct(data_type):
+        own = _equal_but_for_case([field.name for field in data_type])
+        deeper = [
+            path for field in data_type for path in _nested_clashes(field.type, f"{where}.{field.name}")
+        ]
+        return [f"{where}.{name}" for name in own] + deeper
+    return _nested_clashes(data_type.item_type if pa.types.is_map(data_type) else data_type.value_type, where)
 
 
 def check_types(footers: Sequence[FileFooter], schema: pa.Schema) -> Iterator[Finding]:
@@ -230,6 +245,28 @@ def _column_paths(schema: pa.Schema) -> Iterator[str]:
             yield from (f"{field.name}.{child.name}" for child in field.type)
 
 
+def check_keys_in_files(
+    record_key: Sequence[str], footers: Sequence[FileFooter], schema: pa.Schema
+) -> Iterator[Finding]:
+    """Blockers for key columns that no file holds, or whose text would be another in the table's type."""
+    columns = {column.name: column.type for each in files_by_schema(footers) for column in each.columns}
+    stored = pa.schema(
+        [(name, column_type) for name, column_type in columns.items() if column_type is not None]
+    )
+    for path in record_key:
+        wanted, found = resolve_column(path, schema), resolve_column(path, stored)
+        if wanted is None:
+            continue
+        if found is None:
+            yield blocker(f"record key column {path} is in no file: every key would be null")
+        elif pa.types.is_floating(wanted[1]) and wanted[1] != found[1]:
+            yield blocker(
+                f"record key column {path} is {spark_type_name(found[1])} in the files and"
+                f" {spark_type_name(wanted[1])} in the metastore: later upserts would not find the keys",
+                hint="choose another key, or correct the metastore's type",
+            )
+
+
 def check_key_statistics(record_key: Sequence[str], footers: Sequence[FileFooter]) -> Iterator[Finding]:
     """A blocker if the footers' statistics already show nulls in a single key column."""
     nulls = [(footer.key_nulls, footer.path) for footer in footers if footer.key_nulls]
@@ -266,7 +303,8 @@ def check_url_encoding(source: BootstrapSource) -> Iterator[Finding]:
 
 def check_target(storage: Storage, target: str, source: BootstrapSource) -> Iterator[Finding]:
     """Blockers for a target that is taken or that overlaps the source."""
-    places = {source.base_path, *(partition.location for partition in source.partitions)}
+    taken = (partition.location for partition in source.partitions)
+    places = {source.base_path, *taken, *source.other_locations}
     resolved_target = storage.resolve(target)
     for place in sorted(places):
         resolved = storage.resolve(place)

@@ -74,10 +74,7 @@ def read_footers(
     console: Console,
     parallelism: int | None = None,
 ) -> list[FileFooter]:
-    """The footers of the files, in their order; unreadable ones carry their problem.
-
-    Raises StorageError if the storage itself fails.
-    """
+    """The footers of the files, in their order; files that cannot be opened or read carry their problem."""
     found = run_on_files(
         spark,
         files,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
@@ -139,10 +139,6 @@ def scan_hive_source(
         return _scan_unpartitioned(storage, base_path, declared)
     partitions = metastore.list_partitions(table.database, table.name)
     values = [_values_of(partition) for partition in partitions]
-    if choose is not None:
-        chosen = choose(columns, values)
-        partitions = [partition for partition, taken in zip(partitions, chosen, strict=True) if taken]
-        values = [value for value, taken in zip(values, chosen, strict=True) if taken]
     names = [column.name for column in columns]
     locations = [
         storage.qualify(partition.location)
@@ -150,9 +146,18 @@ def scan_hive_source(
         else join(base_path, partition_path(names, value, hive_style=True, url_encode=True))
         for partition, value in zip(partitions, values, strict=True)
     ]
+    everywhere = tuple(locations)
+    if choose is not None:
+        chosen = choose(columns, values)
+        partitions = [partition for partition, taken in zip(partitions, chosen, strict=True) if taken]
+        values = [value for value, taken in zip(values, chosen, strict=True) if taken]
+        locations = [location for location, taken in zip(locations, chosen, strict=True) if taken]
     findings = list(_check_formats(partitions, locations))
     columns = _with_folder_case(columns, base_path, locations)
-    return _scan_partitions(storage, base_path, columns, declared, values, locations, findings)
+    source = _scan_partitions(storage, base_path, columns, declared, values, locations, findings)
+    taken_locations = {partition.location for partition in source.partitions}
+    others = tuple(location for location in everywhere if location not in taken_locations)
+    return replace(source, other_locations=others)
 
 
 def _values_of(partition: MetastorePartition) -> tuple[str | None, ...]:

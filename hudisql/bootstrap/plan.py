@@ -171,6 +171,10 @@ def plan_bootstrap(
         found += checks.check_key_columns(
             request.record_key, request.precombine, schema, source.partition_columns
         )
+        data_columns = schema.names[: len(schema) - len(source.partition_columns)]
+        found += checks.check_keys_in_files(
+            request.record_key, footers, pa.schema([schema.field(name) for name in data_columns])
+        )
         if request.key_check != "none":
             found += checks.check_key_statistics(request.record_key, footers)
     return BootstrapPlan(

@@ -108,6 +108,9 @@ def _check_request(request: BootstrapRequest) -> None:
             "give either source (a path) or source_table (a table of the metastore)",
             hint="source => '/folder' or source_table => 'db.table'",
         )
+    for name, path in (("source", request.source_path), ("target_path", request.target_path)):
+        if path is not None and not path.strip():
+            raise InvalidArgumentError(f"{name} is an empty path")
     if not _TABLE_NAME.fullmatch(request.name) or not _TABLE_NAME.fullmatch(request.database):
         raise InvalidArgumentError(
             f"'{request.full_name}' is not a name that the metastore takes",

@@ -41,8 +41,10 @@ from hudisql.errors import (
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.file_names import base_file_name, new_file_id, write_token
 from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME
+from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.table_properties import PROPERTIES_FILE
 from hudisql.format.timeline import TIMELINE_FOLDER
-from hudisql.storage import Storage, join, parent_of
+from hudisql.storage import Storage, ancestors_of, is_inside, join
 
 if TYPE_CHECKING:
     from hudisql.catalog.tables import MetastoreTable
@@ -82,17 +84,17 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
     """
     plan.raise_if_blocked()
     started = time.monotonic()
-    if plan.protection is not None:
-        _protect_source(context, plan)
     storage = context.storage
-    with _claimed_target(storage, plan):
-        skeletons = _write_skeletons(context, plan)
+    tasks = _skeleton_tasks(plan)
+    with _claimed_target(context, plan, tasks):
+        skeletons = _write_skeletons(context, plan, tasks)
         _check_keys(plan, skeletons)
         check_key_uniqueness(context, plan, skeletons)
         _check_still_there(storage, skeletons)
         now = datetime.now(UTC)
         written = write_table_files(storage, plan, skeletons, now)
-        storage.delete_file(_claim_path(plan))
+        if plan.protection is not None:
+            _protect_source(context, plan)
         written += publish_table(storage, plan, now)
     result = _summarise(plan, skeletons, written, time.monotonic() - started)
     if plan.request.sync:
@@ -122,8 +124,12 @@ def _claim_path(plan: BootstrapPlan) -> str:
 
 
 @contextlib.contextmanager
-def _claimed_target(storage: Storage, plan: BootstrapPlan) -> Iterator[None]:
-    """Hold the empty target for this run alone; on failure leave it as it was before."""
+def _claimed_target(context: Context, plan: BootstrapPlan, tasks: Sequence[SkeletonTask]) -> Iterator[None]:
+    """Hold the empty target for this run alone until its table is published.
+
+    On failure what the run made is taken back; a table that is published by then stays.
+    """
+    storage = context.storage
     made = _missing_folders(storage, plan.target_path)
     claim = {"table": plan.request.full_name, "host": socket.gethostname(), "process": os.getpid()}
     try:
@@ -137,18 +143,51 @@ def _claimed_target(storage: Storage, plan: BootstrapPlan) -> Iterator[None]:
         _remove_folders(storage, [join(plan.target_path, TIMELINE_FOLDER), *made])
         raise
     try:
-        yield
+        _check_still_empty(storage, plan)
     except BaseException:
-        _remove_what_was_made(storage, plan, made)
+        storage.delete_file(_claim_path(plan))
+        _remove_folders(storage, [join(plan.target_path, TIMELINE_FOLDER), *made])
         raise
+    try:
+        yield
+    except BaseException as failure:
+        try:
+            is_foreign = isinstance(failure, PathExistsError)
+            if is_foreign or not storage.exists(join(plan.target_path, PROPERTIES_FILE)):
+                _remove_what_was_made(storage, plan, tasks, made)
+            else:
+                storage.delete_file(_claim_path(plan))
+        except StorageError as error:
+            context.console.warning(f"{plan.target_path} could not be cleaned up: {error.message}")
+        raise
+    with contextlib.suppress(StorageError):
+        storage.delete_file(_claim_path(plan))
+
+
+def _check_still_empty(storage: Storage, plan: BootstrapPlan) -> None:
+    """Raise TableExistsError if something came into the target between the plan and the claim."""
+    timeline = join(plan.target_path, TIMELINE_FOLDER)
+    came = [
+        entry.name
+        for entry in (*storage.list_directory(plan.target_path), *storage.list_directory(timeline))
+        # Whoever else tries to claim the target stages its claim here for a moment.
+        if entry.name not in (TIMELINE_FOLDER, _CLAIM) and not entry.name.endswith(".hudisql-staged")
+    ]
+    if came:
+        raise TableExistsError(
+            f"the target {plan.target_path} was empty when the bootstrap was planned, and now holds"
+            f" {name_some(came, 'entry')}",
+            hint="choose another target_path",
+        )
 
 
 def _missing_folders(storage: Storage, path: str) -> list[str]:
     """The folders from `path` upwards that do not exist yet, deepest first."""
     missing = []
-    while path not in ("", "/") and not storage.exists(path):
-        missing.append(path)
-        path = parent_of(path)
+    for folder in (path, *ancestors_of(path)):
+        if storage.exists(folder):
+            break
+        missing.append(folder)
     return missing
 
 
@@ -160,24 +199,31 @@ def _remove_folders(storage: Storage, folders: Sequence[str]) -> None:
                 storage.delete_directory(folder)
 
 
-def _remove_what_was_made(storage: Storage, plan: BootstrapPlan, made: Sequence[str]) -> None:
-    # The target was empty when it was claimed, and all of a partition's files lie below its first folder.
-    storage.delete_directory(join(plan.target_path, TIMELINE_FOLDER))
-    for top in sorted({partition.path.split("/")[0] for partition in plan.partitions} - {""}):
-        storage.delete_directory(join(plan.target_path, top))
-    if any(partition.path == "" for partition in plan.partitions):
-        with contextlib.suppress(StorageError):
-            for entry in storage.list_directory(plan.target_path):
-                if not entry.is_directory:
-                    storage.delete_file(entry.path)
-    _remove_folders(storage, made)
+def _remove_what_was_made(
+    storage: Storage, plan: BootstrapPlan, tasks: Sequence[SkeletonTask], made: Sequence[str]
+) -> None:
+    """Remove this run's own files by name, then the folders that are empty without them."""
+    folders = [join(plan.target_path, partition.path) for partition in plan.partitions]
+    storage.delete_files(
+        [*(task.target_path for task in tasks), *(join(each, PARTITION_METADATA_FILE) for each in folders)]
+    )
+    if storage.exists(join(plan.target_path, PROPERTIES_FILE)):
+        # A writer that knows no claims made a table here meanwhile: its timeline stays.
+        storage.delete_file(_claim_path(plan))
+    else:
+        storage.delete_directory(join(plan.target_path, TIMELINE_FOLDER))
+    between = {
+        folder
+        for each in folders
+        for folder in (each, *ancestors_of(each))
+        if folder != plan.target_path and is_inside(folder, plan.target_path)
+    }
+    _remove_folders(storage, [*sorted(between, key=len, reverse=True), *made])
 
 
-def _write_skeletons(context: Context, plan: BootstrapPlan) -> list[WrittenSkeleton]:
-    planned = [(partition, file.source) for partition in plan.partitions for file in partition.files]
-    tasks = [
-        _skeleton_task(plan, partition, file, number) for number, (partition, file) in enumerate(planned)
-    ]
+def _write_skeletons(
+    context: Context, plan: BootstrapPlan, tasks: Sequence[SkeletonTask]
+) -> list[WrittenSkeleton]:
     results = run_on_files(
         context.spark,
         tasks,
@@ -191,7 +237,18 @@ def _write_skeletons(context: Context, plan: BootstrapPlan) -> list[WrittenSkele
     )
     return [
         WrittenSkeleton(partition.path, partition.source.source_path, file, result)
-        for (partition, file), result in zip(planned, results, strict=True)
+        for (partition, file), result in zip(_planned_files(plan), results, strict=True)
+    ]
+
+
+def _planned_files(plan: BootstrapPlan) -> list[tuple[PlannedPartition, ExternalFile]]:
+    return [(partition, file.source) for partition in plan.partitions for file in partition.files]
+
+
+def _skeleton_tasks(plan: BootstrapPlan) -> list[SkeletonTask]:
+    return [
+        _skeleton_task(plan, partition, file, number)
+        for number, (partition, file) in enumerate(_planned_files(plan))
     ]
 
 

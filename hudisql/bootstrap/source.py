@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
-from hudisql.errors import SourceError
+from hudisql.errors import SourceError, StorageError
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.partition_path import split_partition_path, unescape_partition_value
-from hudisql.storage import FileInfo, Storage, join, parent_of
+from hudisql.storage import FileInfo, Storage, ancestors_of, join
 
 _ACID_FOLDER: Final = re.compile(r"(base_\d+|(delete_)?delta_\d+_\d+(_\d+)?)(_v\d+)?")
 _KEY_VALUE: Final = re.compile(r"([^=/]+)=(.*)")
@@ -60,7 +61,10 @@ class DeclaredColumn:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapSource:
-    """A whole source: base path, partition columns, chosen partitions and what was found on the way."""
+    """A whole source: base path, partition columns, chosen partitions and what was found on the way.
+
+    `other_locations` are the folders of partitions that are not taken (not chosen, or without files).
+    """
 
     base_path: str
     partition_columns: tuple[PartitionColumn, ...]
@@ -69,6 +73,7 @@ class BootstrapSource:
     is_url_encoded: bool
     declared_columns: tuple[DeclaredColumn, ...] | None = None
     findings: tuple[Finding, ...] = ()
+    other_locations: tuple[str, ...] = ()
 
 
 ChoosePartitions = Callable[[Sequence[PartitionColumn], Sequence[tuple[str | None, ...]]], Sequence[bool]]
@@ -153,38 +158,44 @@ def check_is_plain_folder(storage: Storage, path: str) -> None:
     names = {child.name: child for child in storage.list_directory(path)}
     if ".hoodie" in names or ".hoodie_partition_metadata" in names:
         raise SourceError(f"the source {path} is a Hudi table already", hint="query it as it is")
-    if "_delta_log" in names:
+    kind = "a Delta" if "_delta_log" in names else "an Iceberg" if _is_iceberg_table(storage, path) else None
+    if kind is not None:
         raise SourceError(
-            f"the source {path} is a Delta table: its folder also holds files that left the table",
+            f"the source {path} is {kind} table: its folder also holds files that left the table",
             hint="export it as plain parquet first",
         )
-    metadata = names.get("metadata")
-    if metadata is not None and metadata.is_directory:
-        children = storage.list_directory(metadata.path)
-        if any(child.name.endswith(".metadata.json") for child in children):
-            raise SourceError(
-                f"the source {path} is an Iceberg table: its folder also holds files that left the table",
-                hint="export it as plain parquet first",
-            )
     _check_is_not_inside_a_table(storage, path)
 
 
+def _is_iceberg_table(storage: Storage, path: str) -> bool:
+    metadata = storage.info(join(path, "metadata"))
+    return (
+        metadata is not None
+        and metadata.is_directory
+        and any(child.name.endswith(".metadata.json") for child in storage.list_directory(metadata.path))
+    )
+
+
 def _check_is_not_inside_a_table(storage: Storage, path: str) -> None:
-    folder = parent_of(path)
-    while folder not in ("", "/"):
-        if storage.exists(join(folder, ".hoodie", "hoodie.properties")):
-            raise SourceError(f"the source {path} lies in the Hudi table {folder}", hint="query that table")
-        if storage.exists(join(folder, "_delta_log")):
-            raise SourceError(
-                f"the source {path} lies in the Delta table {folder}", hint="export it as plain parquet first"
-            )
-        folder = parent_of(folder)
+    for folder in ancestors_of(path):
+        # Who may read the source need not have the right to look at the folders above it.
+        with suppress(StorageError):
+            if storage.exists(join(folder, ".hoodie", "hoodie.properties")):
+                raise SourceError(
+                    f"the source {path} lies in the Hudi table {folder}", hint="query that table"
+                )
+            is_delta = storage.exists(join(folder, "_delta_log"))
+            if is_delta or _is_iceberg_table(storage, folder):
+                raise SourceError(
+                    f"the source {path} lies in the {'Delta' if is_delta else 'Iceberg'} table {folder}",
+                    hint="export it as plain parquet first",
+                )
 
 
 def list_data_files(storage: Storage, path: str) -> FolderListing:
     """The data files below a folder, grouped by folder and sorted; hidden files and folders left out.
 
-    Raises SourceError if a folder is one of Hive's ACID folders.
+    Raises SourceError if a folder is one of Hive's ACID folders or a table of another format.
     """
     folders: list[tuple[str, tuple[FileInfo, ...]]] = []
     empty: list[str] = []
@@ -194,6 +205,7 @@ def list_data_files(storage: Storage, path: str) -> FolderListing:
             break
         next_level: list[str] = []
         for folder, entries in zip(level, storage.list_directories(level), strict=True):
+            _refuse_table_folder(path, folder, entries)
             shown = [entry for entry in entries if not is_hidden(entry.name)]
             directories = [entry for entry in shown if entry.is_directory]
             for entry in directories:
@@ -205,6 +217,16 @@ def list_data_files(storage: Storage, path: str) -> FolderListing:
                 folders.append((folder[len(path) :].strip("/"), data_files))
         level = next_level
     return FolderListing(tuple(sorted(folders)), tuple(empty))
+
+
+def _refuse_table_folder(root: str, folder: str, entries: Sequence[FileInfo]) -> None:
+    kinds = {".hoodie": "Hudi", ".hoodie_partition_metadata": "Hudi", "_delta_log": "Delta"}
+    found = next((kinds[entry.name] for entry in entries if entry.name in kinds), None)
+    if found is not None:
+        raise SourceError(
+            f"the source {root} holds the {found} table {folder}, whose folder also has files that left it",
+            hint="give the folder of plain parquet files alone",
+        )
 
 
 def _refuse_acid_folder(root: str, folder: FileInfo) -> None:

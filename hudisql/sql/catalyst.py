@@ -34,6 +34,7 @@ from hudisql.read.predicates import (
     conjunction,
 )
 from hudisql.sql.references import parse_plan
+from hudisql.sql.scala_values import items_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,7 +109,7 @@ def find_scan_needs(
     scans: dict[str, list[_Scan]] = {}
     for execution in executions:
         for reference_id, node in _marked_scans(execution.executedPlan()):
-            filters = [*_sequence(node.dataFilters()), *_sequence(node.partitionFilters())]
+            filters = [*items_of(node.dataFilters()), *items_of(node.partitionFilters())]
             described = _describe_scan(
                 str(node.requiredSchema().json()), filters, partition_columns[reference_id]
             )
@@ -160,10 +161,10 @@ def _queries_held_apart(plan: Any) -> Iterator[Any]:
     kind = plan.getClass().getSimpleName()
     if kind == "ExecutedCommandExec":
         command = plan.cmd()
-        yield from _sequence(command.innerChildren())
+        yield from items_of(command.innerChildren())
     elif kind.endswith("AsSelectExec"):
         yield plan.query()
-    for child in _sequence(plan.children()):
+    for child in items_of(plan.children()):
         yield from _queries_held_apart(child)
 
 
@@ -233,7 +234,7 @@ def _translate_comparison(expression: Any, operator: Operator) -> Predicate | No
 def _translate_membership(expression: Any, kind: str) -> Predicate | None:
     if kind == "In":
         path = _column_path(expression.value())
-        literals = [_literal_of(item) for item in _sequence(expression.list())]
+        literals = [_literal_of(item) for item in items_of(expression.list())]
         if path is None or any(literal is None for literal in literals):
             return None
         return In(path, tuple(literal[0] for literal in literals if literal is not None))
@@ -310,7 +311,7 @@ def _marked_scans(plan: Any) -> Iterator[tuple[str, Any]]:
             yield str(mark.get()), plan
     elif kind == "AdaptiveSparkPlanExec":
         yield from _marked_scans(plan.initialPlan())
-    for inner in (*_sequence(plan.children()), *_sequence(plan.subqueries())):
+    for inner in (*items_of(plan.children()), *items_of(plan.subqueries())):
         yield from _marked_scans(inner)
 
 
@@ -324,7 +325,7 @@ def _logical_marks(spark: Any, plan: Any) -> Iterator[str | None]:
             yield str(mark.get())
     elif is_instance_of(spark.sparkContext._gateway, plan, _COMMAND):
         yield None
-    for inner in (*_sequence(plan.children()), *_sequence(plan.subqueries())):
+    for inner in (*items_of(plan.children()), *items_of(plan.subqueries())):
         yield from _logical_marks(spark, inner)
 
 
@@ -342,7 +343,7 @@ def _describe_scan(required_schema: str, filters: Iterable[Any], partition_colum
 
 def _partition_condition(expression: Any, partition_columns: Collection[str]) -> PartitionCondition | None:
     """The filter as text, if Spark can decide it from a partition's values alone."""
-    attributes = list(_sequence(expression.references().toSeq()))
+    attributes = list(items_of(expression.references().toSeq()))
     qualifiers = {str(attribute.qualifier().mkString(".")) for attribute in attributes}
     if (
         len(qualifiers) != 1
@@ -357,7 +358,7 @@ def _partition_condition(expression: Any, partition_columns: Collection[str]) ->
 
 def _kinds_in(expression: Any) -> Iterator[str]:
     yield str(expression.getClass().getSimpleName())
-    for child in _sequence(expression.children()):
+    for child in items_of(expression.children()):
         yield from _kinds_in(child)
 
 
@@ -408,8 +409,3 @@ def _prune_type(data_type: pa.DataType, tree: FieldTree | None) -> pa.DataType:
     if pa.types.is_list(data_type):
         return pa.list_(data_type.value_field.with_type(_prune_type(data_type.value_type, tree)))
     return data_type
-
-
-def _sequence(scala_sequence: Any) -> Iterator[Any]:
-    for position in range(scala_sequence.size()):
-        yield scala_sequence.apply(position)

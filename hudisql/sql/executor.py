@@ -18,10 +18,11 @@ from hudisql.sql import query, table_statements
 from hudisql.sql import statements as st
 from hudisql.sql.database_statements import drop_database
 from hudisql.sql.explain import explain_statement
-from hudisql.sql.guard import find_hudi_subject, find_written_folder
+from hudisql.sql.folders import refuse_folders_of_hudi_tables, refuse_overwriting_what_is_read
+from hudisql.sql.guard import find_hudi_subject
 from hudisql.sql.parser import parse_statement
 from hudisql.sql.spark_errors import SourceText, translate_spark_error, translated_spark_errors
-from hudisql.sql.tables import find_hudi_entry, find_hudi_root
+from hudisql.sql.tables import find_hudi_entry
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -65,6 +66,8 @@ def _call(context: Context, statement: st.CallStatement, _source: SourceText) ->
 def _run_query(context: Context, statement: st.Statement, source: SourceText) -> Result:
     """Queries, and statements that read Hudi tables by a query inside (INSERT, CTAS, CACHE … AS)."""
     prepared = query.prepare_query(context, statement.text, source)
+    if not isinstance(statement, st.QueryStatement):
+        refuse_overwriting_what_is_read(context, statement, prepared.scans)
     df = query.run_prepared(context, prepared, source)
     return Result(df, guard=lambda: query.bound_errors(prepared.bound, source))
 
@@ -75,12 +78,7 @@ def _run_in_spark(context: Context, statement: st.Statement, source: SourceText)
     if entry is not None:
         kind = statement.kind if isinstance(statement, st.PassThroughStatement) else command.kind
         raise _unsupported(kind, entry, "CALL help() lists what can be done with Hudi tables")
-    if isinstance(statement, st.PassThroughStatement) and statement.kind == "INSERT OVERWRITE DIRECTORY":
-        folder = find_written_folder(context, statement.text)
-        if folder is not None and (root := find_hudi_root(context, folder)) is not None:
-            raise UnsupportedStatementError(
-                f"INSERT OVERWRITE DIRECTORY would delete files of the Hudi table in {root}: nothing was run"
-            )
+    refuse_folders_of_hudi_tables(context, statement.text)
     return _run_query(context, statement, source)
 
 
@@ -93,6 +91,7 @@ def _refuse(_context: Context, statement: st.RefusedStatement, _source: SourceTe
 
 def _change(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
     _check_change(context, statement)
+    refuse_folders_of_hudi_tables(context, statement.text)
     return _run_query(context, statement, source)
 
 
@@ -115,13 +114,7 @@ def _create_table(context: Context, statement: st.CreateTableStatement, source: 
         raise _unsupported(
             "CREATE TABLE LIKE", entry, f"CREATE TABLE {statement.table} AS SELECT * FROM … WHERE false"
         )
-    root = None if statement.location is None else find_hudi_root(context, statement.location)
-    if root is not None:
-        raise UnsupportedStatementError(
-            f"CREATE TABLE {statement.table}: a Hudi table lies in {root}; as a table of plain files it "
-            "would show rows of all its versions",
-            hint=f"CALL hive_sync(table => '{statement.table}', path => '{root}') registers it as what it is",
-        )
+    refuse_folders_of_hudi_tables(context, statement.text)
     return _run_query(context, statement, source)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.sql.references import parse_plan
+from hudisql.sql.scala_values import class_name, items_of
 from hudisql.sql.statements import TableName
 from hudisql.sql.tables import find_hudi_entry
 
@@ -19,8 +20,11 @@ if TYPE_CHECKING:
     from hudisql.catalog.tables import MetastoreTable
     from hudisql.context import Context
 
-# Commands that change nothing, by the start of their plan's class name.
-_READ_ONLY: Final = ("Show", "Describe", "Explain", "Set", "Reset", "Use", "List", "Refresh", "Uncache")
+# Commands that change no table, by the start of their plan's class name (SetTableLocation does change one).
+_READ_ONLY: Final = (
+    *("Show", "Describe", "Explain", "SetCommand", "SetCatalog", "SetNamespaceCommand", "SetVariable"),
+    *("Reset", "List", "Refresh", "Uncache"),
+)
 _UNRESOLVED: Final = frozenset(
     {"UnresolvedTable", "UnresolvedTableOrView", "UnresolvedView", "UnresolvedIdentifier"}
 )
@@ -42,7 +46,7 @@ class CommandSubjects:
 def find_command_subjects(context: Context, text: str) -> CommandSubjects:
     """What Spark's parser finds in a command. Raises SqlSyntaxError."""
     plan = parse_plan(context.spark, text)
-    return CommandSubjects(_class_name(plan), tuple(dict.fromkeys(_subjects(plan))))
+    return CommandSubjects(class_name(plan), tuple(dict.fromkeys(_subjects(plan))))
 
 
 def find_hudi_subject(context: Context, text: str) -> tuple[CommandSubjects, MetastoreTable | None]:
@@ -54,42 +58,26 @@ def find_hudi_subject(context: Context, text: str) -> tuple[CommandSubjects, Met
     return command, next((entry for entry in found if entry is not None), None)
 
 
-def find_written_folder(context: Context, text: str) -> str | None:
-    """The folder that an INSERT OVERWRITE DIRECTORY writes to, as written; None for other statements."""
-    plan = parse_plan(context.spark, text)
-    if _class_name(plan) != "InsertIntoDir":
-        return None
-    location = plan.storage().locationUri()
-    return str(location.get()) if location.isDefined() else None
-
-
 def _subjects(plan: Any) -> Iterator[TableName]:
-    kind = _class_name(plan)
+    kind = class_name(plan)
     if kind in _UNRESOLVED:
         parts = plan.nameParts() if kind == "UnresolvedIdentifier" else plan.multipartIdentifier()
-        yield TableName(tuple(str(part) for part in _sequence(parts)))
+        yield TableName(tuple(str(part) for part in items_of(parts)))
+    elif kind == "InsertIntoStatement" and class_name(plan.table()) == "UnresolvedRelation":
+        yield TableName(tuple(str(part) for part in items_of(plan.table().multipartIdentifier())))
     for index in range(int(plan.productArity())):
         yield from _identifiers(plan.productElement(index))
-    for child in _sequence(plan.children()):
+    for child in items_of(plan.children()):
         yield from _subjects(child)
 
 
 def _identifiers(value: Any) -> Iterator[TableName]:
     if not hasattr(value, "getClass"):
         return
-    kind = _class_name(value)
+    kind = class_name(value)
     if kind == "TableIdentifier":
-        yield TableName(tuple(str(part) for part in _sequence(value.nameParts())))
+        yield TableName(tuple(str(part) for part in items_of(value.nameParts())))
     elif kind == "CatalogTable":
         yield from _identifiers(value.identifier())
     elif kind == "Some":
         yield from _identifiers(value.get())
-
-
-def _class_name(value: Any) -> str:
-    return str(value.getClass().getSimpleName())
-
-
-def _sequence(scala_sequence: Any) -> Iterator[Any]:
-    for position in range(scala_sequence.size()):
-        yield scala_sequence.apply(position)

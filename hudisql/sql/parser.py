@@ -23,6 +23,7 @@ from hudisql.sql.literals import NotConstantError, constant_value
 from hudisql.sql.script import position_at, split_script, syntax_error
 
 _QUERY_HEADS: Final = frozenset({"SELECT", "VALUES", "TABLE", "MAP", "REDUCE", "("})
+_DIRECTORY: Final = "INSERT OVERWRITE DIRECTORY"
 _EXPLAIN_MODES: Final = frozenset({"EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL"})
 
 
@@ -214,12 +215,17 @@ class _Parser:
             elif self.word() == "INSERT" and self.word(1) in ("INTO", "OVERWRITE"):
                 overwrite = overwrite or self.word(1) == "OVERWRITE"
                 self.at += 2
+                if self._is_directory():
+                    continue
                 self.skip("TABLE")
                 targets.append(self.table_name())
             else:
                 self.at += 1
         if not targets:
-            return st.QueryStatement(self.text)
+            # Overwriting nothing but folders, it has no table for a target.
+            return (
+                st.PassThroughStatement(self.text, _DIRECTORY) if overwrite else st.QueryStatement(self.text)
+            )
         return st.InsertStatement(self.text, targets[0], overwrite, tuple(targets))
 
     def insert(self) -> st.Statement:
@@ -227,12 +233,15 @@ class _Parser:
         kind = self.skip_one_of("INTO", "OVERWRITE")
         if not kind:
             self.fail("INTO or OVERWRITE is missing")
-        if self.word() == "DIRECTORY" or (self.word() == "LOCAL" and self.word(1) == "DIRECTORY"):
-            return st.PassThroughStatement(self.text, "INSERT OVERWRITE DIRECTORY")
+        if self._is_directory():
+            return st.PassThroughStatement(self.text, _DIRECTORY)
         if self.word() == "TABLE" and self.word(1) != ".":
             self.skip("TABLE")
         table = self.table_name()
         return st.InsertStatement(self.text, table, kind == "OVERWRITE", (table,))
+
+    def _is_directory(self) -> bool:
+        return self.word() == "DIRECTORY" or (self.word() == "LOCAL" and self.word(1) == "DIRECTORY")
 
     def update(self) -> st.Statement:
         self.skip("UPDATE")
@@ -298,12 +307,14 @@ class _Parser:
         table = self.table_name()
         like = self._after("LIKE", self.at)
         using = self._depth_zero("USING")
-        provider = "" if using is None else str(self.tokens[using + 1].text).lower()
-        at = self._depth_zero("LOCATION")
-        location = None if at is None else str(self.tokens[at + 1].text)
+        provider = "" if using is None else self._dotted_text(using + 1).lower()
         if self._query_start() is None:
-            return st.CreateTableStatement(self.text, table, provider, like, location)
-        return st.CreateTableAsStatement(self.text, table, provider, location=location)
+            return st.CreateTableStatement(self.text, table, provider, like)
+        return st.CreateTableAsStatement(self.text, table, provider)
+
+    def _dotted_text(self, index: int) -> str:
+        self.at = index
+        return str(self.table_name())
 
     def _after(self, word: str, index: int) -> st.TableName | None:
         if index < len(self.tokens) and self.word(index - self.at) == word:

@@ -34,6 +34,7 @@ from hudisql.sql.catalyst import (
 )
 from hudisql.sql.references import parse_plan
 from hudisql.sql.relations import BoundText, HudiRelation, TableBinder, ViewRelation
+from hudisql.sql.scala_values import items_of
 from hudisql.sql.spark_errors import SourceText, translated_spark_errors
 from hudisql.sql.views import query_text_of, shape_view, store_view, view_settings
 from hudisql.table.hudi_table import HudiTable
@@ -144,7 +145,7 @@ def create_view(context: Context, text: str, source: SourceText | None = None) -
     statement = parse_plan(context.spark, text)
     query = binder.bind(query_text_of(statement))
     if statement.getClass().getSimpleName() == "CreateView":
-        parts = [str(part) for part in _sequence(statement.children().apply(0).nameParts())]
+        parts = [str(part) for part in items_of(statement.children().apply(0).nameParts())]
         binder.check_permanent_view(parts, query)
     with placeholders(context, binder, query), bound_errors(query):
         schema = context.spark.sql(query.text).schema
@@ -307,11 +308,6 @@ def bound_errors(bound: BoundText, source: SourceText | None = None) -> Iterator
         error.message = bound.restore_names(error.message)
         error.args = (error.message, *error.args[1:])
         raise
-
-
-def _sequence(scala_sequence: Any) -> Iterator[Any]:
-    for position in range(scala_sequence.size()):
-        yield scala_sequence.apply(position)
 
 
 def _json(text: str) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from hudisql.sql.scala_values import items_of
 from hudisql.sql.spark_errors import SourceText, translate_spark_error
 from hudisql.sql.tokens import Token, tokenize
 
@@ -195,7 +196,7 @@ class _ReferenceWalk:
             and self._text[span[0] : span[1]].upper().startswith("TABLESAMPLE")
         ):
             alias_at = max(alias_at, span[1])
-        for child in _sequence(node.children()):
+        for child in items_of(node.children()):
             self.visit(
                 child,
                 hidden,
@@ -203,12 +204,12 @@ class _ReferenceWalk:
                 alias_at=alias_at if keeps else 0,
                 parent=kind,
             )
-        for subquery in _sequence(node.subqueries()):
+        for subquery in items_of(node.subqueries()):
             self.visit(subquery, hidden, aliased=False, alias_at=0, parent="subquery")
 
     def _visit_definitions(self, node: Any, hidden: frozenset[str]) -> frozenset[str]:
         recursive = bool(node.allowRecursion())
-        for definition in _sequence(node.cteRelations()):
+        for definition in items_of(node.cteRelations()):
             name = self._folded(str(definition.productElement(0)))
             inside = hidden | {name} if recursive else hidden
             self.visit(
@@ -229,7 +230,7 @@ class _ReferenceWalk:
         parent: str,
         time_travel: TimeTravel | None = None,
     ) -> None:
-        parts = tuple(str(part) for part in _sequence(node.multipartIdentifier()))
+        parts = tuple(str(part) for part in items_of(node.multipartIdentifier()))
         span = _span_of(node)
         if span is None or (len(parts) == 1 and self._folded(parts[0]) in hidden):
             return
@@ -283,8 +284,3 @@ def _span_of(node: Any) -> Span | None:
     origin = node.origin()
     start, stop = origin.startIndex(), origin.stopIndex()
     return (int(start.get()), int(stop.get()) + 1) if start.isDefined() and stop.isDefined() else None
-
-
-def _sequence(scala_sequence: Any) -> Iterator[Any]:
-    for position in range(scala_sequence.size()):
-        yield scala_sequence.apply(position)

@@ -141,11 +141,10 @@ class CreateViewStatement(TableStatement):
 
 @dataclass(frozen=True)
 class CreateTableStatement(TableStatement):
-    """`CREATE TABLE t …` without a query; `provider` is USING's word in lower case, or empty."""
+    """`CREATE TABLE t …` without a query; `provider` is USING's name in lower case, or empty."""
 
     provider: str = ""
     like: TableName | None = None
-    location: str | None = None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 def find_hudi_entry(context: Context, name: TableName) -> MetastoreTable | None:
     """The metastore entry of a Hudi table of that name; None if there is none or it is no Hudi table."""
+    entry = find_entry(context, name)
+    return entry if entry is not None and is_hudi_table(entry) else None
+
+
+def find_entry(context: Context, name: TableName) -> MetastoreTable | None:
+    """The metastore entry that a name means to Spark; None for temporary views and other catalogs."""
     parts = list(name.parts)
     if len(parts) == 3 and parts[0].lower() == "spark_catalog":
         parts = parts[1:]
@@ -27,8 +33,7 @@ def find_hudi_entry(context: Context, name: TableName) -> MetastoreTable | None:
         if is_temporary_view(context, parts[0]):
             return None
         parts = [context.current_database, *parts]
-    entry = context.metastore.get_table(parts[0].lower(), parts[1].lower())
-    return entry if entry is not None and is_hudi_table(entry) else None
+    return context.metastore.get_table(parts[0].lower(), parts[1].lower())
 
 
 def open_hudi_entry(context: Context, entry: MetastoreTable) -> HudiTable:

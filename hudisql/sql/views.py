@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import QueryError
 from hudisql.sql.references import parse_plan
+from hudisql.sql.scala_values import pairs_of
 from hudisql.sql.tokens import quote_name
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def find_spark_view(spark: SparkSession, database: str, name: str) -> ViewDefini
 
 
 def _definition_of_catalog_table(described: Any, name: str, *, is_temporary: bool) -> ViewDefinition | None:
-    properties = {str(key): str(value) for key, value in _pairs(described.properties())}
+    properties = {str(key): str(value) for key, value in pairs_of(described.properties())}
     namespace = _numbered(properties, _NAMESPACE + "numParts", _NAMESPACE + "part.")
     if not described.viewText().isDefined() or len(namespace) != 2 or namespace[0] != "spark_catalog":
         return None
@@ -224,10 +225,3 @@ def _configuration(properties: Mapping[str, str]) -> dict[str, str]:
 def _numbered(properties: Mapping[str, str], count_key: str, item_prefix: str) -> list[str]:
     count = int(properties.get(count_key, "0"))
     return [properties[f"{item_prefix}{position}"] for position in range(count)]
-
-
-def _pairs(scala_map: Any) -> Iterator[tuple[Any, Any]]:
-    iterator = scala_map.iterator()
-    while iterator.hasNext():
-        pair = iterator.next()
-        yield pair.productElement(0), pair.productElement(1)

@@ -121,6 +121,10 @@ class Storage:
         """Delete one file; no error if it is gone already."""
         self._file_system(path).delete_file(path)
 
+    def delete_files(self, paths: Sequence[str]) -> None:
+        """Delete many files, in parallel; no error for those that are gone already."""
+        self._map(self.delete_file, paths, few_local=64)
+
     def delete_directory(self, path: str) -> None:
         """Delete a folder with all that is in it; symbolic links are removed, never followed."""
         self._file_system(path).delete_directory(path)

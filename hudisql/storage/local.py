@@ -41,7 +41,14 @@ class LocalFileSystem:
         entries: list[FileInfo] = []
         with translated("list", path), os.scandir(path) as scan:
             for entry in scan:
-                stat = entry.stat()
+                try:
+                    stat = entry.stat()
+                except FileNotFoundError as error:
+                    if entry.is_symlink():
+                        raise StorageError(
+                            f"cannot list {path}: {entry.name} is a symbolic link to nothing"
+                        ) from error
+                    continue  # deleted while the folder was listed
                 entries.append(
                     FileInfo(
                         f"{path.rstrip('/')}/{entry.name}",

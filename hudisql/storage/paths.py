@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from hudisql.errors import StorageError
@@ -21,8 +22,17 @@ _S3_ALIAS = re.compile(r"(?:s3|s3n)://")
 
 
 def parent_of(path: str) -> str:
-    """The path of the folder that holds `path`."""
+    """The path of the folder that holds `path`; a root (`/`, `s3a://bucket`) is its own."""
+    if not path.startswith("/") and path.count("/") == 2:
+        return path
     return path.rsplit("/", 1)[0] or "/"
+
+
+def ancestors_of(path: str) -> Iterator[str]:
+    """The folders above `path`, the nearest first and the root last."""
+    while (parent := parent_of(path)) != path:
+        yield parent
+        path = parent
 
 
 def join(base: str, *parts: str) -> str:

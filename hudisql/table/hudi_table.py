@@ -25,7 +25,7 @@ from hudisql.format.table_properties import (
     read_table_properties,
 )
 from hudisql.format.timeline import Timeline, load_timeline
-from hudisql.storage import Storage, join, parent_of
+from hudisql.storage import Storage, ancestors_of, join, parent_of
 
 SUPPORTED_VERSION = 6
 
@@ -129,15 +129,12 @@ class HudiTable:
 
 def find_table_root(storage: Storage, path: str) -> str | None:
     """The base path of the Hudi table at `path` or above it (a partition path was given), or None."""
-    folder = storage.qualify(path)
-    while True:
+    qualified = storage.qualify(path)
+    for folder in (qualified, *ancestors_of(qualified)):
         candidates = [join(folder, PROPERTIES_FILE), join(folder, PROPERTIES_BACKUP_FILE)]
         if any(info is not None for info in storage.infos(candidates)):
             return folder
-        parent = parent_of(folder)
-        if parent == folder:
-            return None
-        folder = parent
+    return None
 
 
 def open_table(storage: Storage, path: str) -> HudiTable:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -55,6 +57,15 @@ def test_names_inside_structs_are_checked_too():
     schema = pa.schema([("s", pa.list_(pa.struct([("ok", pa.struct([("not ok", pa.int64())]))])))])
     (finding,) = checks.check_column_names([_footer("/f", "s")], schema, ())
     assert "s.ok.not ok" in finding.message
+
+
+def test_struct_fields_that_differ_only_in_case_are_a_blocker():
+    inner = pa.struct([("b", pa.int64()), ("B", pa.int64())])
+    columns = (SourceColumn("s", pa.struct([("a", pa.list_(inner))]), "group", frozenset()),)
+    footer = FileFooter("/f", SourceSchema(columns, "1"))
+    (finding,) = checks.check_column_names([footer], pa.schema([("s", columns[0].type)]), ())
+    assert finding.is_blocker
+    assert "differ only in case: 2 columns: s.a.B, s.a.b" in finding.message
 
 
 def test_hazards_name_column_type_number_of_files_and_who_breaks():
@@ -119,6 +130,20 @@ def test_columns_that_cannot_serve_as_key_or_ordering_are_blockers(record_key, p
     assert words in finding.message
 
 
+def test_keys_that_no_file_holds_or_that_would_change_their_text_are_blockers():
+    columns = (
+        SourceColumn("id", pa.int32(), "INT32", frozenset()),
+        SourceColumn("f", pa.float32(), "FLOAT", frozenset()),
+    )
+    footers = [FileFooter("/f", SourceSchema(columns, "1"), rows=1)]
+    schema = pa.schema([("id", pa.int64()), ("f", pa.float64()), ("late", pa.string())])
+    missing, changed = checks.check_keys_in_files(["ID", "late", "f", "nope"], footers, schema)
+    assert missing.is_blocker
+    assert "late is in no file" in missing.message
+    assert changed.is_blocker
+    assert "f is float in the files and double in the metastore" in changed.message
+
+
 def test_nulls_that_statistics_show_are_found_without_reading_rows():
     footers = [
         _footer("/a", "id", key_nulls=2),
@@ -147,6 +172,9 @@ def test_a_target_may_not_overlap_the_source_by_any_way(tmp_path):
     outside = _source(str(source), str(tmp_path / "elsewhere"))
     assert checks.check_target(storage, str(tmp_path / "elsewhere" / "t"), outside).__next__().is_blocker
     assert not list(checks.check_target(storage, str(tmp_path / "source2"), _source(str(source))))
+    not_taken = replace(_source(str(source)), other_locations=(str(tmp_path / "elsewhere"),))
+    (finding,) = checks.check_target(storage, str(tmp_path / "elsewhere"), not_taken)
+    assert f"lies inside the source {tmp_path}/elsewhere" in finding.message
 
 
 def test_a_taken_target_says_by_what(tmp_path):

@@ -138,6 +138,7 @@ def test_only_chosen_partitions_are_looked_at(table, tmp_path):
         lambda _columns, values: [each == ("1",) for each in values],
     )
     assert [each.path for each in source.partitions] == ["day=1"]
+    assert source.other_locations == ("s3://bucket/never/looked/at",)
 
 
 def test_a_table_without_partition_columns_may_hold_no_folders_of_files(table, tmp_path):

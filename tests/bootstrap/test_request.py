@@ -24,6 +24,8 @@ def test_only_the_metadata_only_mode_is_there():
     [
         ({"source_path": None}, "either source"),
         ({"source_table": ("db", "s")}, "either source"),
+        ({"source_path": ""}, "source is an empty path"),
+        ({"target_path": " "}, "target_path is an empty path"),
         ({"name": "a-b"}, "not a name that the metastore takes"),
         ({"record_key": ()}, "names no column"),
         ({"record_key": ("",)}, "names no column"),

@@ -2,12 +2,14 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from hudisql.bootstrap import run, table_files
+from hudisql.bootstrap.hive_source import SourceProtection
 from hudisql.bootstrap.plan import plan_bootstrap
 from hudisql.bootstrap.request import BootstrapRequest
 from hudisql.bootstrap.run import run_bootstrap
@@ -147,11 +149,13 @@ def test_no_reader_sees_the_table_before_its_properties_are_there(context, sourc
     def look_first(storage, planned, now):
         with pytest.raises(HudisqlError, match="no Hudi table"):
             open_table(storage, planned.target_path)
-        assert not (tmp_path / "t/.hoodie/.hudisql-bootstrap").exists()
+        # Until the table is there, no other run may take the folder.
+        assert (tmp_path / "t/.hoodie/.hudisql-bootstrap").exists()
         return table_files.publish_table(storage, planned, now)
 
     monkeypatch.setattr(run, "publish_table", look_first)
     run_bootstrap(context, plan)
+    assert not (tmp_path / "t/.hoodie/.hudisql-bootstrap").exists()
     assert open_table(Storage(), str(tmp_path / "t")).name == "t"
 
 
@@ -165,6 +169,81 @@ def test_of_two_runs_into_one_folder_the_second_stops_and_harms_nothing(context,
     assert claim.read_text() == "another run's"
     with pytest.raises(BootstrapBlockedError, match="did not finish"):
         run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+
+
+def test_a_table_that_came_into_the_target_after_the_plan_is_not_touched(context, source, tmp_path):
+    late = _plan(context, source, tmp_path / "t")
+    run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    before = {path: path.read_bytes() for path in (tmp_path / "t").rglob("*") if path.is_file()}
+    with pytest.raises(TableExistsError, match="was empty when the bootstrap was planned"):
+        run_bootstrap(context, late)
+    assert {path: path.read_bytes() for path in (tmp_path / "t").rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, StorageError("disk full")])
+def test_a_failure_removes_only_what_the_run_made(context, source, tmp_path, monkeypatch, error):
+    foreign = tmp_path / "t" / "dt=0" / "of-someone-else"
+
+    def fail(*_arguments):
+        foreign.write_text("kept")
+        raise error
+
+    monkeypatch.setattr(run, "write_table_files", fail)
+    with pytest.raises(error if isinstance(error, type) else StorageError):
+        run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    assert [path for path in (tmp_path / "t").rglob("*") if path.is_file()] == [foreign]
+
+
+def test_a_table_that_another_writer_made_meanwhile_keeps_its_timeline(
+    context, source, tmp_path, monkeypatch
+):
+    properties = tmp_path / "t" / ".hoodie" / "hoodie.properties"
+
+    def publish_behind_another(*arguments):
+        properties.write_text("another's")
+        return table_files.publish_table(*arguments)
+
+    monkeypatch.setattr(run, "publish_table", publish_behind_another)
+    with pytest.raises(StorageError, match=r"hoodie\.properties exists already"):
+        run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    assert properties.read_text() == "another's"
+    assert not list((tmp_path / "t").rglob("*.parquet"))
+    assert not list((tmp_path / "t").rglob(".hoodie_partition_metadata"))
+
+
+def test_the_source_is_protected_only_once_all_else_is_done(context, source, tmp_path, monkeypatch):
+    protection = SourceProtection("db", "source", (("EXTERNAL", "TRUE"),))
+    plan = replace(_plan(context, source, tmp_path / "t"), protection=protection)
+    done = []
+
+    def protect(*_arguments):
+        done.append((tmp_path / "t/.hoodie/00000000000001.commit").exists())
+
+    def fail(*_arguments):
+        raise StorageError("disk full")
+
+    monkeypatch.setattr(run, "_protect_source", protect)
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "_check_still_there", fail)
+        with pytest.raises(StorageError, match="disk full"):
+            run_bootstrap(context, plan)
+    assert done == []
+    run_bootstrap(context, plan)
+    assert done == [True]
+
+
+def test_an_interrupt_after_the_table_is_published_leaves_the_whole_table(
+    context, source, tmp_path, monkeypatch
+):
+    def publish_and_interrupt(*arguments):
+        table_files.publish_table(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "publish_table", publish_and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    assert len(load_file_slices(open_table(Storage(), str(tmp_path / "t")))) == 4
+    assert not (tmp_path / "t/.hoodie/.hudisql-bootstrap").exists()
 
 
 def test_files_without_rows_get_skeletons_without_rows(context, source, tmp_path):

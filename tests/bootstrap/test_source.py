@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.bootstrap.source import PartitionColumn, is_hidden, scan_path_source
-from hudisql.errors import SourceError
+from hudisql.errors import SourceError, StorageError
 from hudisql.storage import Storage
 
 
@@ -134,6 +134,8 @@ def test_only_chosen_partitions_are_taken(tree):
     [
         (("_delta_log/00000000000000000000.json", "part-0.parquet"), "a Delta table"),
         (("metadata/v1.metadata.json", "data/part-0.parquet"), "an Iceberg table"),
+        (("events/_delta_log/0.json", "events/part-0.parquet"), "holds the Delta table .*/source/events"),
+        (("dt=1/.hoodie/hoodie.properties", "dt=1/part-0.parquet"), "holds the Hudi table .*/source/dt=1"),
         ((".hoodie/hoodie.properties", "dt=1/part-0.parquet"), "a Hudi table"),
         (("base_0000001/bucket_00000",), "a Hive ACID"),
         (("dt=1/delta_0000002_0000002_0000/bucket_00000",), "a Hive ACID"),
@@ -153,6 +155,25 @@ def test_a_partition_of_a_hudi_or_delta_table_is_refused(tree):
     path = tree(".hoodie/hoodie.properties", "dt=1/part-0.parquet")
     with pytest.raises(SourceError, match="lies in the Hudi table"):
         _scan(f"{path}/dt=1")
+
+
+def test_the_data_folder_of_an_iceberg_table_is_refused(tree):
+    path = tree("metadata/v1.metadata.json", "data/dt=1/part-0.parquet")
+    with pytest.raises(SourceError, match=r"lies in the Iceberg table .*/source"):
+        _scan(f"{path}/data")
+
+
+def test_folders_above_the_source_need_not_be_readable(tree, monkeypatch):
+    path = tree("dt=1/part-0.parquet")
+    look = Storage.info
+
+    def refuse_above(self, asked):
+        if not asked.startswith(path):
+            raise StorageError(f"cannot look at {asked}: Forbidden")
+        return look(self, asked)
+
+    monkeypatch.setattr(Storage, "info", refuse_above)
+    assert [partition.path for partition in _scan(path).partitions] == ["dt=1"]
 
 
 def test_a_source_that_is_not_there_or_a_file_is_refused(tree):

@@ -70,7 +70,7 @@ def fingerprint(folder: Path) -> dict[str, tuple[str, int]]:
 @pytest.fixture
 def name() -> str:
     """A table name that no other test has."""
-    return f"shop.orders_{next(_NUMBERS)}"
+    return f"store.orders_{next(_NUMBERS)}"
 
 
 @pytest.fixture

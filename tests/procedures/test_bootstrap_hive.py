@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 def _hive_orders(session, folder: Path, name: str, *, external: bool, tail: str = "") -> str:
     """Registers a parquet table of two partitions, one of them outside the table's folder."""
-    session.sql("CREATE DATABASE IF NOT EXISTS shop")
+    session.sql("CREATE DATABASE IF NOT EXISTS store")
     write_parquet(folder / "table" / "dt=2024-03-01" / "000000_0.parquet", orders())
     write_parquet(folder / "elsewhere" / "000000_0.parquet", orders(100))
     session.spark.sql(
@@ -155,7 +155,7 @@ def test_a_metastore_type_that_does_not_fit_the_files_is_a_named_blocker(call, s
 def test_metastore_tables_that_are_not_plain_parquet_are_refused_by_name(
     call, session, name, statement, words
 ):
-    session.sql("CREATE DATABASE IF NOT EXISTS shop")
+    session.sql("CREATE DATABASE IF NOT EXISTS store")
     session.spark.sql(statement.format(f"{name}_src"))
     with pytest.raises(SourceError, match=words):
         call("bootstrap_table", table=name, source_table=f"{name}_src", record_key="id")
@@ -164,7 +164,7 @@ def test_metastore_tables_that_are_not_plain_parquet_are_refused_by_name(
 
 def test_a_source_table_that_is_not_there_or_hudi_already_is_refused(call, daily_orders, tmp_path, name):
     with pytest.raises(NoSuchTableError, match="no such source"):
-        call("bootstrap_table", table=name, source_table="shop.nowhere", record_key="id")
+        call("bootstrap_table", table=name, source_table="store.nowhere", record_key="id")
     call("bootstrap_table", table=name, source=daily_orders, record_key="id", target_path=tmp_path / "t")
     with pytest.raises(SourceError, match="a Hudi table"):
         call("bootstrap_table", table=f"{name}_2", source_table=name, record_key="id")

@@ -53,7 +53,7 @@ def test_names_of_other_modes_and_unknown_values_are_refused(call, daily_orders,
         ({"partition_filter": "nope = 1"}, "cannot be evaluated"),
         ({"options": {"spark.x": "1"}}, "hoodie.\\* settings only"),
         ({"options": {"hoodie.index.bloom.num_entries": "many"}}, "bad value 'many'"),
-        ({"source_table": "shop.x"}, "either source"),
+        ({"source_table": "store.x"}, "either source"),
         ({"tabel": "x"}, "no parameter 'tabel'"),
         ({"dry_run": 3}, "must be of type boolean"),
     ):

@@ -114,11 +114,11 @@ def test_commits_show_what_they_wrote(call, daily_orders, tmp_path, name):
 def test_a_table_is_found_by_name_or_path_and_must_be_hudis(call, session, tmp_path):
     with pytest.raises(InvalidArgumentError, match="give table or path"):
         call("show_timeline")
-    with pytest.raises(NoSuchTableError, match="no table shop"):
-        call("show_timeline", table="shop.nowhere")
+    with pytest.raises(NoSuchTableError, match="no table store"):
+        call("show_timeline", table="store.nowhere")
     with pytest.raises(NoSuchTableError, match="no Hudi table"):
         call("show_timeline", path=tmp_path)
-    session.sql("CREATE DATABASE IF NOT EXISTS shop")
-    session.spark.sql("CREATE TABLE IF NOT EXISTS shop.plain (id int) USING parquet")
-    with pytest.raises(NoSuchTableError, match=r"shop.plain is not a Hudi table"):
-        call("show_timeline", table="shop.plain")
+    session.sql("CREATE DATABASE IF NOT EXISTS store")
+    session.spark.sql("CREATE TABLE IF NOT EXISTS store.plain (id int) USING parquet")
+    with pytest.raises(NoSuchTableError, match=r"store.plain is not a Hudi table"):
+        call("show_timeline", table="store.plain")

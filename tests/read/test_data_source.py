@@ -13,6 +13,7 @@ from pyspark.sql import datasource
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.read.predicates import Comparison, In, IsNotNull, IsNull, Not, StartsWith
 from pyspark_hudisql.filters import predicate_from_filter
+from pyspark_hudisql.source import instant_time
 
 pytestmark = pytest.mark.spark
 
@@ -124,6 +125,29 @@ def test_a_catalog_table_needs_its_path_said(spark: Any, golden: Callable[[str],
         assert tuple(spark.sql(query).first()) == (len(expected.rows), max(r["id"] for r in expected.rows))
     finally:
         spark.sql("DROP TABLE by_name")
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        (None, None),
+        ("20240301120000123", "20240301120000123"),
+        ("20240301120000", "20240301120000999"),
+        ("2024-03-01 12:00:00", "20240301120000000"),
+        ("2024-03-01 12:00:00.123", "20240301120000123"),
+        ("2024-03-01", "20240301000000000"),
+    ],
+)
+def test_an_earlier_state_is_named_in_hudis_forms(text: str | None, means: str | None) -> None:
+    assert instant_time(text) == means
+
+
+def test_a_date_reads_the_state_of_that_date(spark: Any, golden: Callable[[str], Any]) -> None:
+    expected = golden("cow_bootstrap_then_upsert_delete")
+    reader = spark.read.format("hudi")
+    assert reader.option("as.of.instant", "2026-12-31").load(expected.table).count() == len(expected.rows)
+    with pytest.raises(PySparkException, match="'yesterday', which is no point in time"):
+        reader.option("as.of.instant", "yesterday").load(expected.table).collect()
 
 
 def test_filters_translate_to_predicates() -> None:

@@ -1,0 +1,161 @@
+"""The engines that are set side by side, behind one face: run a statement, say what it cost.
+
+hudisql and plain Spark share one process on PySpark 4; the real Hudi 0.15 has a process of its own on
+PySpark 3.5 (the oracle's). Costs are CPU seconds of the engine's whole process tree and wall-clock seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from benchmarks.process_tree import tree_cpu_seconds
+from tests.oracle.client import HudiOracle, start_oracle
+from tests.oracle.line_process import LineProcess, start_line_process
+
+WORKER = Path(__file__).parent / "worker.py"
+REQUEST_SECONDS = 3600
+Rows = list[tuple[str | None, ...]]
+
+# Both Sparks work with the same settings; no broadcast or adaptive guess makes one run unlike the other.
+COMMON_SPARK_SETTINGS = {
+    "spark.sql.parquet.writeLegacyFormat": "true",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "snappy",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What something took: CPU seconds (user + system, whole tree) and seconds by the clock."""
+
+    cpu: float
+    wall: float
+
+
+class Engine(Protocol):
+    """A running engine; `start_cost` is what it took to be ready."""
+
+    start_cost: Cost
+
+    @property
+    def pid(self) -> int:
+        """The root of the process tree that does the work."""
+
+    def close(self) -> None:
+        """End the engine."""
+
+
+def measured(engine: Engine, action: Callable[[], Rows]) -> tuple[Rows, Cost]:
+    """Do something in the engine and take its cost."""
+    cpu, wall = tree_cpu_seconds(engine.pid), time.perf_counter()
+    rows = action()
+    return rows, Cost(tree_cpu_seconds(engine.pid) - cpu, time.perf_counter() - wall)
+
+
+@dataclass
+class HudisqlEngine:
+    """hudisql, and plain Spark beside it, in one session."""
+
+    child: LineProcess
+    start_cost: Cost
+
+    @property
+    def pid(self) -> int:
+        """The worker's process."""
+        return self.child.process.pid
+
+    def sql(self, text: str) -> Rows:
+        """Run a statement in hudisql."""
+        return self._rows({"command": "sql", "text": text})
+
+    def spark(self, text: str) -> Rows:
+        """Run a statement in plain Spark."""
+        return self._rows({"command": "spark", "text": text})
+
+    def view(self, name: str, path: str) -> None:
+        """Name plain parquet for `spark`."""
+        self._rows({"command": "view", "name": name, "path": path})
+
+    def rewrite(self, source: str, target: str) -> Rows:
+        """Read plain parquet and write it again, as a migration without metadata-only bootstrap would."""
+        return self._rows({"command": "rewrite", "source": source, "target": target})
+
+    def close(self) -> None:
+        """End the session."""
+        self.child.close()
+
+    def _rows(self, message: dict[str, Any]) -> Rows:
+        answer = self.child.request(message, seconds=REQUEST_SECONDS)
+        return [tuple(row) for row in answer["rows"]]
+
+
+@dataclass
+class RealHudiEngine:
+    """The real Hudi 0.15."""
+
+    oracle: HudiOracle
+    start_cost: Cost
+
+    @property
+    def pid(self) -> int:
+        """The oracle's process."""
+        return self.oracle.child.process.pid
+
+    def bootstrap(self, source: str, target: str, options: dict[str, str]) -> Rows:
+        """Metadata-only bootstrap by Hudi's DataFrame writer."""
+        self.oracle.bootstrap(source, target, options)
+        return []
+
+    def sql(self, text: str) -> Rows:
+        """Run a statement over views."""
+        rows = self.oracle.sql(text).to_pylist()
+        return [tuple(None if value is None else str(value) for value in row.values()) for row in rows]
+
+    def view(self, name: str, path: str, format: str) -> None:
+        """Name a table for `sql`."""
+        self.oracle.view(name, path, format=format)
+
+    def close(self) -> None:
+        """End the process."""
+        self.oracle.close()
+
+
+def start_hudisql(folder: Path, *, cores: int, memory: str) -> HudisqlEngine:
+    """Start hudisql on the embedded metastore below `folder`."""
+    started = time.perf_counter()
+    root = Path(__file__).resolve().parent.parent
+    environment = _environment(PYTHONPATH=str(root))
+    child = start_line_process("hudisql", [sys.executable, "-u", str(WORKER)], folder, environment)
+    conf = {
+        **COMMON_SPARK_SETTINGS,
+        "spark.master": f"local[{cores}]",
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }
+    setup = {"warehouse": str(folder / "warehouse"), "conf": conf}
+    child.request(setup, seconds=REQUEST_SECONDS)
+    cost = Cost(tree_cpu_seconds(child.process.pid), time.perf_counter() - started)
+    return HudisqlEngine(child, cost)
+
+
+def start_real_hudi(folder: Path, *, cores: int, memory: str) -> RealHudiEngine:
+    """Start the real Hudi 0.15."""
+    started = time.perf_counter()
+    oracle = start_oracle("0.15.0", folder, cores=cores, memory=memory, config=COMMON_SPARK_SETTINGS)
+    oracle.sql("SELECT 1")
+    cost = Cost(tree_cpu_seconds(oracle.child.process.pid), time.perf_counter() - started)
+    return RealHudiEngine(oracle, cost)
+
+
+def _environment(**changes: str) -> dict[str, str]:
+    return {**os.environ, "TZ": "UTC", "SPARK_LOCAL_IP": "127.0.0.1", **changes}

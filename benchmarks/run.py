@@ -1,0 +1,223 @@
+"""Sets hudisql beside the real Hudi 0.15 and plain Spark: bootstrap, reads, sizes, memory.
+
+`python -m benchmarks.run` makes TPC-H lineitem, bootstraps it with hudisql and with Hudi, rewrites it with
+Spark, then reads all three. Everything runs twice in a warm session and the second run counts; results are
+compared before any time is believed. Writes docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.engines import (
+    Cost,
+    HudisqlEngine,
+    RealHudiEngine,
+    Rows,
+    measured,
+    start_hudisql,
+    start_real_hudi,
+)
+from benchmarks.lineitem import KEY_COLUMNS, PRECOMBINE_COLUMN, make_lineitem
+from benchmarks.memory import measure_task_memory
+from benchmarks.reads import READS, Read
+from benchmarks.report import Report, Sizes, render_report
+
+ROOT = Path(__file__).resolve().parent.parent
+BOOTSTRAP_INSTANT = "00000000000001"
+RUNS = 2
+TABLE = "bench.lineitem"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to measure: scale factor of TPC-H, number of files, cores and memory of each Spark."""
+
+    scale_factor: float
+    files: int
+    cores: int
+    memory: str
+    folder: Path
+    output: Path
+
+
+class UnequalResultsError(AssertionError):
+    """Two engines gave different rows: no time is worth reporting."""
+
+
+def run_benchmarks(options: Options) -> Report:
+    """Run everything and return what was measured. Raises UnequalResultsError."""
+    source = make_lineitem(options.folder, scale_factor=options.scale_factor, files=options.files)
+    with tempfile.TemporaryDirectory(dir=options.folder) as scratch_name:
+        scratch = Path(scratch_name)
+        # One engine at a time: two JVMs would take memory and cores from each other.
+        ours, our_rows = _run_hudisql(options, source, scratch)
+        theirs, their_rows = _run_real_hudi(options, source, scratch)
+        _compare(our_rows, their_rows)
+        memory = measure_task_memory(source, scratch / "memory")
+        return Report(
+            scale_factor=options.scale_factor,
+            files=len(list(source.glob("*.parquet"))),
+            cores=options.cores,
+            rows=int(our_rows["rows"][0][0] or 0),
+            source_bytes=_bytes_of(source.glob("*.parquet")),
+            costs={**ours, **theirs},
+            sizes={
+                "hudisql": _sizes(scratch / "hudisql-table"),
+                "Hudi 0.15": _sizes(scratch / "hudi-table"),
+                "rewrite": Sizes(files=0, bytes=_bytes_of((scratch / "rewritten").glob("*.parquet"))),
+            },
+            task_memory=memory,
+        )
+
+
+Costs = dict[tuple[str, str], Cost]
+Results = dict[str, Rows]
+
+
+def _run_hudisql(options: Options, source: Path, scratch: Path) -> tuple[Costs, Results]:
+    engine = start_hudisql(scratch / "hudisql", cores=options.cores, memory=options.memory)
+    try:
+        costs: Costs = {("hudisql", "start-up"): engine.start_cost}
+        costs["hudisql", "bootstrap"] = _second_of(
+            engine, lambda target: _bootstrap_ours(engine, source, target), scratch / "hudisql-table"
+        )[1]
+        costs["rewrite", "bootstrap"] = _second_of(
+            engine, lambda target: engine.rewrite(str(source), str(target)), scratch / "rewritten"
+        )[1]
+        path = scratch / "hudisql-table"
+        engine.sql("CREATE DATABASE IF NOT EXISTS bench")
+        engine.sql(f"CALL hive_sync(table => '{TABLE}', path => '{path}')")
+        engine.view("plain", str(source))
+        results: Results = {"rows": engine.spark("SELECT count(*) FROM plain")}
+        for read in READS:
+            plain = read.statement("plain", with_meta=False)
+            hudi = read.statement(TABLE, with_meta=True)
+            plain_rows, costs["plain, Spark 4", read.name] = _warm(
+                engine, lambda text=plain: engine.spark(text)
+            )
+            rows, costs["hudisql", read.name] = _warm(engine, lambda text=hudi: engine.sql(text))
+            _check(f"hudisql and plain Spark: {read.name}", _data_of(rows, read), plain_rows)
+            results[read.name] = rows
+        return costs, results
+    finally:
+        engine.close()
+
+
+def _run_real_hudi(options: Options, source: Path, scratch: Path) -> tuple[Costs, Results]:
+    engine = start_real_hudi(scratch / "hudi", cores=options.cores, memory=options.memory)
+    try:
+        costs: Costs = {("Hudi 0.15", "start-up"): engine.start_cost}
+        costs["Hudi 0.15", "bootstrap"] = _second_of(
+            engine, lambda target: _bootstrap_theirs(engine, source, target), scratch / "hudi-table"
+        )[1]
+        engine.view("hudi", str(scratch / "hudi-table"), "hudi")
+        engine.view("plain", str(source), "parquet")
+        results: Results = {"rows": engine.sql("SELECT count(*) FROM hudi")}
+        for read in READS:
+            plain = read.statement("plain", with_meta=False)
+            hudi = read.statement("hudi", with_meta=True)
+            plain_rows, costs["plain, Spark 3.5", read.name] = _warm(
+                engine, lambda text=plain: engine.sql(text)
+            )
+            rows, costs["Hudi 0.15", read.name] = _warm(engine, lambda text=hudi: engine.sql(text))
+            _check(f"Hudi and plain Spark: {read.name}", _data_of(rows, read), plain_rows)
+            results[read.name] = rows
+        return costs, results
+    finally:
+        engine.close()
+
+
+def _bootstrap_ours(engine: HudisqlEngine, source: Path, target: Path) -> Rows:
+    return engine.sql(
+        f"CALL bootstrap_table(table => 'bench.{target.name.replace('-', '_')}', source => '{source}', "
+        f"record_key => '{','.join(KEY_COLUMNS)}', precombine => '{PRECOMBINE_COLUMN}', "
+        # The real Hudi looks for null keys only.
+        f"target_path => '{target}', sync => false, key_check => 'nulls')"
+    )
+
+
+def _bootstrap_theirs(engine: RealHudiEngine, source: Path, target: Path) -> Rows:
+    return engine.bootstrap(
+        str(source),
+        str(target),
+        {
+            "hoodie.table.name": "lineitem",
+            "hoodie.datasource.write.recordkey.field": ",".join(KEY_COLUMNS),
+            "hoodie.datasource.write.precombine.field": PRECOMBINE_COLUMN,
+            "hoodie.datasource.write.partitionpath.field": "",
+            "hoodie.metadata.enable": "false",
+        },
+    )
+
+
+def _second_of(
+    engine: HudisqlEngine | RealHudiEngine, action: Callable[[Path], Rows], target: Path
+) -> tuple[Rows, Cost]:
+    """The cost of writing `target` when another like it was written before in the same session."""
+    warm_up = target.with_name(f"{target.name}-warm-up")
+    action(warm_up)
+    shutil.rmtree(warm_up)
+    return measured(engine, lambda: action(target))
+
+
+def _warm(engine: HudisqlEngine | RealHudiEngine, action: Callable[[], Rows]) -> tuple[Rows, Cost]:
+    for _ in range(RUNS - 1):
+        action()
+    return measured(engine, action)
+
+
+def _compare(ours: Results, theirs: Results) -> None:
+    for name, rows in ours.items():
+        _check(f"hudisql and Hudi: {name}", rows, theirs[name])
+
+
+def _check(what: str, left: Rows, right: Rows) -> None:
+    if left != right:
+        raise UnequalResultsError(f"{what}: {left} and {right}")
+
+
+def _data_of(rows: Rows, read: Read) -> Rows:
+    return [row[: len(read.data)] for row in rows]
+
+
+def _sizes(table: Path) -> Sizes:
+    skeletons = [path for path in table.rglob("*.parquet") if BOOTSTRAP_INSTANT in path.name]
+    return Sizes(files=len(skeletons), bytes=_bytes_of(skeletons))
+
+
+def _bytes_of(paths: object) -> int:
+    return sum(path.stat().st_size for path in paths)  # type: ignore[attr-defined]
+
+
+def main() -> int:
+    """Measure, write the page, and fail if a goal is missed by more than the page can explain."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale-factor", type=float, default=1.0, help="TPC-H scale factor (1: 6 M rows)")
+    parser.add_argument("--files", type=int, default=24)
+    parser.add_argument("--cores", type=int, default=min(4, os.cpu_count() or 1))
+    parser.add_argument("--memory", default="2g", help="driver memory of each Spark")
+    parser.add_argument("--folder", type=Path, default=_default_folder(), help="data, kept between runs")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks.md")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    options = Options(**vars(given))
+    page = render_report(run_benchmarks(options))
+    options.output.write_text(page)
+    print(page)
+    return 0
+
+
+def _default_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hudisql" / "benchmarks"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

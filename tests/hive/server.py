@@ -1,0 +1,179 @@
+"""A real HiveServer2 2.3.10 with Hudi's input formats, on a given metastore, and beeline to ask it.
+
+Hive 2.3 was made for Java 8; on Java 17 it needs Hadoop's client class loader (it casts its own loader to
+URLClassLoader) and a few opened packages. Queries run as MapReduce inside the server process.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from hudisql.java_runtime import find_java_home
+from scripts.setup_oracles import HIVE_VERSION, install_hive, install_hudi_bundle
+
+START_SECONDS = 240
+STATEMENT_SECONDS = 600
+# The one input format that reads plain and bootstrapped Hudi tables right in Hive (its default does not).
+INPUT_FORMAT = "org.apache.hadoop.hive.ql.io.HiveInputFormat"
+OPENED_PACKAGES = (
+    *("java.lang", "java.lang.reflect", "java.net", "java.util", "java.util.concurrent"),
+    *("java.util.concurrent.atomic", "java.io", "java.nio", "java.text", "java.time"),
+    *("sun.nio.ch", "sun.security.action"),
+)
+SYSTEM_CLASSES = (
+    "java.,javax.xml.,javax.sql.,javax.security.,javax.management.,javax.naming.,javax.net.,"
+    "org.w3c.,org.xml.,sun.,jdk.,com.sun."
+)
+
+
+class HiveError(AssertionError):
+    """HiveServer2 or beeline failed; the message is theirs."""
+
+
+@dataclass
+class HiveServer:
+    """A running HiveServer2; make one with `start_hive_server`."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+    folder: Path
+
+    def query(self, statement: str) -> list[dict[str, str | None]]:
+        """Run one statement by beeline and return its rows as text by column name (NULL is None)."""
+        script = self.folder / "statement.sql"
+        script.write_text(statement.rstrip().rstrip(";") + ";\n")
+        command = [
+            *(_java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+            *("-cp", f"{self.folder}:{install_hive().libraries}/*", "org.apache.hive.beeline.BeeLine"),
+            *("-u", f"jdbc:hive2://127.0.0.1:{self.port}/", "-n", "test", "-f", str(script)),
+            *("--silent=true", "--outputformat=tsv2", "--showHeader=true", "--nullemptystring=false"),
+            *("--hiveconf", f"hive.input.format={INPUT_FORMAT}"),
+        ]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=STATEMENT_SECONDS, check=False, cwd=self.folder
+        )
+        if done.returncode != 0 or "Error:" in done.stderr:
+            raise HiveError(f"{statement}\n{done.stderr[-3000:]}")
+        return _parse_rows(done.stdout)
+
+    def close(self) -> None:
+        """End the server."""
+        self.process.terminate()
+        try:
+            self.process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def start_hive_server(folder: Path, metastore_uri: str) -> HiveServer:
+    """Start HiveServer2 on `metastore_uri`; `folder` takes its configuration, log and scratch files.
+
+    Installs Hive if it is missing. Raises HiveError if the server does not open its port.
+    """
+    hive, bundle = install_hive(), install_hudi_bundle("0.15.0")
+    folder.mkdir(parents=True, exist_ok=True)
+    port = _free_port()
+    (folder / "hive-site.xml").write_text(_render_configuration(_settings(folder, metastore_uri, port)))
+    command = [
+        *(_java(), "-Xmx1g", "-XX:+UseSerialGC", f"-Djava.io.tmpdir={folder}"),
+        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
+        *("-cp", f"{hive.libraries}/*", "org.apache.hadoop.util.RunJar"),
+        *(
+            str(hive.libraries / f"hive-service-{HIVE_VERSION}.jar"),
+            "org.apache.hive.service.server.HiveServer2",
+        ),
+    ]
+    environment = {
+        **os.environ,
+        "HADOOP_USE_CLIENT_CLASSLOADER": "true",
+        "HADOOP_CLASSPATH": f"{folder}:{hive.libraries}/*:{bundle}:{hive.auxiliary}/*",
+        "HADOOP_CLIENT_CLASSLOADER_SYSTEM_CLASSES": SYSTEM_CLASSES,
+        "TZ": "UTC",
+    }
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder
+        )
+    server = HiveServer(port, process, folder)
+    _wait_for_port(server)
+    return server
+
+
+def _settings(folder: Path, metastore_uri: str, port: int) -> Mapping[str, str]:
+    return {
+        "hive.metastore.uris": metastore_uri,
+        "hive.metastore.warehouse.dir": f"file://{folder}/warehouse",
+        "hive.server2.thrift.bind.host": "127.0.0.1",
+        "hive.server2.thrift.port": str(port),
+        "hive.server2.webui.port": "0",
+        "hive.server2.enable.doAs": "false",
+        "hive.server2.logging.operation.enabled": "false",
+        "hive.execution.engine": "mr",
+        "mapreduce.framework.name": "local",
+        "hive.exec.submit.local.task.via.child": "false",
+        "hive.exec.submitviachild": "false",
+        "hive.support.concurrency": "false",
+        "hive.async.log.enabled": "false",
+        "hive.fetch.task.conversion": "more",
+        "hive.input.format": INPUT_FORMAT,
+        "fs.defaultFS": "file:///",
+        "hive.exec.scratchdir": f"{folder}/scratch",
+        "hive.exec.local.scratchdir": f"{folder}/local-scratch",
+        "hive.downloaded.resources.dir": f"{folder}/resources",
+        "hive.server2.logging.operation.log.location": f"{folder}/operation-logs",
+        "hadoop.tmp.dir": f"{folder}/hadoop",
+    }
+
+
+def _render_configuration(settings: Mapping[str, str]) -> str:
+    entries = "".join(
+        f"  <property><name>{name}</name><value>{escape(value)}</value></property>\n"
+        for name, value in settings.items()
+    )
+    return f'<?xml version="1.0"?>\n<configuration>\n{entries}</configuration>\n'
+
+
+def _wait_for_port(server: HiveServer) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and server.process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", server.port), timeout=1).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
+    server.close()
+    raise HiveError(
+        f"HiveServer2 did not start\n{(server.folder / 'log').read_text(errors='replace')[-4000:]}"
+    )
+
+
+def _parse_rows(text: str) -> list[dict[str, str | None]]:
+    # Beeline writes lines of its own, blank ones, around the rows.
+    rows: Sequence[Sequence[str]] = [line.split("\t") for line in text.splitlines() if line.strip()]
+    if not rows:
+        return []
+    # Beeline writes `table.column` for SELECT *.
+    names = [name.rsplit(".", 1)[-1] for name in rows[0]]
+    return [
+        {name: None if value == "NULL" else value for name, value in zip(names, row, strict=True)}
+        for row in rows[1:]
+    ]
+
+
+def _java() -> str:
+    return str(Path(find_java_home()) / "bin" / "java")
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

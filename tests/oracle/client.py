@@ -1,0 +1,170 @@
+"""Drives a real Apache Hudi in its own process and virtual environment: reads, SQL, upserts, bootstraps.
+
+Each Hudi version is one process for a whole test run, because a start costs half a minute. What it reads
+comes back as Arrow tables; what it writes is handed over as parquet. `server.py` is the other end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudisql.java_runtime import ensure_java_home
+from scripts.setup_oracles import install_hudi_bundle, install_oracle_python
+from tests.oracle.line_process import ChildError, LineProcess, start_line_process
+
+OracleError = ChildError
+SERVER = Path(__file__).parent / "server.py"
+START_SECONDS = 240
+ANSWER_SECONDS = 900
+# Hudi 1.2 takes column statistics and its own table version unless told; both would lock 0.15 out.
+WRITE_DEFAULTS: Mapping[str, Mapping[str, str]] = {
+    "0.15.0": {"hoodie.metadata.enable": "false"},
+    "1.2.0": {"hoodie.metadata.enable": "false", "hoodie.write.table.version": "6"},
+}
+
+
+@dataclass
+class HudiOracle:
+    """A running real Hudi; make one with `start_oracle`."""
+
+    version: str
+    child: LineProcess
+    numbers: Any = field(default_factory=count)
+
+    def sql(self, text: str) -> pa.Table:
+        """Run one SQL statement (CALL too) and return its rows."""
+        output = self._new_file("arrow")
+        self.request("sql", text=text, output=str(output))
+        return _read_arrow(output)
+
+    def read(
+        self,
+        path: str,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        options: Mapping[str, str] | None = None,
+        format: str = "hudi",
+    ) -> pa.Table:
+        """Read the Hudi table at `path`, meta columns included, rows in no promised order."""
+        output = self._new_file("arrow")
+        self.request(
+            "read",
+            path=path,
+            output=str(output),
+            options=dict(options or {}),
+            columns=list(columns) if columns is not None else None,
+            where=where,
+            format=format,
+        )
+        return _read_arrow(output)
+
+    def upsert(self, rows: pa.Table, path: str, options: Mapping[str, str]) -> None:
+        """Upsert `rows` (the table's data and partition columns) into the Hudi table at `path`."""
+        self.write(rows, path, {"hoodie.datasource.write.operation": "upsert", **options})
+
+    def write(
+        self,
+        rows: pa.Table,
+        path: str,
+        options: Mapping[str, str],
+        *,
+        mode: str = "append",
+        format: str = "hudi",
+    ) -> None:
+        """Write `rows` with the oracle Spark's DataFrame writer."""
+        source = self._new_file("parquet")
+        pq.write_table(rows, source, coerce_timestamps="us")
+        self.request("save", path=path, options=dict(options), mode=mode, input=str(source), format=format)
+        source.unlink()
+
+    def view(
+        self, name: str, path: str, *, options: Mapping[str, str] | None = None, format: str = "hudi"
+    ) -> None:
+        """Name the table at `path` for later `sql`; `REFRESH`ed by calling this again."""
+        self.request("view", name=name, path=path, options=dict(options or {}), format=format)
+
+    def bootstrap(self, source: str, path: str, options: Mapping[str, str]) -> None:
+        """Bootstrap the parquet below `source` into a new Hudi table at `path`, metadata only by default."""
+        chosen = {
+            "hoodie.datasource.write.operation": "bootstrap",
+            "hoodie.bootstrap.base.path": source,
+            "hoodie.datasource.write.hive_style_partitioning": "true",
+            **options,
+        }
+        self.request("save", path=path, options=chosen, mode="overwrite")
+
+    def request(self, command: str, **arguments: Any) -> dict[str, Any]:
+        """Send one command and wait for its answer. Raises OracleError with Hudi's message."""
+        return self.child.request({"command": command, **arguments}, seconds=ANSWER_SECONDS)
+
+    def close(self) -> None:
+        """End the process."""
+        self.child.close()
+
+    def _new_file(self, extension: str) -> Path:
+        return self.child.folder / f"{next(self.numbers)}.{extension}"
+
+
+def start_oracle(
+    version: str,
+    folder: Path,
+    *,
+    metastore_uri: str | None = None,
+    memory: str = "1500m",
+    cores: int = 2,
+    config: Mapping[str, str] | None = None,
+) -> HudiOracle:
+    """Start the real Hudi `version`; `folder` takes its log and exchange files, `metastore_uri` its catalog.
+
+    Installs what is missing. Raises OracleError if it does not come up.
+    """
+    settings = {
+        "spark.master": f"local[{cores}]",
+        "spark.jars": str(install_hudi_bundle(version)),
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.default.parallelism": "4",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        **(
+            {
+                "spark.sql.catalogImplementation": "hive",
+                "spark.hadoop.hive.metastore.uris": metastore_uri,
+            }
+            if metastore_uri
+            else {}
+        ),
+        **(config or {}),
+    }
+    ensure_java_home()
+    # The oracle's Spark is not the project's: no variable of ours may lead it astray.
+    foreign = ("SPARK_", "PYSPARK_", "PYTHON", "VIRTUAL_ENV")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    child = start_line_process(
+        f"Hudi {version}",
+        [str(install_oracle_python()), "-u", str(SERVER)],
+        folder,
+        {**environment, "TZ": "UTC", "SPARK_LOCAL_IP": "127.0.0.1"},
+    )
+    child.request({"config": settings, "hoodie": dict(WRITE_DEFAULTS[version])}, seconds=START_SECONDS)
+    return HudiOracle(version, child)
+
+
+def _read_arrow(path: Path) -> pa.Table:
+    with pa.memory_map(str(path)) as source:
+        table = pa.ipc.open_file(source).read_all()
+    path.unlink()
+    return table

@@ -1,0 +1,130 @@
+"""The oracle's own process: the real Apache Hudi on PySpark 3.5, told what to do by lines of JSON.
+
+Runs in the oracle's virtual environment (never in the project's), so it imports PySpark and pyarrow alone.
+One request a line on standard input, `{"command": …}`, one answer a line on standard output,
+`{"ok": true, …}` or `{"ok": false, "error": …}`; rows travel as Arrow IPC files, rows to write come as
+parquet files. `tests/oracle/client.py` is the other end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, TextIO
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+
+def start_session(config: dict[str, str]) -> SparkSession:
+    """The Spark session that Hudi's own quick start asks for, plus the settings given."""
+    builder = SparkSession.builder
+    settings = {
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        **config,
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+class Oracle:
+    """Answers requests; every public method is a command, its arguments are the request's fields."""
+
+    def __init__(self, spark: SparkSession, write_defaults: dict[str, str]) -> None:
+        self.spark = spark
+        self.write_defaults = write_defaults
+
+    def sql(self, text: str, output: str | None = None) -> dict[str, Any]:
+        return self._answer(self.spark.sql(text), output)
+
+    def read(
+        self,
+        path: str,
+        output: str,
+        options: dict[str, str],
+        columns: list[str] | None = None,
+        where: str | None = None,
+        format: str = "hudi",
+    ) -> dict[str, Any]:
+        frame = self.spark.read.format(format).options(**options).load(path)
+        if where is not None:
+            frame = frame.where(where)
+        if columns is not None:
+            frame = frame.select(*columns)
+        return self._answer(frame, output)
+
+    def view(self, name: str, path: str, options: dict[str, str], format: str = "hudi") -> dict[str, Any]:
+        self.spark.read.format(format).options(**options).load(path).createOrReplaceTempView(name)
+        return {}
+
+    def save(
+        self, path: str, options: dict[str, str], mode: str, input: str | None = None, format: str = "hudi"
+    ) -> dict[str, Any]:
+        # A bootstrap is saved from a frame without rows and columns: its own schema would become the table's.
+        frame = self.spark.read.parquet(input) if input else self.spark.createDataFrame([], StructType([]))
+        chosen = {**self.write_defaults, **options} if format == "hudi" else options
+        frame.write.format(format).options(**chosen).mode(mode).save(path)
+        return {}
+
+    def _answer(self, frame: DataFrame, output: str | None) -> dict[str, Any]:
+        described = {"schema": frame.schema.jsonValue()}
+        if output is None:
+            frame.collect()
+            return described
+        schema, batches = _as_arrow(frame)
+        with pa.OSFile(output, "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        return described
+
+
+def _as_arrow(frame: DataFrame) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+    # PySpark 3.5 has no DataFrame.toArrow yet; this is what its toPandas stands on.
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    batches = frame._collect_as_arrow()
+    return (batches[0].schema if batches else to_arrow_schema(frame.schema)), batches
+
+
+def _shorten(text: str) -> str:
+    """A Java stack trace without its frames: the messages and their causes are what tells."""
+    return "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("at ", "...")))
+
+
+def serve(oracle: Oracle, requests: TextIO, answers: TextIO) -> None:
+    """Answer requests until their stream ends."""
+    for line in requests:
+        request = json.loads(line)
+        command: Callable[..., dict[str, Any]] = getattr(oracle, request.pop("command"))
+        try:
+            answer = {"ok": True, **command(**request)}
+        except Exception as error:
+            answer = {"ok": False, "error": _shorten(str(error)), "trace": _shorten(traceback.format_exc())}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def main() -> None:
+    """Start Spark with the settings of the first line, say so, then serve."""
+    # The JVM prints on standard output too: keep that stream for answers and send all else to the log.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    setup = json.loads(sys.stdin.readline())
+    spark = start_session(setup["config"])
+    spark.sparkContext.setLogLevel("WARN")
+    for name, value in setup["hoodie"].items():
+        spark.sql(f"set {name}={value}")
+    print(json.dumps({"ok": True, "spark": spark.version, "pid": os.getpid()}), file=answers, flush=True)
+    serve(Oracle(spark, setup["hoodie"]), sys.stdin, answers)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
