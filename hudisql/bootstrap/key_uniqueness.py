@@ -42,6 +42,7 @@ _MOST_SUSPECTS: Final = 1_000_000
 _BATCH_ROWS: Final = 262_144
 _SAMPLES: Final = 10
 _ROW_BITS: Final = 40
+_SEED_SPREAD: Final = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +188,9 @@ def _key_batches(storage: Storage, file: ComparedFile) -> Iterator[pa.StringArra
 
 
 def _hash_batch(file: ComparedFile, keys: pa.StringArray, hash_bits: int) -> Hashes:
-    # The group is the seed: equal keys of different groups do not meet.
-    hashes = hash_keys(keys, file.group)
+    # The group seeds the hash: equal keys of different groups do not meet. It must be spread over all bits,
+    # since the hash only adds a small seed to the last characters: 12 of group 0 would meet 13 of group 1.
+    hashes = hash_keys(keys, file.group * _SEED_SPREAD & ALL_BITS)
     return hashes if hash_bits == ALL_BITS else hashes & np.uint64(hash_bits)
 
 

@@ -187,3 +187,12 @@ def test_a_bucket_stays_small_however_often_a_key_occurs(monkeypatch: pytest.Mon
     assert (gathered.hashes.tolist(), gathered.is_cut) == ([1, 2, 3], False)
     cut = key_uniqueness._gather_suspects(2, iter(pieces))
     assert (cut.hashes.tolist(), cut.is_cut) == ([1, 2], True)
+
+
+def test_similar_keys_of_different_groups_have_different_hashes() -> None:
+    keys = pa.array([str(number) for number in range(10_000)])
+    hashes = [
+        key_uniqueness._hash_batch(ComparedFile(0, group, "", 0, 0), keys, key_uniqueness.ALL_BITS)
+        for group in range(20)
+    ]
+    assert len(np.unique(np.concatenate(hashes))) == 200_000
