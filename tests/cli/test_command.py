@@ -114,12 +114,6 @@ def test_a_metastore_that_does_not_answer_is_exit_code_1(run: Run) -> None:
     assert done.stdout == ""
 
 
-def test_a_metastore_given_to_hive_is_the_one_that_is_asked(run: Run) -> None:
-    done = run("--hiveconf", "hive.metastore.uris=thrift://127.0.0.1:9", "-e", "select 1")
-    assert done.exit_code == 1
-    assert "thrift://127.0.0.1:9" in done.stderr
-
-
 _ENDLESS = """
 import contextlib, sys, types
 import hudisql.cli.batch as batch

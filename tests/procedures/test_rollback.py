@@ -106,7 +106,7 @@ def test_tables_of_others_and_empty_places_are_refused(call, session, third_part
         call("rollback_bootstrap", path=tmp_path)
     with pytest.raises(InvalidArgumentError, match="give table or path"):
         call("rollback_bootstrap")
-    session.sql("CREATE DATABASE IF NOT EXISTS shop")
+    session.sql("CREATE DATABASE IF NOT EXISTS store")
     session.spark.sql(f"CREATE TABLE {name} (id string) STORED AS PARQUET")
     with pytest.raises(NoSuchTableError, match="is not a Hudi table"):
         call("rollback_bootstrap", table=name)
@@ -132,15 +132,15 @@ def _dead_process() -> int:
 
 @pytest.fixture
 def killed_run(bootstrap, tmp_path, monkeypatch):
-    """A target as a killed run leaves it, before (`with_claim`) or after its claim has gone."""
+    """A target as a killed run leaves it, with its claim."""
 
-    def leave(*, with_claim: bool = True) -> Path:
+    def leave() -> Path:
         def fail(*_arguments):
             raise StorageError("killed here")
 
         with monkeypatch.context() as patched:
             patched.setattr(run, "_remove_what_was_made", lambda *_: None)
-            patched.setattr(run, "write_table_files" if with_claim else "publish_table", fail)
+            patched.setattr(run, "write_table_files", fail)
             with pytest.raises(StorageError, match="killed here"):
                 bootstrap()
         assert len(list((tmp_path / "t").rglob("*.parquet"))) == 4
@@ -167,8 +167,6 @@ def test_what_a_killed_bootstrap_left_is_cleared_away_once_its_process_is_gone(
     # Process numbers are given again: a process younger than the claim did not make it.
     claim = killed_run()
     os.utime(claim, (1, 1))
-    call("rollback_bootstrap", path=tmp_path / "t")
-    assert not killed_run(with_claim=False).exists()
     call("rollback_bootstrap", path=tmp_path / "t")
     assert not (tmp_path / "t").exists()
     assert bootstrap()[-1]["rows"] == 80
@@ -217,8 +215,8 @@ def test_a_rollback_killed_at_any_step_leaves_no_half_table_and_ends_its_work_wh
         properties = target / ".hoodie" / "hoodie.properties"
         shutil.copy(properties, f"{properties}.backup")
         name = f"killed_{steps}"
-        sync_table(metastore, open_table(Storage(), str(target)), "shop", name)
-        arguments = [str(target), "shop", name, metastore_uri, str(steps)]
+        sync_table(metastore, open_table(Storage(), str(target)), "store", name)
+        arguments = [str(target), "store", name, metastore_uri, str(steps)]
         killed = subprocess.run([sys.executable, "-c", _KILLED_AT_STEP, *arguments], check=False)
         if killed.returncode == 0:
             break
@@ -229,11 +227,11 @@ def test_a_rollback_killed_at_any_step_leaves_no_half_table_and_ends_its_work_wh
             assert len(slices) == 4
         except NoSuchTableError:
             visible.append(False)
-        is_registered = metastore.get_table("shop", name) is not None
+        is_registered = metastore.get_table("store", name) is not None
         where = {} if is_registered else {"path": target}
-        call("rollback_bootstrap", table=f"shop.{name}", **where)
+        call("rollback_bootstrap", table=f"store.{name}", **where)
         assert not target.exists()
-        assert metastore.get_table("shop", name) is None
+        assert metastore.get_table("store", name) is None
         assert fingerprint(daily_orders) == before
         steps += 1
     # Mark, backup, properties | two partitions, four files, three folders of .hoodie, entry, folder.
@@ -241,7 +239,7 @@ def test_a_rollback_killed_at_any_step_leaves_no_half_table_and_ends_its_work_wh
     assert not any(visible[3:])
     assert steps >= 12
     assert not target.exists()
-    assert metastore.get_table("shop", name) is None
+    assert metastore.get_table("store", name) is None
 
 
 def test_a_second_bootstrap_says_that_the_table_stands_and_does_nothing(

@@ -219,6 +219,7 @@ def test_a_scan_has_all_columns_but_evaluating_an_unplanned_one_is_an_error(
     ).collect()
     assert sorted((row.id, row.b) for row in rows) == [(f"k{n:06d}", f"s{n}") for n in range(10)]
     assert spark.sql("select count(*) from pruned").first()[0] == 10
+    spark.catalog.dropTempView("pruned")
     with pytest.raises(PySparkException, match="without the column 'fare'"):
         frame.select("fare").collect()
 
