@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from hudisql.console import Console
 from hudisql.errors import HudisqlError, QueryError, StorageError
+from hudisql.read.task_heap import spare_loaded_modules
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -68,6 +69,7 @@ def run_on_files(
                 yield _Failure(error)
             except OSError as error:
                 yield _Failure(StorageError(f"a task failed to read or write: {error}"))
+        spare_loaded_modules()
 
     rdd = context.parallelize(list(enumerate(groups)), len(groups)).mapPartitions(run_group)
     with console.progress(label, len(items)) as progress:

@@ -18,6 +18,7 @@ from hudisql.read.predicates import Predicate
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.read.splits import ScanTask
 from hudisql.read.task_errors import carry_errors
+from hudisql.read.task_heap import spare_loaded_modules
 from hudisql.storage import Storage
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def arrow_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
                 task = pickle.loads(pieces.value[position])
                 for each in carry_errors(read_task(storage, task, read_schema, predicate)):
                     yield widen_batch(each, output)
+        spare_loaded_modules()
 
     positions = spark.range(0, len(plan.tasks), 1, numPartitions=len(plan.tasks))
     return complete_columns(positions.mapInArrow(read_batches, spark_struct(output)), plan, output.names)
