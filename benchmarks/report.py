@@ -76,7 +76,13 @@ def _bootstrap(report: Report) -> Iterable[str]:
     yield "| | CPU s | wall s | written MB | bytes a row | start-up CPU s |"
     yield "|---|---|---|---|---|---|"
     for label, engine, size in (
-        ("hudisql `bootstrap_table`", "hudisql", "hudisql"),
+        ("hudisql `bootstrap_table`, null keys looked for as Hudi does", "hudisql", "hudisql"),
+        ("the same, `key_check => 'unique'`", "hudisql, keys unique", "hudisql"),
+        (
+            "the same, and `verify => true` (both are the default)",
+            "hudisql, keys unique and verified",
+            "hudisql",
+        ),
         ("Hudi 0.15, metadata only", "Hudi 0.15", "Hudi 0.15"),
         ("plain Spark rewrite", "rewrite", "rewrite"),
     ):
