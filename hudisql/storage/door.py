@@ -129,6 +129,13 @@ class Storage:
         """Delete a folder with all that is in it; symbolic links are removed, never followed."""
         self._file_system(path).delete_directory(path)
 
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a folder if nothing is in it, in one step of the store; True if it is gone.
+
+        What another client puts into it at the same time stays, and so does the folder then.
+        """
+        return self._file_system(path).delete_empty_directory(path)
+
     def _map(self, ask: Callable[[str], _Answer], paths: Sequence[str], *, few_local: int) -> list[_Answer]:
         few = few_local if all(path.startswith("/") for path in paths) else 2
         if len(paths) < few:
