@@ -29,6 +29,7 @@ _PIECE_SUFFIX: Final = ".jsonl"
 # A kill costs a task at most this much of its work; at 250,000 files the pieces stay a few thousand.
 _FILES_A_PIECE: Final = 500
 _SECONDS_A_PIECE: Final = 10.0
+_PIECES_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,11 @@ def read_journal_request(storage: Storage, base_path: str) -> dict[str, object] 
 
 def read_journal(storage: Storage, base_path: str) -> Iterator[FinishedSkeleton]:
     """The finished skeletons; one source file may come several times (tasks are tried again)."""
-    for piece in storage.list_files(join(base_path, JOURNAL_FOLDER)):
-        if piece.name.endswith(_PIECE_SUFFIX):
-            for line in storage.read(piece.path).splitlines():
+    files = storage.list_files(join(base_path, JOURNAL_FOLDER))
+    pieces = [file.path for file in files if file.name.endswith(_PIECE_SUFFIX)]
+    for start in range(0, len(pieces), _PIECES_AT_ONCE):
+        for content in storage.read_files(pieces[start : start + _PIECES_AT_ONCE]):
+            for line in content.splitlines():
                 yield _parsed(json.loads(line))
 
 

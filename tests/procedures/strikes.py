@@ -6,12 +6,15 @@ not a Spark start. The JVM goes on with the dead driver's tasks: late tasks are 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Timer
@@ -34,12 +37,16 @@ _steps = 0
 
 @dataclass(frozen=True)
 class StrikingStorage(Storage):
-    """Strikes the driver before its `step`-th change, or the task that begins the `step`-th skeleton."""
+    """Strikes before the driver's `step`-th change, or in the task that begins the `step`-th skeleton.
+
+    Struck is the process that is at work there, or the `victim`.
+    """
 
     target: str = ""
     place: str = "driver"
     means: str = "kill"
     step: int = 0
+    victim: int = 0
     driver: int = field(default_factory=os.getpid)
 
     def strike_if_due(self, method: str) -> None:
@@ -56,7 +63,8 @@ class StrikingStorage(Storage):
 
     def _strike(self) -> None:
         if self.means == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(self.victim or os.getpid(), signal.SIGKILL)
+            return
         # From here on the kernel lets this process write no byte to any file.
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         if os.getpid() != self.driver:
@@ -99,6 +107,48 @@ def run_struck(spark: Any, metastore_uri: str, **told: object) -> subprocess.Com
     )
 
 
+@contextmanager
+def metastore_relay(metastore_uri: str) -> Iterator[tuple[str, int]]:
+    """A way to the metastore through a process that can be killed: its URI and process number.
+
+    To a client it is a server that died, at a thousandth of the time that a real one takes to start.
+    """
+    relay = subprocess.Popen(
+        [sys.executable, "-m", "tests.procedures.strikes", "relay", metastore_uri.rpartition(":")[2]],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert relay.stdout is not None
+    with relay.stdout:
+        try:
+            yield f"thrift://127.0.0.1:{int(relay.stdout.readline())}", relay.pid
+        finally:
+            relay.kill()
+            relay.wait()
+
+
+def _relay(port: int) -> None:
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while content := await reader.read(65536):
+                writer.write(content)
+                await writer.drain()
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(copy(reader, behind_writer), copy(behind_reader, writer))
+
+    async def listen() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        print(server.sockets[0].getsockname()[1], flush=True)
+        await server.serve_forever()
+
+    asyncio.run(listen())
+
+
 def _attach() -> Any:
     """A Spark session of this process on the JVM that the environment names."""
     from pyspark import SparkConf, SparkContext
@@ -139,6 +189,8 @@ def _main(metastore_uri: str, told: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "relay":
+        _relay(int(sys.argv[2]))
     _main(sys.argv[1], json.loads(sys.argv[2]))
     # The JVM belongs to the suite: nothing is stopped.
     sys.stdout.flush()

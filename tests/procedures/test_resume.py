@@ -12,6 +12,8 @@ import pytest
 
 from hudisql.bootstrap import run, skeleton_work
 from hudisql.bootstrap.journal import JOURNAL_FOLDER, read_journal
+from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.embedded import acquire_embedded_metastore, embedded_metastore_status
 from hudisql.errors import (
     BootstrapBlockedError,
     InvalidArgumentError,
@@ -25,7 +27,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.procedures.conftest import fingerprint, orders, sql_literal, write_parquet
-from tests.procedures.strikes import run_struck
+from tests.procedures.strikes import metastore_relay, run_struck
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -66,7 +68,7 @@ def visible_rows(target: Path) -> int | None:
     return sum(pq.read_metadata(each.base_file.path).num_rows for each in slices)
 
 
-def check_is_whole(session, name: str, target: Path, rows: int = 80) -> None:
+def check_is_whole(session, name: str | None, target: Path, rows: int = 80) -> None:
     """The table has the source's rows, the commit names each data file, and nothing is left of the run."""
     commit = parse_commit_metadata((target / ".hoodie/00000000000001.commit").read_bytes())
     named = {stat.path: stat.file_size_in_bytes for stat in commit.write_stats}
@@ -77,12 +79,14 @@ def check_is_whole(session, name: str, target: Path, rows: int = 80) -> None:
     }
     assert not (target / JOURNAL_FOLDER).exists()
     assert not [path for path in (target / ".hoodie").iterdir() if path.name.startswith(".hudisql")]
-    (counted,) = session.sql(
-        f"SELECT count(*) AS r, count(DISTINCT id) AS i, count(DISTINCT _hoodie_commit_seqno) AS s,"
-        f" count(DISTINCT _hoodie_file_name) AS f, min(seq) AS lo, max(seq) AS hi FROM {name}"
-    ).rows
-    assert (counted.r, counted.i, counted.s, counted.f) == (rows, rows, rows, len(named))
-    files = session.sql(f"SELECT DISTINCT _hoodie_file_name AS f FROM {name}").rows
+    session.spark.read.format("hudi").load(str(target)).createOrReplaceTempView("struck")
+    for table in ("struck", name) if name is not None else ("struck",):
+        (counted,) = session.sql(
+            f"SELECT count(*) AS r, count(DISTINCT id) AS i, count(DISTINCT _hoodie_commit_seqno) AS s,"
+            f" count(DISTINCT _hoodie_file_name) AS f FROM {table}"
+        ).rows
+        assert (counted.r, counted.i, counted.s, counted.f) == (rows, rows, rows, len(named))
+    files = session.sql("SELECT DISTINCT _hoodie_file_name AS f FROM struck").rows
     assert {row.f for row in files} == {Path(path).name for path in named}
 
 
@@ -244,13 +248,14 @@ def test_a_late_task_of_a_run_that_is_over_takes_its_skeletons_back(tmp_path):
 
 @pytest.fixture
 def strike(spark, session, call, metastore_uri, daily_orders, tmp_path):
-    """`strike(number, place, means, step)`: a struck run, then what holds of it, then its end by resuming.
+    """`strike(place, means, step)`: a struck run, then what holds of it, then its end by resuming.
 
     Gives False if the run was through before the step came.
     """
-    before = fingerprint(daily_orders)
 
     def run_and_resume(place: str, means: str, step: int, *, resume: bool = True) -> bool:
+        before = fingerprint(daily_orders)
+        rows = 20 * len(list(daily_orders.rglob("*.parquet")))
         label = f"{place}_{means}_{step}_{resume}".lower()
         name, target = f"store.struck_{label}", tmp_path / label
         arguments = {
@@ -277,12 +282,12 @@ def strike(spark, session, call, metastore_uri, daily_orders, tmp_path):
         else:
             assert ended.returncode in (0, 1), ended.stderr
         assert fingerprint(daily_orders) == before
-        assert visible_rows(target) in (None, 80)
+        assert visible_rows(target) in (None, rows)
         if ended.returncode == 1:
             assert re.search(r"File too large|exited unexpectedly|crashed|SyncFailed", ended.stderr)
-        rows = call("bootstrap_table", **{**arguments, "resume": True})
-        assert rows[-1]["rows"] in (80, None)
-        check_is_whole(session, name, target)
+        resumed = call("bootstrap_table", **{**arguments, "resume": True})
+        assert resumed[-1]["rows"] in (rows, None)
+        check_is_whole(session, name, target, rows)
         assert fingerprint(daily_orders) == before
         return ended.returncode != 0
 
@@ -304,11 +309,87 @@ def test_a_struck_run_shows_no_half_table_and_resuming_ends_it(strike, place, me
     assert strike(place, means, step)
 
 
-@pytest.mark.slow
+@pytest.fixture
+def strike_metastore(spark, session, call, metastore_uri, daily_orders, tmp_path):
+    """A run that loses its metastore before a step, and its end by resuming once there is one again."""
+    before = fingerprint(daily_orders)
+
+    def run_and_resume(step: int) -> bool:
+        name, target = f"store.unsynced_{step}", tmp_path / f"metastore_{step}"
+        arguments = {"table": name, "source": daily_orders, "record_key": "id", "target_path": target}
+        given = ", ".join(f"{key} => {sql_literal(value)}" for key, value in arguments.items())
+        with metastore_relay(metastore_uri) as (uri, relay):
+            ended = run_struck(
+                spark,
+                uri,
+                statement=f"CALL bootstrap_table({given}, parallelism => 2, verify => false)",
+                target=str(target),
+                step=step,
+                victim=relay,
+            )
+        assert fingerprint(daily_orders) == before
+        if ended.returncode == 0:
+            return False
+        assert "SyncFailedError" in ended.stderr, ended.stderr
+        assert visible_rows(target) == 80  # the commit needs no metastore
+        call("bootstrap_table", **arguments, resume=True)
+        check_is_whole(session, name, target)
+        assert len(session.sql(f"SHOW PARTITIONS {name}").rows) == 2
+        return True
+
+    return run_and_resume
+
+
+@pytest.mark.parametrize("step", [5, 18])
+def test_a_metastore_that_dies_leaves_the_whole_table_and_resuming_ends_the_sync(strike_metastore, step):
+    assert strike_metastore(step)
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("resume", [True, False])
-@pytest.mark.parametrize(("place", "means"), [("driver", "kill"), ("driver", "full")])
-def test_a_driver_struck_at_any_step_shows_no_half_table(strike, place, means, resume):
+@pytest.mark.parametrize("means", ["kill", "full"])
+def test_a_driver_struck_at_any_step_shows_no_half_table(strike, means, resume):
     step = 0
-    while strike(place, means, step, resume=resume):
+    while strike("driver", means, step, resume=resume):
         step += 1
     assert step >= 10
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("means", ["kill", "full"])
+def test_a_worker_struck_at_any_skeleton_shows_no_half_table(strike, daily_orders, means):
+    for number in range(4, 12):
+        path = daily_orders / f"dt=2024-03-0{number % 2 + 1}" / f"part-{number}.parquet"
+        write_parquet(path, orders(number * 100))
+    for step in range(10):
+        assert strike("task", means, step)
+
+
+@pytest.mark.soak
+def test_a_metastore_that_dies_at_any_step_leaves_the_whole_table(strike_metastore):
+    step = 0
+    while strike_metastore(step):
+        step += 1
+    assert step >= 10
+
+
+@pytest.mark.soak
+def test_a_killed_metastore_that_is_started_again_gets_the_rest(spark, session, daily_orders, tmp_path):
+    target, warehouse = tmp_path / "t", tmp_path / "warehouse"
+    statement = (
+        f"CALL bootstrap_table(table => 'default.struck', source => '{daily_orders}', record_key => 'id',"
+        f" target_path => '{target}', resume => true, verify => false)"
+    )
+    with acquire_embedded_metastore(warehouse) as metastore:
+        victim = embedded_metastore_status(warehouse).server_pid
+        ended = run_struck(
+            spark, metastore.uri, statement=statement, target=str(target), step=18, victim=victim
+        )
+    assert ended.returncode == 1
+    assert visible_rows(target) == 80
+    with acquire_embedded_metastore(warehouse) as metastore:
+        ended = run_struck(spark, metastore.uri, statement=statement, target=str(target), step=-1)
+        assert ended.returncode == 0, ended.stderr
+        with MetastoreClient(metastore.uri) as client:
+            assert len(client.list_partitions("default", "struck")) == 2
+    check_is_whole(session, None, target)
