@@ -13,6 +13,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -39,7 +40,8 @@ _steps = 0
 class StrikingStorage(Storage):
     """Strikes before the driver's `step`-th change, or in the task that begins the `step`-th skeleton.
 
-    Struck is the process that is at work there, or the `victim`.
+    Struck is the process that is at work there, or the `victim`; with the means "meet" it only waits until
+    another one has come to the same step, who wrote its name into the folder `meeting`, too.
     """
 
     target: str = ""
@@ -47,6 +49,7 @@ class StrikingStorage(Storage):
     means: str = "kill"
     step: int = 0
     victim: int = 0
+    meeting: str = ""
     driver: int = field(default_factory=os.getpid)
 
     def strike_if_due(self, method: str) -> None:
@@ -64,6 +67,12 @@ class StrikingStorage(Storage):
     def _strike(self) -> None:
         if self.means == "kill":
             os.kill(self.victim or os.getpid(), signal.SIGKILL)
+            return
+        if self.means == "meet":
+            meeting = Path(self.meeting)
+            (meeting / str(os.getpid())).touch()
+            while len(list(meeting.iterdir())) < 2:
+                time.sleep(0.001)
             return
         # From here on the kernel lets this process write no byte to any file.
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
