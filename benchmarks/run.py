@@ -183,7 +183,7 @@ def _second_of(
 
 
 def _warm(engine: HudisqlEngine | RealHudiEngine, action: Callable[[], Rows]) -> tuple[Rows, Cost]:
-    """The cost of a read that was done once before: the median of some runs, since one may meet a collection."""
+    """The cost of a read that was done once before: the median of some runs, since one may be unlucky."""
     rows = action()
     costs = [measured(engine, action)[1] for _ in range(READ_RUNS)]
     return rows, sorted(costs, key=lambda cost: cost.cpu)[READ_RUNS // 2]
