@@ -56,7 +56,8 @@ def _heading(report: Report) -> Iterable[str]:
     yield ""
     yield (
         "CPU seconds are user + system of the whole process tree (JVM and Python workers). Every step ran "
-        "twice in a warm session and the second run is shown; start-up stands apart. Results of all engines "
+        "once to warm the session up; then its second run is shown, of reads the median of the next five. "
+        "Start-up stands apart. Results of all engines "
         "were compared and are equal. Both sides read and write the same codec and physical types."
     )
     yield ""

@@ -25,6 +25,7 @@ from hudisql.bootstrap.hive_source import (
 )
 from hudisql.bootstrap.partition_columns import check_partition_values, choose_partitions
 from hudisql.bootstrap.request import BootstrapRequest
+from hudisql.bootstrap.schema_drift import SchemaDrift
 from hudisql.bootstrap.source import (
     BootstrapSource,
     ChoosePartitions,
@@ -93,7 +94,8 @@ class BootstrapPlan:
     """What a bootstrap will do. `record_key` and `precombine` are spelled as in `schema`.
 
     `schema` holds data columns, then partition columns; `protection` is what must be set on the source table
-    first (only with `protect_source`).
+    first (only with `protect_source`). `file_differences` names each file that differs from the table's
+    columns, and how (only with `on_schema_drift => 'report'`).
     """
 
     request: BootstrapRequest
@@ -108,6 +110,7 @@ class BootstrapPlan:
     partitions: tuple[PlannedPartition, ...]
     findings: tuple[Finding, ...]
     protection: SourceProtection | None = None
+    file_differences: tuple[tuple[str, str], ...] = ()
 
     @property
     def blockers(self) -> tuple[Finding, ...]:
@@ -161,7 +164,8 @@ def plan_bootstrap(
     footers = read_footers(
         context.spark, context.storage, files, request.record_key, context.console, request.parallelism
     )
-    table = build_table_schema(footers, source.declared_columns, source.partition_columns)
+    drift = SchemaDrift(request.on_schema_drift)
+    table = build_table_schema(footers, source.declared_columns, source.partition_columns, drift)
     found += checks.check_footers(footers)
     found += table.findings
     schema = table.schema
@@ -189,6 +193,7 @@ def plan_bootstrap(
         _plan_partitions(request, source.partitions, footers),
         tuple(found),
         protection,
+        table.file_differences,
     )
 
 

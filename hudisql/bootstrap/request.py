@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hudisql.bootstrap.findings import Finding, warning
+from hudisql.bootstrap.schema_drift import SchemaDrift
 from hudisql.bootstrap.source import PartitionColumn
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
@@ -49,6 +50,7 @@ class BootstrapRequest:
     partition_by: tuple[PartitionColumn, ...] | None = None
     partition_filter: str | None = None
     key_check: str = "unique"
+    on_schema_drift: str = SchemaDrift.FAIL
     protect_source: bool = False
     parallelism: int | None = None
     bloom_entries: int | None = None
@@ -121,6 +123,7 @@ def _check_request(request: BootstrapRequest) -> None:
     if not request.record_key or not all(request.record_key):
         raise InvalidArgumentError("record_key names no column", hint="such as 'id' or 'customer,order_id'")
     _check_choice("key_check", request.key_check, KEY_CHECKS)
+    _check_choice("on_schema_drift", request.on_schema_drift, tuple(SchemaDrift))
     _check_choice("compression", request.compression, COMPRESSIONS)
     if request.parallelism is not None and request.parallelism < 1:
         raise InvalidArgumentError(f"parallelism must be 1 or more, not {request.parallelism}")

@@ -18,6 +18,7 @@ from hudisql.bootstrap.request import (
     check_mode,
     parse_table_type,
 )
+from hudisql.bootstrap.schema_drift import SchemaDrift
 from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedTableError
 from hudisql.format.table_properties import HFILE_BOOTSTRAP_INDEX, parse_properties
 from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
@@ -75,6 +76,13 @@ _OUTPUT: Final = (
             " unique_global (twice in the table, null or empty), nulls (null or empty), none",
         ),
         Parameter(
+            "on_schema_drift",
+            "string",
+            "fail",
+            "files whose columns differ: fail, widen (null where a column is missing, the widest of int and"
+            " bigint, float and double, decimals of one scale), report (only names each file that differs)",
+        ),
+        Parameter(
             "protect_source",
             "boolean",
             False,
@@ -121,6 +129,7 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
         partition_by=None if arguments.partition_by is None else parse_partition_by(arguments.partition_by),
         partition_filter=arguments.partition_filter,
         key_check=arguments.key_check.strip().lower(),
+        on_schema_drift=arguments.on_schema_drift.strip().lower(),
         protect_source=arguments.protect_source,
         parallelism=arguments.parallelism,
         bloom_entries=arguments.bloom_entries,
@@ -138,7 +147,7 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
             finished = end_finished_bootstrap(context, request)
         return [(WHOLE_TABLE, None, None, None, None, None, None, finished, None)]
     plan = plan_bootstrap(context, request, findings)
-    if arguments.dry_run:
+    if arguments.dry_run or request.on_schema_drift == SchemaDrift.REPORT:
         return list(_plan_rows(plan))
     result = _run(context, plan)
     notices = _verify(context, plan) if arguments.verify else ()
@@ -206,6 +215,8 @@ def _plan_rows(plan: BootstrapPlan) -> Iterator[Sequence[object]]:
     for finding in (*plan.blockers, *plan.warnings):
         texts = (None, str(finding)) if finding.is_blocker else (str(finding), None)
         yield (WHOLE_TABLE, None, None, None, None, None, None, *texts)
+    for path, difference in plan.file_differences:
+        yield (WHOLE_TABLE, None, 1, None, None, None, None, f"{path}: {difference}", None)
 
 
 def _result_rows(
