@@ -19,7 +19,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.full_record import FullRecordFile
+from hudisql.bootstrap.full_record_tasks import (
+    full_record_tasks,
+    rewrite_partitions,
+    written_full_records,
+)
 from hudisql.bootstrap.key_uniqueness import check_key_uniqueness
+from hudisql.bootstrap.modes import BootstrapMode
 from hudisql.bootstrap.plan import BootstrapPlan, PlannedPartition
 from hudisql.bootstrap.skeleton import (
     KeyCheck,
@@ -29,7 +36,12 @@ from hudisql.bootstrap.skeleton import (
     write_skeleton,
 )
 from hudisql.bootstrap.spark_tasks import run_on_files
-from hudisql.bootstrap.table_files import WrittenSkeleton, publish_table, write_table_files
+from hudisql.bootstrap.table_files import (
+    WrittenFile,
+    WrittenSkeleton,
+    publish_table,
+    write_table_files,
+)
 from hudisql.catalog.sync_description import quote
 from hudisql.errors import (
     BootstrapBlockedError,
@@ -57,9 +69,10 @@ _SAMPLED_FILES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """What was written for one partition; `seconds` are those of its tasks."""
+    """What was written for one partition; `files` are the source's, `seconds` those of its tasks."""
 
     path: str
+    mode: BootstrapMode
     files: int
     rows: int
     source_bytes: int
@@ -87,17 +100,20 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
     started = time.monotonic()
     storage = context.storage
     tasks = _skeleton_tasks(plan)
+    full_tasks = full_record_tasks(plan, first_number=len(tasks))
     with _claimed_target(context, plan, tasks):
         skeletons = _write_skeletons(context, plan, tasks)
-        _check_keys(plan, skeletons)
-        check_key_uniqueness(context, plan, skeletons)
-        _check_still_there(storage, skeletons)
+        full_records = rewrite_partitions(context, plan, full_tasks)
+        files: list[WrittenFile] = [*skeletons, *full_records]
+        _check_keys(plan, files)
+        check_key_uniqueness(context, plan, files)
+        _check_still_there(storage, plan, files)
         now = datetime.now(UTC)
-        written = write_table_files(storage, plan, skeletons, now)
+        written = write_table_files(storage, plan, skeletons, now, full_records)
         if plan.protection is not None:
             _protect_source(context, plan)
         written += publish_table(storage, plan, now)
-    result = _summarise(plan, skeletons, written, time.monotonic() - started)
+    result = _summarise(plan, files, written, time.monotonic() - started)
     if plan.request.sync:
         _sync(context, plan)
     return result
@@ -207,7 +223,11 @@ def _remove_what_was_made(
     """Remove this run's own files by name, then the folders that are empty without them."""
     folders = [join(plan.target_path, partition.path) for partition in plan.partitions]
     storage.delete_files(
-        [*(task.target_path for task in tasks), *(join(each, PARTITION_METADATA_FILE) for each in folders)]
+        [
+            *(task.target_path for task in tasks),
+            *written_full_records(storage, plan),
+            *(join(each, PARTITION_METADATA_FILE) for each in folders),
+        ]
     )
     if storage.exists(join(plan.target_path, PROPERTIES_FILE)):
         # A writer that knows no claims made a table here meanwhile: its timeline stays.
@@ -244,7 +264,7 @@ def _write_skeletons(
 
 
 def _planned_files(plan: BootstrapPlan) -> list[tuple[PlannedPartition, ExternalFile]]:
-    return [(partition, file.source) for partition in plan.partitions for file in partition.files]
+    return [(partition, file.source) for partition in plan.skeleton_partitions for file in partition.files]
 
 
 def _skeleton_tasks(plan: BootstrapPlan) -> list[SkeletonTask]:
@@ -289,18 +309,14 @@ def _describe_progress(rows: int, written_bytes: int, seconds: float) -> str:
     return f"{rows:,} rows, {rows / max(seconds, 0.001):,.0f} rows/s, {written_bytes / 1e6:,.1f} MB written"
 
 
-def _check_keys(plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton]) -> None:
+def _check_keys(plan: BootstrapPlan, files: Sequence[WrittenFile]) -> None:
     if plan.request.key_check == "none":
         return
-    affected = [skeleton for skeleton in skeletons if skeleton.result.null_keys]
+    affected = [file for file in files if file.result.null_keys]
     if not affected:
         return
-    total = sum(skeleton.result.null_keys for skeleton in affected)
-    blockers = [
-        f"{skeleton.result.null_keys:,} in {skeleton.source.path}, such as row "
-        + ", ".join(f"{row:,}" for row in skeleton.result.null_key_samples)
-        for skeleton in affected[:_SAMPLED_FILES]
-    ]
+    total = sum(file.result.null_keys for file in affected)
+    blockers = [_describe_null_keys(file) for file in affected[:_SAMPLED_FILES]]
     more = len(affected) - len(blockers)
     listed = "".join(f"\n  - {text}" for text in blockers) + (
         f"\n  - and in {more:,} more files" if more else ""
@@ -313,23 +329,30 @@ def _check_keys(plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton]) -> No
     )
 
 
-def _check_still_there(storage: Storage, skeletons: Sequence[WrittenSkeleton]) -> None:
-    """Raise if a skeleton is not as its task left it, or a source file changed while it was read."""
-    written = storage.infos([skeleton.result.path for skeleton in skeletons])
+def _describe_null_keys(file: WrittenFile) -> str:
+    if isinstance(file, WrittenSkeleton):
+        rows = ", ".join(f"{row:,}" for row in file.result.null_key_samples)
+        return f"{file.result.null_keys:,} in {file.source.path}, such as row {rows}"
+    samples = ", ".join(f"row {row:,} of {path}" for path, row in file.result.null_key_samples)
+    return f"{file.result.null_keys:,} in partition '{file.partition_path}', such as {samples}"
+
+
+def _check_still_there(storage: Storage, plan: BootstrapPlan, files: Sequence[WrittenFile]) -> None:
+    """Raise if a file is not as its task left it, or a source file changed while it was read."""
+    written = storage.infos([file.result.path for file in files])
     lost = [
-        skeleton.result.path
-        for skeleton, info in zip(skeletons, written, strict=True)
-        if info is None or info.length != skeleton.result.bytes
+        file.result.path
+        for file, info in zip(files, written, strict=True)
+        if info is None or info.length != file.result.bytes
     ]
     if lost:
-        raise StorageError(f"skeletons are not as they were written: {name_some(lost)}")
-    sources = storage.infos([skeleton.source.path for skeleton in skeletons])
+        raise StorageError(f"files are not as they were written: {name_some(lost)}")
+    sources = [file.source for partition in plan.partitions for file in partition.files]
     changed = [
-        skeleton.source.path
-        for skeleton, info in zip(skeletons, sources, strict=True)
+        source.path
+        for source, info in zip(sources, storage.infos([source.path for source in sources]), strict=True)
         if info is None
-        or (info.length, info.modification_time_ms)
-        != (skeleton.source.length, skeleton.source.modification_time_ms)
+        or (info.length, info.modification_time_ms) != (source.length, source.modification_time_ms)
     ]
     if changed:
         raise SourceChangedError(
@@ -339,24 +362,27 @@ def _check_still_there(storage: Storage, skeletons: Sequence[WrittenSkeleton]) -
 
 
 def _summarise(
-    plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton], other_bytes: int, seconds: float
+    plan: BootstrapPlan, files: Sequence[WrittenFile], other_bytes: int, seconds: float
 ) -> BootstrapResult:
-    by_partition: dict[str, list[SkeletonResult]] = {}
-    for skeleton in skeletons:
-        by_partition.setdefault(skeleton.partition_path, []).append(skeleton.result)
-    partitions = tuple(
-        PartitionResult(
-            partition.path,
-            len(partition.files),
-            sum(result.rows for result in by_partition[partition.path]),
-            partition.source_bytes,
-            sum(result.bytes for result in by_partition[partition.path]),
-            sum(result.seconds for result in by_partition[partition.path]),
+    by_partition: dict[str, list[SkeletonResult | FullRecordFile]] = {}
+    for file in files:
+        by_partition.setdefault(file.partition_path, []).append(file.result)
+    partitions = []
+    for partition in plan.partitions:
+        results = by_partition.get(partition.path, [])
+        partitions.append(
+            PartitionResult(
+                partition.path,
+                partition.mode,
+                len(partition.files),
+                sum(result.rows for result in results),
+                partition.source_bytes,
+                sum(result.bytes for result in results),
+                sum(result.seconds for result in results),
+            )
         )
-        for partition in plan.partitions
-    )
-    skeleton_bytes = sum(partition.written_bytes for partition in partitions)
-    return BootstrapResult(partitions, skeleton_bytes + other_bytes, seconds)
+    file_bytes = sum(partition.written_bytes for partition in partitions)
+    return BootstrapResult(tuple(partitions), file_bytes + other_bytes, seconds)
 
 
 def _sync(context: Context, plan: BootstrapPlan) -> None:

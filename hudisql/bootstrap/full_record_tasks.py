@@ -1,0 +1,149 @@
+"""Full-record partitions cut into tasks, and the tasks run by Spark.
+
+Each task rewrites a run of source files of one partition that fills about one file of the table
+(`hoodie.parquet.max.file.size`); a larger source file is cut at its row groups, so that several tasks share
+it. Knows plans and Spark; what a task does is `full_record`'s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hudisql.bootstrap.full_record import (
+    FullRecordFile,
+    FullRecordInput,
+    FullRecordTask,
+    write_full_records,
+)
+from hudisql.bootstrap.plan import BootstrapPlan, PlannedFile, PlannedPartition
+from hudisql.bootstrap.skeleton import KeyCheck
+from hudisql.bootstrap.spark_tasks import run_on_files
+from hudisql.bootstrap.table_files import WrittenFullRecords
+from hudisql.format.file_names import new_file_id, parse_base_file_name, write_token
+from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
+from hudisql.format.partition_path import parse_partition_value
+from hudisql.read.splits import Split
+from hudisql.storage import Storage, join
+from hudisql.write.base_file import BaseFileForm, BaseFilePlace, base_file_avro_schema
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+def full_record_tasks(plan: BootstrapPlan, first_number: int) -> list[FullRecordTask]:
+    """The tasks of all full-record partitions, numbered from `first_number` on."""
+    avro_schema = base_file_avro_schema(plan.schema, plan.request.name)
+    tasks: list[FullRecordTask] = []
+    for partition in plan.full_record_partitions:
+        for inputs in _group_inputs(partition.files, plan.request.max_file_bytes):
+            number = first_number + len(tasks)
+            tasks.append(_task(plan, partition, inputs, number, avro_schema))
+    return tasks
+
+
+def rewrite_partitions(
+    context: Context, plan: BootstrapPlan, tasks: Sequence[FullRecordTask]
+) -> list[WrittenFullRecords]:
+    """Run the tasks and return all files they wrote. Raises what `write_full_records` raises."""
+    results: list[list[FullRecordFile]] = run_on_files(
+        context.spark,
+        tasks,
+        partial(_write_group, context.storage),
+        weight=lambda task: task.bytes,
+        measure=lambda files: (sum(file.rows for file in files), sum(file.bytes for file in files)),
+        describe=_describe_progress,
+        console=context.console,
+        label=f"Rewriting partitions of {plan.request.full_name}, tasks",
+        parallelism=plan.request.parallelism,
+    )
+    return [
+        WrittenFullRecords(task.place.partition_path, file)
+        for task, files in zip(tasks, results, strict=True)
+        for file in files
+    ]
+
+
+def written_full_records(storage: Storage, plan: BootstrapPlan) -> list[str]:
+    """The base files that lie in the full-record partitions now, by the instant in their names."""
+    folders = [join(plan.target_path, partition.path) for partition in plan.full_record_partitions]
+    present = [
+        folder for folder, info in zip(folders, storage.infos(folders), strict=True) if info is not None
+    ]
+    return [
+        entry.path
+        for entries in storage.list_directories(present)
+        for entry in entries
+        if (name := parse_base_file_name(entry.name)) is not None
+        and name.instant_time == FULL_BOOTSTRAP_INSTANT_TIME
+    ]
+
+
+def _write_group(storage: Storage, tasks: Iterable[FullRecordTask]) -> Iterator[list[FullRecordFile]]:
+    for task in tasks:
+        yield write_full_records(storage, task)
+
+
+def _describe_progress(rows: int, written_bytes: int, seconds: float) -> str:
+    return f"{rows:,} rows, {rows / max(seconds, 0.001):,.0f} rows/s, {written_bytes / 1e6:,.1f} MB written"
+
+
+def _task(
+    plan: BootstrapPlan,
+    partition: PlannedPartition,
+    inputs: tuple[FullRecordInput, ...],
+    number: int,
+    avro_schema: str,
+) -> FullRecordTask:
+    request = plan.request
+    codec = request.codec or ("zstd" if request.compression == "compact" else "gzip")
+    return FullRecordTask(
+        inputs=inputs,
+        place=BaseFilePlace(
+            folder=join(plan.target_path, partition.path),
+            partition_path=partition.path,
+            instant_time=FULL_BOOTSTRAP_INSTANT_TIME,
+            file_id_prefix=new_file_id(),
+            write_token=write_token(number, 0, number),
+            task_partition_id=number,
+        ),
+        schema=plan.schema,
+        avro_schema=avro_schema,
+        partition_values={
+            column.name: None if text is None else parse_partition_value(text, column.type)
+            for column, text in zip(plan.partition_columns, partition.source.values, strict=True)
+        },
+        record_key_fields=plan.record_key,
+        composite=plan.has_composite_key,
+        form=BaseFileForm(codec, request.max_file_bytes, request.bloom_entries, request.bloom_fpp),
+        key_check=KeyCheck(request.key_check),
+    )
+
+
+def _group_inputs(files: Sequence[PlannedFile], max_bytes: int) -> Iterator[tuple[FullRecordInput, ...]]:
+    """The files in their order, in runs of about `max_bytes` that start and end at files or row groups."""
+    group: list[FullRecordInput] = []
+    filled = 0
+    for each in _cut(files, max_bytes):
+        if group and filled + each.bytes > max_bytes:
+            yield tuple(group)
+            group, filled = [], 0
+        group.append(each)
+        filled += each.bytes
+    if group:
+        yield tuple(group)
+
+
+def _cut(files: Sequence[PlannedFile], max_bytes: int) -> Iterator[FullRecordInput]:
+    for file in files:
+        length = file.source.length
+        pieces = min(math.ceil(length / max_bytes), file.row_groups)
+        if pieces < 2:
+            yield FullRecordInput(file.source, file.rows)
+            continue
+        step = math.ceil(length / pieces)
+        for start in range(0, length, step):
+            piece = Split(start, min(step, length - start))
+            yield FullRecordInput(file.source, math.ceil(file.rows * piece.length / length), piece)
