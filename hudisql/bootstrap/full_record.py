@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hudisql.bootstrap.key_ranges import KeyRange, KeyRangeFinder
@@ -26,6 +28,7 @@ from hudisql.write.base_file import BaseFileForm, BaseFilePlace, BaseFileWriter
 from hudisql.write.record_keys import render_record_keys
 
 _NULL_KEY_SAMPLES = 5
+_NO_ROWS: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +67,16 @@ class FullRecordTask:
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """A run of rows of a written file and where it was read: `first_row` of `path`, from 0."""
+    """A run of rows of a written file and where it was read: from `first_row` of `path` (None: unknown)."""
 
     path: str
-    first_row: int
+    first_row: int | None
     rows: int
+
+    @property
+    def next_row(self) -> int | None:
+        """The row of the source file that follows the run."""
+        return None if self.first_row is None else self.first_row + self.rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ class FullRecordFile:
     max_key: str | None
     pieces: tuple[SourceRows, ...]
     null_keys: int
-    null_key_samples: tuple[tuple[str, int], ...]
+    null_key_samples: tuple[tuple[str, int | None], ...]
     key_range: KeyRange | None
     seconds: float
 
@@ -98,41 +106,82 @@ def write_full_records(storage: Storage, task: FullRecordTask) -> list[FullRecor
     Raises SourceChangedError if a source file is not the planned one, SourceError if one cannot be decoded,
     StorageError, InvalidArgumentError for an unusable key column.
     """
-    started = time.perf_counter()
-    rows = sum(each.rows for each in task.inputs)
-    writer = BaseFileWriter(
-        storage,
-        task.place,
-        task.schema,
-        task.avro_schema,
-        task.form,
-        expected_rows=rows,
-        bytes_per_row=task.bytes / max(rows, 1),
-    )
-    summaries: list[_FileSummary] = []
-    with writer:
+    sink = FullRecordSink(storage, task)
+    try:
         for each in task.inputs:
             for first_row, batch in _source_batches(storage, task, each):
-                _write_batch(task, writer, summaries, each.source.path, first_row, batch)
-        files = writer.finish()
-    seconds = time.perf_counter() - started
-    written_rows = max(1, sum(file.rows for file in files))
-    return [
-        FullRecordFile(
-            file_id=file.file_id,
-            path=file.path,
-            rows=file.rows,
-            bytes=file.bytes,
-            min_key=file.min_key,
-            max_key=file.max_key,
-            pieces=tuple(summary.pieces),
-            null_keys=summary.null_keys,
-            null_key_samples=tuple(summary.null_key_samples),
-            key_range=None if summary.key_range is None else summary.key_range.result(),
-            seconds=seconds * file.rows / written_rows,
+                sink.write(each.source.path, first_row, batch)
+        return sink.finish()
+    except BaseException:
+        sink.abandon()
+        raise
+
+
+class FullRecordSink:
+    """Takes a task's rows, as the table has them, and makes its files; the task's inputs are not read here.
+
+    `first_sequence_number` numbers the rows on from an earlier sink with the same task partition id.
+    """
+
+    def __init__(self, storage: Storage, task: FullRecordTask, first_sequence_number: int = 0) -> None:
+        self._started = time.perf_counter()
+        self._task = task
+        self._expected_rows = sum(each.rows for each in task.inputs)
+        self._summaries: list[_FileSummary] = []
+        self.rows = 0
+        self._writer = BaseFileWriter(
+            storage,
+            task.place,
+            task.schema,
+            task.avro_schema,
+            task.form,
+            expected_rows=self._expected_rows,
+            bytes_per_row=task.bytes / max(self._expected_rows, 1),
+            first_sequence_number=first_sequence_number,
         )
-        for file, summary in zip(files, summaries, strict=True)
-    ]
+
+    def write(self, path: str, first_row: int | None, batch: pa.RecordBatch) -> None:
+        """Take rows of the source file `path`, from row `first_row` of it on (None: not known which)."""
+        task = self._task
+        rendered = render_record_keys(batch, task.record_key_fields, composite=task.composite)
+        null_rows = rendered.null_keys.rows if task.key_check is not KeyCheck.NONE else _NO_ROWS
+        at = 0
+        for number, rows in self._writer.write(rendered.keys, batch):
+            if number == len(self._summaries):
+                self._summaries.append(_FileSummary(self._expected_rows, task.key_check))
+            summary = self._summaries[number]
+            summary.add_piece(path, None if first_row is None else first_row + at, rows)
+            own = null_rows[(null_rows >= at) & (null_rows < at + rows)]
+            summary.add_null_keys(path, first_row, own)
+            if summary.key_range is not None:
+                summary.key_range.add(rendered.keys.slice(at, rows))
+            at += rows
+        self.rows += batch.num_rows
+
+    def finish(self) -> list[FullRecordFile]:
+        """Close the files and return what they are."""
+        files = self._writer.finish()
+        seconds = time.perf_counter() - self._started
+        return [
+            FullRecordFile(
+                file_id=file.file_id,
+                path=file.path,
+                rows=file.rows,
+                bytes=file.bytes,
+                min_key=file.min_key,
+                max_key=file.max_key,
+                pieces=tuple(summary.pieces),
+                null_keys=summary.null_keys,
+                null_key_samples=tuple(summary.null_key_samples),
+                key_range=None if summary.key_range is None else summary.key_range.result(),
+                seconds=seconds * file.rows / max(self.rows, 1),
+            )
+            for file, summary in zip(files, self._summaries, strict=True)
+        ]
+
+    def abandon(self) -> None:
+        """Delete all files."""
+        self._writer.abandon()
 
 
 class _FileSummary:
@@ -141,44 +190,24 @@ class _FileSummary:
     def __init__(self, rows: int, key_check: KeyCheck) -> None:
         self.pieces: list[SourceRows] = []
         self.null_keys = 0
-        self.null_key_samples: list[tuple[str, int]] = []
+        self.null_key_samples: list[tuple[str, int | None]] = []
         self.key_range = KeyRangeFinder(rows) if key_check.is_unique else None
 
-    def add_piece(self, path: str, first_row: int, rows: int) -> None:
+    def add_piece(self, path: str, first_row: int | None, rows: int) -> None:
         """Take in a run of rows; runs that follow each other in one source file become one."""
         last = self.pieces[-1] if self.pieces else None
-        if last is not None and last.path == path and last.first_row + last.rows == first_row:
+        if last is not None and last.path == path and last.next_row == first_row:
             self.pieces[-1] = SourceRows(path, last.first_row, last.rows + rows)
         else:
             self.pieces.append(SourceRows(path, first_row, rows))
 
-    def add_null_keys(self, path: str, rows: list[int]) -> None:
-        """Take in the rows of a source file whose key is null or empty."""
+    def add_null_keys(self, path: str, first_row: int | None, rows: npt.NDArray[np.int64]) -> None:
+        """Take in the rows of a batch, which begins at `first_row`, whose key is null or empty."""
         self.null_keys += len(rows)
         wanted = _NULL_KEY_SAMPLES - len(self.null_key_samples)
-        self.null_key_samples += [(path, row) for row in rows[:wanted]]
-
-
-def _write_batch(
-    task: FullRecordTask,
-    writer: BaseFileWriter,
-    summaries: list[_FileSummary],
-    path: str,
-    first_row: int,
-    batch: pa.RecordBatch,
-) -> None:
-    rendered = render_record_keys(batch, task.record_key_fields, composite=task.composite)
-    null_rows = rendered.null_keys.rows if task.key_check is not KeyCheck.NONE else ()
-    at = 0
-    for number, rows in writer.write(rendered.keys, batch):
-        if number == len(summaries):
-            summaries.append(_FileSummary(sum(each.rows for each in task.inputs), task.key_check))
-        summary = summaries[number]
-        summary.add_piece(path, first_row + at, rows)
-        summary.add_null_keys(path, [first_row + int(row) for row in null_rows if at <= row < at + rows])
-        if summary.key_range is not None:
-            summary.key_range.add(rendered.keys.slice(at, rows))
-        at += rows
+        self.null_key_samples += [
+            (path, None if first_row is None else first_row + int(row)) for row in rows[:wanted]
+        ]
 
 
 def _source_batches(

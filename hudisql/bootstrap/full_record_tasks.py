@@ -2,13 +2,15 @@
 
 Each task rewrites a run of source files of one partition that fills about one file of the table
 (`hoodie.parquet.max.file.size`); a larger source file is cut at its row groups, so that several tasks share
-it. Knows plans and Spark; what a task does is `full_record`'s.
+it. Partitions that are to be sorted, or whose dates only Spark understands, are read by Spark instead. Knows
+plans and Spark; what a task does is `full_record`'s.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ from hudisql.bootstrap.full_record import (
     FullRecordTask,
     write_full_records,
 )
+from hudisql.bootstrap.full_record_spark import SparkRewrite, rewrite_by_spark
 from hudisql.bootstrap.plan import BootstrapPlan, PlannedFile, PlannedPartition
 from hudisql.bootstrap.skeleton import KeyCheck
 from hudisql.bootstrap.spark_tasks import run_on_files
@@ -33,24 +36,46 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 
-def full_record_tasks(plan: BootstrapPlan, first_number: int) -> list[FullRecordTask]:
-    """The tasks of all full-record partitions, numbered from `first_number` on."""
-    avro_schema = base_file_avro_schema(plan.schema, plan.request.name)
+@dataclass(frozen=True, slots=True)
+class FullRecordWork:
+    """All of a plan's full-record partitions: those that tasks of ours read, and those that Spark reads."""
+
+    tasks: tuple[FullRecordTask, ...]
+    by_spark: SparkRewrite
+
+
+def plan_full_records(plan: BootstrapPlan, first_number: int) -> FullRecordWork:
+    """Cut the full-record partitions into tasks, numbered from `first_number` on."""
+    request = plan.request
+    avro_schema = base_file_avro_schema(plan.schema, request.name)
     tasks: list[FullRecordTask] = []
+    whole: list[FullRecordTask] = []
     for partition in plan.full_record_partitions:
-        for inputs in _group_inputs(partition.files, plan.request.max_file_bytes):
-            number = first_number + len(tasks)
-            tasks.append(_task(plan, partition, inputs, number, avro_schema))
-    return tasks
+        is_sparks = request.sort_mode != "NONE" or any(file.has_hybrid_calendar for file in partition.files)
+        files = [file for file in partition.files if file.rows]
+        if is_sparks and files:
+            inputs = tuple(FullRecordInput(file.source, file.rows) for file in files)
+            whole.append(_task(plan, partition, inputs, 0, avro_schema))
+            continue
+        for group in _group_inputs(files, request.max_file_bytes):
+            tasks.append(_task(plan, partition, group, first_number + len(tasks), avro_schema))
+    columns = tuple(column.name for column in plan.partition_columns)
+    rewrite = SparkRewrite(
+        tuple(whole), columns, request.sort_mode, request.max_file_bytes, first_number + len(tasks)
+    )
+    return FullRecordWork(tuple(tasks), rewrite)
 
 
 def rewrite_partitions(
-    context: Context, plan: BootstrapPlan, tasks: Sequence[FullRecordTask]
+    context: Context, plan: BootstrapPlan, work: FullRecordWork
 ) -> list[WrittenFullRecords]:
-    """Run the tasks and return all files they wrote. Raises what `write_full_records` raises."""
+    """Do the work and return all files written, none else being left in the partitions.
+
+    Raises what `write_full_records` and `rewrite_by_spark` raise.
+    """
     results: list[list[FullRecordFile]] = run_on_files(
         context.spark,
-        tasks,
+        work.tasks,
         partial(_write_group, context.storage),
         weight=lambda task: task.bytes,
         measure=lambda files: (sum(file.rows for file in files), sum(file.bytes for file in files)),
@@ -59,11 +84,17 @@ def rewrite_partitions(
         label=f"Rewriting partitions of {plan.request.full_name}, tasks",
         parallelism=plan.request.parallelism,
     )
-    return [
+    written = [
         WrittenFullRecords(task.place.partition_path, file)
-        for task, files in zip(tasks, results, strict=True)
+        for task, files in zip(work.tasks, results, strict=True)
         for file in files
     ]
+    written += [WrittenFullRecords(path, file) for path, file in rewrite_by_spark(context, work.by_spark)]
+    # A task that was tried twice may have left files of its first try: they would count as rows of the table.
+    kept = {file.result.path for file in written}
+    leftovers = [path for path in written_full_records(context.storage, plan) if path not in kept]
+    context.storage.delete_files(leftovers)
+    return written
 
 
 def written_full_records(storage: Storage, plan: BootstrapPlan) -> list[str]:

@@ -346,14 +346,12 @@ def _repeated_keys_error(
 
 def _describe(skeletons: Sequence[WrittenFile], sample: RepeatedKey) -> str:
     (first_file, first_row), (last_file, last_row) = sample.first, sample.last
-    first, first_row = skeletons[first_file].source_of(first_row)
-    last, last_row = skeletons[last_file].source_of(last_row)
+    first, row = skeletons[first_file].source_of(first_row)
+    last, other_row = skeletons[last_file].source_of(last_row)
     such_as = "" if sample.rows == 2 else "such as "
+    counted = f"'{sample.key}' in {sample.rows:,} rows: {such_as}"
+    if row is None or other_row is None:
+        return counted + (f"in {first}" if first == last else f"in {first} and {last}")
     if first == last:
-        return (
-            f"'{sample.key}' in {sample.rows:,} rows: {such_as}rows {first_row:,} and {last_row:,} of {first}"
-        )
-    return (
-        f"'{sample.key}' in {sample.rows:,} rows: {such_as}row {first_row:,} of {first}"
-        f" and row {last_row:,} of {last}"
-    )
+        return f"{counted}rows {row:,} and {other_row:,} of {first}"
+    return f"{counted}row {row:,} of {first} and row {other_row:,} of {last}"

@@ -51,12 +51,16 @@ _BYTES_PER_ROW: Final = 1.6
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """One source file and about how many bytes the table will have for it."""
+    """One source file and about how many bytes the table will have for it.
+
+    `has_hybrid_calendar` says that only Spark's reader knows what its dates mean.
+    """
 
     source: ExternalFile
     rows: int
     row_groups: int
     estimated_bytes: int
+    has_hybrid_calendar: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,4 +360,4 @@ def _plan_file(
     estimate = _BYTES_PER_FILE + filter_bits / 8 * 4 / 3 + footer.rows * _BYTES_PER_ROW + footer.key_bytes
     if mode is BootstrapMode.FULL_RECORD:
         estimate += file.length
-    return PlannedFile(file, footer.rows, footer.row_groups, round(estimate))
+    return PlannedFile(file, footer.rows, footer.row_groups, round(estimate), footer.has_hybrid_calendar)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from hudisql.bootstrap.findings import name_some
 from hudisql.bootstrap.full_record import FullRecordFile
 from hudisql.bootstrap.full_record_tasks import (
-    full_record_tasks,
+    plan_full_records,
     rewrite_partitions,
     written_full_records,
 )
@@ -100,10 +100,10 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
     started = time.monotonic()
     storage = context.storage
     tasks = _skeleton_tasks(plan)
-    full_tasks = full_record_tasks(plan, first_number=len(tasks))
+    full_records_work = plan_full_records(plan, first_number=len(tasks))
     with _claimed_target(context, plan, tasks):
         skeletons = _write_skeletons(context, plan, tasks)
-        full_records = rewrite_partitions(context, plan, full_tasks)
+        full_records = rewrite_partitions(context, plan, full_records_work)
         files: list[WrittenFile] = [*skeletons, *full_records]
         _check_keys(plan, files)
         check_key_uniqueness(context, plan, files)
@@ -333,7 +333,9 @@ def _describe_null_keys(file: WrittenFile) -> str:
     if isinstance(file, WrittenSkeleton):
         rows = ", ".join(f"{row:,}" for row in file.result.null_key_samples)
         return f"{file.result.null_keys:,} in {file.source.path}, such as row {rows}"
-    samples = ", ".join(f"row {row:,} of {path}" for path, row in file.result.null_key_samples)
+    samples = ", ".join(
+        path if row is None else f"row {row:,} of {path}" for path, row in file.result.null_key_samples
+    )
     return f"{file.result.null_keys:,} in partition '{file.partition_path}', such as {samples}"
 
 

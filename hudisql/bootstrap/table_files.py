@@ -7,11 +7,12 @@ a metadata-only bootstrap; knows no Spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from hudisql.bootstrap.full_record_sources import RewrittenSource, write_full_record_sources
 from hudisql.bootstrap.modes import BootstrapMode
 from hudisql.bootstrap.plan import BootstrapPlan
 from hudisql.format import table_properties as keys
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from hudisql.bootstrap.full_record import FullRecordFile
     from hudisql.bootstrap.skeleton import SkeletonResult
 
-# A key of our own in hoodie.properties: columns that were taken although somebody breaks on how they lie.
-UNSAFE_TYPES: Final = "hudisql.bootstrap.unsafe.types"
 
 BOOTSTRAP: Final = "BOOTSTRAP"
 BULK_INSERT: Final = "BULK_INSERT"
@@ -64,7 +63,7 @@ class WrittenSkeleton:
     source: ExternalFile
     result: SkeletonResult
 
-    def source_of(self, row: int) -> tuple[str, int]:
+    def source_of(self, row: int) -> tuple[str, int | None]:
         """The source file of a row of this file, and its number there."""
         return self.source.path, row
 
@@ -76,13 +75,13 @@ class WrittenFullRecords:
     partition_path: str
     result: FullRecordFile
 
-    def source_of(self, row: int) -> tuple[str, int]:
-        """The source file of a row of this file, and its number there."""
+    def source_of(self, row: int) -> tuple[str, int | None]:
+        """The source file of a row of this file, and its number there; None if a sort has moved it."""
         for piece in self.result.pieces:
             if row < piece.rows:
-                return piece.path, piece.first_row + row
+                return piece.path, None if piece.first_row is None else piece.first_row + row
             row -= piece.rows
-        return self.result.path, row
+        raise IndexError(f"{self.result.path} has no such row")
 
 
 WrittenFile = WrittenSkeleton | WrittenFullRecords
@@ -109,7 +108,7 @@ def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
     if plan.precombine is not None:
         values[keys.PRECOMBINE_FIELD] = plan.precombine
     if plan.unsafe_types:
-        values[UNSAFE_TYPES] = ";".join(
+        values[keys.UNSAFE_TYPES] = ";".join(
             f"{column}={','.join(names)}" for column, names in plan.unsafe_types.items()
         )
     return values | {
@@ -190,9 +189,16 @@ def write_table_files(
         metadata = commit_metadata(plan, skeletons)
         written += _write_instant(storage, plan, METADATA_BOOTSTRAP_INSTANT_TIME, metadata)
     if plan.full_record_partitions:
+        written += write_full_record_sources(storage, plan.target_path, _rewritten_sources(plan))
         metadata = commit_metadata(plan, full_records, BULK_INSERT)
         written += _write_instant(storage, plan, FULL_BOOTSTRAP_INSTANT_TIME, metadata)
     return written
+
+
+def _rewritten_sources(plan: BootstrapPlan) -> Iterator[RewrittenSource]:
+    for partition in plan.full_record_partitions:
+        for file in partition.files:
+            yield RewrittenSource(partition.path, file.source, file.rows)
 
 
 def _write_index(

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from hudisql.errors import HudisqlError, StorageError
 from hudisql.format import meta_columns
+from hudisql.format.calendar import PROLEPTIC_SPARK_VERSION, SPARK_VERSION_KEY
 from hudisql.format.file_names import base_file_name
 from hudisql.format.schema import avro_from_arrow
 from hudisql.storage import Storage, join
@@ -89,9 +90,9 @@ def base_file_avro_schema(schema: pa.Schema, table_name: str) -> str:
 class BaseFileWriter:
     """Writes rows of one partition into as many base files as their size asks for.
 
-    A context manager: on an error the files that it wrote are deleted. `expected_rows` and `bytes_per_row`
-    (about) size the bloom filters and the first row groups; the files' real size decides when to roll.
-    Memory: one row group of 64 MB of Arrow data, or what fits into a file if that is less.
+    Whoever does not come to `finish` must `abandon` it. `expected_rows` and `bytes_per_row` (about) size the
+    bloom filters and the first row groups; the files' real size decides when to roll. Memory: one row group
+    of 64 MB of Arrow data, or what fits into a file if that is less.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class BaseFileWriter:
         *,
         expected_rows: int,
         bytes_per_row: float,
+        first_sequence_number: int = 0,
     ) -> None:
         self.written: list[WrittenBaseFile] = []
         self._storage = storage
@@ -117,18 +119,9 @@ class BaseFileWriter:
         self._held: list[tuple[pa.StringArray, pa.RecordBatch]] = []
         self._held_rows = 0
         self._held_bytes = 0
+        self._sequence_number = first_sequence_number
         self._rows_before = 0
         self._file: _OpenFile | None = None
-
-    def __enter__(self) -> BaseFileWriter:
-        return self
-
-    def __exit__(self, error_type: object, *_: object) -> None:
-        if error_type is None:
-            return
-        if self._file is not None:
-            self._file.abandon()
-        self._storage.delete_files([file.path for file in self.written])
 
     def write(self, keys: pa.StringArray, rows: pa.RecordBatch) -> list[tuple[int, int]]:
         """Take the rows, columns as in the schema, and their record keys.
@@ -151,6 +144,12 @@ class BaseFileWriter:
         self._close_file()
         return self.written
 
+    def abandon(self) -> None:
+        """Delete all files, the unfinished one too."""
+        if self._file is not None:
+            self._file.abandon()
+        self._storage.delete_files([file.path for file in self.written])
+
     def _hold(self, keys: pa.StringArray, rows: pa.RecordBatch) -> None:
         self._held.append((keys, rows))
         self._held_rows += rows.num_rows
@@ -170,7 +169,8 @@ class BaseFileWriter:
         keys = pa.chunked_array([keys for keys, _ in self._held])
         rows = pa.Table.from_batches([rows for _, rows in self._held])
         self._held, self._held_rows, self._held_bytes = [], 0, 0
-        file.write(keys.combine_chunks(), rows, self._rows_before)
+        file.write(keys.combine_chunks(), rows, self._sequence_number)
+        self._sequence_number += rows.num_rows
         self._rows_before += rows.num_rows
         self._bytes_per_row = max(file.bytes / file.rows, 0.01)
         if file.bytes >= self._form.max_file_bytes * _IS_FULL:
@@ -234,15 +234,15 @@ class _OpenFile:
             store_schema=False,
         )
 
-    def write(self, keys: pa.StringArray, rows: pa.Table, rows_before: int) -> None:
-        """Write one row group; `rows_before` are the task's rows before it."""
+    def write(self, keys: pa.StringArray, rows: pa.Table, first_sequence_number: int) -> None:
+        """Write one row group."""
         constants = (self._place.instant_time, self._place.partition_path, self._name)
         columns: dict[str, Any] = {
             name: _constant_column(value, rows.num_rows)
             for name, value in zip(_CONSTANT_COLUMNS, constants, strict=True)
         }
         columns[meta_columns.RECORD_KEY] = keys
-        columns[meta_columns.COMMIT_SEQNO] = self._sequence_numbers(rows_before, rows.num_rows)
+        columns[meta_columns.COMMIT_SEQNO] = self._sequence_numbers(first_sequence_number, rows.num_rows)
         meta = [columns[name] for name in meta_columns.META_COLUMNS]
         table = pa.Table.from_arrays([*meta, *rows.columns], schema=self._schema)
         with _storage_errors(self._path):
@@ -254,7 +254,9 @@ class _OpenFile:
     def close(self, avro_schema: str) -> WrittenBaseFile:
         """Write the footer."""
         with _storage_errors(self._path):
-            self._writer.add_key_value_metadata(self._footer.key_values(avro_schema))
+            footer = self._footer.key_values(avro_schema)
+            footer[SPARK_VERSION_KEY.decode()] = PROLEPTIC_SPARK_VERSION
+            self._writer.add_key_value_metadata(footer)
             self._writer.close()
             self.bytes = self._sink.tell()
             self._sink.close()
