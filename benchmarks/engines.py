@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from benchmarks.process_tree import tree_cpu_seconds
+from benchmarks.process_tree import CpuClock, started_clock
 from tests.oracle.client import HudiOracle, start_oracle
 from tests.oracle.line_process import LineProcess, start_line_process
 
@@ -42,13 +42,10 @@ class Cost:
 
 
 class Engine(Protocol):
-    """A running engine; `start_cost` is what it took to be ready."""
+    """A running engine; `start_cost` is what it took to be ready, `clock` counts what it uses."""
 
     start_cost: Cost
-
-    @property
-    def pid(self) -> int:
-        """The root of the process tree that does the work."""
+    clock: CpuClock
 
     def close(self) -> None:
         """End the engine."""
@@ -56,9 +53,9 @@ class Engine(Protocol):
 
 def measured(engine: Engine, action: Callable[[], Rows]) -> tuple[Rows, Cost]:
     """Do something in the engine and take its cost."""
-    cpu, wall = tree_cpu_seconds(engine.pid), time.perf_counter()
+    cpu, wall = engine.clock.seconds(), time.perf_counter()
     rows = action()
-    return rows, Cost(tree_cpu_seconds(engine.pid) - cpu, time.perf_counter() - wall)
+    return rows, Cost(engine.clock.seconds() - cpu, time.perf_counter() - wall)
 
 
 @dataclass
@@ -67,11 +64,7 @@ class HudisqlEngine:
 
     child: LineProcess
     start_cost: Cost
-
-    @property
-    def pid(self) -> int:
-        """The worker's process."""
-        return self.child.process.pid
+    clock: CpuClock
 
     def sql(self, text: str) -> Rows:
         """Run a statement in hudisql."""
@@ -91,6 +84,7 @@ class HudisqlEngine:
 
     def close(self) -> None:
         """End the session."""
+        self.clock.stop()
         self.child.close()
 
     def _rows(self, message: dict[str, Any]) -> Rows:
@@ -104,11 +98,7 @@ class RealHudiEngine:
 
     oracle: HudiOracle
     start_cost: Cost
-
-    @property
-    def pid(self) -> int:
-        """The oracle's process."""
-        return self.oracle.child.process.pid
+    clock: CpuClock
 
     def bootstrap(self, source: str, target: str, options: dict[str, str]) -> Rows:
         """Metadata-only bootstrap by Hudi's DataFrame writer."""
@@ -126,6 +116,7 @@ class RealHudiEngine:
 
     def close(self) -> None:
         """End the process."""
+        self.clock.stop()
         self.oracle.close()
 
 
@@ -143,18 +134,20 @@ def start_hudisql(folder: Path, *, cores: int, memory: str) -> HudisqlEngine:
         "spark.driver.bindAddress": "127.0.0.1",
     }
     setup = {"warehouse": str(folder / "warehouse"), "conf": conf}
+    clock = started_clock(child.process.pid)
     child.request(setup, seconds=REQUEST_SECONDS)
-    cost = Cost(tree_cpu_seconds(child.process.pid), time.perf_counter() - started)
-    return HudisqlEngine(child, cost)
+    cost = Cost(clock.seconds(), time.perf_counter() - started)
+    return HudisqlEngine(child, cost, clock)
 
 
 def start_real_hudi(folder: Path, *, cores: int, memory: str) -> RealHudiEngine:
     """Start the real Hudi 0.15."""
     started = time.perf_counter()
     oracle = start_oracle("0.15.0", folder, cores=cores, memory=memory, config=COMMON_SPARK_SETTINGS)
+    clock = started_clock(oracle.child.process.pid)
     oracle.sql("SELECT 1")
-    cost = Cost(tree_cpu_seconds(oracle.child.process.pid), time.perf_counter() - started)
-    return RealHudiEngine(oracle, cost)
+    cost = Cost(clock.seconds(), time.perf_counter() - started)
+    return RealHudiEngine(oracle, cost, clock)
 
 
 def _environment(**changes: str) -> dict[str, str]:

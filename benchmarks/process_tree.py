@@ -1,31 +1,70 @@
 """CPU seconds and peak memory of whole process trees, from /proc alone (Linux).
 
-A process's own time is what it and the children it has reaped have used; the tree's is the sum over all of
-its living members. So workers that come and go between two readings are counted too.
+A process that ends takes its times along: Spark's Python daemon does not wait for its workers, so nobody
+inherits them. A `CpuClock` therefore looks often and keeps what it last saw of every process there was.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PROC = Path("/proc")
+_LOOK_EVERY_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
 class ProcessTimes:
-    """One process: its parent, and user + system seconds of itself and of the children it has reaped."""
+    """One process: its parent, its own user + system seconds, and when it began (ticks since boot)."""
 
     parent: int
     seconds: float
+    began: int = 0
 
 
-def tree_cpu_seconds(root: int) -> float:
-    """User + system CPU seconds that the process `root` and all its descendants have used so far."""
-    processes = _read_processes()
-    return sum(processes[pid].seconds for pid in tree_members(processes, root))
+def started_clock(root: int) -> CpuClock:
+    """A clock that counts from now on, and all that the living have used before."""
+    clock = CpuClock(root)
+    clock.start()
+    return clock
+
+
+class CpuClock:
+    """User + system CPU seconds of the process `root` and all its descendants, those that ended included.
+
+    What a process used after the last look at it (50 ms apart) is not seen.
+    """
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._seen: dict[tuple[int, int], float] = {}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name=f"cpu-of-{root}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._ended.set()
+        self._thread.join()
+
+    def seconds(self) -> float:
+        """What the tree has used until now."""
+        with self._lock:
+            processes = _read_processes()
+            for pid in tree_members(processes, self._root):
+                self._seen[pid, processes[pid].began] = processes[pid].seconds
+            return sum(self._seen.values())
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_LOOK_EVERY_SECONDS):
+            self.seconds()
 
 
 def tree_members(processes: dict[int, ProcessTimes], root: int) -> set[int]:
@@ -53,8 +92,8 @@ def peak_resident_bytes(pid: int) -> int:
 def parse_stat(text: str) -> ProcessTimes:
     """The line of /proc/<pid>/stat; the command in parentheses may hold anything."""
     fields = text[text.rindex(")") + 2 :].split()
-    ticks = sum(int(fields[index]) for index in (11, 12, 13, 14))
-    return ProcessTimes(parent=int(fields[1]), seconds=ticks / _TICKS_PER_SECOND)
+    ticks = int(fields[11]) + int(fields[12])
+    return ProcessTimes(parent=int(fields[1]), seconds=ticks / _TICKS_PER_SECOND, began=int(fields[19]))
 
 
 def _read_processes() -> dict[int, ProcessTimes]:

@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "spark_storage": set(),
     "session": WORK | {"sql", "procedures", "result", "cluster", "spark_session", "spark_storage"},
     "cli": GROUND | FACE | {"session", "sql", "result", "catalog", "context", ""},
+    "__main__": {"cli"},
     "": {"session"},
     "pyspark_hudisql": TABLE | {"read"},
 }

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
-from hudisql.bootstrap.footers import FileFooter, files_by_schema
+from hudisql.bootstrap.footers import FileFooter, SourceSchema, files_by_schema
+from hudisql.bootstrap.leftovers import FolderState, folder_state
 from hudisql.bootstrap.source import BootstrapSource, PartitionColumn
 from hudisql.bootstrap.type_safety import CODEC_HAZARDS
 from hudisql.catalog.sync_description import quote
@@ -226,23 +227,36 @@ def _column_paths(schema: pa.Schema) -> Iterator[str]:
 def check_keys_in_files(
     record_key: Sequence[str], footers: Sequence[FileFooter], schema: pa.Schema
 ) -> Iterator[Finding]:
-    """Blockers for key columns that no file holds, or whose text would be another in the table's type."""
-    columns = {column.name: column.type for each in files_by_schema(footers) for column in each.columns}
-    stored = pa.schema(
-        [(name, column_type) for name, column_type in columns.items() if column_type is not None]
-    )
+    """Blockers for key columns that files lack, or whose text would be another in the table's type."""
+    files = files_by_schema(footers)
     for path in record_key:
-        wanted, found = resolve_column(path, schema), resolve_column(path, stored)
+        wanted = resolve_column(path, schema)
         if wanted is None:
             continue
-        if found is None:
+        found = {file_schema: resolve_column(path, _stored_schema(file_schema)) for file_schema in files}
+        lacking = [
+            each for file_schema, paths in files.items() if found[file_schema] is None for each in paths
+        ]
+        if not any(found.values()):
             yield blocker(f"record key column {path} is in no file: every key would be null")
-        elif pa.types.is_floating(wanted[1]) and wanted[1] != found[1]:
+        elif lacking:
             yield blocker(
-                f"record key column {path} is {spark_type_name(found[1])} in the files and"
-                f" {spark_type_name(wanted[1])} in the metastore: later upserts would not find the keys",
+                f"record key column {path} is missing in {name_some(lacking)}: every key there would be null",
+                hint="choose another key, or leave the partitions of these files out",
+            )
+        narrower = {each[1] for each in found.values() if each is not None} - {wanted[1]}
+        if pa.types.is_floating(wanted[1]) and narrower:
+            yield blocker(
+                f"record key column {path} is {spark_type_name(narrower.pop())} in the files and"
+                f" {spark_type_name(wanted[1])} in the table: later upserts would not find the keys",
                 hint="choose another key, or correct the metastore's type",
             )
+
+
+def _stored_schema(file_schema: SourceSchema) -> pa.Schema:
+    return pa.schema(
+        [(column.name, column.type) for column in file_schema.columns if column.type is not None]
+    )
 
 
 def check_key_statistics(record_key: Sequence[str], footers: Sequence[FileFooter]) -> Iterator[Finding]:
@@ -279,8 +293,10 @@ def check_url_encoding(source: BootstrapSource) -> Iterator[Finding]:
         )
 
 
-def check_target(storage: Storage, target: str, source: BootstrapSource) -> Iterator[Finding]:
-    """Blockers for a target that is taken or that overlaps the source."""
+def check_target(
+    storage: Storage, target: str, source: BootstrapSource, *, resumes: bool = False
+) -> Iterator[Finding]:
+    """Blockers for a target that is taken or that overlaps the source; `resumes` takes a run's left-overs."""
     taken = (partition.location for partition in source.partitions)
     places = {source.base_path, *taken, *source.other_locations}
     resolved_target = storage.resolve(target)
@@ -308,9 +324,13 @@ def check_target(storage: Storage, target: str, source: BootstrapSource) -> Iter
     if storage.exists(join(target, ".hoodie", "hoodie.properties")):
         yield blocker(f"the target {target} is a Hudi table already", hint="choose another target_path")
     elif any(child.name == ".hoodie" for child in children):
+        if resumes and folder_state(storage, target) is FolderState.RUN:
+            yield warning(f"the target {target} holds a bootstrap that did not finish: it is resumed")
+            return
         yield blocker(
             f"the target {target} is not empty: it holds a bootstrap that did not finish",
-            hint=f"no reader sees it; CALL rollback_bootstrap(path => {quote(target)}) clears it away",
+            hint="no reader sees it; resume => true goes on where it stopped, and"
+            f" CALL rollback_bootstrap(path => {quote(target)}) clears it away",
         )
     else:
         yield blocker(

@@ -53,7 +53,8 @@ class FileFooter:
     """What one file's footer says; `problem` is set if it could not be read, and then all else is zero.
 
     `key_bytes` are the compressed bytes of the record key's columns, `key_nulls` the nulls that statistics
-    count in a single key column (None: unknown); `has_hybrid_calendar` if its dates may have to be rebased.
+    count in a single key column (None: unknown); `has_hybrid_calendar` if its dates may have to be rebased;
+    `footer_hash` tells two footers apart.
     """
 
     path: str
@@ -66,6 +67,7 @@ class FileFooter:
     has_unreadable_delta_pages: bool = False
     has_hybrid_calendar: bool = False
     problem: str | None = None
+    footer_hash: str = ""
 
 
 def read_footers(
@@ -181,7 +183,14 @@ def _summarise(path: str, metadata: Any, schema: SourceSchema, record_key: tuple
         # parquet-mr 1.8 (Hive 2.3) distrusts delta pages of writers that name no build: PARQUET-246.
         has_delta and "(build " not in (metadata.created_by or ""),
         uses_hybrid_calendar(metadata.metadata),
+        footer_hash=_hash_of(metadata),
     )
+
+
+def _hash_of(metadata: Any) -> str:
+    sink = pa.BufferOutputStream()
+    metadata.write_metadata_file(sink)
+    return hashlib.blake2b(sink.getvalue(), digest_size=8).hexdigest()
 
 
 def _describe_unreadable(storage: Storage, file: ExternalFile, error: Exception) -> str:

@@ -86,6 +86,8 @@ def rewrite_by_spark(context: Context, rewrite: SparkRewrite) -> list[tuple[str,
             raise known from error
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise QueryError(f"the partitions could not be rewritten: {lines[0]}") from error
+    finally:
+        tasks.unpersist()
     return [pickle.loads(row[0]) for row in rows]
 
 

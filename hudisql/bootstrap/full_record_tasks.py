@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from hudisql.bootstrap.claim import HeldClaim
 from hudisql.bootstrap.full_record import (
     FullRecordFile,
     FullRecordInput,
@@ -23,9 +24,11 @@ from hudisql.bootstrap.full_record import (
 from hudisql.bootstrap.full_record_spark import SparkRewrite, rewrite_by_spark
 from hudisql.bootstrap.plan import BootstrapPlan, PlannedFile, PlannedPartition
 from hudisql.bootstrap.skeleton import KeyCheck
+from hudisql.bootstrap.skeleton_work import attempt_number
 from hudisql.bootstrap.spark_tasks import run_on_files
 from hudisql.bootstrap.table_files import WrittenFullRecords
-from hudisql.format.file_names import new_file_id, parse_base_file_name, write_token
+from hudisql.errors import StorageError
+from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.format.partition_path import parse_partition_value
 from hudisql.read.splits import Split
@@ -44,8 +47,8 @@ class FullRecordWork:
     by_spark: SparkRewrite
 
 
-def plan_full_records(plan: BootstrapPlan, first_number: int) -> FullRecordWork:
-    """Cut the full-record partitions into tasks, numbered from `first_number` on."""
+def plan_full_records(plan: BootstrapPlan) -> FullRecordWork:
+    """Cut the full-record partitions into tasks, numbered from 0 on."""
     request = plan.request
     avro_schema = base_file_avro_schema(plan.schema, request.name)
     tasks: list[FullRecordTask] = []
@@ -58,25 +61,23 @@ def plan_full_records(plan: BootstrapPlan, first_number: int) -> FullRecordWork:
             whole.append(_task(plan, partition, inputs, 0, avro_schema))
             continue
         for group in _group_inputs(files, request.max_file_bytes):
-            tasks.append(_task(plan, partition, group, first_number + len(tasks), avro_schema))
+            tasks.append(_task(plan, partition, group, len(tasks), avro_schema))
     columns = tuple(column.name for column in plan.partition_columns)
-    rewrite = SparkRewrite(
-        tuple(whole), columns, request.sort_mode, request.max_file_bytes, first_number + len(tasks)
-    )
+    rewrite = SparkRewrite(tuple(whole), columns, request.sort_mode, request.max_file_bytes, len(tasks))
     return FullRecordWork(tuple(tasks), rewrite)
 
 
 def rewrite_partitions(
-    context: Context, plan: BootstrapPlan, work: FullRecordWork
+    context: Context, plan: BootstrapPlan, work: FullRecordWork, claim: HeldClaim
 ) -> list[WrittenFullRecords]:
-    """Do the work and return all files written, none else being left in the partitions.
+    """Do the work and return all files that count; tasks that were tried twice may have left others.
 
     Raises what `write_full_records` and `rewrite_by_spark` raise.
     """
     results: list[list[FullRecordFile]] = run_on_files(
         context.spark,
         work.tasks,
-        partial(_write_group, context.storage),
+        partial(_write_group, context.storage, claim),
         weight=lambda task: task.bytes,
         measure=lambda files: (sum(file.rows for file in files), sum(file.bytes for file in files)),
         describe=_describe_progress,
@@ -90,31 +91,19 @@ def rewrite_partitions(
         for file in files
     ]
     written += [WrittenFullRecords(path, file) for path, file in rewrite_by_spark(context, work.by_spark)]
-    # A task that was tried twice may have left files of its first try: they would count as rows of the table.
-    kept = {file.result.path for file in written}
-    leftovers = [path for path in written_full_records(context.storage, plan) if path not in kept]
-    context.storage.delete_files(leftovers)
     return written
 
 
-def written_full_records(storage: Storage, plan: BootstrapPlan) -> list[str]:
-    """The base files that lie in the full-record partitions now, by the instant in their names."""
-    folders = [join(plan.target_path, partition.path) for partition in plan.full_record_partitions]
-    present = [
-        folder for folder, info in zip(folders, storage.infos(folders), strict=True) if info is not None
-    ]
-    return [
-        entry.path
-        for entries in storage.list_directories(present)
-        for entry in entries
-        if (name := parse_base_file_name(entry.name)) is not None
-        and name.instant_time == FULL_BOOTSTRAP_INSTANT_TIME
-    ]
-
-
-def _write_group(storage: Storage, tasks: Iterable[FullRecordTask]) -> Iterator[list[FullRecordFile]]:
+def _write_group(
+    storage: Storage, claim: HeldClaim, tasks: Iterable[FullRecordTask]
+) -> Iterator[list[FullRecordFile]]:
+    """Do one Spark task's share; each attempt at it writes files of its own, as with skeletons."""
+    attempt = attempt_number()
     for task in tasks:
-        yield write_full_records(storage, task)
+        if not claim.is_held(storage):
+            raise StorageError(f"the bootstrap that this task belongs to no longer holds {claim.base_path}")
+        token = write_token(task.place.task_partition_id, claim.generation, attempt)
+        yield write_full_records(storage, replace(task, place=replace(task.place, write_token=token)))
 
 
 def _describe_progress(rows: int, written_bytes: int, seconds: float) -> str:

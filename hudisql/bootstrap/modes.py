@@ -65,6 +65,12 @@ class ModeChoice:
     where: str | None = None
     regex: str | None = None
 
+    def __str__(self) -> str:
+        """The choice in words, for messages."""
+        if self.where is not None:
+            return f"full_record where {self.where}"
+        return self.mode.value if self.regex is None else f"{self.mode.value} where the path is {self.regex}"
+
     def of_paths(self, paths: Sequence[str]) -> list[BootstrapMode]:
         """The mode of each partition path, `where` left aside."""
         if self.regex is None:

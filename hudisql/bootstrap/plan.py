@@ -26,6 +26,7 @@ from hudisql.bootstrap.hive_source import (
 from hudisql.bootstrap.modes import BootstrapMode
 from hudisql.bootstrap.partition_columns import check_partition_values, choose_partitions
 from hudisql.bootstrap.request import BootstrapRequest
+from hudisql.bootstrap.schema_drift import SchemaDrift
 from hudisql.bootstrap.source import (
     BootstrapSource,
     ChoosePartitions,
@@ -61,6 +62,7 @@ class PlannedFile:
     row_groups: int
     estimated_bytes: int
     has_hybrid_calendar: bool = False
+    footer_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +101,9 @@ class BootstrapPlan:
     """What a bootstrap will do. `record_key` and `precombine` are spelled as in `schema`.
 
     `schema` holds data columns, then partition columns; `protection` is what must be set on the source table
-    first (only with `protect_source`); `unsafe_types` are the columns that stay stored in a way that somebody
-    breaks on, with the names of their hazards.
+    first (only with `protect_source`). `file_differences` names each file that differs from the table's
+    columns, and how (only with `on_schema_drift => 'report'`); `unsafe_types` are the columns that stay
+    stored in a way that somebody breaks on, with the names of their hazards.
     """
 
     request: BootstrapRequest
@@ -115,6 +118,7 @@ class BootstrapPlan:
     partitions: tuple[PlannedPartition, ...]
     findings: tuple[Finding, ...]
     protection: SourceProtection | None = None
+    file_differences: tuple[tuple[str, str], ...] = ()
     unsafe_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -171,7 +175,7 @@ def plan_bootstrap(
     source, protection, more = _scan_source(context, request)
     found += more
     found += source.findings
-    found += checks.check_target(context.storage, target, source)
+    found += checks.check_target(context.storage, target, source, resumes=request.resume)
     found += check_partition_values(source.partition_columns, source.partitions)
     found += checks.check_url_encoding(source)
     found += _check_layout_options(request, source)
@@ -179,7 +183,8 @@ def plan_bootstrap(
     footers = read_footers(
         context.spark, context.storage, files, request.record_key, context.console, request.parallelism
     )
-    table = build_table_schema(footers, source.declared_columns, source.partition_columns)
+    drift = SchemaDrift(request.on_schema_drift)
+    table = build_table_schema(footers, source.declared_columns, source.partition_columns, drift)
     found += checks.check_footers(footers)
     found += table.findings
     schema = table.schema
@@ -215,6 +220,7 @@ def plan_bootstrap(
         ),
         tuple(found),
         protection,
+        table.file_differences,
         verdict.unsafe,
     )
 
@@ -360,4 +366,11 @@ def _plan_file(
     estimate = _BYTES_PER_FILE + filter_bits / 8 * 4 / 3 + footer.rows * _BYTES_PER_ROW + footer.key_bytes
     if mode is BootstrapMode.FULL_RECORD:
         estimate += file.length
-    return PlannedFile(file, footer.rows, footer.row_groups, round(estimate), footer.has_hybrid_calendar)
+    return PlannedFile(
+        file,
+        footer.rows,
+        footer.row_groups,
+        round(estimate),
+        footer.has_hybrid_calendar,
+        footer.footer_hash,
+    )

@@ -18,6 +18,7 @@ from hudisql.bootstrap.modes import (
     UnsafeTypePolicy,
     mode_choice_from_options,
 )
+from hudisql.bootstrap.schema_drift import SchemaDrift
 from hudisql.bootstrap.source import PartitionColumn
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
@@ -49,7 +50,7 @@ class BootstrapRequest:
 
     `mode` says which partitions are rewritten; `bloom_entries` None sizes each file's filter to its rows;
     `parallelism` is the number of Spark tasks; `max_file_bytes`, `sort_mode` and `codec` are for the files of
-    full-record partitions.
+    full-record partitions. `resume` takes up a run that did not finish, and keeps what is done if this fails.
     """
 
     database: str
@@ -65,6 +66,7 @@ class BootstrapRequest:
     mode: ModeChoice = field(default_factory=ModeChoice)
     on_unsafe_type: UnsafeTypePolicy = UnsafeTypePolicy.FAIL
     key_check: str = "unique"
+    on_schema_drift: str = SchemaDrift.FAIL
     protect_source: bool = False
     parallelism: int | None = None
     bloom_entries: int | None = None
@@ -74,6 +76,7 @@ class BootstrapRequest:
     sort_mode: str = "NONE"
     codec: str | None = None
     sync: bool = True
+    resume: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -127,6 +130,7 @@ def _check_request(request: BootstrapRequest) -> None:
     if not request.record_key or not all(request.record_key):
         raise InvalidArgumentError("record_key names no column", hint="such as 'id' or 'customer,order_id'")
     _check_choice("key_check", request.key_check, KEY_CHECKS)
+    _check_choice("on_schema_drift", request.on_schema_drift, tuple(SchemaDrift))
     _check_choice("compression", request.compression, COMPRESSIONS)
     _check_choice(SORT_MODE_OPTION, request.sort_mode, SORT_MODES)
     if request.codec is not None:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudisql.bootstrap.key_ranges import KeyRange, KeyRangeFinder
+from hudisql.bootstrap.sequence_numbers import sequence_numbers
 from hudisql.errors import HudisqlError, NoSuchPathError, SourceChangedError, SourceError, StorageError
 from hudisql.format import meta_columns
 from hudisql.format.bloom_filter import BloomFilter
@@ -259,7 +260,9 @@ def _meta_batches(
         summary.add(rendered.keys, rendered.null_keys.rows + first_row)
         columns = {name: _constant_column(value, len(batch)) for name, value in constants.items()}
         columns[meta_columns.RECORD_KEY] = rendered.keys
-        columns[meta_columns.COMMIT_SEQNO] = _sequence_numbers(task, first_row, len(batch))
+        columns[meta_columns.COMMIT_SEQNO] = sequence_numbers(
+            task.instant_time, task.task_partition_id, first_row, len(batch)
+        )
         yield pa.record_batch([columns[name] for name in meta_columns.META_COLUMNS], schema=_SKELETON_SCHEMA)
         first_row += len(batch)
 
@@ -275,11 +278,6 @@ def _key_batches(task: SkeletonTask, source: pq.ParquetFile, group: int) -> Iter
 
 def _constant_column(value: str, rows: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), pa.array([value]))
-
-
-def _sequence_numbers(task: SkeletonTask, first_row: int, rows: int) -> pa.StringArray:
-    numbers = pc.cast(pa.array(np.arange(first_row, first_row + rows)), pa.string())
-    return pc.binary_join_element_wise(f"{task.instant_time}_{task.task_partition_id}_", numbers, "")
 
 
 class _KeySummary:

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.full_record_sources import RewrittenSource, write_full_record_sources
-from hudisql.bootstrap.modes import BootstrapMode
 from hudisql.bootstrap.plan import BootstrapPlan
 from hudisql.format import table_properties as keys
 from hudisql.format.bootstrap_index import (
@@ -174,13 +173,15 @@ def write_table_files(
     As with Hudi, skeletons are the commit 00000000000001 with an index, full records 00000000000002.
     """
     written = 0
-    for partition in plan.partitions:
-        is_full = partition.mode is BootstrapMode.FULL_RECORD
-        instant_time = FULL_BOOTSTRAP_INSTANT_TIME if is_full else METADATA_BOOTSTRAP_INSTANT_TIME
+    for instant_time, partitions in (
+        (METADATA_BOOTSTRAP_INSTANT_TIME, plan.skeleton_partitions),
+        (FULL_BOOTSTRAP_INSTANT_TIME, plan.full_record_partitions),
+    ):
         marker = PartitionMetadata(instant_time, len(plan.partition_columns))
         content = render_partition_metadata(marker, now)
-        storage.write(join(plan.target_path, partition.path, PARTITION_METADATA_FILE), content)
-        written += len(content)
+        folders = [join(plan.target_path, partition.path) for partition in partitions]
+        storage.write_files([join(folder, PARTITION_METADATA_FILE) for folder in folders], content)
+        written += len(content) * len(folders)
     timeline = join(plan.target_path, TIMELINE_FOLDER)
     for folder in _EMPTY_FOLDERS:
         storage.make_directories(join(timeline, folder))

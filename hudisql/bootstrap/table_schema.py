@@ -1,20 +1,20 @@
 """One schema for the table, from the schemas of all files and the columns that the metastore declares.
 
-Files must agree on every column's type; the metastore gives order, comments and, where it is safe, a wider
-type. What does not fit is a blocker that names columns and files. Values in, values out.
+The files' columns are merged by `schema_drift`; the metastore gives order, comments and, where it is safe, a
+wider type. What does not fit is a blocker that names columns and files. Values in, values out.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
-from hudisql.bootstrap.footers import FileFooter, SourceSchema, files_by_schema
+from hudisql.bootstrap.findings import Finding, blocker, warning
+from hudisql.bootstrap.footers import FileFooter, files_by_schema
 from hudisql.bootstrap.partition_columns import partition_fields
+from hudisql.bootstrap.schema_drift import SchemaDrift, describe_file_differences, merge_file_schemas
 from hudisql.bootstrap.source import DeclaredColumn, PartitionColumn
 from hudisql.bootstrap.type_safety import is_safe_widening, is_same_type
 from hudisql.catalog.hive_types import arrow_from_hive_type
@@ -25,24 +25,30 @@ from hudisql.format.spark_schema import spark_type_name
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """The table's data columns, then its partition columns, and what was found while making them."""
+    """The table's data columns, then its partition columns, and what was found while making them.
+
+    `file_differences` are the paths of files that differ from the merged columns, and how: for a report only.
+    """
 
     schema: pa.Schema
     findings: tuple[Finding, ...]
+    file_differences: tuple[tuple[str, str], ...] = ()
 
 
 def build_table_schema(
     footers: Sequence[FileFooter],
     declared: Sequence[DeclaredColumn] | None,
     partition_columns: Sequence[PartitionColumn],
+    drift: SchemaDrift = SchemaDrift.FAIL,
 ) -> TableSchema:
-    """Compare the files' schemas, fit them to the metastore's columns and add the partition columns.
+    """Merge the files' schemas, fit them to the metastore's columns and add the partition columns.
 
     Columns whose type no table can carry are left out here; their hazard is a blocker of its own.
     """
     files = files_by_schema(footers)
-    findings = compare_file_schemas(files)
-    reference = max(files, key=lambda schema: len(files[schema])).columns if files else ()
+    merged = merge_file_schemas(files, drift)
+    findings = list(merged.findings)
+    reference = merged.columns
     fields = [pa.field(column.name, column.type) for column in reference if column.type is not None]
     partition_names = {column.name.lower() for column in partition_columns}
     fields = [field for field in fields if field.name.lower() not in partition_names]
@@ -50,49 +56,12 @@ def build_table_schema(
         unusable = {column.name.lower() for column in reference if column.type is None}
         fields, fitted = _fit_to_declaration(fields, declared, unusable)
         findings += fitted
-    return TableSchema(pa.schema([*fields, *partition_fields(partition_columns)]), tuple(findings))
-
-
-def compare_file_schemas(files: Mapping[SourceSchema, Sequence[str]]) -> list[Finding]:
-    """Blockers that name columns and files where the files' schemas differ; order of columns is free."""
-    if len(files) < 2:
-        return []
-    total = sum(len(paths) for paths in files.values())
-    forms: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    present: dict[str, int] = Counter()
-    for schema, paths in files.items():
-        for column in schema.columns:
-            form = f"{column.name} {_type_text(column.type, column.physical)}"
-            forms[column.name.lower()][form] += paths
-            present[column.name.lower()] += len(paths)
-    findings = []
-    for name, by_form in sorted(forms.items()):
-        if len(by_form) > 1:
-            described = "; ".join(
-                f"{form} in {name_some(paths)}" for form, paths in sorted(by_form.items(), key=_fewest_files)
-            )
-            findings.append(blocker(f"the files differ in column {name}: {described}"))
-        if present[name] < total:
-            without = [
-                path
-                for schema, paths in files.items()
-                if name not in {column.name.lower() for column in schema.columns}
-                for path in paths
-            ]
-            if len(without) <= total / 2:
-                findings.append(blocker(f"column {name} is missing in {name_some(without)}"))
-            else:
-                having = [path for paths in by_form.values() for path in paths]
-                findings.append(blocker(f"column {name} is only in {name_some(having)}"))
-    return findings
-
-
-def _fewest_files(entry: tuple[str, list[str]]) -> tuple[int, str]:
-    return len(entry[1]), entry[0]
-
-
-def _type_text(column_type: pa.DataType | None, physical: str) -> str:
-    return physical if column_type is None else spark_type_name(column_type)
+    is_report = drift is SchemaDrift.REPORT
+    return TableSchema(
+        pa.schema([*fields, *partition_fields(partition_columns)]),
+        tuple(findings),
+        tuple(describe_file_differences(files, merged.columns)) if is_report else (),
+    )
 
 
 def _fit_to_declaration(

@@ -334,3 +334,50 @@ def is_safe_widening(stored: pa.DataType, declared: pa.DataType) -> bool:
     if pa.types.is_decimal(stored) and pa.types.is_decimal(declared):
         return bool(declared.scale == stored.scale and declared.precision > stored.precision)
     return (stored, declared) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
+
+
+def widest_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """The type that carries both columns' values for every reader, or None if none does.
+
+    Inside lists, maps and structs only added struct fields are carried: the real Hudi 0.15 cannot read values
+    there that are to be widened. Fields are matched by their exact name, as the real Hudi does; those of
+    `one` come first.
+    """
+    if pa.types.is_decimal(one) and pa.types.is_decimal(other) and one.scale == other.scale:
+        return max(one, other, key=lambda each: each.precision)
+    if is_safe_widening(one, other):
+        return other
+    if is_safe_widening(other, one):
+        return one
+    return _with_added_fields(one, other)
+
+
+def _with_added_fields(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    if one == other:
+        return one
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        element = _with_added_fields(one.value_type, other.value_type)
+        return None if element is None else pa.list_(one.value_field.with_type(element))
+    if pa.types.is_map(one) and pa.types.is_map(other):
+        item = _with_added_fields(one.item_type, other.item_type)
+        if item is None or one.key_type != other.key_type:
+            return None
+        return pa.map_(one.key_field, one.item_field.with_type(item))
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        return _merged_struct(one, other)
+    return None
+
+
+def _merged_struct(one: pa.StructType, other: pa.StructType) -> pa.DataType | None:
+    added = {field.name: field for field in other}
+    fields = []
+    for field in one:
+        match = added.pop(field.name, None)
+        merged = field.type if match is None else _with_added_fields(field.type, match.type)
+        if merged is None:
+            return None
+        fields.append(field.with_type(merged))
+    folded = {field.name.lower() for field in one}
+    if any(name.lower() in folded for name in added):
+        return None
+    return pa.struct([*fields, *added.values()])

@@ -23,6 +23,10 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         return numba.njit(nogil=True, boundscheck=False)(function)
 
 
+_LANES = 8
+"""How many keys are hashed side by side: as many 32-bit words as a common vector register holds."""
+
+
 def _largest_word_count(offsets: npt.NDArray[np.int64]) -> int:
     return max(int(np.diff(offsets).max()) >> 2, 1) if len(offsets) > 1 else 1
 
@@ -66,16 +70,53 @@ def _next_hash(seed, length, words, tail):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _mix_lanes(  # type: ignore[no-untyped-def]
+    offsets, data, first, lanes, words, lengths, tails
+):
+    # Returns how many words the shortest and the longest key have. Lanes without a key hold an old one.
+    fewest = most = (offsets[first + 1] - offsets[first]) >> 2
+    for lane in range(lanes):
+        start = offsets[first + lane]
+        length = offsets[first + lane + 1] - start
+        lengths[lane] = np.uint32(length)
+        tails[lane] = _mix_words(data, start, length, words[:, lane])
+        fewest = min(fewest, length >> 2)
+        most = max(most, length >> 2)
+    return fewest, most
+
+
+@compiled
 def _set_bits(offsets, data, row, vector_size, hash_count, words):  # type: ignore[no-untyped-def]
-    for key in range(len(offsets) - 1):
-        start = offsets[key]
-        length = offsets[key + 1] - start
-        tail = _mix_words(data, start, length, words)
-        hashed = np.uint32(0)
+    # A hash is one long chain of multiplications: keys side by side keep the processor busy.
+    # All lanes go through the words that every key has; beyond them a lane keeps its hash once its key ends.
+    multiplier = np.uint32(0x5BD1E995)
+    lengths = np.zeros(_LANES, dtype=np.uint32)
+    tails = np.zeros(_LANES, dtype=np.uint32)
+    hashed = np.zeros(_LANES, dtype=np.uint32)
+    keys = len(offsets) - 1
+    for first in range(0, keys, _LANES):
+        lanes = min(_LANES, keys - first)
+        fewest, most = _mix_lanes(offsets, data, first, lanes, words, lengths, tails)
+        hashed[:] = np.uint32(0)
         for _ in range(hash_count):
-            hashed = _next_hash(hashed, length, words, tail)
-            position = np.uint32(abs(np.int64(np.int32(hashed)))) % np.uint32(vector_size)
-            row[position >> np.uint32(3)] |= np.uint8(1 << (position & np.uint32(7)))
+            for lane in range(_LANES):
+                hashed[lane] = np.uint32(hashed[lane] ^ lengths[lane])
+            for number in range(fewest):
+                for lane in range(_LANES):
+                    hashed[lane] = np.uint32(np.uint32(hashed[lane] * multiplier) ^ words[number, lane])
+            for number in range(fewest, most):
+                for lane in range(_LANES):
+                    one = np.uint32(np.uint32(hashed[lane] * multiplier) ^ words[number, lane])
+                    hashed[lane] = one if number < lengths[lane] >> np.uint32(2) else hashed[lane]
+            for lane in range(_LANES):
+                one = np.uint32(np.uint32(hashed[lane] ^ tails[lane]) * multiplier)
+                one = one if lengths[lane] & np.uint32(3) else hashed[lane]
+                one = np.uint32(one ^ (one >> np.uint32(13)))
+                one = np.uint32(one * multiplier)
+                hashed[lane] = np.uint32(one ^ (one >> np.uint32(15)))
+            for lane in range(lanes):
+                position = np.uint32(abs(np.int64(np.int32(hashed[lane])))) % np.uint32(vector_size)
+                row[position >> np.uint32(3)] |= np.uint8(1 << (position & np.uint32(7)))
 
 
 @compiled
@@ -102,7 +143,7 @@ def set_bits(
     hash_count: int,
 ) -> None:
     """Set the bits of all keys in `row`."""
-    words = np.empty(_largest_word_count(offsets), dtype=np.uint32)
+    words = np.zeros((_largest_word_count(offsets), _LANES), dtype=np.uint32)
     _set_bits(offsets, data, row, vector_size, hash_count, words)
 
 

@@ -27,6 +27,7 @@ from hudisql.bootstrap.request import (
     apply_options,
     parse_table_type,
 )
+from hudisql.bootstrap.schema_drift import SchemaDrift
 from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedTableError
 from hudisql.format.table_properties import HFILE_BOOTSTRAP_INDEX, parse_properties
 from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
@@ -101,6 +102,13 @@ _OUTPUT: Final = (
             " unique_global (twice in the table, null or empty), nulls (null or empty), none",
         ),
         Parameter(
+            "on_schema_drift",
+            "string",
+            "fail",
+            "files whose columns differ: fail, widen (null where a column is missing, the widest of int and"
+            " bigint, float and double, decimals of one scale), report (only names each file that differs)",
+        ),
+        Parameter(
             "protect_source",
             "boolean",
             False,
@@ -111,6 +119,12 @@ _OUTPUT: Final = (
         Parameter("bloom_fpp", "double", 1e-3, "false positives of the bloom filters"),
         Parameter("compression", "string", "gzip", "gzip (every reader) or compact (zstd; not for Hive 2.3)"),
         Parameter("verify", "boolean", True, "compare counts and a sample with the source after the commit"),
+        Parameter(
+            "resume",
+            "boolean",
+            False,
+            "go on where a run that was killed or failed has stopped; if this one fails, keep what is done",
+        ),
         Parameter("dry_run", "boolean", False, "only show the plan; written_bytes is then an estimate"),
         Parameter("sync", "boolean", True, "register the table in the metastore"),
         Parameter("options", "map", None, "hoodie.* settings, map('key', 'value') or 'key=value,key=value'"),
@@ -123,6 +137,8 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
     One row says so if the very table stands already. Raises BootstrapBlockedError with every blocker unless
     it is a dry run, TableExistsError if another table is there, VerificationFailedError.
     """
+    from hudisql.bootstrap.finished import end_finished_bootstrap
+
     database, name = context.qualify_table_name(arguments.table)
     request = BootstrapRequest(
         database=database,
@@ -140,21 +156,25 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
         mode=choose_mode(arguments.mode, arguments.full_record_where),
         on_unsafe_type=parse_unsafe_type_policy(arguments.on_unsafe_type),
         key_check=arguments.key_check.strip().lower(),
+        on_schema_drift=arguments.on_schema_drift.strip().lower(),
         protect_source=arguments.protect_source,
         parallelism=arguments.parallelism,
         bloom_entries=arguments.bloom_entries,
         bloom_fpp=arguments.bloom_fpp,
         compression=arguments.compression.strip().lower(),
         sync=arguments.sync,
+        resume=arguments.resume,
         options=arguments.options or {},
     )
     given = frozenset(name for name in arguments.as_dict() if arguments.is_given(name))
     request, findings = apply_options(request, given)
     finished = _describe_finished(context, request, is_dry_run=arguments.dry_run)
     if finished is not None:
+        if request.resume and not arguments.dry_run:
+            finished = end_finished_bootstrap(context, request)
         return [(WHOLE_TABLE, None, None, None, None, None, None, finished, None)]
     plan = plan_bootstrap(context, request, findings)
-    if arguments.dry_run:
+    if arguments.dry_run or request.on_schema_drift == SchemaDrift.REPORT:
         return list(_plan_rows(plan))
     result = _run(context, plan)
     notices = _verify(context, plan) if arguments.verify else ()
@@ -222,6 +242,8 @@ def _plan_rows(plan: BootstrapPlan) -> Iterator[Sequence[object]]:
     for finding in (*plan.blockers, *plan.warnings):
         texts = (None, str(finding)) if finding.is_blocker else (str(finding), None)
         yield (WHOLE_TABLE, None, None, None, None, None, None, *texts)
+    for path, difference in plan.file_differences:
+        yield (WHOLE_TABLE, None, 1, None, None, None, None, f"{path}: {difference}", None)
 
 
 def _result_rows(
@@ -247,7 +269,7 @@ def _result_rows(
         sum(partition.source_bytes for partition in result.partitions),
         result.written_bytes,
         round(result.seconds, 3),
-        _joined([*(str(finding) for finding in plan.warnings), *notices]),
+        _joined([*(str(finding) for finding in plan.warnings), *_resumed(result), *notices]),
         None,
     )
 
@@ -256,6 +278,11 @@ def _mode_of_all(plan: BootstrapPlan) -> str:
     """The mode that all partitions have, else `mixed`."""
     modes = {partition.mode.value for partition in plan.partitions} or {plan.request.mode.mode.value}
     return "mixed" if len(modes) > 1 else modes.pop()
+
+
+def _resumed(result: BootstrapResult) -> Iterator[str]:
+    if result.resumed_files:
+        yield f"{result.resumed_files:,} of the files were finished by an earlier run"
 
 
 def _joined(texts: Sequence[str]) -> str | None:

@@ -67,6 +67,7 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -
 
     jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
+    scanning = _scan_session(session)
     execution = jvm.org.apache.spark.sql.execution.datasources
     partition_names = [field.name for field in plan.partition_columns]
     file_schema = _subset(plan.output_schema, [name for name in data_names if name not in partition_names])
@@ -79,7 +80,7 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -
         folders[parent_of(paths[-1])] = tuple(values[name] for name in partition_names)
     j_partition_schema = _java_struct(jvm, partition_schema)
     index = execution.InMemoryFileIndex(
-        _listing_session(session),
+        scanning,
         # The roots are the files themselves: whoever refreshes the index finds these and no others.
         _hadoop_paths(jvm, [plan.storage.hadoop_uri(path) for path in paths]),
         _scala_map(jvm, _OPTIONS),
@@ -97,18 +98,23 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -
         jvm.scala.Option.empty(),
         execution.parquet.ParquetFileFormat(),
         _scala_map(jvm, _OPTIONS),
-        session,
+        scanning,
     )
     return DataFrame(session.baseRelationToDataFrame(relation), spark)
 
 
-def _listing_session(session: Any) -> Any:
-    """A session of Spark's that lists files on the driver: its default is a Spark job from 32 paths on."""
-    listing = session.cloneSession()
-    listing.sessionState().conf().setConfString(
-        "spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000000"
-    )
-    return listing
+def _scan_session(session: Any) -> Any:
+    """A copy of the user's session that differs in how parquet files are listed and filtered.
+
+    Files are listed on the driver: Spark's default is a job from 32 paths on. Row groups are not skipped by
+    filters on decimals: where a file's decimal has fewer digits than the table's, Spark fails on values that
+    the file's type cannot hold.
+    """
+    scanning = session.cloneSession()
+    configuration = scanning.sessionState().conf()
+    configuration.setConfString("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000000")
+    configuration.setConfString("spark.sql.parquet.filterPushdown.decimal", "false")
+    return scanning
 
 
 def _hadoop_paths(jvm: Any, uris: list[str]) -> Any:

@@ -123,7 +123,7 @@ def test_keys_that_no_file_holds_or_that_would_change_their_text_are_blockers():
     assert missing.is_blocker
     assert "late is in no file" in missing.message
     assert changed.is_blocker
-    assert "f is float in the files and double in the metastore" in changed.message
+    assert "f is float in the files and double in the table" in changed.message
 
 
 def test_nulls_that_statistics_show_are_found_without_reading_rows():

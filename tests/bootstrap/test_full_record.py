@@ -120,7 +120,7 @@ def test_files_are_sized_and_large_sources_shared_by_tasks(context, tmp_path):
     path = _write(tmp_path / "s" / "a.parquet", rows, row_group_size=4_000)
     limit = 300_000
     plan = _plan(context, tmp_path / "s", tmp_path / "t", max_file_bytes=limit)
-    work = full_record_tasks.plan_full_records(plan, 0)
+    work = full_record_tasks.plan_full_records(plan)
     assert len(work.tasks) == -(-path.stat().st_size // limit)
     run_bootstrap(context, plan)
     files = list((tmp_path / "t").glob("*.parquet"))
@@ -192,7 +192,7 @@ def test_dates_of_both_calendars_come_out_as_spark_reads_them(context, tmp_path,
             spark.conf.set(name, value)
     plan = _plan(context, tmp_path / "s", tmp_path / "t")
     # The plain path and the one by Spark's reader both take part, and must agree.
-    assert bool(full_record_tasks.plan_full_records(plan, 0).by_spark.tasks) is (mode == "LEGACY")
+    assert bool(full_record_tasks.plan_full_records(plan).by_spark.tasks) is (mode == "LEGACY")
     run_bootstrap(context, plan)
     written = _read(tmp_path / "t").sort_by("id")
     assert written["d"].to_pylist() == [date(1500, 1, 1), date(1, 1, 1), date(9999, 12, 31), None]

@@ -117,6 +117,32 @@ def test_a_metastore_that_does_not_answer_is_exit_code_1(run: Run) -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.spark
+def test_a_metastore_given_to_hive_is_the_one_that_is_asked(tmp_path: Path) -> None:
+    # In a process of its own: in this one the command would join the suite's running Spark.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HUDISQL_")}
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "hudisql",
+            "--hiveconf",
+            "hive.metastore.uris=thrift://127.0.0.1:9",
+            "-e",
+            "select 1",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**environment, "HOME": str(tmp_path)},
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "thrift://127.0.0.1:9" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.glob("*warehouse*")), "an embedded metastore was started"
+
+
 _ENDLESS = """
 import contextlib, sys, types
 import hudisql.cli.batch as batch

@@ -115,7 +115,7 @@ def _spoil(folder: Path, kind: str) -> None:
         ("hudi", "is a Hudi table"),
         ("acid", "is a Hive ACID"),
         ("depth", "data files at different depths"),
-        ("int96", "column t (timestamp): INT96 timestamp in 4 files"),
+        ("int96", "INT96 timestamp in 4 files"),
         ("meta column", "names that Hudi keeps for itself: 1 column: _hoodie_record_key"),
         ("avro name", "cannot carry: 1 column: total-amount"),
         ("case", "columns that differ only in case: 2 columns: ID, id"),

@@ -6,7 +6,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.errors import BootstrapBlockedError, VerificationFailedError
+from hudisql.errors import (
+    BootstrapBlockedError,
+    InvalidArgumentError,
+    StorageError,
+    VerificationFailedError,
+)
 from tests.procedures.conftest import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -268,3 +273,25 @@ def test_the_check_after_the_commit_looks_at_rewritten_rows(bootstrap, monkeypat
     monkeypatch.setattr(run, "publish_table", damage_and_publish)
     with pytest.raises(VerificationFailedError, match="its source files had 40 rows, the partition has 37"):
         bootstrap()
+
+
+def test_a_failed_run_with_rewritten_partitions_is_resumed(bootstrap, session, tmp_path, name, monkeypatch):
+    from hudisql.bootstrap import run
+
+    def die(*_arguments):
+        raise StorageError("struck")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "write_table_files", die)
+        with pytest.raises(StorageError, match="struck"):
+            bootstrap(resume=True)
+    assert _files(tmp_path / "t", 1) == ["dt=2024-03-01"] * 2
+    assert not (tmp_path / "t/.hoodie/hoodie.properties").exists()
+    with pytest.raises(InvalidArgumentError, match="mode was 'full_record where dt = '2024-03-02''"):
+        bootstrap(resume=True, full_record_where=None)
+    done = {row["partition"]: row for row in bootstrap(resume=True)}
+    assert done["TOTAL"]["rows"] == 80
+    # Skeletons are kept, rewritten partitions done again: nothing of the first run stays beside them.
+    assert "2 of the files were finished by an earlier run" in done["TOTAL"]["warnings"]
+    assert _files(tmp_path / "t", 2) == ["dt=2024-03-02"]
+    assert session.sql(f"SELECT count(*) FROM {name}").rows[0][0] == 80
