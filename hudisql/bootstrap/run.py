@@ -104,19 +104,13 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
     with _claimed_target(context, plan) as claim:
         work = begin_work(storage, plan, claim)
         skeletons = _write_skeletons(context, plan, work, claim)
-<<<<<<< HEAD
+        kept = work.kept
+        del work  # of a quarter of a million files the orders are a hundred MB
         full_records = rewrite_partitions(context, plan, plan_full_records(plan), claim)
         files: list[WrittenFile] = [*skeletons, *full_records]
         _check_keys(plan, files)
         check_key_uniqueness(context, plan, files)
         _check_still_there(storage, plan, files)
-=======
-        kept = work.kept
-        del work  # of a quarter of a million files the orders are a hundred MB
-        _check_keys(plan, skeletons)
-        check_key_uniqueness(context, plan, skeletons)
-        _check_still_there(storage, plan, skeletons)
->>>>>>> main
         claim.check_held(storage)
         now = datetime.now(UTC)
         written = write_table_files(storage, plan, skeletons, now, full_records)
@@ -124,11 +118,7 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
             _protect_source(context, plan)
         claim.check_held(storage)
         written += publish_table(storage, plan, now)
-<<<<<<< HEAD
-    result = _summarise(plan, files, written, time.monotonic() - started, work.kept)
-=======
-    result = _summarise(plan, skeletons, written, time.monotonic() - started, kept)
->>>>>>> main
+    result = _summarise(plan, files, written, time.monotonic() - started, kept)
     if plan.request.sync:
         _sync(context, plan)
     return result
