@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from benchmarks.engines import Cost
+from benchmarks.full_record import STEP, FullRecordCost, describe_full_record
 from benchmarks.memory import TaskMemory
 from benchmarks.reads import READS
 
@@ -41,7 +42,9 @@ class Report:
 
 def render_report(report: Report) -> str:
     """The page."""
-    return "\n".join([*_heading(report), *_bootstrap(report), *_reads(report), *_memory(report), ""])
+    return "\n".join(
+        [*_heading(report), *_bootstrap(report), *_full_record(report), *_reads(report), *_memory(report), ""]
+    )
 
 
 def _heading(report: Report) -> Iterable[str]:
@@ -105,6 +108,15 @@ def _bootstrap(report: Report) -> Iterable[str]:
         f"{_met(row_bytes <= BYTES_PER_ROW_GOAL)}"
     )
     yield ""
+
+
+def _full_record(report: Report) -> Iterable[str]:
+    ours, theirs = (
+        FullRecordCost(report.costs[engine, STEP], sizes.files, sizes.bytes)
+        for engine in ("hudisql", "Hudi 0.15")
+        for sizes in (report.sizes[f"{engine} {STEP}"],)
+    )
+    return describe_full_record(ours, theirs)
 
 
 def _reads(report: Report) -> Iterable[str]:

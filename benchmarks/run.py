@@ -25,6 +25,8 @@ from benchmarks.engines import (
     start_hudisql,
     start_real_hudi,
 )
+from benchmarks.full_record import STEP as FULL_RECORD
+from benchmarks.full_record import rewrite_ours, rewrite_theirs
 from benchmarks.lineitem import KEY_COLUMNS, PRECOMBINE_COLUMN, make_lineitem
 from benchmarks.memory import measure_task_memory
 from benchmarks.reads import READS, Read
@@ -32,6 +34,7 @@ from benchmarks.report import Report, Sizes, render_report
 
 ROOT = Path(__file__).resolve().parent.parent
 BOOTSTRAP_INSTANT = "00000000000001"
+FULL_BOOTSTRAP_INSTANT = "00000000000002"
 READ_RUNS = 5
 TABLE = "bench.lineitem"
 # The real Hudi looks for null keys only, and compares nothing afterwards.
@@ -78,6 +81,8 @@ def run_benchmarks(options: Options) -> Report:
             sizes={
                 "hudisql": _sizes(scratch / "hudisql-table"),
                 "Hudi 0.15": _sizes(scratch / "hudi-table"),
+                f"hudisql {FULL_RECORD}": _sizes(scratch / "hudisql-full", FULL_BOOTSTRAP_INSTANT),
+                f"Hudi 0.15 {FULL_RECORD}": _sizes(scratch / "hudi-full", FULL_BOOTSTRAP_INSTANT),
                 "rewrite": Sizes(files=0, bytes=_bytes_of((scratch / "rewritten").glob("*.parquet"))),
             },
             task_memory=memory,
@@ -105,6 +110,11 @@ def _run_hudisql(options: Options, source: Path, scratch: Path) -> tuple[Costs, 
         costs["rewrite", "bootstrap"] = _second_of(
             engine, lambda target: engine.rewrite(str(source), str(target)), scratch / "rewritten"
         )[1]
+        costs["hudisql", FULL_RECORD] = _second_of(
+            engine,
+            lambda target: rewrite_ours(engine, source, target, ",".join(KEY_COLUMNS), PRECOMBINE_COLUMN),
+            scratch / "hudisql-full",
+        )[1]
         path = scratch / "hudisql-table"
         engine.sql("CREATE DATABASE IF NOT EXISTS bench")
         engine.sql(f"CALL hive_sync(table => '{TABLE}', path => '{path}')")
@@ -131,6 +141,12 @@ def _run_real_hudi(options: Options, source: Path, scratch: Path) -> tuple[Costs
         costs["Hudi 0.15", "bootstrap"] = _second_of(
             engine, lambda target: _bootstrap_theirs(engine, source, target), scratch / "hudi-table"
         )[1]
+        costs["Hudi 0.15", FULL_RECORD] = _second_of(
+            engine,
+            lambda target: rewrite_theirs(engine, source, target, _their_options()),
+            scratch / "hudi-full",
+        )[1]
+        _compare_full_records(engine, scratch)
         engine.view("hudi", str(scratch / "hudi-table"), "hudi")
         engine.view("plain", str(source), "parquet")
         results: Results = {"rows": engine.sql("SELECT count(*) FROM hudi")}
@@ -159,17 +175,30 @@ def _bootstrap_ours(
 
 
 def _bootstrap_theirs(engine: RealHudiEngine, source: Path, target: Path) -> Rows:
-    return engine.bootstrap(
-        str(source),
-        str(target),
-        {
-            "hoodie.table.name": "lineitem",
-            "hoodie.datasource.write.recordkey.field": ",".join(KEY_COLUMNS),
-            "hoodie.datasource.write.precombine.field": PRECOMBINE_COLUMN,
-            "hoodie.datasource.write.partitionpath.field": "",
-            "hoodie.metadata.enable": "false",
-        },
+    return engine.bootstrap(str(source), str(target), _their_options())
+
+
+def _their_options() -> dict[str, str]:
+    return {
+        "hoodie.table.name": "lineitem",
+        "hoodie.datasource.write.recordkey.field": ",".join(KEY_COLUMNS),
+        "hoodie.datasource.write.precombine.field": PRECOMBINE_COLUMN,
+        "hoodie.datasource.write.partitionpath.field": "",
+        "hoodie.metadata.enable": "false",
+    }
+
+
+def _compare_full_records(engine: RealHudiEngine, scratch: Path) -> None:
+    """The real Hudi reads both rewritten tables: rows, keys and sums must be equal."""
+    statement = (
+        "SELECT count(*), count(DISTINCT _hoodie_record_key), sum(l_quantity), sum(l_extendedprice), "
+        "sum(length(l_comment)), min(l_shipdate), max(l_shipdate) FROM {}"
     )
+    found = []
+    for name in ("hudisql", "hudi"):
+        engine.view(f"{name}_full", str(scratch / f"{name}-full"), "hudi")
+        found.append(engine.sql(statement.format(f"{name}_full")))
+    _check("full-record tables of hudisql and Hudi", *found)
 
 
 def _second_of(
@@ -203,9 +232,9 @@ def _data_of(rows: Rows, read: Read) -> Rows:
     return [row[: len(read.data)] for row in rows]
 
 
-def _sizes(table: Path) -> Sizes:
-    skeletons = [path for path in table.rglob("*.parquet") if BOOTSTRAP_INSTANT in path.name]
-    return Sizes(files=len(skeletons), bytes=_bytes_of(skeletons))
+def _sizes(table: Path, instant: str = BOOTSTRAP_INSTANT) -> Sizes:
+    files = [path for path in table.rglob("*.parquet") if instant in path.name]
+    return Sizes(files=len(files), bytes=_bytes_of(files))
 
 
 def _bytes_of(paths: object) -> int:
