@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast oracle hive bench lint format lock docs clean oracles
+.PHONY: help install demo test test-fast soak oracle hive bench scale lint format lock docs clean oracles
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -28,7 +28,10 @@ demo: $(STAMP) ## bootstrap, sync and query a real sample on the embedded metast
 test: lint test-fast oracle hive ## everything that CI runs: lint, types, tests, real Hudi, real Hive
 
 test-fast: $(STAMP) ## all tests but those with the real Hudi and the real Hive
-	$(PYTEST) -m "not oracle and not hive"
+	$(PYTEST) -m "not oracle and not hive and not soak"
+
+soak: $(STAMP) ## bootstraps struck at every step: driver, worker and metastore killed, disk full (half an hour)
+	$(PYTEST) -m soak
 
 oracles: $(STAMP) ## fetch the real Hudi (0.15, 1.2 on PySpark 3.5) and the real Hive 2.3 into the user's cache
 	$(BIN)/python scripts/setup_oracles.py
@@ -41,6 +44,9 @@ hive: oracles ## beeline, spark-sql + Hudi, hudisql and plain Spark by table nam
 
 bench: oracles ## side by side with the real Hudi and plain Spark; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.run
+
+scale: $(STAMP) ## 1,000 to 10,000 files in 500 partitions; writes docs/benchmarks-scale.md
+	$(BIN)/python -m benchmarks.scale
 
 lint: $(STAMP) ## ruff (format and check), mypy strict, reference pages up to date
 	$(BIN)/ruff format --check .

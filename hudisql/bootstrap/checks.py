@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
 from hudisql.bootstrap.footers import FileFooter, SourceSchema, files_by_schema
+from hudisql.bootstrap.leftovers import FolderState, folder_state
 from hudisql.bootstrap.source import BootstrapSource, PartitionColumn
 from hudisql.bootstrap.type_safety import CODEC_HAZARDS, TYPE_HAZARDS
 from hudisql.catalog.sync_description import quote
@@ -315,8 +316,10 @@ def check_url_encoding(source: BootstrapSource) -> Iterator[Finding]:
         )
 
 
-def check_target(storage: Storage, target: str, source: BootstrapSource) -> Iterator[Finding]:
-    """Blockers for a target that is taken or that overlaps the source."""
+def check_target(
+    storage: Storage, target: str, source: BootstrapSource, *, resumes: bool = False
+) -> Iterator[Finding]:
+    """Blockers for a target that is taken or that overlaps the source; `resumes` takes a run's left-overs."""
     taken = (partition.location for partition in source.partitions)
     places = {source.base_path, *taken, *source.other_locations}
     resolved_target = storage.resolve(target)
@@ -344,9 +347,13 @@ def check_target(storage: Storage, target: str, source: BootstrapSource) -> Iter
     if storage.exists(join(target, ".hoodie", "hoodie.properties")):
         yield blocker(f"the target {target} is a Hudi table already", hint="choose another target_path")
     elif any(child.name == ".hoodie" for child in children):
+        if resumes and folder_state(storage, target) is FolderState.RUN:
+            yield warning(f"the target {target} holds a bootstrap that did not finish: it is resumed")
+            return
         yield blocker(
             f"the target {target} is not empty: it holds a bootstrap that did not finish",
-            hint=f"no reader sees it; CALL rollback_bootstrap(path => {quote(target)}) clears it away",
+            hint="no reader sees it; resume => true goes on where it stopped, and"
+            f" CALL rollback_bootstrap(path => {quote(target)}) clears it away",
         )
     else:
         yield blocker(

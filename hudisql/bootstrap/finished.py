@@ -1,6 +1,7 @@
 """A bootstrap that was asked for again: is what lies at the target the very table that was asked for?
 
-Compares the request with the table's own properties. Reads only; writes and plans nothing.
+Compares the request with the table's own properties. Plans nothing; what a run that was killed after the
+table was there had still to do (sync, clearing its journal away) is done only when it is resumed.
 """
 
 from __future__ import annotations
@@ -8,12 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from hudisql.bootstrap.leftovers import FolderState, folder_state
+from hudisql.bootstrap.journal import delete_journal
+from hudisql.bootstrap.leftovers import (
+    ALIVE_FILE,
+    FolderState,
+    claim_generations,
+    claim_path,
+    folder_state,
+    read_claim,
+)
 from hudisql.bootstrap.plan import target_path_of
 from hudisql.bootstrap.request import BootstrapRequest
+from hudisql.catalog.sync import sync_table
 from hudisql.catalog.sync_description import quote
+from hudisql.catalog.sync_entries import sync_options_from
 from hudisql.catalog.tables import hudi_base_path
 from hudisql.errors import TableExistsError
+from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
 
 if TYPE_CHECKING:
@@ -43,6 +55,28 @@ def describe_finished_bootstrap(context: Context, request: BootstrapRequest) -> 
             f" CALL hive_sync(table => {quote(request.full_name)}, path => {quote(target)})"
         )
     return text
+
+
+def end_finished_bootstrap(context: Context, request: BootstrapRequest) -> str:
+    """Do what the run that made the table may not have come to; gives a sentence about it.
+
+    Raises SyncFailedError and what syncing raises.
+    """
+    storage = context.storage
+    target, _ = _find_target(context, request)
+    claim = read_claim(storage, target)
+    if claim is None or claim.is_gone:
+        delete_journal(storage, target)
+        for generation in claim_generations(storage, target):
+            storage.delete_file(claim_path(target, generation))
+        storage.delete_file(join(target, ALIVE_FILE))
+    if request.sync:
+        options = sync_options_from(request.sync_options)
+        table = open_table(storage, target)
+        sync_table(context.metastore, table, request.database, request.name, options)
+    return (
+        f"{request.full_name} is bootstrapped from this source already, at {target}: nothing was left to do"
+    )
 
 
 def _find_target(context: Context, request: BootstrapRequest) -> tuple[str, bool]:

@@ -52,7 +52,7 @@ class FileFooter:
     """What one file's footer says; `problem` is set if it could not be read, and then all else is zero.
 
     `key_bytes` are the compressed bytes of the record key's columns, `key_nulls` the nulls that statistics
-    count in a single key column (None: unknown).
+    count in a single key column (None: unknown); `footer_hash` tells two footers apart.
     """
 
     path: str
@@ -64,6 +64,7 @@ class FileFooter:
     codecs: frozenset[str] = frozenset()
     has_unreadable_delta_pages: bool = False
     problem: str | None = None
+    footer_hash: str = ""
 
 
 def read_footers(
@@ -178,7 +179,14 @@ def _summarise(path: str, metadata: Any, schema: SourceSchema, record_key: tuple
         frozenset(codecs),
         # parquet-mr 1.8 (Hive 2.3) distrusts delta pages of writers that name no build: PARQUET-246.
         has_delta and "(build " not in (metadata.created_by or ""),
+        footer_hash=_hash_of(metadata),
     )
+
+
+def _hash_of(metadata: Any) -> str:
+    sink = pa.BufferOutputStream()
+    metadata.write_metadata_file(sink)
+    return hashlib.blake2b(sink.getvalue(), digest_size=8).hexdigest()
 
 
 def _describe_unreadable(storage: Storage, file: ExternalFile, error: Exception) -> str:

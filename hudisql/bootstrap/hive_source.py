@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
@@ -33,6 +35,7 @@ from hudisql.storage import Storage, is_inside, join
 if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
 
+_LISTING_THREADS: Final = 16
 # Words in the input format's or provider's name, and the format they mean.
 _OTHER_FORMATS: Final = (
     ("orc", "an ORC table"),
@@ -247,14 +250,17 @@ def _scan_partitions(
     is_encoded = False
     partitions: list[SourcePartition] = []
     infos = storage.infos(list(locations))
-    for value, location, info in zip(values, locations, infos, strict=True):
+    present = [location for location, info in zip(locations, infos, strict=True) if info is not None]
+    with ThreadPoolExecutor(_LISTING_THREADS) as pool:
+        listings = dict(zip(present, pool.map(partial(list_data_files, storage), present), strict=True))
+    for value, location in zip(values, locations, strict=True):
         plain = partition_path(names, value, hive_style=True, url_encode=False)
         encoded = partition_path(names, value, hive_style=True, url_encode=True)
         is_encoded = is_encoded or plain != encoded
-        if info is None:
+        listing = listings.get(location)
+        if listing is None:
             missing.append(location)
             continue
-        listing = list_data_files(storage, location)
         findings += describe_empty_files(base_path, listing.empty)
         if deeper := [folder for folder, _ in listing.folders if folder]:
             findings.append(_deeper_than_declared(location, deeper))

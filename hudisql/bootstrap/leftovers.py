@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
+import time
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
+from hudisql.bootstrap.journal import REQUEST_FILE
 from hudisql.format.bootstrap_index import partition_index_path
 from hudisql.format.instant import (
     FULL_BOOTSTRAP_INSTANT_TIME,
@@ -25,10 +28,14 @@ from hudisql.format.timeline import TIMELINE_FOLDER
 from hudisql.storage import Storage, join
 
 CLAIM_FILE: Final = ".hoodie/.hudisql-bootstrap"
+ALIVE_FILE: Final = ".hoodie/.hudisql-alive"
 ROLLBACK_FILE: Final = ".hoodie/.hudisql-rollback"
 BOOTSTRAP_INSTANT_TIMES: Final = frozenset({METADATA_BOOTSTRAP_INSTANT_TIME, FULL_BOOTSTRAP_INSTANT_TIME})
 
+_CLAIM_NAME: Final = re.compile(r"\.hudisql-bootstrap(?:-(\d+))?")
 _CLOCK_SLACK_SECONDS: Final = 5.0
+# A run gives a sign of life every minute; clocks of hosts and stores may differ by some.
+_SILENT_SECONDS: Final = 600.0
 
 
 class FolderState(Enum):
@@ -42,41 +49,64 @@ class FolderState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who writes or wrote to a folder; parts that the file does not tell are None."""
+    """Who writes or wrote to a folder; parts that the file does not tell are None.
+
+    Each run that takes over from a dead one makes a claim of the next `generation`. `alive_ms` is the last
+    sign of life (epoch ms).
+    """
 
     table: str | None
     host: str | None
     process: int | None
     written_ms: int
+    alive_ms: int = 0
+    generation: int = 0
 
     @property
     def is_gone(self) -> bool:
-        """True if it is certain that the process has ended: it was one of this host."""
-        if self.host != socket.gethostname() or self.process is None:
-            return False
-        return not _is_running_since(self.process, self.written_ms / 1000)
+        """True if the process has ended (one of this host) or gave no sign of life for ten minutes."""
+        if self.host == socket.gethostname() and self.process is not None:
+            return not _is_running_since(self.process, self.written_ms / 1000)
+        return time.time() - max(self.written_ms, self.alive_ms) / 1000 > _SILENT_SECONDS
 
     def __str__(self) -> str:
         return f"process {self.process or 'unknown'} on {self.host or 'an unknown host'}"
 
 
+def claim_path(base_path: str, generation: int) -> str:
+    """Where the claim of a generation lies; 0 is that of a run that took over from nobody."""
+    return join(base_path, CLAIM_FILE + (f"-{generation}" if generation else ""))
+
+
+def claim_generations(storage: Storage, base_path: str) -> list[int]:
+    """The generations of the claims that are there, in order; several while one is being taken over."""
+    timeline = join(base_path, TIMELINE_FOLDER)
+    if not storage.exists(timeline):
+        return []
+    matches = (_CLAIM_NAME.fullmatch(entry.name) for entry in storage.list_directory(timeline))
+    return sorted(int(matched[1] or 0) for matched in matches if matched is not None)
+
+
 def folder_state(storage: Storage, base_path: str) -> FolderState:
     """What the folder holds, by the marks in it. Raises StorageError."""
-    marks = (PROPERTIES_FILE, PROPERTIES_BACKUP_FILE, ROLLBACK_FILE, CLAIM_FILE)
-    properties, backup, rollback, claim = storage.infos([join(base_path, mark) for mark in marks])
+    marks = (PROPERTIES_FILE, PROPERTIES_BACKUP_FILE, ROLLBACK_FILE, REQUEST_FILE)
+    properties, backup, rollback, journal = storage.infos([join(base_path, mark) for mark in marks])
     if properties is not None or backup is not None:
         return FolderState.TABLE
     if rollback is not None:
         return FolderState.ROLLBACK
-    if claim is not None or _is_abandoned(storage, base_path):
+    if journal is not None or claim_generations(storage, base_path) or _is_abandoned(storage, base_path):
         return FolderState.RUN
     return FolderState.NOTHING
 
 
 def read_claim(storage: Storage, base_path: str) -> Claim | None:
-    """The claim of a run, None if it left none (it dies without one just before the table is published)."""
-    path = join(base_path, CLAIM_FILE)
-    info = storage.info(path)
+    """The latest claim of a run, None if it left none (it failed and kept its work to be resumed)."""
+    generations = claim_generations(storage, base_path)
+    if not generations:
+        return None
+    path = claim_path(base_path, generations[-1])
+    info, alive = storage.infos([path, join(base_path, ALIVE_FILE)])
     if info is None:
         return None
     try:
@@ -91,6 +121,8 @@ def read_claim(storage: Storage, base_path: str) -> Claim | None:
         host if isinstance(host, str) else None,
         process if isinstance(process, int) else None,
         info.modification_time_ms,
+        0 if alive is None else alive.modification_time_ms,
+        generations[-1],
     )
 
 

@@ -56,6 +56,7 @@ class PlannedFile:
     rows: int
     row_groups: int
     estimated_bytes: int
+    footer_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ def plan_bootstrap(
     source, protection, more = _scan_source(context, request)
     found += more
     found += source.findings
-    found += checks.check_target(context.storage, target, source)
+    found += checks.check_target(context.storage, target, source, resumes=request.resume)
     found += check_partition_values(source.partition_columns, source.partitions)
     found += checks.check_url_encoding(source)
     found += _check_layout_options(request, source)
@@ -314,4 +315,4 @@ def _plan_file(request: BootstrapRequest, file: ExternalFile, footer: FileFooter
         return PlannedFile(file, 0, 0, 0)
     filter_bits = (request.bloom_entries or footer.rows) * -math.log(request.bloom_fpp) / math.log(2) ** 2
     estimate = _BYTES_PER_FILE + filter_bits / 8 * 4 / 3 + footer.rows * _BYTES_PER_ROW + footer.key_bytes
-    return PlannedFile(file, footer.rows, footer.row_groups, round(estimate))
+    return PlannedFile(file, footer.rows, footer.row_groups, round(estimate), footer.footer_hash)

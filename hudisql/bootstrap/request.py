@@ -36,6 +36,7 @@ class BootstrapRequest:
     """What a user asked for. Exactly one of `source_path` and `source_table` (database, name) is set.
 
     `bloom_entries` None sizes each file's filter to its rows; `parallelism` is the number of Spark tasks.
+    `resume` takes up a run that did not finish, and keeps what is done if this one fails.
     """
 
     database: str
@@ -56,6 +57,7 @@ class BootstrapRequest:
     bloom_fpp: float = 1e-3
     compression: str = "gzip"
     sync: bool = True
+    resume: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

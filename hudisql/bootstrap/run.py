@@ -8,25 +8,28 @@ commit as it is and says how to run the sync again.
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import socket
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from hudisql.bootstrap.claim import HeldClaim, claim_target, signs_of_life
 from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.journal import delete_journal
 from hudisql.bootstrap.key_uniqueness import check_key_uniqueness
-from hudisql.bootstrap.plan import BootstrapPlan, PlannedPartition
-from hudisql.bootstrap.skeleton import (
-    KeyCheck,
-    SkeletonForm,
-    SkeletonResult,
-    SkeletonTask,
-    write_skeleton,
+from hudisql.bootstrap.plan import BootstrapPlan
+from hudisql.bootstrap.skeleton import SkeletonResult
+from hudisql.bootstrap.skeleton_work import (
+    STAGED_SUFFIX,
+    SkeletonWork,
+    begin_work,
+    is_made_by_bootstrap,
+    is_skeleton,
+    list_data_files,
+    planned_files,
+    write_share,
 )
 from hudisql.bootstrap.spark_tasks import run_on_files
 from hudisql.bootstrap.table_files import WrittenSkeleton, publish_table, write_table_files
@@ -34,24 +37,20 @@ from hudisql.catalog.sync_description import quote
 from hudisql.errors import (
     BootstrapBlockedError,
     HudisqlError,
+    NoSuchPathError,
     PathExistsError,
     SourceChangedError,
     StorageError,
     TableExistsError,
 )
-from hudisql.format.external_file import ExternalFile
-from hudisql.format.file_names import base_file_name, new_file_id, write_token
-from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME
-from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.table_properties import PROPERTIES_FILE
 from hudisql.format.timeline import TIMELINE_FOLDER
-from hudisql.storage import Storage, ancestors_of, is_inside, join
+from hudisql.storage import Storage, ancestors_of, is_inside, join, parent_of
 
 if TYPE_CHECKING:
     from hudisql.catalog.tables import MetastoreTable
     from hudisql.context import Context
 
-_CLAIM: Final = ".hudisql-bootstrap"
 _SAMPLED_FILES: Final = 5
 
 
@@ -69,11 +68,15 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapResult:
-    """What a bootstrap wrote; `written_bytes` includes index and timeline, `seconds` is the time passed."""
+    """What a bootstrap wrote; `written_bytes` includes index and timeline, `seconds` is the time passed.
+
+    `resumed_files` were finished by an earlier run.
+    """
 
     partitions: tuple[PartitionResult, ...]
     written_bytes: int
     seconds: float
+    resumed_files: int = 0
 
 
 def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
@@ -81,23 +84,29 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
 
     Raises BootstrapBlockedError for the plan's blockers and for null or repeated keys, SourceChangedError if
     the source changed meanwhile, StorageError, TableExistsError; after any of these the target is as it was.
+    With `resume` what is finished is kept then, but for blockers; InvalidArgumentError if the run to be
+    resumed was asked for otherwise.
     Raises SyncFailedError if only the metastore could not follow: the table stands.
     """
     plan.raise_if_blocked()
     started = time.monotonic()
     storage = context.storage
-    tasks = _skeleton_tasks(plan)
-    with _claimed_target(context, plan, tasks):
-        skeletons = _write_skeletons(context, plan, tasks)
+    with _claimed_target(context, plan) as claim:
+        work = begin_work(storage, plan, claim)
+        skeletons = _write_skeletons(context, plan, work, claim)
+        kept = work.kept
+        del work  # of a quarter of a million files the orders are a hundred MB
         _check_keys(plan, skeletons)
         check_key_uniqueness(context, plan, skeletons)
-        _check_still_there(storage, skeletons)
+        _check_still_there(storage, plan, skeletons)
+        claim.check_held(storage)
         now = datetime.now(UTC)
         written = write_table_files(storage, plan, skeletons, now)
         if plan.protection is not None:
             _protect_source(context, plan)
+        claim.check_held(storage)
         written += publish_table(storage, plan, now)
-    result = _summarise(plan, skeletons, written, time.monotonic() - started)
+    result = _summarise(plan, skeletons, written, time.monotonic() - started, kept)
     if plan.request.sync:
         _sync(context, plan)
     return result
@@ -120,60 +129,74 @@ def _protect_source(context: Context, plan: BootstrapPlan) -> None:
     )
 
 
-def _claim_path(plan: BootstrapPlan) -> str:
-    return join(plan.target_path, TIMELINE_FOLDER, _CLAIM)
-
-
 @contextlib.contextmanager
-def _claimed_target(context: Context, plan: BootstrapPlan, tasks: Sequence[SkeletonTask]) -> Iterator[None]:
-    """Hold the empty target for this run alone until its table is published.
+def _claimed_target(context: Context, plan: BootstrapPlan) -> Iterator[HeldClaim]:
+    """Hold the target for this run alone until its table is published.
 
-    On failure what the run made is taken back; a table that is published by then stays.
+    On failure what the run made is taken back, unless it is to be resumed; a published table stays.
     """
     storage = context.storage
     made = _missing_folders(storage, plan.target_path)
-    claim = {"table": plan.request.full_name, "host": socket.gethostname(), "process": os.getpid()}
+    resumes = plan.request.resume
+    timeline = join(plan.target_path, TIMELINE_FOLDER)
     try:
-        storage.create(_claim_path(plan), json.dumps(claim).encode())
-    except PathExistsError as error:
-        raise TableExistsError(
-            f"another bootstrap is writing to {plan.target_path}",
-            hint="wait for it; if that run was killed,"
-            f" CALL rollback_bootstrap(path => {quote(plan.target_path)}) clears it away",
-        ) from error
+        claim = claim_target(storage, plan.target_path, plan.request.full_name, takes_over=resumes)
+    except TableExistsError:
+        raise
     except HudisqlError:
-        _remove_folders(storage, [join(plan.target_path, TIMELINE_FOLDER), *made])
+        _remove_folders(storage, [timeline, *made])
         raise
+    if not resumes:
+        try:
+            _check_still_empty(storage, plan, claim)
+        except BaseException:
+            claim.release(storage)
+            _remove_folders(storage, [timeline, *made])
+            raise
     try:
-        _check_still_empty(storage, plan)
-    except BaseException:
-        storage.delete_file(_claim_path(plan))
-        _remove_folders(storage, [join(plan.target_path, TIMELINE_FOLDER), *made])
-        raise
-    try:
-        yield
+        with signs_of_life(storage, claim):
+            yield claim
     except BaseException as failure:
         try:
-            is_foreign = isinstance(failure, PathExistsError)
-            if is_foreign or not storage.exists(join(plan.target_path, PROPERTIES_FILE)):
-                _remove_what_was_made(storage, plan, tasks, made)
-            else:
-                storage.delete_file(_claim_path(plan))
+            _end_failed_run(context, plan, claim, failure, made)
         except StorageError as error:
             context.console.warning(f"{plan.target_path} could not be cleaned up: {error.message}")
         raise
     with contextlib.suppress(StorageError):
-        storage.delete_file(_claim_path(plan))
+        delete_journal(storage, plan.target_path)
+        claim.release(storage)
 
 
-def _check_still_empty(storage: Storage, plan: BootstrapPlan) -> None:
+def _end_failed_run(
+    context: Context, plan: BootstrapPlan, claim: HeldClaim, failure: BaseException, made: Sequence[str]
+) -> None:
+    storage = context.storage
+    if not claim.is_held(storage):
+        return  # another run has taken over: all that is there is its own now
+    is_foreign = isinstance(failure, PathExistsError)
+    if not is_foreign and storage.exists(join(plan.target_path, PROPERTIES_FILE)):
+        delete_journal(storage, plan.target_path)
+        claim.release(storage)
+    elif is_foreign or not plan.request.resume or isinstance(failure, BootstrapBlockedError):
+        _remove_what_was_made(storage, plan, claim, made)
+    else:
+        claim.release(storage)
+        context.console.warning(
+            f"what is finished is kept in {plan.target_path}: the same call with resume => true goes on"
+            f" there, CALL rollback_bootstrap(path => {quote(plan.target_path)}) clears it away"
+        )
+
+
+def _check_still_empty(storage: Storage, plan: BootstrapPlan, claim: HeldClaim) -> None:
     """Raise TableExistsError if something came into the target between the plan and the claim."""
     timeline = join(plan.target_path, TIMELINE_FOLDER)
     came = [
         entry.name
         for entry in (*storage.list_directory(plan.target_path), *storage.list_directory(timeline))
         # Whoever else tries to claim the target stages its claim here for a moment.
-        if entry.name not in (TIMELINE_FOLDER, _CLAIM) and not entry.name.endswith(".hudisql-staged")
+        if entry.path != claim.path
+        and entry.name != TIMELINE_FOLDER
+        and not entry.name.endswith(STAGED_SUFFIX)
     ]
     if came:
         raise TableExistsError(
@@ -197,26 +220,26 @@ def _remove_folders(storage: Storage, folders: Sequence[str]) -> None:
     """Remove the folders, in order, as far as they are empty."""
     for folder in folders:
         with contextlib.suppress(StorageError):
-            if not storage.list_directory(folder):
-                storage.delete_directory(folder)
+            storage.delete_empty_directory(folder)
 
 
 def _remove_what_was_made(
-    storage: Storage, plan: BootstrapPlan, tasks: Sequence[SkeletonTask], made: Sequence[str]
+    storage: Storage, plan: BootstrapPlan, claim: HeldClaim, made: Sequence[str]
 ) -> None:
-    """Remove this run's own files by name, then the folders that are empty without them."""
-    folders = [join(plan.target_path, partition.path) for partition in plan.partitions]
+    """Remove this run's own files by their names, then the folders that are empty without them."""
     storage.delete_files(
-        [*(task.target_path for task in tasks), *(join(each, PARTITION_METADATA_FILE) for each in folders)]
+        [file.path for file in list_data_files(storage, plan.target_path) if is_made_by_bootstrap(file.name)]
     )
     if storage.exists(join(plan.target_path, PROPERTIES_FILE)):
         # A writer that knows no claims made a table here meanwhile: its timeline stays.
-        storage.delete_file(_claim_path(plan))
+        delete_journal(storage, plan.target_path)
+        claim.release(storage)
     else:
         storage.delete_directory(join(plan.target_path, TIMELINE_FOLDER))
     between = {
         folder
-        for each in folders
+        for partition in plan.partitions
+        for each in (join(plan.target_path, partition.path),)
         for folder in (each, *ancestors_of(each))
         if folder != plan.target_path and is_inside(folder, plan.target_path)
     }
@@ -224,13 +247,17 @@ def _remove_what_was_made(
 
 
 def _write_skeletons(
-    context: Context, plan: BootstrapPlan, tasks: Sequence[SkeletonTask]
+    context: Context, plan: BootstrapPlan, work: SkeletonWork, claim: HeldClaim
 ) -> list[WrittenSkeleton]:
+    if work.kept:
+        context.console.info(
+            f"{work.kept:,} of {len(work.items):,} files were finished by an earlier run: they are kept"
+        )
     results = run_on_files(
         context.spark,
-        tasks,
-        partial(_write_group, context.storage),
-        weight=lambda task: task.source.length,
+        work.orders,
+        partial(write_share, context.storage, claim),
+        weight=lambda order: order.task.source.length,
         measure=lambda result: (result.rows, result.bytes),
         describe=_describe_progress,
         console=context.console,
@@ -238,51 +265,9 @@ def _write_skeletons(
         parallelism=plan.request.parallelism,
     )
     return [
-        WrittenSkeleton(partition.path, partition.source.source_path, file, result)
-        for (partition, file), result in zip(_planned_files(plan), results, strict=True)
+        WrittenSkeleton(partition.path, partition.source.source_path, file.source, result)
+        for (partition, file), result in zip(planned_files(plan), work.results(results), strict=True)
     ]
-
-
-def _planned_files(plan: BootstrapPlan) -> list[tuple[PlannedPartition, ExternalFile]]:
-    return [(partition, file.source) for partition in plan.partitions for file in partition.files]
-
-
-def _skeleton_tasks(plan: BootstrapPlan) -> list[SkeletonTask]:
-    return [
-        _skeleton_task(plan, partition, file, number)
-        for number, (partition, file) in enumerate(_planned_files(plan))
-    ]
-
-
-def _skeleton_task(
-    plan: BootstrapPlan, partition: PlannedPartition, source: ExternalFile, number: int
-) -> SkeletonTask:
-    # The number of the file stands where Hudi has a task's partition id: it makes sequence numbers unique.
-    file_id = new_file_id()
-    token = write_token(number, 0, number)
-    name = base_file_name(file_id, token, METADATA_BOOTSTRAP_INSTANT_TIME)
-    request = plan.request
-    return SkeletonTask(
-        source=source,
-        target_path=join(plan.target_path, partition.path, name),
-        file_id=file_id,
-        write_token=token,
-        file_name=name,
-        partition_path=partition.path,
-        instant_time=METADATA_BOOTSTRAP_INSTANT_TIME,
-        task_partition_id=number,
-        record_key_fields=plan.record_key,
-        composite=plan.has_composite_key,
-        bloom_entries=request.bloom_entries,
-        bloom_fpp=request.bloom_fpp,
-        compression=SkeletonForm(request.compression),
-        key_check=KeyCheck(request.key_check),
-    )
-
-
-def _write_group(storage: Storage, tasks: Iterable[SkeletonTask]) -> Iterator[SkeletonResult]:
-    for task in tasks:
-        yield write_skeleton(storage, task)
 
 
 def _describe_progress(rows: int, written_bytes: int, seconds: float) -> str:
@@ -313,33 +298,52 @@ def _check_keys(plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton]) -> No
     )
 
 
-def _check_still_there(storage: Storage, skeletons: Sequence[WrittenSkeleton]) -> None:
-    """Raise if a skeleton is not as its task left it, or a source file changed while it was read."""
-    written = storage.infos([skeleton.result.path for skeleton in skeletons])
+def _check_still_there(storage: Storage, plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton]) -> None:
+    """Raise if a skeleton is not as its task left it, or a source file changed while it was read.
+
+    Skeletons that no task's result names are those of attempts that lost or died: they are removed.
+    """
+    written = {file.path: file.length for file in list_data_files(storage, plan.target_path)}
     lost = [
         skeleton.result.path
-        for skeleton, info in zip(skeletons, written, strict=True)
-        if info is None or info.length != skeleton.result.bytes
+        for skeleton in skeletons
+        if written.pop(skeleton.result.path, None) != skeleton.result.bytes
     ]
     if lost:
         raise StorageError(f"skeletons are not as they were written: {name_some(lost)}")
-    sources = storage.infos([skeleton.source.path for skeleton in skeletons])
+    storage.delete_files([path for path in written if is_skeleton(path)])
+    found = _source_files(storage, skeletons)
     changed = [
         skeleton.source.path
-        for skeleton, info in zip(skeletons, sources, strict=True)
-        if info is None
-        or (info.length, info.modification_time_ms)
-        != (skeleton.source.length, skeleton.source.modification_time_ms)
+        for skeleton in skeletons
+        if found.get(skeleton.source.path) != (skeleton.source.length, skeleton.source.modification_time_ms)
     ]
     if changed:
         raise SourceChangedError(
             f"the source changed while it was bootstrapped: {name_some(changed)}",
-            hint="nothing was kept; run again when its writer is done",
+            hint="call it again when its writer is done: only the changed files are done again"
+            if plan.request.resume
+            else "nothing was kept; run again when its writer is done",
         )
 
 
+def _source_files(storage: Storage, skeletons: Sequence[WrittenSkeleton]) -> dict[str, tuple[int, int]]:
+    """Length and modification time of what lies in the source's folders: few listings, not many questions."""
+    folders = list({parent_of(skeleton.source.path): None for skeleton in skeletons})
+    try:
+        listings = storage.list_directories(folders)
+    except NoSuchPathError as error:
+        raise SourceChangedError(
+            f"the source changed while it was bootstrapped: {error.message}",
+            hint="run again when its writer is done",
+        ) from error
+    return {
+        entry.path: (entry.length, entry.modification_time_ms) for listing in listings for entry in listing
+    }
+
+
 def _summarise(
-    plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton], other_bytes: int, seconds: float
+    plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton], other_bytes: int, seconds: float, kept: int
 ) -> BootstrapResult:
     by_partition: dict[str, list[SkeletonResult]] = {}
     for skeleton in skeletons:
@@ -356,7 +360,7 @@ def _summarise(
         for partition in plan.partitions
     )
     skeleton_bytes = sum(partition.written_bytes for partition in partitions)
-    return BootstrapResult(partitions, skeleton_bytes + other_bytes, seconds)
+    return BootstrapResult(partitions, skeleton_bytes + other_bytes, seconds, kept)
 
 
 def _sync(context: Context, plan: BootstrapPlan) -> None:

@@ -130,12 +130,11 @@ def write_table_files(
     storage: Storage, plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton], now: datetime
 ) -> int:
     """Write everything but `hoodie.properties`; gives the bytes written. Raises StorageError."""
-    written = 0
-    for partition in plan.partitions:
-        marker = PartitionMetadata(METADATA_BOOTSTRAP_INSTANT_TIME, len(plan.partition_columns))
-        content = render_partition_metadata(marker, now)
-        storage.write(join(plan.target_path, partition.path, PARTITION_METADATA_FILE), content)
-        written += len(content)
+    marker = PartitionMetadata(METADATA_BOOTSTRAP_INSTANT_TIME, len(plan.partition_columns))
+    content = render_partition_metadata(marker, now)
+    folders = [join(plan.target_path, partition.path) for partition in plan.partitions]
+    storage.write_files([join(folder, PARTITION_METADATA_FILE) for folder in folders], content)
+    written = len(content) * len(folders)
     write_bootstrap_index(
         storage,
         plan.target_path,

@@ -93,6 +93,12 @@ _OUTPUT: Final = (
         Parameter("bloom_fpp", "double", 1e-3, "false positives of the bloom filters"),
         Parameter("compression", "string", "gzip", "gzip (every reader) or compact (zstd; not for Hive 2.3)"),
         Parameter("verify", "boolean", True, "compare counts and a sample with the source after the commit"),
+        Parameter(
+            "resume",
+            "boolean",
+            False,
+            "go on where a run that was killed or failed has stopped; if this one fails, keep what is done",
+        ),
         Parameter("dry_run", "boolean", False, "only show the plan; written_bytes is then an estimate"),
         Parameter("sync", "boolean", True, "register the table in the metastore"),
         Parameter("options", "map", None, "hoodie.* settings, map('key', 'value') or 'key=value,key=value'"),
@@ -105,6 +111,8 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
     One row says so if the very table stands already. Raises BootstrapBlockedError with every blocker unless
     it is a dry run, TableExistsError if another table is there, VerificationFailedError.
     """
+    from hudisql.bootstrap.finished import end_finished_bootstrap
+
     check_mode(arguments.mode)
     database, name = context.qualify_table_name(arguments.table)
     request = BootstrapRequest(
@@ -128,12 +136,15 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
         bloom_fpp=arguments.bloom_fpp,
         compression=arguments.compression.strip().lower(),
         sync=arguments.sync,
+        resume=arguments.resume,
         options=arguments.options or {},
     )
     given = frozenset(name for name in arguments.as_dict() if arguments.is_given(name))
     request, findings = apply_options(request, given)
     finished = _describe_finished(context, request, is_dry_run=arguments.dry_run)
     if finished is not None:
+        if request.resume and not arguments.dry_run:
+            finished = end_finished_bootstrap(context, request)
         return [(WHOLE_TABLE, None, None, None, None, None, None, finished, None)]
     plan = plan_bootstrap(context, request, findings)
     if arguments.dry_run or request.on_schema_drift == SchemaDrift.REPORT:
@@ -231,9 +242,14 @@ def _result_rows(
         sum(partition.source_bytes for partition in result.partitions),
         result.written_bytes,
         round(result.seconds, 3),
-        _joined([*(str(finding) for finding in plan.warnings), *notices]),
+        _joined([*(str(finding) for finding in plan.warnings), *_resumed(result), *notices]),
         None,
     )
+
+
+def _resumed(result: BootstrapResult) -> Iterator[str]:
+    if result.resumed_files:
+        yield f"{result.resumed_files:,} of the files were finished by an earlier run"
 
 
 def _joined(texts: Sequence[str]) -> str | None:

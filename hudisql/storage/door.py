@@ -97,6 +97,10 @@ class Storage:
         """The whole content of a small file. Raises NoSuchPathError, StorageError."""
         return self._file_system(path).read(path)
 
+    def read_files(self, paths: Sequence[str]) -> list[bytes]:
+        """`read` of many small files, in parallel, in the order asked."""
+        return self._map(self.read, paths, few_local=64)
+
     def open_output(self, path: str) -> Any:
         """Open a new file for sequential writing (a pyarrow NativeFile), making its folder. Not atomic."""
         return self._file_system(path).open_output(path)
@@ -104,6 +108,10 @@ class Storage:
     def write(self, path: str, content: bytes) -> None:
         """Write a file that nobody races for, making its folder; replaces what is there. Not atomic."""
         self._file_system(path).write(path, content)
+
+    def write_files(self, paths: Sequence[str], content: bytes) -> None:
+        """`write` the same content to many paths, in parallel."""
+        self._map(lambda path: self.write(path, content), paths, few_local=64)
 
     def create(self, path: str, content: bytes) -> None:
         """Create `path` with its whole content in one atomic step.
@@ -128,6 +136,13 @@ class Storage:
     def delete_directory(self, path: str) -> None:
         """Delete a folder with all that is in it; symbolic links are removed, never followed."""
         self._file_system(path).delete_directory(path)
+
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a folder if nothing is in it, in one step of the store; True if it is gone.
+
+        What another client puts into it at the same time stays, and so does the folder then.
+        """
+        return self._file_system(path).delete_empty_directory(path)
 
     def _map(self, ask: Callable[[str], _Answer], paths: Sequence[str], *, few_local: int) -> list[_Answer]:
         few = few_local if all(path.startswith("/") for path in paths) else 2

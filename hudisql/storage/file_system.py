@@ -66,6 +66,9 @@ class FileSystem(Protocol):
     def delete_directory(self, path: str) -> None:
         """Delete a folder with all that is in it; no error if it is gone already."""
 
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a folder if nothing is in it, never more; True if it is gone, also if it was before."""
+
 
 @contextmanager
 def translated(operation: str, path: str) -> Iterator[None]:

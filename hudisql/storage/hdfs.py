@@ -130,6 +130,20 @@ class HdfsFileSystem:
         with _asked("delete", path):
             client.delete(key, recursive=True)
 
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a folder if nothing is in it: the name node refuses it otherwise."""
+        client, key = self._at(path)
+        try:
+            with _asked("delete", path):
+                client.delete(key, recursive=False)
+        except NoSuchPathError:
+            return True
+        except StorageError:
+            if self.list_directory(path):
+                return False
+            raise
+        return True
+
     def _at(self, path: str) -> tuple[Any, str]:
         """The client of the path's name service, and the path within it."""
         authority, key = split_uri(path)

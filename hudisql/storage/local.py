@@ -5,6 +5,7 @@ Atomic creation is a staged file plus `link`, which the kernel refuses when the 
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import uuid
@@ -130,6 +131,19 @@ class LocalFileSystem:
         with translated("delete", path):
             if Path(path).exists():
                 shutil.rmtree(path)
+
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete a folder if nothing is in it."""
+        with translated("delete", path):
+            try:
+                Path(path).rmdir()
+            except FileNotFoundError:
+                return True
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    return False
+                raise
+        return True
 
 
 def _drop_stale_checksum(path: str) -> None:

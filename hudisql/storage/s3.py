@@ -159,6 +159,14 @@ class S3FileSystem:
                 for failed in answer.get("Errors", ()):
                     raise StorageError(f"cannot delete {path}: {failed['Key']}: {failed.get('Message')}")
 
+    def delete_empty_directory(self, path: str) -> bool:
+        """Delete the folder's marker, which is all there is of an empty folder."""
+        bucket, key = self._at(path)
+        with bucket.asked("delete", path):
+            if key:
+                bucket.client.delete_object(Bucket=bucket.name, Key=_prefix(key))
+        return self.info(path) is None
+
     def _at(self, path: str) -> tuple[_Bucket, str]:
         name, key = split_uri(path)
         with self._lock:

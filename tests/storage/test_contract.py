@@ -182,3 +182,15 @@ def test_storage_travels_open_or_not(store: Store) -> None:
     travelled: Storage = pickle.loads(pickle.dumps(store.storage))
     assert travelled == store.storage
     assert travelled.read(join(store.root, "file")) == b"1"
+
+
+def test_an_empty_folder_is_deleted_and_one_with_something_in_it_stays(store: Store) -> None:
+    path = join(store.root, "a", "file")
+    store.storage.write(path, b"1")
+    assert not store.storage.delete_empty_directory(parent_of(path))
+    assert store.storage.read(path) == b"1"
+    store.storage.make_directories(join(store.root, "b"))
+    assert store.storage.delete_empty_directory(join(store.root, "b"))
+    assert store.storage.delete_empty_directory(join(store.root, "b"))
+    assert not store.storage.exists(join(store.root, "b"))
+    assert store.storage.exists(path)

@@ -1,0 +1,404 @@
+"""`resume => true`: what a killed or failed run has finished is kept, and readers never see half a table."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from hudisql.bootstrap import run, skeleton_work
+from hudisql.bootstrap.journal import JOURNAL_FOLDER, read_journal
+from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.embedded import acquire_embedded_metastore, embedded_metastore_status
+from hudisql.errors import (
+    BootstrapBlockedError,
+    InvalidArgumentError,
+    NoSuchTableError,
+    SourceChangedError,
+    StorageError,
+    TableExistsError,
+)
+from hudisql.format.commit_metadata import parse_commit_metadata
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.table.snapshot import load_file_slices
+from tests.procedures.conftest import fingerprint, orders, sql_literal, write_parquet
+from tests.procedures.strikes import metastore_relay, run_struck
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+
+@pytest.fixture
+def bootstrap(call, daily_orders, tmp_path, name):
+    def make(**more):
+        arguments = {"source": daily_orders, "record_key": "id", "target_path": tmp_path / "t"}
+        return call("bootstrap_table", table=name, **{**arguments, **more})
+
+    return make
+
+
+@pytest.fixture
+def failed_run(bootstrap, tmp_path, monkeypatch):
+    """A target as a run leaves it that was to be resumed: all skeletons are there, nothing is visible."""
+
+    def leave(**more) -> list[str]:
+        def fail(*_arguments):
+            raise StorageError("struck here")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(run, "write_table_files", fail)
+            with pytest.raises(StorageError, match="struck here"):
+                bootstrap(resume=True, **more)
+        assert not (tmp_path / "t/.hoodie/.hudisql-bootstrap").exists()
+        return sorted(path.name for path in (tmp_path / "t").rglob("*.parquet"))
+
+    return leave
+
+
+def visible_rows(target: Path) -> int | None:
+    """Rows of the table's skeletons, None if no reader sees a table."""
+    try:
+        slices = load_file_slices(open_table(Storage(), str(target)))
+    except NoSuchTableError:
+        return None
+    return sum(pq.read_metadata(each.base_file.path).num_rows for each in slices)
+
+
+def check_is_whole(session, name: str | None, target: Path, rows: int = 80) -> None:
+    """The table has the source's rows, the commit names each data file, and nothing is left of the run."""
+    commit = parse_commit_metadata((target / ".hoodie/00000000000001.commit").read_bytes())
+    named = {stat.path: stat.file_size_in_bytes for stat in commit.write_stats}
+    assert named == {
+        str(path.relative_to(target)): path.stat().st_size
+        for path in target.rglob("*.parquet")
+        if ".hoodie" not in path.parts
+    }
+    assert not (target / JOURNAL_FOLDER).exists()
+    assert not [path for path in (target / ".hoodie").iterdir() if path.name.startswith(".hudisql")]
+    session.spark.read.format("hudi").load(str(target)).createOrReplaceTempView("struck")
+    for table in ("struck", name) if name is not None else ("struck",):
+        (counted,) = session.sql(
+            f"SELECT count(*) AS r, count(DISTINCT id) AS i, count(DISTINCT _hoodie_commit_seqno) AS s,"
+            f" count(DISTINCT _hoodie_file_name) AS f FROM {table}"
+        ).rows
+        assert (counted.r, counted.i, counted.s, counted.f) == (rows, rows, rows, len(named))
+    files = session.sql("SELECT DISTINCT _hoodie_file_name AS f FROM struck").rows
+    assert {row.f for row in files} == {Path(path).name for path in named}
+
+
+def test_a_failed_run_is_gone_on_with_and_its_skeletons_are_kept(
+    session, failed_run, bootstrap, daily_orders, tmp_path, name
+):
+    before = fingerprint(daily_orders)
+    made = failed_run()
+    assert len(made) == 4
+    with pytest.raises(BootstrapBlockedError, match="did not finish") as refused:
+        bootstrap()
+    assert "resume => true" in str(refused.value)
+    assert "CALL rollback_bootstrap" in str(refused.value)
+    (tmp_path / "t" / "dt=2024-03-01" / made[0].replace("-0-", "-0-9")).write_bytes(
+        b"of an attempt that lost"
+    )
+    shown = bootstrap(resume=True, dry_run=True)
+    assert "it is resumed" in shown[-1]["warnings"]
+    total = bootstrap(resume=True)[-1]
+    assert (total["files"], total["rows"]) == (4, 80)
+    assert "4 of the files were finished by an earlier run" in total["warnings"]
+    assert sorted(path.name for path in (tmp_path / "t").rglob("*.parquet")) == made
+    check_is_whole(session, name, tmp_path / "t")
+    assert fingerprint(daily_orders) == before
+
+
+def test_what_was_kept_for_resuming_can_be_rolled_back(call, failed_run, daily_orders, tmp_path):
+    before = fingerprint(daily_orders)
+    failed_run()
+    rows = call("rollback_bootstrap", path=tmp_path / "t")
+    assert (rows[-1]["kind"], rows[-1]["files"]) == ("a bootstrap that did not finish", 4)
+    assert not (tmp_path / "t").exists()
+    assert fingerprint(daily_orders) == before
+
+
+def test_only_what_is_missing_changed_or_new_is_done_again(
+    session, failed_run, bootstrap, daily_orders, tmp_path, name
+):
+    changed = daily_orders / "dt=2024-03-01" / "part-0.parquet"
+    pq.write_table(orders(), changed, compression="none")
+    made = failed_run()
+    journal = {Path(each.source.path).name: each for each in read_journal(Storage(), str(tmp_path / "t"))}
+    kept = {number: Path(journal[f"part-{number}.parquet"].result.path) for number in range(4)}
+    assert sorted(path.name for path in kept.values()) == made
+    # Same length and same modification time, other content: the footer tells.
+    stat = changed.stat()
+    content = changed.read_bytes()
+    pq.write_table(orders(1000), changed, compression="none")
+    assert len(changed.read_bytes()) == len(content)
+    assert changed.read_bytes() != content
+    os.utime(changed, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    kept[1].write_bytes(kept[1].read_bytes()[:-1])
+    (daily_orders / "dt=2024-03-02" / "part-2.parquet").unlink()
+    write_parquet(daily_orders / "dt=2024-03-09" / "part-9.parquet", orders(900))
+    total = bootstrap(resume=True)[-1]
+    assert total["files"] == 4
+    assert "1 of the files" in total["warnings"]
+    now = {path.name for path in (tmp_path / "t").rglob("*.parquet")}
+    assert now & set(made) == {kept[3].name}
+    check_is_whole(session, name, tmp_path / "t")
+    assert session.sql(f"SELECT id FROM {name} WHERE id = 'k01000'").rows
+    assert not session.sql(f"SELECT id FROM {name} WHERE id = 'k00000'").rows
+
+
+def test_a_changed_request_is_refused_by_name_and_harms_nothing(
+    failed_run, bootstrap, daily_orders, tmp_path
+):
+    failed_run()
+    before = fingerprint(tmp_path)
+    other = write_parquet(tmp_path / "other" / "dt=2024-03-01" / "a.parquet", orders()).parents[1]
+    for more, words in (
+        ({"record_key": "seq"}, "record_key was 'id', now it is 'seq'"),
+        ({"record_key": "id,seq"}, "record_key was 'id', now it is 'id,seq'"),
+        ({"compression": "compact"}, "compression was 'gzip', now it is 'compact'"),
+        ({"partition_filter": "dt > '2024-03-01'"}, "partition_filter was not given, now it is"),
+        ({"source": other}, f"source was '{daily_orders}', now it is '{other}'"),
+    ):
+        with pytest.raises(InvalidArgumentError, match="was asked for otherwise: ") as refused:
+            bootstrap(resume=True, **more)
+        assert words in refused.value.message
+        assert "CALL rollback_bootstrap" in str(refused.value.hint)
+    after = {path: told for path, told in fingerprint(tmp_path).items() if not path.startswith("other")}
+    assert {path: told[0] for path, told in after.items()} == {path: told[0] for path, told in before.items()}
+    # What has no part in the table's form may change.
+    assert "4 of the files" in bootstrap(resume=True, parallelism=1, sync=False)[-1]["warnings"]
+
+
+def test_keys_that_stop_the_run_leave_nothing_to_resume(bootstrap, daily_orders, tmp_path):
+    write_parquet(daily_orders / "dt=2024-03-01" / "twice.parquet", orders())
+    with pytest.raises(BootstrapBlockedError, match="twice"):
+        bootstrap(resume=True)
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_source_that_changes_stops_the_run_and_only_the_changed_file_is_done_again(
+    session, bootstrap, daily_orders, tmp_path, name, monkeypatch
+):
+    write = run._write_skeletons
+
+    def write_and_touch(*arguments):
+        written = write(*arguments)
+        os.utime(daily_orders / "dt=2024-03-02" / "part-2.parquet", (1, 1))
+        return written
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "_write_skeletons", write_and_touch)
+        with pytest.raises(SourceChangedError, match=r"part-2") as raised:
+            bootstrap(resume=True)
+    assert "only the changed files are done again" in str(raised.value.hint)
+    assert "3 of the files" in bootstrap(resume=True)[-1]["warnings"]
+    check_is_whole(session, name, tmp_path / "t")
+
+
+def test_a_run_that_may_be_at_work_is_not_taken_over_and_of_two_that_take_over_one_goes_on(
+    session, failed_run, bootstrap, tmp_path, name
+):
+    failed_run()
+    claim = tmp_path / "t/.hoodie/.hudisql-bootstrap"
+    told = {"table": name, "host": "another-host", "process": 7}
+    claim.write_text(json.dumps(told))
+    with pytest.raises(TableExistsError, match="may still be at work: process 7 on another-host"):
+        bootstrap(resume=True)
+    alive = claim.with_name(".hudisql-alive")
+    alive.write_text("at work")
+    os.utime(claim, (1, 1))
+    with pytest.raises(TableExistsError, match="may still be at work"):
+        bootstrap(resume=True)
+    os.utime(alive, (1, 1))
+    assert "4 of the files" in bootstrap(resume=True)[-1]["warnings"]
+    check_is_whole(session, name, tmp_path / "t")
+
+
+def test_a_run_that_was_taken_over_makes_nothing_visible_and_removes_nothing(
+    session, failed_run, bootstrap, tmp_path, name, monkeypatch
+):
+    failed_run()
+    check = run._check_still_there
+
+    def be_taken_over(storage, plan, skeletons):
+        check(storage, plan, skeletons)
+        (tmp_path / "t/.hoodie/.hudisql-bootstrap").rename(tmp_path / "t/.hoodie/.hudisql-bootstrap-1")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "_check_still_there", be_taken_over)
+        with pytest.raises(TableExistsError, match="another bootstrap took"):
+            bootstrap(resume=True)
+    assert visible_rows(tmp_path / "t") is None
+    assert len(list((tmp_path / "t").rglob("*.parquet"))) == 4
+    os.utime(tmp_path / "t/.hoodie/.hudisql-bootstrap-1", (1, 1))
+    # The process number in it is this one's, which is younger than the claim.
+    assert "4 of the files" in bootstrap(resume=True)[-1]["warnings"]
+    check_is_whole(session, name, tmp_path / "t")
+
+
+def test_a_late_task_of_a_run_that_is_over_takes_its_skeletons_back(tmp_path):
+    results = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+
+    class Finished:
+        def __init__(self, path):
+            path.write_bytes(b"late")
+            self.result = type("Result", (), {"path": str(path)})
+
+    late = skeleton_work.journaled(Storage(), str(tmp_path), map(Finished, results), lambda: False)
+    with pytest.raises(StorageError, match="is over"):
+        list(late)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def strike(spark, session, call, metastore_uri, daily_orders, tmp_path):
+    """`strike(place, means, step)`: a struck run, then what holds of it, then its end by resuming.
+
+    Gives False if the run was through before the step came.
+    """
+
+    def run_and_resume(place: str, means: str, step: int, *, resume: bool = True) -> bool:
+        before = fingerprint(daily_orders)
+        rows = 20 * len(list(daily_orders.rglob("*.parquet")))
+        label = f"{place}_{means}_{step}_{resume}".lower()
+        name, target = f"store.struck_{label}", tmp_path / label
+        arguments = {
+            "table": name,
+            "source": daily_orders,
+            "record_key": "id",
+            "target_path": target,
+            "parallelism": 2,
+            "resume": resume,
+            "verify": False,
+        }
+        given = ", ".join(f"{key} => {sql_literal(value)}" for key, value in arguments.items())
+        ended = run_struck(
+            spark,
+            metastore_uri,
+            statement=f"CALL bootstrap_table({given})",
+            target=str(target),
+            place=place,
+            means=means,
+            step=step,
+        )
+        if means == "kill" and place == "driver":
+            assert ended.returncode in (0, -9), ended.stderr
+        else:
+            assert ended.returncode in (0, 1), ended.stderr
+        assert fingerprint(daily_orders) == before
+        assert visible_rows(target) in (None, rows)
+        if ended.returncode == 1:
+            assert re.search(r"File too large|exited unexpectedly|crashed|SyncFailed", ended.stderr)
+        resumed = call("bootstrap_table", **{**arguments, "resume": True})
+        assert resumed[-1]["rows"] in (rows, None)
+        check_is_whole(session, name, target, rows)
+        assert fingerprint(daily_orders) == before
+        return ended.returncode != 0
+
+    return run_and_resume
+
+
+@pytest.mark.parametrize(
+    ("place", "means", "step"),
+    [
+        ("driver", "kill", 1),
+        ("driver", "kill", 6),
+        ("driver", "kill", 12),
+        ("driver", "full", 4),
+        ("task", "kill", 2),
+        ("task", "full", 3),
+    ],
+)
+def test_a_struck_run_shows_no_half_table_and_resuming_ends_it(strike, place, means, step):
+    assert strike(place, means, step)
+
+
+@pytest.fixture
+def strike_metastore(spark, session, call, metastore_uri, daily_orders, tmp_path):
+    """A run that loses its metastore before a step, and its end by resuming once there is one again."""
+    before = fingerprint(daily_orders)
+
+    def run_and_resume(step: int) -> bool:
+        name, target = f"store.unsynced_{step}", tmp_path / f"metastore_{step}"
+        arguments = {"table": name, "source": daily_orders, "record_key": "id", "target_path": target}
+        given = ", ".join(f"{key} => {sql_literal(value)}" for key, value in arguments.items())
+        with metastore_relay(metastore_uri) as (uri, relay):
+            ended = run_struck(
+                spark,
+                uri,
+                statement=f"CALL bootstrap_table({given}, parallelism => 2, verify => false)",
+                target=str(target),
+                step=step,
+                victim=relay,
+            )
+        assert fingerprint(daily_orders) == before
+        if ended.returncode == 0:
+            return False
+        assert "SyncFailedError" in ended.stderr, ended.stderr
+        assert visible_rows(target) == 80  # the commit needs no metastore
+        call("bootstrap_table", **arguments, resume=True)
+        check_is_whole(session, name, target)
+        assert len(session.sql(f"SHOW PARTITIONS {name}").rows) == 2
+        return True
+
+    return run_and_resume
+
+
+@pytest.mark.parametrize("step", [5, 18])
+def test_a_metastore_that_dies_leaves_the_whole_table_and_resuming_ends_the_sync(strike_metastore, step):
+    assert strike_metastore(step)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize("means", ["kill", "full"])
+def test_a_driver_struck_at_any_step_shows_no_half_table(strike, means, resume):
+    step = 0
+    while strike("driver", means, step, resume=resume):
+        step += 1
+    assert step >= 10
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("means", ["kill", "full"])
+def test_a_worker_struck_at_any_skeleton_shows_no_half_table(strike, daily_orders, means):
+    for number in range(4, 12):
+        path = daily_orders / f"dt=2024-03-0{number % 2 + 1}" / f"part-{number}.parquet"
+        write_parquet(path, orders(number * 100))
+    for step in range(10):
+        assert strike("task", means, step)
+
+
+@pytest.mark.soak
+def test_a_metastore_that_dies_at_any_step_leaves_the_whole_table(strike_metastore):
+    step = 0
+    while strike_metastore(step):
+        step += 1
+    assert step >= 10
+
+
+@pytest.mark.soak
+def test_a_killed_metastore_that_is_started_again_gets_the_rest(spark, session, daily_orders, tmp_path):
+    target, warehouse = tmp_path / "t", tmp_path / "warehouse"
+    statement = (
+        f"CALL bootstrap_table(table => 'default.struck', source => '{daily_orders}', record_key => 'id',"
+        f" target_path => '{target}', resume => true, verify => false)"
+    )
+    with acquire_embedded_metastore(warehouse) as metastore:
+        victim = embedded_metastore_status(warehouse).server_pid
+        ended = run_struck(
+            spark, metastore.uri, statement=statement, target=str(target), step=18, victim=victim
+        )
+    assert ended.returncode == 1
+    assert visible_rows(target) == 80
+    with acquire_embedded_metastore(warehouse) as metastore:
+        ended = run_struck(spark, metastore.uri, statement=statement, target=str(target), step=-1)
+        assert ended.returncode == 0, ended.stderr
+        with MetastoreClient(metastore.uri) as client:
+            assert len(client.list_partitions("default", "struck")) == 2
+    check_is_whole(session, None, target)

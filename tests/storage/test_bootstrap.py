@@ -1,0 +1,152 @@
+"""Bootstrap, resume, verification and rollback on every store, and two clients that want the same table."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hudisql.bootstrap import run
+from hudisql.bootstrap.leftovers import FolderState, folder_state
+from hudisql.bootstrap.plan import plan_bootstrap
+from hudisql.bootstrap.request import BootstrapRequest
+from hudisql.bootstrap.run import run_bootstrap
+from hudisql.bootstrap.undo import plan_rollback, run_rollback
+from hudisql.bootstrap.verify import VerifyLevel, verify_bootstrap
+from hudisql.catalog.client import MetastoreClient
+from hudisql.context import Context
+from hudisql.errors import NoSuchTableError, StorageError
+from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME, Instant, InstantState
+from hudisql.storage import Storage, join
+from hudisql.table.hudi_table import open_table
+from hudisql.table.snapshot import load_file_slices
+from tests.procedures.strikes import run_struck
+from tests.storage.conftest import Store
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+FILES, ROWS = 4, 20
+
+
+@pytest.fixture
+def context(spark, metastore_uri, store):
+    with MetastoreClient(metastore_uri) as metastore:
+        yield Context(spark, metastore, store.storage)
+
+
+@pytest.fixture
+def source(store: Store) -> str:
+    """Two partitions of two files each."""
+    for number in range(FILES):
+        content = io.BytesIO()
+        ids = range(number * ROWS, number * ROWS + ROWS)
+        pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), content)
+        path = join(store.root, "source", f"dt=2024-03-0{number // 2 + 1}", f"part-{number}.parquet")
+        store.storage.write(path, content.getvalue())
+    return join(store.root, "source")
+
+
+def contents(storage: Storage, folder: str) -> dict[str, tuple[int, bytes]]:
+    return {
+        file.path: (file.modification_time_ms, storage.read(file.path)) for file in storage.list_files(folder)
+    }
+
+
+def check_is_whole(storage: Storage, target: str) -> None:
+    """The commit names each data file, each stands for its source file, and nothing is left of the run."""
+    table = open_table(storage, target)
+    instant = Instant(METADATA_BOOTSTRAP_INSTANT_TIME, "commit", InstantState.COMPLETED)
+    named = {stat.path for stat in read_commit_metadata(storage, target, instant).write_stats}
+    files = [file.path[len(target) + 1 :] for file in storage.list_files(target)]
+    assert named == {path for path in files if path.endswith(".parquet")}
+    assert not [path for path in files if "hudisql" in path]
+    slices = load_file_slices(table)
+    assert len(slices) == len(named) == FILES
+    keys = []
+    for each in slices:
+        with storage.open_input(each.base_file.path) as stream:
+            keys += pq.read_table(stream)["_hoodie_record_key"].to_pylist()
+        assert each.external_file is not None
+        assert storage.exists(each.external_file.path)
+    assert sorted(keys, key=int) == [str(number) for number in range(FILES * ROWS)]
+
+
+def test_a_table_is_made_taken_up_verified_and_rolled_back(context, store, source, monkeypatch):
+    storage, target = store.storage, join(store.root, "new", "t")
+    before = contents(storage, source)
+    request = BootstrapRequest(
+        database="db",
+        name="t",
+        record_key=("id",),
+        source_path=source,
+        target_path=target,
+        sync=False,
+        resume=True,
+    )
+
+    def fail(*_arguments):
+        raise StorageError("struck here")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(run, "write_table_files", fail)
+        with pytest.raises(StorageError, match="struck here"):
+            run_bootstrap(context, plan_bootstrap(context, request))
+    with pytest.raises(NoSuchTableError):
+        open_table(storage, target)
+    assert folder_state(storage, target) is FolderState.RUN
+    assert run_bootstrap(context, plan_bootstrap(context, request)).resumed_files == FILES
+    check_is_whole(storage, target)
+    verified = verify_bootstrap(context, open_table(storage, target), VerifyLevel.SAMPLE)
+    verified.raise_if_bad("db.t")
+    run_rollback(context, plan_rollback(context, target, None))
+    assert not storage.exists(target)
+    assert contents(storage, source) == before
+
+
+def test_a_failed_run_leaves_nothing(context, store, source, monkeypatch):
+    storage, target = store.storage, join(store.root, "new", "t")
+    before = {file.path for file in storage.list_files(store.root)}
+    request = BootstrapRequest(
+        database="db", name="t", record_key=("id",), source_path=source, target_path=target, sync=False
+    )
+
+    def fail(*_arguments):
+        raise StorageError("struck here")
+
+    monkeypatch.setattr(run, "publish_table", fail)
+    with pytest.raises(StorageError, match="struck here"):
+        run_bootstrap(context, plan_bootstrap(context, request))
+    assert {file.path for file in storage.list_files(store.root)} == before
+    assert not storage.exists(join(store.root, "new"))
+
+
+def test_of_two_clients_that_want_one_table_exactly_one_makes_it(
+    spark, metastore_uri, store, source, tmp_path: Path
+):
+    target, before = join(store.root, "t"), contents(store.storage, source)
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+
+    def create(_number):
+        return run_struck(
+            spark,
+            metastore_uri,
+            statement=f"CALL bootstrap_table(table => 'db.t', source => '{source}', record_key => 'id',"
+            f" target_path => '{target}', parallelism => 1, sync => false, verify => false)",
+            hadoop_configuration=dict(store.storage.hadoop_configuration),
+            target=target,
+            means="meet",  # both have planned, none has claimed the folder
+            step=0,
+            meeting=str(meeting),
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = list(pool.map(create, range(2)))
+    assert sorted(each.returncode for each in ended) == [0, 1], [each.stderr for each in ended]
+    assert "TableExistsError" in "".join(each.stderr for each in ended)
+    check_is_whole(store.storage, target)
+    assert contents(store.storage, source) == before
