@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.engines import Cost, HudisqlEngine, RealHudiEngine, Rows
+from benchmarks.engines import Cost, RealHudiEngine, Rows
 
 FULL_RECORD_GOAL = 3.0
 STEP = "full-record bootstrap"
@@ -26,16 +26,6 @@ class FullRecordCost:
     cost: Cost
     files: int
     bytes: int
-
-
-def rewrite_ours(engine: HudisqlEngine, source: Path, target: Path, key: str, precombine: str) -> Rows:
-    """Bootstrap the source by hudisql, all rows written anew."""
-    return engine.sql(
-        f"CALL bootstrap_table(table => 'bench.{target.name.replace('-', '_')}', source => '{source}', "
-        f"record_key => '{key}', precombine => '{precombine}', target_path => '{target}', sync => false, "
-        # The real Hudi looks for null keys only, and compares nothing afterwards.
-        "key_check => 'nulls', verify => false, mode => 'full_record')"
-    )
 
 
 def rewrite_theirs(engine: RealHudiEngine, source: Path, target: Path, options: dict[str, str]) -> Rows:
