@@ -25,6 +25,8 @@ from hudisql.errors import HudisqlError, NoSuchPathError, SourceChangedError, So
 from hudisql.format import meta_columns
 from hudisql.format.bloom_filter import BloomFilter
 from hudisql.format.external_file import ExternalFile
+from hudisql.read.conform import rebase_batch
+from hudisql.read.hybrid_calendar import rebases_of
 from hudisql.storage import Storage
 from hudisql.write.record_keys import check_key_type, render_record_keys
 
@@ -268,10 +270,12 @@ def _meta_batches(
 
 
 def _key_batches(task: SkeletonTask, source: pq.ParquetFile, group: int) -> Iterator[pa.RecordBatch]:
+    rebases = rebases_of(source.schema, source.schema_arrow, source.metadata.metadata)
     try:
-        yield from source.iter_batches(
+        for batch in source.iter_batches(
             _BATCH_ROWS, row_groups=[group], columns=list(task.record_key_fields), use_threads=False
-        )
+        ):
+            yield rebase_batch(batch, rebases)
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(task, error) from error
 

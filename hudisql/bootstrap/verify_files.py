@@ -22,6 +22,8 @@ from hudisql.errors import HudisqlError, SourceChangedError, StorageError
 from hudisql.format import meta_columns
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.meta_columns import META_SCHEMA
+from hudisql.read.conform import rebase_batch
+from hudisql.read.hybrid_calendar import rebases_of
 from hudisql.read.parquet_rows import ParquetRows
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.read.splits import Split
@@ -245,9 +247,11 @@ class _FileCheck:
             if not has_key or not fields:
                 self._compare_meta(seen, None, compared)
                 return int(seen.num_rows)
-            for batch in source.iter_batches(
+            rebases = rebases_of(source.schema, source.schema_arrow, source.metadata.metadata)
+            for stored in source.iter_batches(
                 _BATCH_ROWS, row_groups=[group], columns=fields, use_threads=False
             ):
+                batch = rebase_batch(stored, rebases)
                 keys = render_record_keys(batch, fields, composite=len(fields) > 1).keys
                 self._compare_meta(seen.slice(compared, len(batch)), keys, compared)
                 compared += len(batch)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from hudisql.format.spark_schema import spark_json_from_arrow, spark_type_name
 from hudisql.read.conform import batch_of, conform_array
+from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, Calendar, CalendarSettings
 from hudisql.read.predicates import Predicate
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.read.splits import ScanTask
@@ -38,13 +39,13 @@ def arrow_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     if not plan.tasks:
         return complete_columns(spark.createDataFrame([], spark_struct(output)), plan, output.names)
     pieces = spark.sparkContext.broadcast([pickle.dumps(task) for task in plan.tasks])
-    storage, predicate = plan.storage, plan.predicate
+    storage, predicate, calendars = plan.storage, plan.predicate, calendar_settings(spark)
 
     def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for position in batch.column(0).to_pylist():
                 task = pickle.loads(pieces.value[position])
-                for each in carry_errors(read_task(storage, task, read_schema, predicate)):
+                for each in carry_errors(read_task(storage, task, read_schema, predicate, calendars)):
                     yield widen_batch(each, output)
         spare_loaded_modules()
 
@@ -53,13 +54,29 @@ def arrow_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
 
 
 def read_task(
-    storage: Storage, task: ScanTask, schema: pa.Schema, predicate: Predicate | None
+    storage: Storage,
+    task: ScanTask,
+    schema: pa.Schema,
+    predicate: Predicate | None,
+    calendars: CalendarSettings = DEFAULT_CALENDARS,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of all the task's pieces, one after the other. Raises what `read_file_slice` raises."""
     for work in task.works:
-        yield from read_file_slice(
-            storage, SliceRead(work.file_slice, schema, work.partition_values, predicate, work.split)
+        read = SliceRead(
+            work.file_slice, schema, work.partition_values, predicate, work.split, calendars=calendars
         )
+        yield from read_file_slice(storage, read)
+
+
+def calendar_settings(spark: SparkSession) -> CalendarSettings:
+    """What the session takes of files that do not tell their calendar, as its own parquet scan does."""
+    of_dates, of_int96 = (
+        Calendar(str(spark.conf.get(f"spark.sql.parquet.{name}RebaseModeInRead")).upper())
+        for name in ("datetime", "int96")
+    )
+    # Spark, too, takes files that name no time zone for those of a machine like the driver.
+    jvm: Any = spark._jvm
+    return CalendarSettings(of_dates, of_int96, jvm.java.util.TimeZone.getDefault().getID())
 
 
 def widen_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

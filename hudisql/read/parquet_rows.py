@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudisql.read.conform import batch_of, conform_array, find_field
+from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings, rebases_of, spares_bounds
 from hudisql.read.predicates import ColumnPath, ColumnStatistics, Predicate, may_match
 from hudisql.read.splits import Split
 from hudisql.storage import Storage
@@ -35,10 +36,18 @@ class RowRange:
 class ParquetRows:
     """A parquet file opened for reading the columns of `schema`; a context manager.
 
+    `calendars` is what is taken of files that do not tell in which calendar their dates are.
     Raises pa.ArrowInvalid (not a readable parquet file) and the storage's errors.
     """
 
-    def __init__(self, storage: Storage, path: str, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        path: str,
+        schema: pa.Schema,
+        *,
+        calendars: CalendarSettings = DEFAULT_CALENDARS,
+    ) -> None:
         self.path = path
         self._stream = storage.open_input(path)
         try:
@@ -48,6 +57,9 @@ class ParquetRows:
             self._physical = self._file.schema_arrow
             self._first_leaf = _first_leaves(self._physical)
             self._leaves = self._choose_leaves()
+            self._rebases = rebases_of(
+                self._metadata.schema, self._physical, self._metadata.metadata, calendars
+            )
         except BaseException:
             self._stream.close()
             raise
@@ -120,7 +132,8 @@ class ParquetRows:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
                 continue
             try:
-                arrays.append(conform_array(batch.column(index), field.type))
+                rebase = self._rebases.get(batch.schema.field(index).name)
+                arrays.append(conform_array(batch.column(index), field.type, rebase))
             except pa.ArrowException as error:
                 physical = batch.schema.field(index).type
                 message = f"column '{field.name}' is {physical}, the table says {field.type}: {error}"
@@ -177,6 +190,8 @@ class ParquetRows:
         if statistics is None or lossy or group.column(leaf).physical_type == "INT96":
             return None
         bounded = statistics.has_min_max
+        if self._physical.field(found).name in self._rebases and pa.types.is_temporal(current):
+            bounded = bounded and spares_bounds(statistics.min)
         return ColumnStatistics(
             group.num_rows,
             statistics.null_count if statistics.has_null_count else None,

@@ -16,6 +16,7 @@ import pyarrow as pa
 from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTableError
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.read.conform import batch_of, constant_column
+from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.parquet_rows import ParquetRows
 from hudisql.read.predicates import (
     Predicate,
@@ -36,6 +37,7 @@ class SliceRead:
     `schema` is what comes out, in order: any of the meta columns, data columns (structs may be pruned) and
     partition columns. A column named in `partition_values` gets that value and is never read from a file.
     `predicate` looks at columns of `schema` only. `split` is a byte range of the driving file (see `splits`).
+    `calendars` is what is taken of files that do not tell in which calendar their dates are.
     """
 
     file_slice: FileSlice
@@ -43,6 +45,7 @@ class SliceRead:
     partition_values: Mapping[str, object] = field(default_factory=dict)
     predicate: Predicate | None = None
     split: Split | None = None
+    calendars: CalendarSettings = DEFAULT_CALENDARS
 
 
 def needs_data_columns(schema: pa.Schema, partition_columns: Sequence[str]) -> bool:
@@ -137,7 +140,7 @@ def _read_base_file(storage: Storage, read: SliceRead, schema: pa.Schema) -> Ite
     base_file = read.file_slice.base_file
     assert base_file is not None  # refuse_log_files saw to it
     try:
-        with ParquetRows(storage, base_file.path, schema) as rows:
+        with ParquetRows(storage, base_file.path, schema, calendars=read.calendars) as rows:
             yield from rows.read(rows.choose_ranges(read.split, _file_predicate(read, schema)))
     except pa.ArrowException as error:
         raise CorruptTableError(f"cannot read {base_file.path}: {error}") from error
@@ -147,7 +150,7 @@ def _read_external_file(storage: Storage, read: SliceRead, schema: pa.Schema) ->
     external = read.file_slice.external_file
     assert external is not None
     try:
-        with ParquetRows(storage, external.path, schema) as rows:
+        with ParquetRows(storage, external.path, schema, calendars=read.calendars) as rows:
             yield from rows.read(rows.choose_ranges(read.split, _file_predicate(read, schema)))
     except pa.ArrowException as error:
         raise _source_changed(
@@ -162,7 +165,7 @@ def _read_stitched(
     assert external is not None
     assert skeleton is not None
     try:
-        data = ParquetRows(storage, external.path, data_schema)
+        data = ParquetRows(storage, external.path, data_schema, calendars=read.calendars)
     except pa.ArrowException as error:
         raise _source_changed(
             read.file_slice, f"cannot read the source file {external.path}: {error}"

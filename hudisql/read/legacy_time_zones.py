@@ -1,0 +1,119 @@
+"""How far moments of Java's older calendar lie from today's, by time zone.
+
+Java's older classes know no local mean time, so that moments of before 1900 differ by some minutes besides
+the days of the calendar. Spark ships the differences of every zone (`RebaseDateTime`, a table made by its
+authors from both sets of classes); they are read from Spark's own jar, so that both ways to read a file agree.
+Imports no Spark.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from hudisql.errors import UnsupportedTableError
+
+_MICROS: Final = 1_000_000
+# Midnight of the first day of year 1 of the Julian calendar, UTC.
+_FIRST_JULIAN_SECOND: Final = -62_135_769_600
+_TABLE: Final = "julian-gregorian-rebase-micros.json"
+_OFFSET: Final = re.compile(r"(GMT|UTC|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?\d{2})?")
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyZone:
+    """A zone's rules for moments of before 1900.
+
+    From `switches[i]` on (microseconds) moments are to be moved by `shifts[i]`. Earlier ones, and all of a
+    zone without switches, lie `offset_micros` ahead of UTC and are to be moved by `extra_micros` besides the
+    days of the calendar.
+    """
+
+    offset_micros: int
+    extra_micros: int
+    switches: npt.NDArray[np.int64]
+    shifts: npt.NDArray[np.int64]
+
+
+@cache
+def legacy_zone(name: str) -> LegacyZone:
+    """The rules of a zone by its name in Java (`Europe/Berlin`, `UTC`, `GMT+02:00`).
+
+    Raises UnsupportedTableError for a zone that Spark does not know either, or if there is no Spark.
+    """
+    fixed = _fixed_offset(name)
+    if fixed is not None:
+        nothing = np.zeros(0, dtype=np.int64)
+        return LegacyZone(fixed * _MICROS, 0, nothing, nothing)
+    record = _zone_records().get(name)
+    if record is None:
+        raise UnsupportedTableError(
+            f"the files hold old timestamps of the time zone '{name}', whose history is not known",
+            hint="rewrite them with spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED",
+        )
+    switches = np.array(record["switches"], dtype=np.int64)
+    shifts = np.array(record["diffs"], dtype=np.int64)
+    return LegacyZone(
+        int(_FIRST_JULIAN_SECOND - switches[0]) * _MICROS,
+        int(shifts[0] - 2 * 86_400) * _MICROS,
+        switches * _MICROS,
+        shifts * _MICROS,
+    )
+
+
+def machine_time_zone() -> str:
+    """The name of this machine's time zone, as Java would take it: of files that name none."""
+    named = os.environ.get("TZ", "").lstrip(":")
+    if named and not named.startswith("/"):
+        return named
+    _, found, zone = os.path.realpath(named or "/etc/localtime").partition("/zoneinfo/")
+    return zone if found else "UTC"
+
+
+def _fixed_offset(name: str) -> int | None:
+    """Seconds ahead of UTC of a zone that never changed, None for all others."""
+    if name in ("UTC", "GMT", "UT", "Z", "Etc/UTC", "Etc/GMT"):
+        return 0
+    matched = _OFFSET.fullmatch(name)
+    if matched is None:
+        return None
+    prefix, sign, hours, minutes = matched.groups()
+    if prefix != "GMT":
+        return 0  # Java's older classes, and so Spark here, know offsets as `GMT+01:00` only
+    ahead = int(hours) * 3600 + int(minutes or 0) * 60
+    return -ahead if sign == "-" else ahead
+
+
+@cache
+def _zone_records() -> dict[str, Any]:
+    for jar in _spark_jars():
+        with zipfile.ZipFile(jar) as archive:
+            if _TABLE in archive.namelist():
+                return {record["tz"]: record for record in json.loads(archive.read(_TABLE))}
+    raise UnsupportedTableError(
+        "the files hold old timestamps in the calendar of Spark 2, and Spark's table of zones is missing",
+        hint="set SPARK_HOME to the folder of Spark",
+    )
+
+
+def _spark_jars() -> Iterator[Path]:
+    """The jars that may hold the table: Spark 4 has it in its API, Spark 3 in Catalyst."""
+    homes = [Path(os.environ["SPARK_HOME"])] if os.environ.get("SPARK_HOME") else []
+    found = importlib.util.find_spec("pyspark")
+    if found is not None and found.origin is not None:
+        # The package of a wheel has the jars; the one of a distribution is in python/ or in python/lib/a.zip.
+        homes += list(Path(found.origin).parents)[:5]
+    for home in homes:
+        for pattern in ("spark-sql-api_*.jar", "spark-catalyst_*.jar"):
+            yield from sorted((home / "jars").glob(pattern))
