@@ -2,7 +2,7 @@
 
 Java's older classes know no local mean time, so that moments of before 1900 differ by some minutes besides
 the days of the calendar. Spark ships the differences of every zone (`RebaseDateTime`, a table made by its
-authors from both sets of classes); they are read from Spark's own jar, so that both ways to read a file agree.
+authors from both sets of classes); they are read from Spark's own jar, so that both ways to read agree.
 Imports no Spark.
 """
 
