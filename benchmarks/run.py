@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import events, lineitem
 from benchmarks.engines import (
     Cost,
     HudisqlEngine,
@@ -25,21 +26,40 @@ from benchmarks.engines import (
     start_hudisql,
     start_real_hudi,
 )
-from benchmarks.lineitem import KEY_COLUMNS, PRECOMBINE_COLUMN, make_lineitem
+from benchmarks.full_record import STEP as FULL_RECORD
+from benchmarks.full_record import rewrite_theirs
+from benchmarks.lineitem import make_lineitem
 from benchmarks.memory import measure_task_memory
 from benchmarks.reads import READS, Read
-from benchmarks.report import Report, Sizes, render_report
+from benchmarks.report import UUID_KEYS, Report, Sizes, render_report
 
 ROOT = Path(__file__).resolve().parent.parent
 BOOTSTRAP_INSTANT = "00000000000001"
+FULL_BOOTSTRAP_INSTANT = "00000000000002"
 READ_RUNS = 5
 TABLE = "bench.lineitem"
 # The real Hudi looks for null keys only, and compares nothing afterwards.
 AS_THE_REAL_HUDI = "key_check => 'nulls', verify => false"
+KEYS_UNIQUE = "hudisql, keys unique"
+AS_FULL_RECORD = f"{AS_THE_REAL_HUDI}, mode => 'full_record'"
 CHECKED = {
-    "hudisql, keys unique": "key_check => 'unique', verify => false",
+    KEYS_UNIQUE: "key_check => 'unique', verify => false",
     "hudisql, keys unique and verified": "key_check => 'unique', verify => true",
 }
+EVENTS_TABLE = "bench.events"
+EVENTS_SUMMARY = (
+    "SELECT count(*) AS n, min(_hoodie_record_key) AS first, max(_hoodie_record_key) AS last, "
+    "sum(amount) AS amount FROM {}"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Parquet files to bootstrap, and the columns that Hudi is told of."""
+
+    folder: Path
+    key_columns: tuple[str, ...]
+    precombine: str
 
 
 @dataclass(frozen=True)
@@ -60,12 +80,19 @@ class UnequalResultsError(AssertionError):
 
 def run_benchmarks(options: Options) -> Report:
     """Run everything and return what was measured. Raises UnequalResultsError."""
-    source = make_lineitem(options.folder, scale_factor=options.scale_factor, files=options.files)
+    scale, files = options.scale_factor, options.files
+    source = make_lineitem(options.folder, scale_factor=scale, files=files)
+    keyed_by_lines = Source(source, lineitem.KEY_COLUMNS, lineitem.PRECOMBINE_COLUMN)
+    keyed_by_uuids = Source(
+        events.make_events(options.folder, scale_factor=scale, files=files),
+        events.KEY_COLUMNS,
+        events.PRECOMBINE_COLUMN,
+    )
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch_name:
         scratch = Path(scratch_name)
         # One engine at a time: two JVMs would take memory and cores from each other.
-        ours, our_rows = _run_hudisql(options, source, scratch)
-        theirs, their_rows = _run_real_hudi(options, source, scratch)
+        ours, our_rows = _run_hudisql(options, keyed_by_lines, keyed_by_uuids, scratch)
+        theirs, their_rows = _run_real_hudi(options, keyed_by_lines, keyed_by_uuids, scratch)
         _compare(our_rows, their_rows)
         memory = measure_task_memory(source, scratch / "memory")
         return Report(
@@ -74,10 +101,15 @@ def run_benchmarks(options: Options) -> Report:
             cores=options.cores,
             rows=int(our_rows["rows"][0][0] or 0),
             source_bytes=_bytes_of(source.glob("*.parquet")),
+            uuid_rows=int(our_rows[UUID_KEYS][0][0] or 0),
             costs={**ours, **theirs},
             sizes={
                 "hudisql": _sizes(scratch / "hudisql-table"),
                 "Hudi 0.15": _sizes(scratch / "hudi-table"),
+                f"hudisql {FULL_RECORD}": _sizes(scratch / "hudisql-full", FULL_BOOTSTRAP_INSTANT),
+                f"Hudi 0.15 {FULL_RECORD}": _sizes(scratch / "hudi-full", FULL_BOOTSTRAP_INSTANT),
+                f"hudisql, {UUID_KEYS}": _sizes(scratch / "hudisql-events"),
+                f"Hudi 0.15, {UUID_KEYS}": _sizes(scratch / "hudi-events"),
                 "rewrite": Sizes(files=0, bytes=_bytes_of((scratch / "rewritten").glob("*.parquet"))),
             },
             task_memory=memory,
@@ -88,7 +120,7 @@ Costs = dict[tuple[str, str], Cost]
 Results = dict[str, Rows]
 
 
-def _run_hudisql(options: Options, source: Path, scratch: Path) -> tuple[Costs, Results]:
+def _run_hudisql(options: Options, source: Source, uuids: Source, scratch: Path) -> tuple[Costs, Results]:
     engine = start_hudisql(scratch / "hudisql", cores=options.cores, memory=options.memory)
     try:
         costs: Costs = {("hudisql", "start-up"): engine.start_cost}
@@ -103,13 +135,19 @@ def _run_hudisql(options: Options, source: Path, scratch: Path) -> tuple[Costs, 
             )[1]
             shutil.rmtree(scratch / "checked")
         costs["rewrite", "bootstrap"] = _second_of(
-            engine, lambda target: engine.rewrite(str(source), str(target)), scratch / "rewritten"
+            engine, lambda target: engine.rewrite(str(source.folder), str(target)), scratch / "rewritten"
+        )[1]
+        costs["hudisql", FULL_RECORD] = _second_of(
+            engine,
+            lambda target: _bootstrap_ours(engine, source, target, AS_FULL_RECORD),
+            scratch / "hudisql-full",
         )[1]
         path = scratch / "hudisql-table"
         engine.sql("CREATE DATABASE IF NOT EXISTS bench")
         engine.sql(f"CALL hive_sync(table => '{TABLE}', path => '{path}')")
-        engine.view("plain", str(source))
+        engine.view("plain", str(source.folder))
         results: Results = {"rows": engine.spark("SELECT count(*) FROM plain")}
+        results[UUID_KEYS] = _bootstrap_our_uuids(engine, uuids, scratch, costs)
         for read in READS:
             plain = read.statement("plain", with_meta=False)
             hudi = read.statement(TABLE, with_meta=True)
@@ -124,16 +162,44 @@ def _run_hudisql(options: Options, source: Path, scratch: Path) -> tuple[Costs, 
         engine.close()
 
 
-def _run_real_hudi(options: Options, source: Path, scratch: Path) -> tuple[Costs, Results]:
+def _bootstrap_our_uuids(engine: HudisqlEngine, source: Source, scratch: Path, costs: Costs) -> Rows:
+    """Add what UUID keys cost to `costs`; returns the table's summary."""
+    path = scratch / "hudisql-events"
+    costs["hudisql", UUID_KEYS] = _second_of(
+        engine, lambda target: _bootstrap_ours(engine, source, target), path
+    )[1]
+    costs[KEYS_UNIQUE, UUID_KEYS] = _second_of(
+        engine,
+        lambda target: _bootstrap_ours(engine, source, target, CHECKED[KEYS_UNIQUE]),
+        scratch / "checked",
+    )[1]
+    shutil.rmtree(scratch / "checked")
+    engine.sql(f"CALL hive_sync(table => '{EVENTS_TABLE}', path => '{path}')")
+    return engine.sql(EVENTS_SUMMARY.format(EVENTS_TABLE))
+
+
+def _run_real_hudi(options: Options, source: Source, uuids: Source, scratch: Path) -> tuple[Costs, Results]:
     engine = start_real_hudi(scratch / "hudi", cores=options.cores, memory=options.memory)
     try:
         costs: Costs = {("Hudi 0.15", "start-up"): engine.start_cost}
         costs["Hudi 0.15", "bootstrap"] = _second_of(
             engine, lambda target: _bootstrap_theirs(engine, source, target), scratch / "hudi-table"
         )[1]
+        costs["Hudi 0.15", FULL_RECORD] = _second_of(
+            engine,
+            lambda target: rewrite_theirs(engine, source.folder, target, _their_options(source)),
+            scratch / "hudi-full",
+        )[1]
+        _compare_full_records(engine, scratch)
         engine.view("hudi", str(scratch / "hudi-table"), "hudi")
-        engine.view("plain", str(source), "parquet")
+        engine.view("plain", str(source.folder), "parquet")
         results: Results = {"rows": engine.sql("SELECT count(*) FROM hudi")}
+        path = scratch / "hudi-events"
+        costs["Hudi 0.15", UUID_KEYS] = _second_of(
+            engine, lambda target: _bootstrap_theirs(engine, uuids, target), path
+        )[1]
+        engine.view("events", str(path), "hudi")
+        results[UUID_KEYS] = engine.sql(EVENTS_SUMMARY.format("events"))
         for read in READS:
             plain = read.statement("plain", with_meta=False)
             hudi = read.statement("hudi", with_meta=True)
@@ -149,27 +215,41 @@ def _run_real_hudi(options: Options, source: Path, scratch: Path) -> tuple[Costs
 
 
 def _bootstrap_ours(
-    engine: HudisqlEngine, source: Path, target: Path, settings: str = AS_THE_REAL_HUDI
+    engine: HudisqlEngine, source: Source, target: Path, settings: str = AS_THE_REAL_HUDI
 ) -> Rows:
     return engine.sql(
-        f"CALL bootstrap_table(table => 'bench.{target.name.replace('-', '_')}', source => '{source}', "
-        f"record_key => '{','.join(KEY_COLUMNS)}', precombine => '{PRECOMBINE_COLUMN}', "
+        f"CALL bootstrap_table(table => 'bench.{target.name.replace('-', '_')}', "
+        f"source => '{source.folder}', record_key => '{','.join(source.key_columns)}', "
+        f"precombine => '{source.precombine}', "
         f"target_path => '{target}', sync => false, {settings})"
     )
 
 
-def _bootstrap_theirs(engine: RealHudiEngine, source: Path, target: Path) -> Rows:
-    return engine.bootstrap(
-        str(source),
-        str(target),
-        {
-            "hoodie.table.name": "lineitem",
-            "hoodie.datasource.write.recordkey.field": ",".join(KEY_COLUMNS),
-            "hoodie.datasource.write.precombine.field": PRECOMBINE_COLUMN,
-            "hoodie.datasource.write.partitionpath.field": "",
-            "hoodie.metadata.enable": "false",
-        },
+def _bootstrap_theirs(engine: RealHudiEngine, source: Source, target: Path) -> Rows:
+    return engine.bootstrap(str(source.folder), str(target), _their_options(source))
+
+
+def _their_options(source: Source) -> dict[str, str]:
+    return {
+        "hoodie.table.name": "lineitem",
+        "hoodie.datasource.write.recordkey.field": ",".join(source.key_columns),
+        "hoodie.datasource.write.precombine.field": source.precombine,
+        "hoodie.datasource.write.partitionpath.field": "",
+        "hoodie.metadata.enable": "false",
+    }
+
+
+def _compare_full_records(engine: RealHudiEngine, scratch: Path) -> None:
+    """The real Hudi reads both rewritten tables: rows, keys and sums must be equal."""
+    statement = (
+        "SELECT count(*), count(DISTINCT _hoodie_record_key), sum(l_quantity), sum(l_extendedprice), "
+        "sum(length(l_comment)), min(l_shipdate), max(l_shipdate) FROM {}"
     )
+    found = []
+    for name in ("hudisql", "hudi"):
+        engine.view(f"{name}_full", str(scratch / f"{name}-full"), "hudi")
+        found.append(engine.sql(statement.format(f"{name}_full")))
+    _check("full-record tables of hudisql and Hudi", *found)
 
 
 def _second_of(
@@ -203,9 +283,9 @@ def _data_of(rows: Rows, read: Read) -> Rows:
     return [row[: len(read.data)] for row in rows]
 
 
-def _sizes(table: Path) -> Sizes:
-    skeletons = [path for path in table.rglob("*.parquet") if BOOTSTRAP_INSTANT in path.name]
-    return Sizes(files=len(skeletons), bytes=_bytes_of(skeletons))
+def _sizes(table: Path, instant: str = BOOTSTRAP_INSTANT) -> Sizes:
+    files = [path for path in table.rglob("*.parquet") if instant in path.name]
+    return Sizes(files=len(files), bytes=_bytes_of(files))
 
 
 def _bytes_of(paths: object) -> int:

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.process_tree import peak_resident_bytes, tree_cpu_seconds
+from benchmarks.process_tree import CpuClock, peak_resident_bytes, started_clock
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = (1_000, 3_000, 10_000)
@@ -94,11 +94,11 @@ def measure(folder: Path, files: int, rows: int, partitions: int, cores: int) ->
         phases: dict[str, Phase] = {}
 
         def take(name: str, work: Callable[[], Any]) -> Any:
-            cpu = tree_cpu_seconds(os.getpid()) + tree_cpu_seconds(metastore)
+            cpu = ask_clock(metastore)
             driver, wall = time.process_time(), time.perf_counter()
             done = work()
             phases[name] = Phase(
-                tree_cpu_seconds(os.getpid()) + tree_cpu_seconds(metastore) - cpu,
+                ask_clock(metastore) - cpu,
                 time.process_time() - driver,
                 time.perf_counter() - wall,
             )
@@ -131,6 +131,12 @@ def measure(folder: Path, files: int, rows: int, partitions: int, cores: int) ->
         )
 
 
+def ask_clock(metastore: int) -> float:
+    """CPU seconds of this process's tree and the metastore's, which the parent counts."""
+    print(f"cpu {os.getpid()} {metastore}", flush=True)
+    return float(input())
+
+
 def java_child(pid: int) -> int:
     """The JVM that this Python has started."""
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
@@ -143,16 +149,37 @@ def measure_apart(files: int, rows: int, partitions: int, cores: int, scratch: P
     """Measure one size in a process of its own."""
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         told = json.dumps([folder, files, rows, partitions, cores])
-        ended = subprocess.run(
+        child = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.scale", "--measure", told],
             cwd=ROOT,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            check=True,
             text=True,
         )
-        answer = json.loads(ended.stdout.splitlines()[-1])
+        answer = _answer_clock(child)
     answer["phases"] = {name: Phase(**phase) for name, phase in answer["phases"].items()}
     return Measurement(**answer)
+
+
+def _answer_clock(child: subprocess.Popen[str]) -> dict[str, Any]:
+    """Tell the child its CPU seconds whenever it asks, until it gives its measurement."""
+    assert child.stdin is not None
+    assert child.stdout is not None
+    clocks: dict[int, CpuClock] = {}
+    with child, child.stdin, child.stdout:
+        for line in child.stdout:
+            if not line.startswith("cpu "):
+                measured: dict[str, Any] = json.loads(line)
+                break
+            for pid in map(int, line.split()[1:]):
+                if pid not in clocks:
+                    clocks[pid] = started_clock(pid)
+            print(sum(clock.seconds() for clock in clocks.values()), file=child.stdin, flush=True)
+        else:
+            raise ChildProcessError(f"the measuring process ended with {child.wait()}")
+    for clock in clocks.values():
+        clock.stop()
+    return measured
 
 
 def render(sizes: Sequence[Measurement], large: Measurement, cores: int) -> str:

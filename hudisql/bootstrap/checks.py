@@ -16,7 +16,7 @@ from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
 from hudisql.bootstrap.footers import FileFooter, SourceSchema, files_by_schema
 from hudisql.bootstrap.leftovers import FolderState, folder_state
 from hudisql.bootstrap.source import BootstrapSource, PartitionColumn
-from hudisql.bootstrap.type_safety import CODEC_HAZARDS, TYPE_HAZARDS
+from hudisql.bootstrap.type_safety import CODEC_HAZARDS
 from hudisql.catalog.sync_description import quote
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.partition_path import partition_path
@@ -126,25 +126,14 @@ def _nested_clashes(data_type: pa.DataType | None, where: str) -> list[str]:
     return _nested_clashes(data_type.item_type if pa.types.is_map(data_type) else data_type.value_type, where)
 
 
-def check_types(footers: Sequence[FileFooter], schema: pa.Schema) -> Iterator[Finding]:
-    """What readers and writers break on: column, type, number of files, who breaks."""
-    types = {field.name: field.type for field in schema}
-    hazards: dict[tuple[str, str], int] = defaultdict(int)
+def check_encodings(footers: Sequence[FileFooter]) -> Iterator[Finding]:
+    """Warnings for the codecs and encodings of data pages that a reader lacks."""
     codecs: dict[str, int] = defaultdict(int)
     delta = 0
-    for file_schema, paths in files_by_schema(footers).items():
-        for column in file_schema.columns:
-            for hazard_name in column.hazards:
-                hazards[column.name, hazard_name] += len(paths)
     for footer in footers:
         for codec in footer.codecs & CODEC_HAZARDS.keys():
             codecs[codec] += 1
         delta += footer.has_unreadable_delta_pages
-    for (name, hazard_name), count in sorted(hazards.items()):
-        hazard = TYPE_HAZARDS[hazard_name]
-        type_text = f" ({spark_type_name(types[name])})" if name in types else ""
-        message = f"column {name}{type_text}: {hazard.stored} in {_count(count)}: {'; '.join(hazard.breaks)}"
-        yield Finding(message, hazard.is_blocker, hazard.hint)
     for codec, count in sorted(codecs.items()):
         yield warning(f"{codec.lower()} compression in {_count(count)}: {CODEC_HAZARDS[codec]}")
     if delta:
@@ -154,22 +143,10 @@ def check_types(footers: Sequence[FileFooter], schema: pa.Schema) -> Iterator[Fi
         )
 
 
-def describe_partition(footers: Sequence[FileFooter]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """One partition's blockers and warnings in short; who breaks is told once, for the whole table."""
-    blockers: list[str] = []
-    warnings: list[str] = []
-    if broken := sum(footer.problem is not None for footer in footers):
-        blockers.append(f"{_count(broken)} cannot be read as parquet")
-    hazards: dict[tuple[str, str], int] = defaultdict(int)
-    for file_schema, paths in files_by_schema(footers).items():
-        for column in file_schema.columns:
-            for hazard_name in column.hazards:
-                hazards[column.name, hazard_name] += len(paths)
-    for (name, hazard_name), count in sorted(hazards.items()):
-        hazard = TYPE_HAZARDS[hazard_name]
-        text = f"column {name}: {hazard.stored} in {_count(count)}"
-        (blockers if hazard.is_blocker else warnings).append(text)
-    return tuple(blockers), tuple(warnings)
+def describe_unreadable(footers: Sequence[FileFooter]) -> tuple[str, ...]:
+    """One partition's files that cannot be read, in short."""
+    broken = sum(footer.problem is not None for footer in footers)
+    return (f"{_count(broken)} cannot be read as parquet",) if broken else ()
 
 
 def _count(files: int) -> str:

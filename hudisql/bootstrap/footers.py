@@ -20,6 +20,7 @@ from hudisql.bootstrap.spark_tasks import run_on_files
 from hudisql.bootstrap.type_safety import classify_columns
 from hudisql.console import Console
 from hudisql.errors import HudisqlError, StorageError
+from hudisql.format.calendar import uses_hybrid_calendar
 from hudisql.format.external_file import ExternalFile
 from hudisql.storage import Storage
 
@@ -52,7 +53,8 @@ class FileFooter:
     """What one file's footer says; `problem` is set if it could not be read, and then all else is zero.
 
     `key_bytes` are the compressed bytes of the record key's columns, `key_nulls` the nulls that statistics
-    count in a single key column (None: unknown); `footer_hash` tells two footers apart.
+    count in a single key column (None: unknown); `has_hybrid_calendar` if its dates may have to be rebased;
+    `footer_hash` tells two footers apart.
     """
 
     path: str
@@ -63,6 +65,7 @@ class FileFooter:
     key_nulls: int | None = None
     codecs: frozenset[str] = frozenset()
     has_unreadable_delta_pages: bool = False
+    has_hybrid_calendar: bool = False
     problem: str | None = None
     footer_hash: str = ""
 
@@ -179,6 +182,7 @@ def _summarise(path: str, metadata: Any, schema: SourceSchema, record_key: tuple
         frozenset(codecs),
         # parquet-mr 1.8 (Hive 2.3) distrusts delta pages of writers that name no build: PARQUET-246.
         has_delta and "(build " not in (metadata.created_by or ""),
+        uses_hybrid_calendar(metadata.metadata),
         footer_hash=_hash_of(metadata),
     )
 

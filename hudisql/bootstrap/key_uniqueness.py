@@ -29,7 +29,7 @@ from hudisql.storage import Storage
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.plan import BootstrapPlan
-    from hudisql.bootstrap.table_files import WrittenSkeleton
+    from hudisql.bootstrap.table_files import WrittenFile
     from hudisql.context import Context
 
 ALL_BITS: Final = (1 << 64) - 1
@@ -84,7 +84,7 @@ class RepeatedKeys:
     is_cut: bool
 
 
-def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton]) -> None:
+def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Sequence[WrittenFile]) -> None:
     """Raise BootstrapBlockedError with counts and samples if keys repeat that `key_check` wants unique.
 
     The skeletons' keys must not be null; their results hold their ranges. Raises StorageError if one cannot
@@ -103,7 +103,7 @@ def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Seque
         raise _repeated_keys_error(plan, skeletons, found)
 
 
-def compared_files(skeletons: Sequence[WrittenSkeleton], key_check: KeyCheck) -> list[ComparedFile]:
+def compared_files(skeletons: Sequence[WrittenFile], key_check: KeyCheck) -> list[ComparedFile]:
     """The files whose keys are not known to be unique by their ranges and the look at each file alone."""
     is_global = key_check is KeyCheck.UNIQUE_GLOBAL
     groups = group_overlapping(
@@ -317,7 +317,7 @@ def _place(encoded: int) -> tuple[int, int]:
 
 
 def _repeated_keys_error(
-    plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton], found: RepeatedKeys
+    plan: BootstrapPlan, skeletons: Sequence[WrittenFile], found: RepeatedKeys
 ) -> BootstrapBlockedError:
     is_global = plan.request.key_check == KeyCheck.UNIQUE_GLOBAL
     scope = "the table" if is_global or not plan.partition_columns else "a partition"
@@ -344,15 +344,14 @@ def _repeated_keys_error(
     )
 
 
-def _describe(skeletons: Sequence[WrittenSkeleton], sample: RepeatedKey) -> str:
+def _describe(skeletons: Sequence[WrittenFile], sample: RepeatedKey) -> str:
     (first_file, first_row), (last_file, last_row) = sample.first, sample.last
-    first, last = skeletons[first_file].source.path, skeletons[last_file].source.path
+    first, row = skeletons[first_file].source_of(first_row)
+    last, other_row = skeletons[last_file].source_of(last_row)
     such_as = "" if sample.rows == 2 else "such as "
-    if first_file == last_file:
-        return (
-            f"'{sample.key}' in {sample.rows:,} rows: {such_as}rows {first_row:,} and {last_row:,} of {first}"
-        )
-    return (
-        f"'{sample.key}' in {sample.rows:,} rows: {such_as}row {first_row:,} of {first}"
-        f" and row {last_row:,} of {last}"
-    )
+    counted = f"'{sample.key}' in {sample.rows:,} rows: {such_as}"
+    if row is None or other_row is None:
+        return counted + (f"in {first}" if first == last else f"in {first} and {last}")
+    if first == last:
+        return f"{counted}rows {row:,} and {other_row:,} of {first}"
+    return f"{counted}row {row:,} of {first} and row {other_row:,} of {last}"

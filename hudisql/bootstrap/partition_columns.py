@@ -101,8 +101,12 @@ def choose_partitions(
     predicate: str,
     columns: Sequence[PartitionColumn],
     values: Sequence[tuple[str | None, ...]],
+    *,
+    parameter: str = "partition_filter",
 ) -> list[bool]:
     """Which of the partitions `predicate` (SQL over the partition columns) takes; evaluated by Spark.
+
+    `parameter` is what errors call the predicate.
 
     Raises InvalidArgumentError with Spark's words if it is no predicate over these columns.
     """
@@ -110,7 +114,7 @@ def choose_partitions(
 
     named = ", ".join(f"{column.name} {spark_type_name(column.type)}" for column in columns)
     if not columns:
-        raise InvalidArgumentError("partition_filter is given, but the source has no partition columns")
+        raise InvalidArgumentError(f"{parameter} is given, but the source has no partition columns")
     if not values:
         return []
     position = "__hudisql_position"
@@ -126,7 +130,7 @@ def choose_partitions(
         taken = texts.selectExpr(f"`{position}`", *casts).where(predicate).select(position).collect()
     except PySparkException as error:
         raise InvalidArgumentError(
-            f"partition_filter '{predicate}' cannot be evaluated: {str(error).splitlines()[0]}",
+            f"{parameter} '{predicate}' cannot be evaluated: {str(error).splitlines()[0]}",
             hint=f"it may use the partition columns only: {named}",
         ) from error
     chosen = {row[0] for row in taken}

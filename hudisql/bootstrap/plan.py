@@ -8,8 +8,8 @@ metadata-only bootstrap; writes nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from hudisql.bootstrap.hive_source import (
     protection_for,
     scan_hive_source,
 )
+from hudisql.bootstrap.modes import BootstrapMode
 from hudisql.bootstrap.partition_columns import check_partition_values, choose_partitions
 from hudisql.bootstrap.request import BootstrapRequest
 from hudisql.bootstrap.schema_drift import SchemaDrift
@@ -34,6 +35,7 @@ from hudisql.bootstrap.source import (
     scan_path_source,
 )
 from hudisql.bootstrap.table_schema import build_table_schema
+from hudisql.bootstrap.type_checks import describe_types, judge_types
 from hudisql.catalog.sync_entries import sync_options_from
 from hudisql.errors import BootstrapBlockedError
 from hudisql.format import table_properties as keys
@@ -50,12 +52,16 @@ _BYTES_PER_ROW: Final = 1.6
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """One source file and what its skeleton will be like (`estimated_bytes` of the skeleton)."""
+    """One source file and about how many bytes the table will have for it.
+
+    `has_hybrid_calendar` says that only Spark's reader knows what its dates mean.
+    """
 
     source: ExternalFile
     rows: int
     row_groups: int
     estimated_bytes: int
+    has_hybrid_calendar: bool = False
     footer_hash: str = ""
 
 
@@ -67,6 +73,7 @@ class PlannedPartition:
     files: tuple[PlannedFile, ...]
     blockers: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    mode: BootstrapMode = BootstrapMode.METADATA_ONLY
 
     @property
     def path(self) -> str:
@@ -85,7 +92,7 @@ class PlannedPartition:
 
     @property
     def estimated_bytes(self) -> int:
-        """About how many bytes its skeletons will have."""
+        """About how many bytes the table will have for it."""
         return sum(file.estimated_bytes for file in self.files)
 
 
@@ -95,7 +102,8 @@ class BootstrapPlan:
 
     `schema` holds data columns, then partition columns; `protection` is what must be set on the source table
     first (only with `protect_source`). `file_differences` names each file that differs from the table's
-    columns, and how (only with `on_schema_drift => 'report'`).
+    columns, and how (only with `on_schema_drift => 'report'`); `unsafe_types` are the columns that stay
+    stored in a way that somebody breaks on, with the names of their hazards.
     """
 
     request: BootstrapRequest
@@ -111,6 +119,7 @@ class BootstrapPlan:
     findings: tuple[Finding, ...]
     protection: SourceProtection | None = None
     file_differences: tuple[tuple[str, str], ...] = ()
+    unsafe_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def blockers(self) -> tuple[Finding, ...]:
@@ -121,6 +130,16 @@ class BootstrapPlan:
     def warnings(self) -> tuple[Finding, ...]:
         """What the user should know."""
         return warnings_of(self.findings)
+
+    @property
+    def skeleton_partitions(self) -> tuple[PlannedPartition, ...]:
+        """The partitions whose files stay as they are."""
+        return tuple(each for each in self.partitions if each.mode is BootstrapMode.METADATA_ONLY)
+
+    @property
+    def full_record_partitions(self) -> tuple[PlannedPartition, ...]:
+        """The partitions that are rewritten."""
+        return tuple(each for each in self.partitions if each.mode is BootstrapMode.FULL_RECORD)
 
     @property
     def has_composite_key(self) -> bool:
@@ -169,10 +188,15 @@ def plan_bootstrap(
     found += checks.check_footers(footers)
     found += table.findings
     schema = table.schema
+    by_partition = _by_partition(source.partitions, footers)
+    verdict = judge_types(
+        by_partition, _choose_modes(context, request, source), request.on_unsafe_type, schema
+    )
     if any(footer.problem is None for footer in footers):
         found += checks.check_file_names(footers)
         found += checks.check_column_names(footers, schema, source.partition_columns)
-        found += checks.check_types(footers, schema)
+        found += verdict.findings
+        found += checks.check_encodings(footers)
         found += checks.check_key_columns(
             request.record_key, request.precombine, schema, source.partition_columns
         )
@@ -190,11 +214,29 @@ def plan_bootstrap(
         schema,
         tuple(_spelled(path, schema) for path in request.record_key),
         None if request.precombine is None else _spelled(request.precombine, schema),
-        _plan_partitions(request, source.partitions, footers),
+        tuple(
+            _plan_partition(request, partition, own, mode)
+            for partition, own, mode in zip(source.partitions, by_partition, verdict.modes, strict=True)
+        ),
         tuple(found),
         protection,
         table.file_differences,
+        verdict.unsafe,
     )
+
+
+def _choose_modes(
+    context: Context, request: BootstrapRequest, source: BootstrapSource
+) -> list[BootstrapMode]:
+    """The mode of each partition as the request has it. Raises InvalidArgumentError for a bad predicate."""
+    choice = request.mode
+    if choice.where is None:
+        return choice.of_paths([partition.path for partition in source.partitions])
+    values = [partition.values for partition in source.partitions]
+    taken = choose_partitions(
+        context.spark, choice.where, source.partition_columns, values, parameter="full_record_where"
+    )
+    return [BootstrapMode.FULL_RECORD if is_taken else BootstrapMode.METADATA_ONLY for is_taken in taken]
 
 
 def _spelled(path: str, schema: pa.Schema) -> str:
@@ -296,23 +338,39 @@ def _check_layout_options(request: BootstrapRequest, source: BootstrapSource) ->
     ]
 
 
-def _plan_partitions(
-    request: BootstrapRequest, partitions: Sequence[SourcePartition], footers: Sequence[FileFooter]
-) -> tuple[PlannedPartition, ...]:
+def _by_partition(
+    partitions: Sequence[SourcePartition], footers: Sequence[FileFooter]
+) -> list[list[FileFooter]]:
     remaining = iter(footers)
-    planned = []
-    for partition in partitions:
-        own = [next(remaining) for _ in partition.files]
-        files = tuple(
-            _plan_file(request, file, footer) for file, footer in zip(partition.files, own, strict=True)
-        )
-        planned.append(PlannedPartition(partition, files, *checks.describe_partition(own)))
-    return tuple(planned)
+    return [[next(remaining) for _ in partition.files] for partition in partitions]
 
 
-def _plan_file(request: BootstrapRequest, file: ExternalFile, footer: FileFooter) -> PlannedFile:
+def _plan_partition(
+    request: BootstrapRequest, partition: SourcePartition, footers: Sequence[FileFooter], mode: BootstrapMode
+) -> PlannedPartition:
+    files = tuple(
+        _plan_file(request, file, footer, mode) for file, footer in zip(partition.files, footers, strict=True)
+    )
+    blockers, warnings = describe_types(footers, mode, request.on_unsafe_type)
+    return PlannedPartition(
+        partition, files, (*checks.describe_unreadable(footers), *blockers), warnings, mode
+    )
+
+
+def _plan_file(
+    request: BootstrapRequest, file: ExternalFile, footer: FileFooter, mode: BootstrapMode
+) -> PlannedFile:
     if footer.problem is not None:
         return PlannedFile(file, 0, 0, 0)
     filter_bits = (request.bloom_entries or footer.rows) * -math.log(request.bloom_fpp) / math.log(2) ** 2
     estimate = _BYTES_PER_FILE + filter_bits / 8 * 4 / 3 + footer.rows * _BYTES_PER_ROW + footer.key_bytes
-    return PlannedFile(file, footer.rows, footer.row_groups, round(estimate), footer.footer_hash)
+    if mode is BootstrapMode.FULL_RECORD:
+        estimate += file.length
+    return PlannedFile(
+        file,
+        footer.rows,
+        footer.row_groups,
+        round(estimate),
+        footer.has_hybrid_calendar,
+        footer.footer_hash,
+    )

@@ -12,14 +12,25 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from hudisql.bootstrap.findings import Finding, warning
+from hudisql.bootstrap.modes import (
+    MODE_OPTIONS,
+    ModeChoice,
+    UnsafeTypePolicy,
+    mode_choice_from_options,
+)
 from hudisql.bootstrap.schema_drift import SchemaDrift
 from hudisql.bootstrap.source import PartitionColumn
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
+from hudisql.write.base_file import DEFAULT_MAX_FILE_BYTES
 
-METADATA_ONLY: Final = "metadata_only"
 KEY_CHECKS: Final = ("unique", "unique_global", "nulls", "none")
 COMPRESSIONS: Final = ("gzip", "compact")
+SORT_MODE_OPTION: Final = "hoodie.bulkinsert.sort.mode"
+SORT_MODES: Final = ("NONE", "GLOBAL_SORT", "PARTITION_SORT")
+CODEC_OPTION: Final = "hoodie.parquet.compression.codec"
+CODECS: Final = ("gzip", "snappy", "zstd", "none")
+MAX_FILE_SIZE_OPTION: Final = "hoodie.parquet.max.file.size"
 SYNC_PREFIX: Final = "hoodie.datasource.hive_sync."
 _TABLE_TYPES: Final = {
     "copy_on_write": keys.COPY_ON_WRITE,
@@ -27,6 +38,8 @@ _TABLE_TYPES: Final = {
     "merge_on_read": keys.MERGE_ON_READ,
     "mor": keys.MERGE_ON_READ,
 }
+# Hudi's name for files that are not compressed.
+_CODEC_NAMES: Final[Mapping[str, str]] = {"uncompressed": "none"}
 _PAYLOAD_OPTIONS: Final = (keys.PAYLOAD_CLASS, "hoodie.datasource.write.payload.class")
 _TABLE_NAME: Final = re.compile(r"\w+", re.ASCII)
 
@@ -35,8 +48,9 @@ _TABLE_NAME: Final = re.compile(r"\w+", re.ASCII)
 class BootstrapRequest:
     """What a user asked for. Exactly one of `source_path` and `source_table` (database, name) is set.
 
-    `bloom_entries` None sizes each file's filter to its rows; `parallelism` is the number of Spark tasks.
-    `resume` takes up a run that did not finish, and keeps what is done if this one fails.
+    `mode` says which partitions are rewritten; `bloom_entries` None sizes each file's filter to its rows;
+    `parallelism` is the number of Spark tasks; `max_file_bytes`, `sort_mode` and `codec` are for the files of
+    full-record partitions. `resume` takes up a run that did not finish, and keeps what is done if this fails.
     """
 
     database: str
@@ -49,6 +63,8 @@ class BootstrapRequest:
     precombine: str | None = None
     partition_by: tuple[PartitionColumn, ...] | None = None
     partition_filter: str | None = None
+    mode: ModeChoice = field(default_factory=ModeChoice)
+    on_unsafe_type: UnsafeTypePolicy = UnsafeTypePolicy.FAIL
     key_check: str = "unique"
     on_schema_drift: str = SchemaDrift.FAIL
     protect_source: bool = False
@@ -56,6 +72,9 @@ class BootstrapRequest:
     bloom_entries: int | None = None
     bloom_fpp: float = 1e-3
     compression: str = "gzip"
+    max_file_bytes: int = DEFAULT_MAX_FILE_BYTES
+    sort_mode: str = "NONE"
+    codec: str | None = None
     sync: bool = True
     resume: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
@@ -94,18 +113,6 @@ def parse_table_type(text: str) -> str:
     return found
 
 
-def check_mode(text: str) -> None:
-    """Raise InvalidArgumentError unless the mode is the one this release has."""
-    if text.strip().lower() == METADATA_ONLY:
-        return
-    if text.strip().lower() in ("full_record", "mixed"):
-        raise InvalidArgumentError(
-            f"mode '{text}' comes with the next release",
-            hint="this one bootstraps with mode => 'metadata_only'",
-        )
-    raise InvalidArgumentError(f"mode '{text}' is unknown", hint="it is 'metadata_only'")
-
-
 def _check_request(request: BootstrapRequest) -> None:
     if (request.source_path is None) == (request.source_table is None):
         raise InvalidArgumentError(
@@ -125,6 +132,11 @@ def _check_request(request: BootstrapRequest) -> None:
     _check_choice("key_check", request.key_check, KEY_CHECKS)
     _check_choice("on_schema_drift", request.on_schema_drift, tuple(SchemaDrift))
     _check_choice("compression", request.compression, COMPRESSIONS)
+    _check_choice(SORT_MODE_OPTION, request.sort_mode, SORT_MODES)
+    if request.codec is not None:
+        _check_choice(CODEC_OPTION, request.codec, CODECS)
+    if request.max_file_bytes < 1:
+        raise InvalidArgumentError(f"{MAX_FILE_SIZE_OPTION} must be 1 or more, not {request.max_file_bytes}")
     if request.parallelism is not None and request.parallelism < 1:
         raise InvalidArgumentError(f"parallelism must be 1 or more, not {request.parallelism}")
     if request.bloom_entries is not None and request.bloom_entries < 1:
@@ -157,7 +169,12 @@ def apply_options(
     """
     changes: dict[str, Any] = {}
     findings: list[Finding] = []
+    choice = mode_choice_from_options(request.options)
+    if choice is not None and not given & {"mode", "full_record_where"}:
+        changes["mode"] = choice
     for name, value in request.options.items():
+        if name in MODE_OPTIONS:
+            continue
         if name in _REQUEST_OPTIONS:
             parameter, convert = _REQUEST_OPTIONS[name]
             if parameter not in given:
@@ -179,6 +196,9 @@ _REQUEST_OPTIONS: Final[Mapping[str, tuple[str, Any]]] = {
     "hoodie.datasource.write.precombine.field": ("precombine", str),
     keys.PRECOMBINE_FIELD: ("precombine", str),
     "hoodie.datasource.write.table.type": ("table_type", parse_table_type),
+    MAX_FILE_SIZE_OPTION: ("max_file_bytes", int),
+    SORT_MODE_OPTION: ("sort_mode", lambda text: text.strip().upper()),
+    CODEC_OPTION: ("codec", lambda text: _CODEC_NAMES.get(text.strip().lower(), text.strip().lower())),
 }
 _LAYOUT_OPTIONS: Final = (keys.HIVE_STYLE_PARTITIONING, keys.URL_ENCODE_PARTITIONING)
 

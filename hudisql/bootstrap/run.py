@@ -17,22 +17,30 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.claim import HeldClaim, claim_target, signs_of_life
 from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.full_record import FullRecordFile
+from hudisql.bootstrap.full_record_tasks import plan_full_records, rewrite_partitions
 from hudisql.bootstrap.journal import delete_journal
 from hudisql.bootstrap.key_uniqueness import check_key_uniqueness
+from hudisql.bootstrap.modes import BootstrapMode
 from hudisql.bootstrap.plan import BootstrapPlan
 from hudisql.bootstrap.skeleton import SkeletonResult
 from hudisql.bootstrap.skeleton_work import (
     STAGED_SUFFIX,
     SkeletonWork,
     begin_work,
+    is_base_file,
     is_made_by_bootstrap,
-    is_skeleton,
     list_data_files,
     planned_files,
     write_share,
 )
 from hudisql.bootstrap.spark_tasks import run_on_files
-from hudisql.bootstrap.table_files import WrittenSkeleton, publish_table, write_table_files
+from hudisql.bootstrap.table_files import (
+    WrittenFile,
+    WrittenSkeleton,
+    publish_table,
+    write_table_files,
+)
 from hudisql.catalog.sync_description import quote
 from hudisql.errors import (
     BootstrapBlockedError,
@@ -43,6 +51,7 @@ from hudisql.errors import (
     StorageError,
     TableExistsError,
 )
+from hudisql.format.external_file import ExternalFile
 from hudisql.format.table_properties import PROPERTIES_FILE
 from hudisql.format.timeline import TIMELINE_FOLDER
 from hudisql.storage import Storage, ancestors_of, is_inside, join, parent_of
@@ -56,9 +65,10 @@ _SAMPLED_FILES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """What was written for one partition; `seconds` are those of its tasks."""
+    """What was written for one partition; `files` are the source's, `seconds` those of its tasks."""
 
     path: str
+    mode: BootstrapMode
     files: int
     rows: int
     source_bytes: int
@@ -94,17 +104,21 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
     with _claimed_target(context, plan) as claim:
         work = begin_work(storage, plan, claim)
         skeletons = _write_skeletons(context, plan, work, claim)
-        _check_keys(plan, skeletons)
-        check_key_uniqueness(context, plan, skeletons)
-        _check_still_there(storage, plan, skeletons)
+        kept = work.kept
+        del work  # of a quarter of a million files the orders are a hundred MB
+        full_records = rewrite_partitions(context, plan, plan_full_records(plan), claim)
+        files: list[WrittenFile] = [*skeletons, *full_records]
+        _check_keys(plan, files)
+        check_key_uniqueness(context, plan, files)
+        _check_still_there(storage, plan, files)
         claim.check_held(storage)
         now = datetime.now(UTC)
-        written = write_table_files(storage, plan, skeletons, now)
+        written = write_table_files(storage, plan, skeletons, now, full_records)
         if plan.protection is not None:
             _protect_source(context, plan)
         claim.check_held(storage)
         written += publish_table(storage, plan, now)
-    result = _summarise(plan, skeletons, written, time.monotonic() - started, work.kept)
+    result = _summarise(plan, files, written, time.monotonic() - started, kept)
     if plan.request.sync:
         _sync(context, plan)
     return result
@@ -272,18 +286,14 @@ def _describe_progress(rows: int, written_bytes: int, seconds: float) -> str:
     return f"{rows:,} rows, {rows / max(seconds, 0.001):,.0f} rows/s, {written_bytes / 1e6:,.1f} MB written"
 
 
-def _check_keys(plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton]) -> None:
+def _check_keys(plan: BootstrapPlan, files: Sequence[WrittenFile]) -> None:
     if plan.request.key_check == "none":
         return
-    affected = [skeleton for skeleton in skeletons if skeleton.result.null_keys]
+    affected = [file for file in files if file.result.null_keys]
     if not affected:
         return
-    total = sum(skeleton.result.null_keys for skeleton in affected)
-    blockers = [
-        f"{skeleton.result.null_keys:,} in {skeleton.source.path}, such as row "
-        + ", ".join(f"{row:,}" for row in skeleton.result.null_key_samples)
-        for skeleton in affected[:_SAMPLED_FILES]
-    ]
+    total = sum(file.result.null_keys for file in affected)
+    blockers = [_describe_null_keys(file) for file in affected[:_SAMPLED_FILES]]
     more = len(affected) - len(blockers)
     listed = "".join(f"\n  - {text}" for text in blockers) + (
         f"\n  - and in {more:,} more files" if more else ""
@@ -296,25 +306,32 @@ def _check_keys(plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton]) -> No
     )
 
 
-def _check_still_there(storage: Storage, plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton]) -> None:
-    """Raise if a skeleton is not as its task left it, or a source file changed while it was read.
+def _describe_null_keys(file: WrittenFile) -> str:
+    if isinstance(file, WrittenSkeleton):
+        rows = ", ".join(f"{row:,}" for row in file.result.null_key_samples)
+        return f"{file.result.null_keys:,} in {file.source.path}, such as row {rows}"
+    samples = ", ".join(
+        path if row is None else f"row {row:,} of {path}" for path, row in file.result.null_key_samples
+    )
+    return f"{file.result.null_keys:,} in partition '{file.partition_path}', such as {samples}"
 
-    Skeletons that no task's result names are those of attempts that lost or died: they are removed.
+
+def _check_still_there(storage: Storage, plan: BootstrapPlan, files: Sequence[WrittenFile]) -> None:
+    """Raise if a file is not as its task left it, or a source file changed while it was read.
+
+    Files that no task's result names are those of attempts that lost or died: they are removed.
     """
     written = {file.path: file.length for file in list_data_files(storage, plan.target_path)}
-    lost = [
-        skeleton.result.path
-        for skeleton in skeletons
-        if written.pop(skeleton.result.path, None) != skeleton.result.bytes
-    ]
+    lost = [file.result.path for file in files if written.pop(file.result.path, None) != file.result.bytes]
     if lost:
-        raise StorageError(f"skeletons are not as they were written: {name_some(lost)}")
-    storage.delete_files([path for path in written if is_skeleton(path)])
-    found = _source_files(storage, skeletons)
+        raise StorageError(f"files are not as they were written: {name_some(lost)}")
+    storage.delete_files([path for path in written if is_base_file(path)])
+    sources = [file.source for partition in plan.partitions for file in partition.files]
+    found = _source_files(storage, sources)
     changed = [
-        skeleton.source.path
-        for skeleton in skeletons
-        if found.get(skeleton.source.path) != (skeleton.source.length, skeleton.source.modification_time_ms)
+        source.path
+        for source in sources
+        if found.get(source.path) != (source.length, source.modification_time_ms)
     ]
     if changed:
         raise SourceChangedError(
@@ -325,9 +342,9 @@ def _check_still_there(storage: Storage, plan: BootstrapPlan, skeletons: Sequenc
         )
 
 
-def _source_files(storage: Storage, skeletons: Sequence[WrittenSkeleton]) -> dict[str, tuple[int, int]]:
+def _source_files(storage: Storage, sources: Sequence[ExternalFile]) -> dict[str, tuple[int, int]]:
     """Length and modification time of what lies in the source's folders: few listings, not many questions."""
-    folders = list({parent_of(skeleton.source.path): None for skeleton in skeletons})
+    folders = list({parent_of(source.path): None for source in sources})
     try:
         listings = storage.list_directories(folders)
     except NoSuchPathError as error:
@@ -341,24 +358,27 @@ def _source_files(storage: Storage, skeletons: Sequence[WrittenSkeleton]) -> dic
 
 
 def _summarise(
-    plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton], other_bytes: int, seconds: float, kept: int
+    plan: BootstrapPlan, files: Sequence[WrittenFile], other_bytes: int, seconds: float, kept: int
 ) -> BootstrapResult:
-    by_partition: dict[str, list[SkeletonResult]] = {}
-    for skeleton in skeletons:
-        by_partition.setdefault(skeleton.partition_path, []).append(skeleton.result)
-    partitions = tuple(
-        PartitionResult(
-            partition.path,
-            len(partition.files),
-            sum(result.rows for result in by_partition[partition.path]),
-            partition.source_bytes,
-            sum(result.bytes for result in by_partition[partition.path]),
-            sum(result.seconds for result in by_partition[partition.path]),
+    by_partition: dict[str, list[SkeletonResult | FullRecordFile]] = {}
+    for file in files:
+        by_partition.setdefault(file.partition_path, []).append(file.result)
+    partitions = []
+    for partition in plan.partitions:
+        results = by_partition.get(partition.path, [])
+        partitions.append(
+            PartitionResult(
+                partition.path,
+                partition.mode,
+                len(partition.files),
+                sum(result.rows for result in results),
+                partition.source_bytes,
+                sum(result.bytes for result in results),
+                sum(result.seconds for result in results),
+            )
         )
-        for partition in plan.partitions
-    )
-    skeleton_bytes = sum(partition.written_bytes for partition in partitions)
-    return BootstrapResult(partitions, skeleton_bytes + other_bytes, seconds, kept)
+    file_bytes = sum(partition.written_bytes for partition in partitions)
+    return BootstrapResult(tuple(partitions), file_bytes + other_bytes, seconds, kept)
 
 
 def _sync(context: Context, plan: BootstrapPlan) -> None:

@@ -185,10 +185,10 @@ def list_data_files(storage: Storage, base_path: str) -> list[FileInfo]:
     return [file for file in storage.list_files(base_path) if not is_inside(file.path, timeline)]
 
 
-def is_skeleton(path: str) -> bool:
-    """True for a skeleton by its name."""
+def is_base_file(path: str) -> bool:
+    """True for a skeleton or a full-record file of a bootstrap by its name."""
     base = parse_base_file_name(path.rsplit("/", 1)[-1])
-    return base is not None and base.instant_time == METADATA_BOOTSTRAP_INSTANT_TIME
+    return base is not None and base.instant_time in BOOTSTRAP_INSTANT_TIMES
 
 
 def is_made_by_bootstrap(name: str) -> bool:
@@ -217,8 +217,8 @@ def _distribute(
 
 
 def planned_files(plan: BootstrapPlan) -> Iterator[tuple[PlannedPartition, PlannedFile]]:
-    """The files to bootstrap with their partitions, in the order of all results."""
-    return ((partition, file) for partition in plan.partitions for file in partition.files)
+    """The files to get skeletons with their partitions, in the order of all results."""
+    return ((partition, file) for partition in plan.skeleton_partitions for file in partition.files)
 
 
 def _skeleton_task(
@@ -260,7 +260,7 @@ def write_share(
     Attempts at the same task that run side by side, or late, each write files of their own: the driver keeps
     those that Spark takes, and removes the others before the commit.
     """
-    attempt = _attempt_number()
+    attempt = attempt_number()
 
     def finished() -> Iterator[FinishedSkeleton]:
         for order in orders:
@@ -276,7 +276,7 @@ def write_share(
     return journaled(storage, claim.base_path, finished(), partial(claim.is_held, storage))
 
 
-def _attempt_number() -> int:
+def attempt_number() -> int:
     """Spark's number of this attempt, which no other attempt of the application has."""
     from pyspark import TaskContext
 

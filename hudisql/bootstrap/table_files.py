@@ -7,11 +7,12 @@ a metadata-only bootstrap; knows no Spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from hudisql.bootstrap.full_record_sources import RewrittenSource, write_full_record_sources
 from hudisql.bootstrap.plan import BootstrapPlan
 from hudisql.format import table_properties as keys
 from hudisql.format.bootstrap_index import (
@@ -25,6 +26,7 @@ from hudisql.format.external_file import ExternalFile
 from hudisql.format.instant import (
     COMMIT,
     DELTA_COMMIT,
+    FULL_BOOTSTRAP_INSTANT_TIME,
     METADATA_BOOTSTRAP_INSTANT_TIME,
     Instant,
     InstantState,
@@ -39,8 +41,12 @@ from hudisql.format.timeline import TIMELINE_FOLDER
 from hudisql.storage import Storage, join
 
 if TYPE_CHECKING:
+    from hudisql.bootstrap.full_record import FullRecordFile
     from hudisql.bootstrap.skeleton import SkeletonResult
 
+
+BOOTSTRAP: Final = "BOOTSTRAP"
+BULK_INSERT: Final = "BULK_INSERT"
 _EMPTY_FOLDERS: Final = ("archived", ".schema", ".temp")
 _KEY_GENERATORS: Final = "org.apache.hudi.keygen"
 _DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
@@ -55,6 +61,29 @@ class WrittenSkeleton:
     source_partition_path: str
     source: ExternalFile
     result: SkeletonResult
+
+    def source_of(self, row: int) -> tuple[str, int | None]:
+        """The source file of a row of this file, and its number there."""
+        return self.source.path, row
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFullRecords:
+    """A finished base file of a full-record partition."""
+
+    partition_path: str
+    result: FullRecordFile
+
+    def source_of(self, row: int) -> tuple[str, int | None]:
+        """The source file of a row of this file, and its number there; None if a sort has moved it."""
+        for piece in self.result.pieces:
+            if row < piece.rows:
+                return piece.path, None if piece.first_row is None else piece.first_row + row
+            row -= piece.rows
+        raise IndexError(f"{self.result.path} has no such row")
+
+
+WrittenFile = WrittenSkeleton | WrittenFullRecords
 
 
 def key_generator_class(record_key: Sequence[str], partition_columns: Sequence[object]) -> str:
@@ -77,6 +106,10 @@ def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
         values[keys.PAYLOAD_CLASS] = request.payload_class
     if plan.precombine is not None:
         values[keys.PRECOMBINE_FIELD] = plan.precombine
+    if plan.unsafe_types:
+        values[keys.UNSAFE_TYPES] = ";".join(
+            f"{column}={','.join(names)}" for column, names in plan.unsafe_types.items()
+        )
     return values | {
         keys.PARTITION_FIELDS: ",".join(column.name for column in plan.partition_columns),
         keys.CDC_ENABLED: "false",
@@ -102,16 +135,18 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-def commit_metadata(plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton]) -> CommitMetadata:
-    """What the bootstrap's commit says: a write statistic per skeleton and the table's schema."""
+def commit_metadata(
+    plan: BootstrapPlan, files: Sequence[WrittenFile], operation_type: str = BOOTSTRAP
+) -> CommitMetadata:
+    """What a commit of the bootstrap says: a write statistic per file and the table's schema."""
     stats: dict[str, list[WriteStat]] = {}
-    for skeleton in skeletons:
-        result = skeleton.result
-        stats.setdefault(skeleton.partition_path, []).append(
+    for file in files:
+        result = file.result
+        stats.setdefault(file.partition_path, []).append(
             WriteStat(
                 file_id=result.file_id,
                 path=result.path[len(plan.target_path) :].lstrip("/"),
-                partition_path=skeleton.partition_path,
+                partition_path=file.partition_path,
                 num_writes=result.rows,
                 num_inserts=result.rows,
                 total_write_bytes=result.bytes,
@@ -122,19 +157,54 @@ def commit_metadata(plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton]) -
     return CommitMetadata(
         partition_to_write_stats={partition: tuple(written) for partition, written in stats.items()},
         extra_metadata={SCHEMA_KEY: avro_from_arrow(plan.schema, plan.request.name)},
-        operation_type="BOOTSTRAP",
+        operation_type=operation_type,
     )
 
 
 def write_table_files(
+    storage: Storage,
+    plan: BootstrapPlan,
+    skeletons: Sequence[WrittenSkeleton],
+    now: datetime,
+    full_records: Sequence[WrittenFullRecords] = (),
+) -> int:
+    """Write everything but `hoodie.properties`; gives the bytes written. Raises StorageError.
+
+    As with Hudi, skeletons are the commit 00000000000001 with an index, full records 00000000000002.
+    """
+    written = 0
+    for instant_time, partitions in (
+        (METADATA_BOOTSTRAP_INSTANT_TIME, plan.skeleton_partitions),
+        (FULL_BOOTSTRAP_INSTANT_TIME, plan.full_record_partitions),
+    ):
+        marker = PartitionMetadata(instant_time, len(plan.partition_columns))
+        content = render_partition_metadata(marker, now)
+        folders = [join(plan.target_path, partition.path) for partition in partitions]
+        storage.write_files([join(folder, PARTITION_METADATA_FILE) for folder in folders], content)
+        written += len(content) * len(folders)
+    timeline = join(plan.target_path, TIMELINE_FOLDER)
+    for folder in _EMPTY_FOLDERS:
+        storage.make_directories(join(timeline, folder))
+    if plan.skeleton_partitions:
+        written += _write_index(storage, plan, skeletons, now)
+        metadata = commit_metadata(plan, skeletons)
+        written += _write_instant(storage, plan, METADATA_BOOTSTRAP_INSTANT_TIME, metadata)
+    if plan.full_record_partitions:
+        written += write_full_record_sources(storage, plan.target_path, _rewritten_sources(plan))
+        metadata = commit_metadata(plan, full_records, BULK_INSERT)
+        written += _write_instant(storage, plan, FULL_BOOTSTRAP_INSTANT_TIME, metadata)
+    return written
+
+
+def _rewritten_sources(plan: BootstrapPlan) -> Iterator[RewrittenSource]:
+    for partition in plan.full_record_partitions:
+        for file in partition.files:
+            yield RewrittenSource(partition.path, file.source, file.rows)
+
+
+def _write_index(
     storage: Storage, plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton], now: datetime
 ) -> int:
-    """Write everything but `hoodie.properties`; gives the bytes written. Raises StorageError."""
-    marker = PartitionMetadata(METADATA_BOOTSTRAP_INSTANT_TIME, len(plan.partition_columns))
-    content = render_partition_metadata(marker, now)
-    folders = [join(plan.target_path, partition.path) for partition in plan.partitions]
-    storage.write_files([join(folder, PARTITION_METADATA_FILE) for folder in folders], content)
-    written = len(content) * len(folders)
     write_bootstrap_index(
         storage,
         plan.target_path,
@@ -150,17 +220,18 @@ def write_table_files(
         ),
         round(now.timestamp() * 1000),
     )
-    for info in storage.infos([partition_index_path(plan.target_path), file_id_index_path(plan.target_path)]):
-        written += 0 if info is None else info.length
-    timeline = join(plan.target_path, TIMELINE_FOLDER)
-    for folder in _EMPTY_FOLDERS:
-        storage.make_directories(join(timeline, folder))
+    infos = storage.infos([partition_index_path(plan.target_path), file_id_index_path(plan.target_path)])
+    return sum(0 if info is None else info.length for info in infos)
+
+
+def _write_instant(storage: Storage, plan: BootstrapPlan, instant_time: str, metadata: CommitMetadata) -> int:
     action = DELTA_COMMIT if plan.request.is_merge_on_read else COMMIT
-    commit = commit_metadata(plan, skeletons).to_json()
+    commit = metadata.to_json()
     for state in InstantState:
-        instant = Instant(METADATA_BOOTSTRAP_INSTANT_TIME, action, state)
-        storage.create(join(timeline, instant.file_name), commit if state is InstantState.COMPLETED else b"")
-    return written + len(commit)
+        instant = Instant(instant_time, action, state)
+        path = join(plan.target_path, TIMELINE_FOLDER, instant.file_name)
+        storage.create(path, commit if state is InstantState.COMPLETED else b"")
+    return len(commit)
 
 
 def publish_table(storage: Storage, plan: BootstrapPlan, now: datetime) -> int:

@@ -27,13 +27,17 @@ _BIGINT_IN_HIVE = (
 class TypeHazard:
     """A way of storing a column that somebody breaks on.
 
-    `stored` describes it, `breaks` says who and how; `is_blocker` if no bootstrapped table can carry it.
+    `stored` describes it, `breaks` says who and how; `is_blocker` if no file left as it is can carry it,
+    `is_unsafe` if rows or queries break, so that a bootstrap stops unless it is told otherwise; a hazard that
+    is neither is only told. `full_record_mends` if rewriting the partition takes it away.
     """
 
     stored: str
     breaks: tuple[str, ...]
     is_blocker: bool = False
     hint: str | None = None
+    is_unsafe: bool = False
+    full_record_mends: bool = False
 
 
 TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
@@ -42,12 +46,22 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
         ("Hudi 0.15 and 1.2 cannot read or merge bootstrapped INT96",),
         is_blocker=True,
         hint=_REWRITE.format(setting="spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS"),
+        is_unsafe=True,
+        full_record_mends=True,
     ),
     "timestamp_nanos": TypeHazard(
         "timestamp in nanoseconds",
         ("Spark and Hudi 0.15 refuse it",),
         is_blocker=True,
-        hint="rewrite the files with timestamps in microseconds",
+        hint="rewrite the files with timestamps in microseconds (full_record cuts what is below them)",
+        is_unsafe=True,
+        full_record_mends=True,
+    ),
+    "timestamp_ntz_nanos": TypeHazard(
+        "timestamp without time zone in nanoseconds",
+        ("Spark and Hudi 0.15 refuse it",),
+        is_blocker=True,
+        hint="rewrite the files with timestamps in microseconds, adjusted to UTC",
     ),
     "time": TypeHazard("time of day", ("Hudi's schema has no such type that Spark and Hive read",), True),
     "null_type": TypeHazard("column of type null", ("Hudi's Avro schema cannot carry it",), True),
@@ -66,6 +80,8 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
             "Hive 2.3 cannot read the column",
         ),
         hint=_REWRITE.format(setting="spark.sql.parquet.writeLegacyFormat=true"),
+        is_unsafe=True,
+        full_record_mends=True,
     ),
     "timestamp_micros": TypeHazard(
         "timestamp in microseconds",
@@ -78,20 +94,31 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
             _BIGINT_IN_HIVE.format(unit="milliseconds"),
         ),
         hint=_REWRITE.format(setting="spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS"),
+        is_unsafe=True,
+        full_record_mends=True,
     ),
     "timestamp_ntz": TypeHazard(
         "timestamp without time zone",
         ("Hudi 0.15 cannot read the column (1.2 can)", "Hive 2.3 is shown it as bigint of the stored unit"),
         hint="rewrite the files with timestamps adjusted to UTC",
+        is_unsafe=True,
     ),
     "uint32": TypeHazard(
-        "unsigned 32-bit integer", ("Hudi 0.15 and 1.2 turn values above 2^31 negative in every merge",)
+        "unsigned 32-bit integer",
+        ("Hudi 0.15 and 1.2 turn values above 2^31 negative in every merge",),
+        is_unsafe=True,
+        full_record_mends=True,
     ),
     "single_field_struct_list": TypeHazard(
-        "3-level list of structs with one field", ("Hudi 0.15's upserts fail with a ClassCastException",)
+        "3-level list of structs with one field",
+        ("Hudi 0.15's upserts fail with a ClassCastException",),
+        is_unsafe=True,
     ),
     "fixed_binary": TypeHazard(
-        "FIXED_LEN_BYTE_ARRAY without a logical type", ("Hudi 0.15's upserts fail on it",)
+        "FIXED_LEN_BYTE_ARRAY without a logical type",
+        ("Hudi 0.15's upserts fail on it",),
+        is_unsafe=True,
+        full_record_mends=True,
     ),
 }
 
@@ -233,7 +260,9 @@ def _int64(logical: Mapping[str, Any]) -> _LeafVerdict:
 
 def _timestamp(logical: Mapping[str, Any]) -> _LeafVerdict:
     if logical["timeUnit"] == "nanoseconds":
-        return None, "timestamp_nanos"
+        if not logical["isAdjustedToUTC"]:
+            return None, "timestamp_ntz_nanos"
+        return TIMESTAMP, "timestamp_nanos"
     if not logical["isAdjustedToUTC"]:
         return LOCAL_TIMESTAMP, "timestamp_ntz"
     return TIMESTAMP, "timestamp_millis" if logical["timeUnit"] == "milliseconds" else "timestamp_micros"
@@ -263,7 +292,7 @@ _LEAF_RULES: Final[Mapping[str, Callable[[Mapping[str, Any]], _LeafVerdict]]] = 
     "BOOLEAN": lambda _logical: (pa.bool_(), None),
     "INT32": _int32,
     "INT64": _int64,
-    "INT96": lambda _logical: (None, "int96"),
+    "INT96": lambda _logical: (TIMESTAMP, "int96"),
     "FLOAT": lambda _logical: (pa.float32(), None),
     "DOUBLE": lambda _logical: (pa.float64(), None),
     "BYTE_ARRAY": _byte_array,

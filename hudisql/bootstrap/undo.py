@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.full_record_sources import read_full_record_sources
 from hudisql.bootstrap.leftovers import (
     BOOTSTRAP_INSTANT_TIMES,
     ROLLBACK_FILE,
@@ -192,6 +193,8 @@ def _check_source_is_outside(table: HudiTable) -> None:
     try:
         mappings = read_bootstrap_mappings(storage, table.base_path)
         places |= {parent_of(mapping.external_file.path) for mapping in mappings}
+        rewritten = read_full_record_sources(storage, table.base_path)
+        places |= {parent_of(each.file.path) for each in rewritten}
     except CorruptTableError:
         # Without its index the table cannot be read, but taken away.
         pass

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.full_record_sources import read_full_record_sources
 from hudisql.bootstrap.source import is_hidden, list_data_files
 from hudisql.bootstrap.spark_tasks import run_on_files
 from hudisql.bootstrap.verify_files import (
@@ -25,6 +26,7 @@ from hudisql.bootstrap.verify_files import (
     RowsToCompare,
     verify_files,
 )
+from hudisql.bootstrap.verify_full_records import verify_full_records
 from hudisql.bootstrap.verify_rows import compare_all_rows
 from hudisql.catalog.sync_description import quote
 from hudisql.errors import HudisqlError, InvalidArgumentError, VerificationFailedError
@@ -129,7 +131,8 @@ def verify_bootstrap(
             f"the Hudi table at {table.base_path} was not bootstrapped: it has no source to compare with"
         )
     storage = table.storage
-    slices = _bootstrapped_slices(table)
+    latest = _latest_slices(table)
+    slices = [(replace(each, log_files=()), values) for each, values in latest if each.is_bootstrapped]
     mappings = list(read_bootstrap_mappings(storage, table.base_path))
     missing = _missing_skeletons(table, mappings, slices)
     files = _files_to_verify(table, slices, level)
@@ -149,29 +152,37 @@ def verify_bootstrap(
             if verdict.is_readable
         ]
         found += compare_all_rows(context.spark, table, whole)
-    found += _new_source_files(table, mappings, looks_beside=looks_beside)
+    sources = read_full_record_sources(storage, table.base_path)
+    full = verify_full_records(
+        context,
+        table,
+        latest,
+        sources,
+        sampled_files={VerifyLevel.COUNTS: 0, VerifyLevel.SAMPLE: _SAMPLED_FILES}.get(level, len(latest)),
+        compares_all=level is VerifyLevel.FULL,
+    )
+    found += full.discrepancies
+    known = {each.external_file.path: each.partition_path for each in mappings}
+    known |= {each.file.path: each.partition_path for each in sources}
+    found += _new_source_files(table, known, looks_beside=looks_beside)
     return Verification(
         table.base_path,
         level,
-        len(files),
-        sum(verdict.rows for verdict in verdicts),
-        sum(1 for verdict in verdicts if verdict.compared_rows),
-        sum(verdict.compared_rows for verdict in verdicts),
-        len(mappings) - len(slices) - len(missing),
+        len(files) + full.files,
+        sum(verdict.rows for verdict in verdicts) + full.rows,
+        sum(1 for verdict in verdicts if verdict.compared_rows) + full.compared_files,
+        sum(verdict.compared_rows for verdict in verdicts) + full.compared_rows,
+        len(mappings) - len(slices) - len(missing) + full.rewritten_files,
         tuple(sorted(found, key=lambda each: (not each.is_error, each.partition_path, each.path))),
     )
 
 
-def _bootstrapped_slices(table: HudiTable) -> list[tuple[FileSlice, Mapping[str, object]]]:
-    """The latest slices whose data lie in the source, log files left aside, with partition values."""
+def _latest_slices(table: HudiTable) -> list[tuple[FileSlice, Mapping[str, object]]]:
+    """The latest slices with the values of their partition columns."""
     names = [column.name for column in table.partition_columns]
     partitions = list_partitions(table)
     values = {each.path: dict(zip(names, each.values, strict=True)) for each in partitions}
-    return [
-        (replace(each, log_files=()), values[each.partition_path])
-        for each in load_file_slices(table, partitions)
-        if each.is_bootstrapped
-    ]
+    return [(each, values[each.partition_path]) for each in load_file_slices(table, partitions)]
 
 
 def _missing_skeletons(
@@ -243,12 +254,11 @@ def _bytes_to_read(level: VerifyLevel, file: FileToVerify) -> int:
 
 
 def _new_source_files(
-    table: HudiTable, mappings: Sequence[BootstrapMapping], *, looks_beside: bool
+    table: HudiTable, known: Mapping[str, str], *, looks_beside: bool
 ) -> Iterator[Discrepancy]:
-    """Data files in the source's folders that the index does not know."""
+    """Data files in the source's folders that are not `known` (partition paths by file)."""
     storage = table.storage
-    known = {each.external_file.path for each in mappings}
-    partitions = {parent_of(each.external_file.path): each.partition_path for each in mappings}
+    partitions = {parent_of(path): partition_path for path, partition_path in known.items()}
     for folder, paths in _listed_files(storage, sorted(partitions)):
         for path in paths:
             if path not in known:

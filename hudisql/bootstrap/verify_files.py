@@ -41,13 +41,17 @@ SKELETON_UNREADABLE: Final = "skeleton unreadable"
 ROWS_DIFFER: Final = "rows differ"
 META_DIFFERS: Final = "meta columns differ"
 DATA_DIFFERS: Final = "data differ"
+FILE_MISSING: Final = "base file missing"
+FILE_CHANGED: Final = "base file changed"
+FILE_UNREADABLE: Final = "base file unreadable"
+REWRITTEN_SOURCE_CHANGED: Final = "source changed after it was rewritten"
 
 _BATCH_ROWS: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """One thing that is not as the bootstrap left it; an error unless only new source files were found."""
+    """One thing that is not as the bootstrap left it; an error unless the table's rows are right still."""
 
     kind: str
     partition_path: str
@@ -56,8 +60,8 @@ class Discrepancy:
 
     @property
     def is_error(self) -> bool:
-        """False for source files that the table never took: what it shows is right without them."""
-        return self.kind != SOURCE_NEW
+        """False for source files that the table never took or no longer needs."""
+        return self.kind not in (SOURCE_NEW, REWRITTEN_SOURCE_CHANGED)
 
 
 class RowsToCompare(Enum):

@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from hudisql.bootstrap.verify_files import DATA_DIFFERS, Discrepancy
 from hudisql.errors import QueryError
+from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.format.meta_columns import FILE_NAME, META_SCHEMA
 from hudisql.read.scan import ScanPlan
 from hudisql.read.splits import plan_splits
 from hudisql.read.task_errors import translate_task_error
-from hudisql.table.file_slice import FileSlice
+from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice
 from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
@@ -56,6 +57,61 @@ def compare_all_rows(
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise QueryError(f"the rows of {table.base_path} cannot be compared: {lines[0]}") from error
     return [found for each, _ in slices if (found := _compare(each, of_source, of_table)) is not None]
+
+
+def compare_rewritten_rows(
+    spark: SparkSession,
+    table: HudiTable,
+    slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
+    sources: Mapping[str, Sequence[ExternalFile]],
+) -> list[str]:
+    """The partition paths whose rows differ between `sources` and the base files of `slices`.
+
+    Raises QueryError or the reader's own error if a file cannot be read to its end.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    values = {each.partition_path: partition_values for each, partition_values in slices}
+    external = [
+        (_slice_of_source(path, number, file), values[path])
+        for path, files in sources.items()
+        for number, file in enumerate(files)
+        if path in values
+    ]
+    if not external:
+        return []
+    partitions = {each.external_file.path: each.partition_path for each, _ in external if each.external_file}
+    names = {
+        each.base_file.path.rsplit("/", 1)[-1]: each.partition_path for each, _ in slices if each.base_file
+    }
+    try:
+        of_source = _added_up(_source_totals(spark, table, external), partitions)
+        of_table = _added_up(_table_totals(spark, table, slices), names)
+    except (Py4JError, PySparkException) as error:
+        known = translate_task_error(error)
+        if known is not None:
+            raise known from error
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise QueryError(f"the rows of {table.base_path} cannot be compared: {lines[0]}") from error
+    paths = sorted(of_source.keys() | of_table.keys())
+    return [path for path in paths if of_source.get(path, _NOTHING) != of_table.get(path, _NOTHING)]
+
+
+def _slice_of_source(partition_path: str, number: int, file: ExternalFile) -> FileSlice:
+    """The source file as a slice of itself: only its data columns are read."""
+    file_id = f"{partition_path}-{number}"
+    base_file = BaseFile(file.path, file.length, file_id, "0-0-0", FULL_BOOTSTRAP_INSTANT_TIME)
+    return FileSlice(partition_path, file_id, FULL_BOOTSTRAP_INSTANT_TIME, base_file, external_file=file)
+
+
+def _added_up(totals: Mapping[str, _Totals], partition_of: Mapping[str, str]) -> dict[str, _Totals]:
+    """The totals of files as those of their partitions."""
+    found: dict[str, _Totals] = {}
+    for file, (rows, bits, low) in totals.items():
+        before = found.get(partition_of[file], _NOTHING)
+        found[partition_of[file]] = (before[0] + rows, before[1] ^ bits, before[2] + low)
+    return found
 
 
 def _compare(

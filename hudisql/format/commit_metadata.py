@@ -93,10 +93,7 @@ class CommitMetadata:
     def to_json(self) -> bytes:
         """The file's content, laid out as Hudi's Jackson writer does."""
         document: dict[str, Any] = {
-            "partitionToWriteStats": {
-                partition: [_stat_to_json(stat) for stat in stats]
-                for partition, stats in self.partition_to_write_stats.items()
-            },
+            "partitionToWriteStats": dict(self.partition_to_write_stats),
             "compacted": self.compacted,
             "extraMetadata": dict(self.extra_metadata),
             "operationType": self.operation_type,
@@ -105,7 +102,10 @@ class CommitMetadata:
             document["partitionToReplaceFileIds"] = {
                 partition: list(ids) for partition, ids in self.partition_to_replace_file_ids.items()
             }
-        return _jackson(document, "").encode()
+        content = bytearray()
+        for part in _jackson_parts(document, ""):
+            content += part.encode()
+        return bytes(content)
 
 
 def parse_commit_metadata(content: bytes) -> CommitMetadata:
@@ -260,6 +260,28 @@ def _scalar(value: Any) -> str:
     if value is None:
         return "null"
     return str(value) if type(value) is int else _encode_scalar(value)
+
+
+def _jackson_parts(value: Any, indent: str) -> Iterator[str]:
+    """`_jackson` piece by piece, a write statistic at a time: of a large commit only the text is held."""
+    if isinstance(value, WriteStat):
+        yield _jackson(_stat_to_json(value), indent)
+    elif isinstance(value, Mapping) and value:
+        inner, before = indent + "  ", "{\n"
+        for name, member in value.items():
+            yield f"{before}{inner}{_scalar(name)} : "
+            yield from _jackson_parts(member, inner)
+            before = ",\n"
+        yield f"\n{indent}}}"
+    elif isinstance(value, tuple | list) and value:
+        before = "[ "
+        for item in value:
+            yield before
+            yield from _jackson_parts(item, indent)
+            before = ", "
+        yield " ]"
+    else:
+        yield _jackson(list(value) if isinstance(value, tuple) else value, indent)
 
 
 def _jackson(value: Any, indent: str) -> str:

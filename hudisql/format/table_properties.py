@@ -50,6 +50,8 @@ BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
 BOOTSTRAP_INDEX_CLASS = "hoodie.bootstrap.index.class"
 BOOTSTRAP_INDEX_ENABLE = "hoodie.bootstrap.index.enable"
 
+UNSAFE_TYPES = "hudisql.bootstrap.unsafe.types"
+"""A key of hudisql's own: columns that a bootstrap took although somebody breaks on how files store them."""
 HFILE_BOOTSTRAP_INDEX = "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex"
 
 

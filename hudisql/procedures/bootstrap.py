@@ -9,13 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from hudisql.bootstrap.modes import (
+    METADATA_ONLY_SELECTOR,
+    REGEX_MODE_OPTION,
+    REGEX_OPTION,
+    REGEX_SELECTOR,
+    SELECTOR_OPTION,
+    BootstrapMode,
+    UnsafeTypePolicy,
+    choose_mode,
+    parse_unsafe_type_policy,
+)
 from hudisql.bootstrap.partition_columns import parse_partition_by
 from hudisql.bootstrap.plan import BootstrapPlan, plan_bootstrap
 from hudisql.bootstrap.request import (
-    METADATA_ONLY,
     BootstrapRequest,
     apply_options,
-    check_mode,
     parse_table_type,
 )
 from hudisql.bootstrap.schema_drift import SchemaDrift
@@ -30,7 +39,6 @@ if TYPE_CHECKING:
 TOTAL: Final = "TOTAL"
 WHOLE_TABLE: Final = "(table)"
 _HUDI: Final = "org.apache.hudi"
-_METADATA_ONLY_SELECTOR: Final = f"{_HUDI}.client.bootstrap.selector.MetadataOnlyBootstrapModeSelector"
 _SIMPLE_KEY_GENERATOR: Final = f"{_HUDI}.keygen.SimpleKeyGenerator"
 _KEY_GENERATORS: Final = ("SimpleKeyGenerator", "ComplexKeyGenerator", "NonpartitionedKeyGenerator")
 _FULL_INPUT_PROVIDER: Final = f"{_HUDI}.bootstrap.SparkParquetBootstrapDataProvider"
@@ -66,7 +74,25 @@ _OUTPUT: Final = (
             "partition columns of a path source, 'dt', 'dt date', 'year int, month int'; default: read from"
             " key=value folders, as strings; names the folders of layouts like 2024/03/01",
         ),
-        Parameter("mode", "string", METADATA_ONLY, "metadata_only"),
+        Parameter(
+            "mode",
+            "string",
+            BootstrapMode.METADATA_ONLY.value,
+            "metadata_only (skeletons beside the source's files) or full_record (all rows written anew)",
+        ),
+        Parameter(
+            "full_record_where",
+            "string",
+            None,
+            "SQL predicate over the partition columns: these are written anew, the others get skeletons",
+        ),
+        Parameter(
+            "on_unsafe_type",
+            "string",
+            UnsafeTypePolicy.FAIL.value,
+            "columns stored so that the real Hudi or Hive breaks on them: fail, warn, or full_record (their"
+            " partitions are written anew)",
+        ),
         Parameter("partition_filter", "string", None, "SQL predicate over the partition columns: only these"),
         Parameter(
             "key_check",
@@ -113,7 +139,6 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
     """
     from hudisql.bootstrap.finished import end_finished_bootstrap
 
-    check_mode(arguments.mode)
     database, name = context.qualify_table_name(arguments.table)
     request = BootstrapRequest(
         database=database,
@@ -128,6 +153,8 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
         precombine=arguments.precombine,
         partition_by=None if arguments.partition_by is None else parse_partition_by(arguments.partition_by),
         partition_filter=arguments.partition_filter,
+        mode=choose_mode(arguments.mode, arguments.full_record_where),
+        on_unsafe_type=parse_unsafe_type_policy(arguments.on_unsafe_type),
         key_check=arguments.key_check.strip().lower(),
         on_schema_drift=arguments.on_schema_drift.strip().lower(),
         protect_source=arguments.protect_source,
@@ -192,7 +219,7 @@ def _plan_rows(plan: BootstrapPlan) -> Iterator[Sequence[object]]:
     for partition in plan.partitions:
         yield (
             partition.path,
-            METADATA_ONLY,
+            partition.mode.value,
             len(partition.files),
             partition.rows,
             partition.source_bytes,
@@ -203,7 +230,7 @@ def _plan_rows(plan: BootstrapPlan) -> Iterator[Sequence[object]]:
         )
     yield (
         TOTAL,
-        METADATA_ONLY,
+        _mode_of_all(plan),
         sum(len(partition.files) for partition in plan.partitions),
         sum(partition.rows for partition in plan.partitions),
         sum(partition.source_bytes for partition in plan.partitions),
@@ -225,7 +252,7 @@ def _result_rows(
     for partition, planned in zip(result.partitions, plan.partitions, strict=True):
         yield (
             partition.path,
-            METADATA_ONLY,
+            partition.mode.value,
             partition.files,
             partition.rows,
             partition.source_bytes,
@@ -236,7 +263,7 @@ def _result_rows(
         )
     yield (
         TOTAL,
-        METADATA_ONLY,
+        _mode_of_all(plan),
         sum(partition.files for partition in result.partitions),
         sum(partition.rows for partition in result.partitions),
         sum(partition.source_bytes for partition in result.partitions),
@@ -245,6 +272,12 @@ def _result_rows(
         _joined([*(str(finding) for finding in plan.warnings), *_resumed(result), *notices]),
         None,
     )
+
+
+def _mode_of_all(plan: BootstrapPlan) -> str:
+    """The mode that all partitions have, else `mixed`."""
+    modes = {partition.mode.value for partition in plan.partitions} or {plan.request.mode.mode.value}
+    return "mixed" if len(modes) > 1 else modes.pop()
 
 
 def _resumed(result: BootstrapResult) -> Iterator[str]:
@@ -258,7 +291,7 @@ def _joined(texts: Sequence[str]) -> str | None:
 
 @procedure(
     name="run_bootstrap",
-    summary="Hudi's own call of a metadata-only bootstrap; bootstrap_table tells and checks more.",
+    summary="Hudi's own call of a bootstrap; bootstrap_table tells and checks more.",
     parameters=(
         Parameter("table", "string", help="the table to be"),
         Parameter("table_type", "string", help="COPY_ON_WRITE or MERGE_ON_READ"),
@@ -268,7 +301,13 @@ def _joined(texts: Sequence[str]) -> str | None:
         Parameter("base_file_format", "string", "PARQUET", "PARQUET"),
         Parameter("partition_path_field", "string", "", "partition columns, separated by commas"),
         Parameter("bootstrap_index_class", "string", HFILE_BOOTSTRAP_INDEX, "Hudi's HFile index"),
-        Parameter("selector_class", "string", _METADATA_ONLY_SELECTOR, "the metadata-only selector"),
+        Parameter(
+            "selector_class",
+            "string",
+            METADATA_ONLY_SELECTOR,
+            "Hudi's metadata-only, full-record or regex selector; the latter takes the options"
+            " hoodie.bootstrap.mode.selector.regex and .regex.mode",
+        ),
         Parameter(
             "key_generator_class", "string", _SIMPLE_KEY_GENERATOR, "simple, complex or nonpartitioned"
         ),
@@ -292,6 +331,13 @@ def run_bootstrap_as_hudi(context: Context, arguments: Arguments) -> Iterable[Se
     payload = arguments.payload_class
     if payload != _PAYLOAD:
         options.setdefault("hoodie.datasource.write.payload.class", payload)
+    if arguments.is_given("selector_class") or SELECTOR_OPTION not in options:
+        options[SELECTOR_OPTION] = arguments.selector_class
+    if options[SELECTOR_OPTION] != REGEX_SELECTOR:
+        # Hudi's other selectors do not look at these.
+        options = {
+            name: value for name, value in options.items() if name not in (REGEX_OPTION, REGEX_MODE_OPTION)
+        }
     request = BootstrapRequest(
         database=database,
         name=name,
@@ -301,8 +347,9 @@ def run_bootstrap_as_hudi(context: Context, arguments: Arguments) -> Iterable[Se
         table_type=parse_table_type(arguments.table_type),
         partition_by=parse_partition_by(fields) if fields else None,
         parallelism=arguments.parallelism if arguments.is_given("parallelism") else None,
-        # The real Hudi takes repeated keys and refuses null ones.
+        # The real Hudi takes repeated keys and unsafe types, and refuses null keys.
         key_check="nulls",
+        on_unsafe_type=UnsafeTypePolicy.WARN,
         sync=arguments.enable_hive_sync,
         options=options,
     )
@@ -324,7 +371,6 @@ def _refuse_what_only_hudi_does(arguments: Arguments) -> None:
             HFILE_BOOTSTRAP_INDEX,
             f"{_HUDI}.common.bootstrap.index.HFileBootstrapIndex",
         ),
-        "selector_class": (_METADATA_ONLY_SELECTOR,),
         "schema_provider_class": ("",),
     }
     for name, values in allowed.items():

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from hudisql.bootstrap.type_safety import TYPE_HAZARDS
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.bootstrap_index import (
@@ -19,6 +20,7 @@ from hudisql.format.bootstrap_index import (
 )
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.instant import ROLLBACK, Instant, InstantState, parse_instant_file_name
+from hudisql.format.table_properties import UNSAFE_TYPES
 from hudisql.format.timeline import TIMELINE_FOLDER, instant_path
 from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
 from hudisql.procedures.tables import find_table
@@ -120,15 +122,25 @@ _PROPERTIES_OUTPUT: Final = (Column("key"), Column("value"))
 
 @procedure(
     name="show_table_properties",
-    summary="Shows the table's own configuration (hoodie.properties).",
+    summary="Shows the table's own configuration (hoodie.properties), unsafe types first if there are any.",
     parameters=(_TABLE, _PATH, _limit(10), _FILTER),
     output=_PROPERTIES_OUTPUT,
 )
 def show_table_properties(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
-    """A row per property, sorted by key."""
+    """A row per column that is stored in a way that somebody breaks on, then one per property by key."""
     table = find_table(context, arguments.table, arguments.path)
-    rows: Rows = sorted(table.properties.values.items())
+    rows: Rows = [*_unsafe_types(table), *sorted(table.properties.values.items())]
     return _filtered(context, rows, _PROPERTIES_OUTPUT, arguments.filter)[: arguments.limit]
+
+
+def _unsafe_types(table: HudiTable) -> Iterator[tuple[object, ...]]:
+    """What the bootstrap took with `on_unsafe_type => 'warn'`, in words."""
+    for entry in table.properties.values.get(UNSAFE_TYPES, "").split(";"):
+        column, equals, names = entry.partition("=")
+        for name in names.split(",") if equals else ():
+            hazard = TYPE_HAZARDS.get(name)
+            text = name if hazard is None else f"{hazard.stored}: {'; '.join(hazard.breaks)}"
+            yield f"unsafe type of column {column}", text
 
 
 @procedure(

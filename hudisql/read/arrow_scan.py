@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudisql.format.spark_schema import spark_json_from_arrow
+from hudisql.format.spark_schema import spark_json_from_arrow, spark_type_name
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, Calendar, CalendarSettings
 from hudisql.read.predicates import Predicate
@@ -87,17 +87,16 @@ def widen_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def complete_columns(frame: DataFrame, plan: ScanPlan, present: list[str]) -> DataFrame:
     """`frame` with every column of the table in order; those outside `present` raise if evaluated."""
-    from pyspark.sql import functions
-
     columns = []
-    for field in spark_struct(plan.output_schema).fields:
-        if field.name in present:
-            columns.append(functions.col(_quoted(field.name)))
-        else:
+    for field in plan.output_schema:
+        column = _quoted(field.name)
+        if field.name not in present:
             text = f"hudisql planned this query without the column '{field.name}': please report the query"
-            unread = functions.raise_error(functions.lit(text)).cast(field.dataType)
-            columns.append(unread.alias(field.name))
-    return frame.select(*columns)
+            literal = text.replace("\\", r"\\").replace("'", r"\'")
+            column = f"CAST(raise_error('{literal}') AS {spark_type_name(field.type)}) AS {column}"
+        columns.append(column)
+    # As text, for one call instead of several for each column.
+    return frame.selectExpr(*columns)
 
 
 def spark_struct(schema: pa.Schema) -> StructType:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hudisql.errors import SourceChangedError
+from hudisql.format.spark_schema import spark_json_from_arrow
 from hudisql.read.arrow_scan import arrow_dataframe, complete_columns, spark_struct
+from hudisql.read.java_classes import java_class
 from hudisql.read.slice_reader import data_file_path
 from hudisql.storage import parent_of
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
     from hudisql.read.scan import ScanPlan
 
+_DATASOURCES = "org.apache.spark.sql.execution.datasources"
+_PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
 _OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}
 
 
@@ -46,10 +50,10 @@ def native_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
             stacklevel=2,
         )
         return arrow_dataframe(spark, plan)
-    return complete_columns(_unpushable_floats(frame), plan, data_names)
+    return complete_columns(_unpushable_floats(frame, plan), plan, data_names)
 
 
-def _unpushable_floats(frame: DataFrame) -> DataFrame:
+def _unpushable_floats(frame: DataFrame, plan: ScanPlan) -> DataFrame:
     """Keep Spark from skipping row groups by filters on floating columns.
 
     Files written by parquet-cpp, parquet-rs and others leave NaN out of their statistics, but for Spark SQL
@@ -57,7 +61,9 @@ def _unpushable_floats(frame: DataFrame) -> DataFrame:
     """
     from pyspark.sql import functions
 
-    floating = [each.name for each in frame.schema.fields if each.dataType.typeName() in ("float", "double")]
+    floating = [each.name for each in plan.output_schema if pa.types.is_floating(each.type)]
+    if not floating:
+        return frame
     quoted = {name: functions.col("`" + name.replace("`", "``") + "`") for name in floating}
     return frame.withColumns({name: functions.nanvl(column, column) for name, column in quoted.items()})
 
@@ -65,10 +71,8 @@ def _unpushable_floats(frame: DataFrame) -> DataFrame:
 def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -> DataFrame:
     from pyspark.sql import DataFrame
 
-    jvm: Any = spark._jvm
     session: Any = spark._jsparkSession
     scanning = _scan_session(session)
-    execution = jvm.org.apache.spark.sql.execution.datasources
     partition_names = [field.name for field in plan.partition_columns]
     file_schema = _subset(plan.output_schema, [name for name in data_names if name not in partition_names])
     partition_schema = pa.schema(plan.partition_columns)
@@ -78,26 +82,29 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -
     for file_slice, values in plan.slices:
         paths.append(data_file_path(file_slice))
         folders[parent_of(paths[-1])] = tuple(values[name] for name in partition_names)
-    j_partition_schema = _java_struct(jvm, partition_schema)
-    index = execution.InMemoryFileIndex(
+    j_partition_schema = _java_struct(spark, partition_schema)
+    j_file_schema = _java_struct(spark, file_schema)
+    options = _scala_map(spark, _OPTIONS)
+    option = java_class(spark, "scala.Option")
+    index = java_class(spark, f"{_DATASOURCES}.InMemoryFileIndex")(
         scanning,
         # The roots are the files themselves: whoever refreshes the index finds these and no others.
-        _hadoop_paths(jvm, [plan.storage.hadoop_uri(path) for path in paths]),
-        _scala_map(jvm, _OPTIONS),
-        jvm.scala.Option.apply(_java_struct(jvm, file_schema)),
-        execution.FileStatusCache.getOrCreate(session),
-        jvm.scala.Option.apply(_partition_spec(spark, plan, folders, partition_schema, j_partition_schema)),
-        jvm.scala.Option.empty(),
+        _hadoop_paths(spark, [plan.storage.hadoop_uri(path) for path in paths]),
+        options,
+        option.apply(j_file_schema),
+        java_class(spark, f"{_DATASOURCES}.FileStatusCache").getOrCreate(session),
+        option.apply(_partition_spec(spark, plan, folders, partition_schema, j_partition_schema)),
+        option.empty(),
     )
     if index.allFiles().size() != len(paths):
         raise SourceChangedError(f"files of {plan.base_path} vanished while the query was planned")
-    relation = execution.HadoopFsRelation(
+    relation = java_class(spark, f"{_DATASOURCES}.HadoopFsRelation")(
         index,
         j_partition_schema,
-        _java_struct(jvm, file_schema),
-        jvm.scala.Option.empty(),
-        execution.parquet.ParquetFileFormat(),
-        _scala_map(jvm, _OPTIONS),
+        j_file_schema,
+        option.empty(),
+        java_class(spark, f"{_DATASOURCES}.parquet.ParquetFileFormat")(),
+        options,
         scanning,
     )
     return DataFrame(session.baseRelationToDataFrame(relation), spark)
@@ -117,11 +124,11 @@ def _scan_session(session: Any) -> Any:
     return scanning
 
 
-def _hadoop_paths(jvm: Any, uris: list[str]) -> Any:
+def _hadoop_paths(spark: SparkSession, uris: list[str]) -> Any:
     # A handful of calls for any number of paths: py4j's round trips are what costs.
-    strings = jvm.org.apache.hadoop.util.StringUtils
+    strings = java_class(spark, "org.apache.hadoop.util.StringUtils")
     j_paths = strings.stringToPath(strings.getStrings("\0".join(uris), "\0"))
-    return jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(j_paths)
+    return java_class(spark, "scala.collection.immutable.ArraySeq").unsafeWrapArray(j_paths)
 
 
 def _partition_spec(
@@ -131,9 +138,7 @@ def _partition_spec(
     schema: pa.Schema,
     j_schema: Any,
 ) -> Any:
-    jvm: Any = spark._jvm
-    execution = jvm.org.apache.spark.sql.execution.datasources
-    j_partitions = jvm.java.util.ArrayList()
+    j_partitions = java_class(spark, "java.util.ArrayList")()
     if schema.names:
         columns = [
             pa.array([values[position] for values in folders.values()], field.type)
@@ -142,21 +147,23 @@ def _partition_spec(
         # Spark converts the typed values to its internal rows itself, all at once.
         frame: Any = spark.createDataFrame(pa.Table.from_arrays(columns, schema=schema), spark_struct(schema))
         rows = frame._jdf.queryExecution().executedPlan().executeCollect()
-        partition_path, hadoop_path = execution.PartitionPath, jvm.org.apache.hadoop.fs.Path
+        partition_path = java_class(spark, f"{_DATASOURCES}.PartitionPath")
+        hadoop_path = java_class(spark, "org.apache.hadoop.fs.Path")
         for row, folder in zip(rows, folders, strict=True):
             j_partitions.add(partition_path(row, hadoop_path(plan.storage.hadoop_uri(folder))))
-    return execution.PartitionSpec(j_schema, jvm.org.apache.spark.api.python.PythonUtils.toSeq(j_partitions))
+    j_sequence = java_class(spark, _PYTHON_UTILS).toSeq(j_partitions)
+    return java_class(spark, f"{_DATASOURCES}.PartitionSpec")(j_schema, j_sequence)
 
 
-def _java_struct(jvm: Any, schema: pa.Schema) -> Any:
-    return jvm.org.apache.spark.sql.types.StructType.fromJson(spark_struct(schema).json())
+def _java_struct(spark: SparkSession, schema: pa.Schema) -> Any:
+    return java_class(spark, "org.apache.spark.sql.types.StructType").fromJson(spark_json_from_arrow(schema))
 
 
-def _scala_map(jvm: Any, items: Mapping[str, str]) -> Any:
-    j_map = jvm.java.util.HashMap()
+def _scala_map(spark: SparkSession, items: Mapping[str, str]) -> Any:
+    j_map = java_class(spark, "java.util.HashMap")()
     for key, value in items.items():
         j_map.put(key, value)
-    return jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(j_map)
+    return java_class(spark, _PYTHON_UTILS).toScalaMap(j_map)
 
 
 def _subset(schema: pa.Schema, names: list[str]) -> pa.Schema:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hudisql.read.java_classes import java_class
 from hudisql.read.predicates import (
     And,
     ColumnPath,
@@ -149,14 +150,16 @@ def print_analyzed_plan(spark: SparkSession, text: str) -> str:
     kind = str(parsed.getClass().getSimpleName())
     if is_instance_of(session.sparkContext._gateway, parsed, _COMMAND) and not kind.endswith(_WITH_QUERY):
         return ""
-    mode = session._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
-    execution = session._jsparkSession.sessionState().executePlan(parsed, mode)
+    execution = session._jsparkSession.sessionState().executePlan(parsed, _not_running_commands(spark))
     return str(execution.analyzed().toString())
 
 
+def _not_running_commands(spark: SparkSession) -> Any:
+    return java_class(spark, "org.apache.spark.sql.execution.CommandExecutionMode").SKIP()
+
+
 def _executions(spark: Any, logical_plan: Any) -> Iterator[Any]:
-    mode = spark._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
-    execution = spark._jsparkSession.sessionState().executePlan(logical_plan, mode)
+    execution = spark._jsparkSession.sessionState().executePlan(logical_plan, _not_running_commands(spark))
     yield execution
     for query in _queries_held_apart(execution.executedPlan()):
         yield from _executions(spark, query)

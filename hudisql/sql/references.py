@@ -11,6 +11,7 @@ from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from hudisql.read.java_classes import java_class
 from hudisql.sql.scala_values import items_of
 from hudisql.sql.spark_errors import SourceText, translate_spark_error
 from hudisql.sql.tokens import Token, tokenize
@@ -87,7 +88,8 @@ def parse_plan(spark: SparkSession, text: str) -> Any:
 
     session: Any = spark
     # The parser takes its settings from the thread's active session.
-    session._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+    spark_session = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
+    spark_session.setActiveSession(session._jsparkSession)
     try:
         return session._jsparkSession.sessionState().sqlParser().parsePlan(text)
     except ParseException as error:
@@ -234,7 +236,7 @@ class _ReferenceWalk:
         span = _span_of(node)
         if span is None or (len(parts) == 1 and self._folded(parts[0]) in hidden):
             return
-        options = tuple(sorted((str(k), str(v)) for k, v in node.options().asCaseSensitiveMap().items()))
+        options = _options_of(node)
         is_subject = parent == "CacheTable" or any(key.startswith("__required_write") for key, _ in options)
         self.found[span[0]] = TableReference(
             parts,
@@ -277,6 +279,14 @@ def _plans_held_aside(node: Any, kind: str) -> Iterator[Any]:
         yield node.logicalPlan()
     elif kind == "DescribeQueryCommand":
         yield node.plan()
+
+
+def _options_of(node: Any) -> tuple[tuple[str, str], ...]:
+    options = node.options()
+    # py4j ends an iteration by an exception, which PySpark takes apart in dozens of calls.
+    if options.isEmpty():
+        return ()
+    return tuple(sorted((str(key), str(value)) for key, value in options.asCaseSensitiveMap().items()))
 
 
 def _span_of(node: Any) -> Span | None:

@@ -68,28 +68,10 @@ def test_struct_fields_that_differ_only_in_case_are_a_blocker():
     assert "differ only in case: 2 columns: s.a.B, s.a.b" in finding.message
 
 
-def test_hazards_name_column_type_number_of_files_and_who_breaks():
-    footers = [_footer(f"/{number}", "price", hazards=("integer_decimal",)) for number in range(3)]
-    schema = pa.schema([("price", pa.decimal128(12, 2))])
-    (finding,) = checks.check_types([*footers, _footer("/x", "price")], schema)
-    assert not finding.is_blocker
-    assert finding.message.startswith(
-        "column price (decimal(12,2)): decimal stored as INT32/INT64 in 3 files: Hudi"
-    )
-    assert "Hive 2.3 cannot read" in finding.message
-    assert "writeLegacyFormat" in finding.hint
-
-
-def test_a_partition_tells_in_short_what_is_in_its_files():
-    footers = [
-        _footer("/a", "t", hazards=("int96",)),
-        _footer("/b", "t", hazards=("timestamp_millis",)),
-        FileFooter("/c", problem="is not a parquet file"),
-    ]
-    assert checks.describe_partition(footers) == (
-        ("1 file cannot be read as parquet", "column t: INT96 timestamp in 1 file"),
-        ("column t: timestamp in milliseconds in 1 file",),
-    )
+def test_a_partition_tells_in_short_how_many_files_cannot_be_read():
+    footers = [_footer("/a", "t"), FileFooter("/c", problem="is not a parquet file")]
+    assert checks.describe_unreadable(footers) == ("1 file cannot be read as parquet",)
+    assert checks.describe_unreadable(footers[:1]) == ()
 
 
 def test_codecs_and_pages_that_hive_cannot_read_are_warnings():
@@ -97,7 +79,7 @@ def test_codecs_and_pages_that_hive_cannot_read_are_warnings():
         _footer("/a", "id", codecs=frozenset({"ZSTD", "SNAPPY"})),
         _footer("/b", "id", codecs=frozenset({"ZSTD"}), has_unreadable_delta_pages=True),
     ]
-    messages = _messages(checks.check_types(footers, _schema("id")))
+    messages = _messages(checks.check_encodings(footers))
     assert (
         messages[0] == "zstd compression in 2 files: Hive 2.3 has no zstd codec and cannot read these files"
     )

@@ -1,6 +1,6 @@
 import pytest
 
-from hudisql.bootstrap.request import BootstrapRequest, apply_options, check_mode, parse_table_type
+from hudisql.bootstrap.request import BootstrapRequest, apply_options, parse_table_type
 from hudisql.errors import InvalidArgumentError
 
 _GOOD = {"database": "db", "name": "t", "record_key": ("id",), "source_path": "/s"}
@@ -11,12 +11,6 @@ def test_table_types_are_taken_in_any_form():
     assert parse_table_type("mor") == "MERGE_ON_READ"
     with pytest.raises(InvalidArgumentError):
         parse_table_type("table")
-
-
-def test_only_the_metadata_only_mode_is_there():
-    check_mode("METADATA_ONLY")
-    with pytest.raises(InvalidArgumentError, match="next release"):
-        check_mode("full_record")
 
 
 @pytest.mark.parametrize(
@@ -33,6 +27,9 @@ def test_only_the_metadata_only_mode_is_there():
         ({"compression": "zip"}, "it is 'gzip' or 'compact'"),
         ({"bloom_entries": 0}, "bloom_entries"),
         ({"bloom_fpp": 1.0}, "bloom_fpp"),
+        ({"sort_mode": "SOME"}, "hoodie.bulkinsert.sort.mode 'SOME' is unknown"),
+        ({"codec": "lzo"}, "hoodie.parquet.compression.codec 'lzo' is unknown"),
+        ({"max_file_bytes": 0}, "hoodie.parquet.max.file.size must be 1 or more"),
         ({"options": {"a.b": "1"}}, "a.b"),
     ],
 )

@@ -274,3 +274,48 @@ def test_three_thousand_files_make_an_index_of_many_blocks(context, tmp_path):
     only = list(read_bootstrap_mappings(Storage(), str(tmp_path / "t"), ["dt=123"]))
     assert {mapping.partition_path for mapping in only} == {"dt=123"}
     assert len(only) == 10
+
+
+def test_files_of_attempts_that_lost_are_removed_before_the_commit(context, source, tmp_path, monkeypatch):
+    write = run._write_skeletons
+
+    def write_and_lose(*arguments):
+        written = write(*arguments)
+        for skeleton in written:
+            folder, name = skeleton.result.path.rsplit("/", 1)
+            file_id, token, instant = name.split("_")
+            (tmp_path / "t" / folder / f"{file_id}_{token}99_{instant}").write_bytes(b"cut short")
+        return written
+
+    monkeypatch.setattr(run, "_write_skeletons", write_and_lose)
+    run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    commit = parse_commit_metadata((tmp_path / "t/.hoodie/00000000000001.commit").read_bytes())
+    named = sorted(stat.path for stat in commit.write_stats)
+    assert named == sorted(
+        str(path.relative_to(tmp_path / "t")) for path in (tmp_path / "t").rglob("*.parquet")
+    )
+    assert len(named) == 4
+
+
+def test_the_driver_asks_the_store_by_partition_and_not_by_file(context, source, tmp_path, monkeypatch):
+    asked = 0
+    find = Storage._file_system
+
+    def counted(self, path):
+        nonlocal asked
+        asked += 1
+        return find(self, path)
+
+    monkeypatch.setattr(Storage, "_file_system", counted)
+    costs = []
+    for target in ("few", "many"):
+        plan = _plan(context, source, tmp_path / target)
+        asked = 0
+        run_bootstrap(context, plan)
+        costs.append(asked)
+        for number in range(4, 40):
+            path = source / f"dt={number % 2}" / f"part-{number}.parquet"
+            pq.write_table(pa.table({"id": pa.array([number * 100], pa.int64())}), path)
+    assert len(plan.partitions) == 2
+    assert sum(len(partition.files) for partition in plan.partitions) == 40
+    assert costs[0] == costs[1]

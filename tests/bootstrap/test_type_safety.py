@@ -46,12 +46,13 @@ _MOMENT = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
         (pa.nulls(1), {}, None, {"null_type"}),
         (pa.array([_MOMENT], pa.timestamp("us", "UTC")), {}, TIMESTAMP, {"timestamp_micros"}),
         (pa.array([_MOMENT], pa.timestamp("ms", "UTC")), {}, TIMESTAMP, {"timestamp_millis"}),
-        (pa.array([_MOMENT], pa.timestamp("ns", "UTC")), {"version": "2.6"}, None, {"timestamp_nanos"}),
+        (pa.array([_MOMENT], pa.timestamp("ns", "UTC")), {"version": "2.6"}, TIMESTAMP, {"timestamp_nanos"}),
+        (pa.array([_MOMENT], pa.timestamp("ns")), {"version": "2.6"}, None, {"timestamp_ntz_nanos"}),
         (pa.array([_MOMENT], pa.timestamp("us")), {}, pa.timestamp("us"), {"timestamp_ntz"}),
         (
             pa.array([_MOMENT], pa.timestamp("us")),
             {"use_deprecated_int96_timestamps": True},
-            None,
+            TIMESTAMP,
             {"int96"},
         ),
         (pa.array([decimal.Decimal("1.20")], pa.decimal128(5, 2)), {}, pa.decimal128(5, 2), set()),
@@ -130,8 +131,9 @@ def test_two_level_lists_are_told_from_three_level_ones():
     assert classified.hazards == {"single_field_struct_list"}
 
 
-def test_every_blocking_type_has_no_table_type_and_every_hazard_says_who_breaks():
+def test_every_hazard_says_who_breaks_and_a_mended_one_is_one_that_stops():
     for name, hazard in TYPE_HAZARDS.items():
+        assert hazard.is_unsafe or not hazard.full_record_mends, name
         assert hazard.stored, name
         assert hazard.breaks, name
         assert all(hazard.breaks), name

@@ -70,7 +70,7 @@ def _lake_table(
 
 @pytest.fixture(scope="module")
 def lake(session: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, LakeTable]:
-    """Three tables, typed and escaped partitions among them, all of 120 rows."""
+    """Tables of 120 rows: typed, escaped and rewritten partitions among them."""
     folder = tmp_path_factory.mktemp("lake")
     return {
         "typed": _lake_table(
@@ -82,6 +82,15 @@ def lake(session: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, La
         ),
         "escaped": _lake_table(session, folder / "escaped", "escaped", ["shop"], ""),
         "flat": _lake_table(session, folder / "flat", "flat", [], ""),
+        "mixed": _lake_table(
+            session,
+            folder / "mixed",
+            "mixed",
+            ["year", "sold"],
+            "year int, sold date",
+            full_record_where="sold >= date\\'2024-03-02\\'",
+        ),
+        "rewritten": _lake_table(session, folder / "rewritten", "rewritten", [], "", mode="full_record"),
     }
 
 
@@ -148,17 +157,36 @@ SUMMARY = (
 )
 
 
-@pytest.mark.parametrize("name", ["typed", "escaped", "flat"])
+@pytest.mark.parametrize("name", ["typed", "escaped", "flat", "mixed", "rewritten"])
 def test_counts_sums_and_keys_are_equal(ask: Ask, lake: dict[str, LakeTable], name: str) -> None:
     _assert_rows(ask(SUMMARY.format(lake[name].name)), [_summary(lake[name])])
     _assert_rows(ask(f"SELECT count(*) AS n FROM {lake[name].name}"), [(ROWS,)])
 
 
-@pytest.mark.parametrize("name", ["typed", "flat"])
+@pytest.mark.parametrize("name", ["typed", "flat", "mixed", "rewritten"])
 def test_single_rows_are_equal(ask: Ask, lake: dict[str, LakeTable], name: str) -> None:
     columns = ["id", "seq", "total", "fare", "price", "is_even", "day", "note"]
     found = ask(f"SELECT {', '.join(columns)} FROM {lake[name].name} WHERE seq < 7")
     _assert_rows(found, [[row[column] for column in columns] for row in lake[name].rows[:7]])
+
+
+def test_rewritten_partitions_lie_beside_skeletons_in_every_engine(
+    ask: Ask, lake: dict[str, LakeTable]
+) -> None:
+    found = ask(
+        "SELECT sold, `_hoodie_commit_time` AS t, count(*) AS n, sum(price) AS p FROM lake.mixed "
+        "GROUP BY sold, `_hoodie_commit_time`"
+    )
+    expected = [
+        (
+            sold,
+            "00000000000001" if sold < date(2024, 3, 2) else "00000000000002",
+            sum(row["sold"] == sold for row in lake["mixed"].rows),
+            sum(row["price"] for row in lake["mixed"].rows if row["sold"] == sold),
+        )
+        for sold in (date(2024, 3, 1), date(2024, 3, 2), date(2024, 3, 3))
+    ]
+    _assert_rows(found, expected)
 
 
 def test_typed_partitions_have_values_that_can_be_counted_with(ask: Ask, lake: dict[str, LakeTable]) -> None:
@@ -192,11 +220,12 @@ def test_escaped_partition_values_are_grouped_by_their_plain_text(
     _assert_rows(found, expected)
 
 
+@pytest.mark.parametrize("name", ["flat", "rewritten"])
 def test_beeline_shows_all_columns_with_timestamps_as_micros(
-    hive_server: HiveServer, lake: dict[str, LakeTable]
+    hive_server: HiveServer, lake: dict[str, LakeTable], name: str
 ) -> None:
-    (row,) = hive_server.query("SELECT * FROM lake.flat WHERE seq = 7")
-    expected = lake["flat"].rows[7]
+    (row,) = hive_server.query(f"SELECT * FROM lake.{name} WHERE seq = 7")
+    expected = lake[name].rows[7]
     micros = int(expected["at"].timestamp()) * 1_000_000 + expected["at"].microsecond
     assert row["at"] == str(micros)
     assert row["_hoodie_record_key"] == row["id"] == "k000007"

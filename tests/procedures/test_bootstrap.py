@@ -288,6 +288,7 @@ def test_a_dry_run_shows_the_plan_with_all_findings_and_writes_nothing(call, tmp
         source=tmp_path / "s",
         record_key="idd",
         target_path=tmp_path / "t",
+        on_unsafe_type="warn",
         dry_run=True,
     )
     by_partition = {row["partition"]: row for row in rows if row["mode"]}
@@ -311,7 +312,12 @@ def test_a_dry_run_shows_the_plan_with_all_findings_and_writes_nothing(call, tmp
     assert not (tmp_path / "t").exists()
     with pytest.raises(BootstrapBlockedError) as raised:
         call(
-            "bootstrap_table", table=name, source=tmp_path / "s", record_key="idd", target_path=tmp_path / "t"
+            "bootstrap_table",
+            table=name,
+            source=tmp_path / "s",
+            record_key="idd",
+            target_path=tmp_path / "t",
+            on_unsafe_type="warn",
         )
     assert sorted(raised.value.blockers) == sorted(blockers)
     assert not (tmp_path / "t").exists()

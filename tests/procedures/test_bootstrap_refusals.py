@@ -42,7 +42,9 @@ def test_null_and_empty_keys_are_found_before_the_commit_with_file_and_row(call,
 def test_names_of_other_modes_and_unknown_values_are_refused(call, daily_orders, tmp_path, name):
     arguments = {"table": name, "source": daily_orders, "record_key": "id", "target_path": tmp_path / "t"}
     for more, words in (
-        ({"mode": "full_record"}, "comes with the next release"),
+        ({"mode": "full_record", "full_record_where": "dt = '1'"}, "leave one of them out"),
+        ({"full_record_where": "id = 'a'"}, "full_record_where 'id = 'a'' cannot be evaluated"),
+        ({"on_unsafe_type": "ignore"}, "on_unsafe_type 'ignore' is unknown"),
         ({"mode": "fast"}, "mode 'fast' is unknown"),
         ({"key_check": "all"}, "key_check 'all' is unknown"),
         ({"compression": "lzo"}, "compression 'lzo' is unknown"),
@@ -113,7 +115,7 @@ def _spoil(folder: Path, kind: str) -> None:
         ("hudi", "is a Hudi table"),
         ("acid", "is a Hive ACID"),
         ("depth", "data files at different depths"),
-        ("int96", "column t: INT96 timestamp in 4 files"),
+        ("int96", "INT96 timestamp in 4 files"),
         ("meta column", "names that Hudi keeps for itself: 1 column: _hoodie_record_key"),
         ("avro name", "cannot carry: 1 column: total-amount"),
         ("case", "columns that differ only in case: 2 columns: ID, id"),
@@ -250,8 +252,8 @@ def test_an_unreachable_metastore_is_known_before_anything_is_written(session, d
     ("more", "words"),
     [
         (
-            {"selector_class": "org.apache.hudi.client.bootstrap.selector.FullRecordBootstrapModeSelector"},
-            "selector_class",
+            {"selector_class": "com.example.MySelector"},
+            "bootstrap mode selector 'com.example.MySelector' is unknown",
         ),
         ({"base_file_format": "ORC"}, "base_file_format 'ORC'"),
         ({"bootstrap_overwrite": True}, "bootstrap_overwrite"),

@@ -113,6 +113,15 @@ def test_a_failed_run_is_gone_on_with_and_its_skeletons_are_kept(
     assert fingerprint(daily_orders) == before
 
 
+def test_what_was_kept_for_resuming_can_be_rolled_back(call, failed_run, daily_orders, tmp_path):
+    before = fingerprint(daily_orders)
+    failed_run()
+    rows = call("rollback_bootstrap", path=tmp_path / "t")
+    assert (rows[-1]["kind"], rows[-1]["files"]) == ("a bootstrap that did not finish", 4)
+    assert not (tmp_path / "t").exists()
+    assert fingerprint(daily_orders) == before
+
+
 def test_only_what_is_missing_changed_or_new_is_done_again(
     session, failed_run, bootstrap, daily_orders, tmp_path, name
 ):

@@ -1,0 +1,140 @@
+"""What the ways in which files store columns mean for a bootstrap: stop, warn, or rewrite the partition.
+
+Takes the footers partition by partition with the modes chosen so far, and the table of `type_safety`. Values
+in, values out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.bootstrap.footers import FileFooter, files_by_schema
+from hudisql.bootstrap.modes import BootstrapMode, UnsafeTypePolicy
+from hudisql.bootstrap.type_safety import TYPE_HAZARDS, TypeHazard
+from hudisql.format.spark_schema import spark_type_name
+
+_Hits = dict[tuple[str, str], list[str]]
+_REWRITE_PARTITIONS: Final = "on_unsafe_type => 'full_record' rewrites just the partitions of these files"
+_TAKE_AS_IS: Final = (
+    "on_unsafe_type => 'warn' takes them as they are, for readers and writers that do not break"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeVerdict:
+    """The mode of each partition once unsafe types are dealt with, and what was found.
+
+    `unsafe` are the columns that stay stored in an unsafe way, with the names of their hazards.
+    """
+
+    modes: tuple[BootstrapMode, ...]
+    findings: tuple[Finding, ...]
+    unsafe: Mapping[str, tuple[str, ...]]
+
+
+def judge_types(
+    partitions: Sequence[Sequence[FileFooter]],
+    modes: Sequence[BootstrapMode],
+    policy: UnsafeTypePolicy,
+    schema: pa.Schema,
+) -> TypeVerdict:
+    """Decide on every hazard of every file; `partitions` and `modes` go together."""
+    left: _Hits = defaultdict(list)
+    rewritten: _Hits = defaultdict(list)
+    decided = []
+    for footers, mode in zip(partitions, modes, strict=True):
+        hits = _hazards_of(footers)
+        mendable = {place: paths for place, paths in hits.items() if _is_mendable(TYPE_HAZARDS[place[1]])}
+        if policy is UnsafeTypePolicy.FULL_RECORD and mendable and mode is BootstrapMode.METADATA_ONLY:
+            mode = BootstrapMode.FULL_RECORD
+            for place, paths in mendable.items():
+                rewritten[place] += paths
+        for place, paths in hits.items():
+            if mode is BootstrapMode.METADATA_ONLY or not TYPE_HAZARDS[place[1]].full_record_mends:
+                left[place] += paths
+        decided.append(mode)
+    types = {field.name: field.type for field in schema}
+    findings = [_finding(place, paths, types, policy) for place, paths in sorted(left.items())]
+    findings += [_rewritten(place, paths, types) for place, paths in sorted(rewritten.items())]
+    unsafe: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    for column, name in sorted(left):
+        if TYPE_HAZARDS[name].is_unsafe:
+            unsafe[column] += (name,)
+    return TypeVerdict(tuple(decided), tuple(findings), dict(unsafe))
+
+
+def describe_types(
+    footers: Sequence[FileFooter], mode: BootstrapMode, policy: UnsafeTypePolicy
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """One partition's blockers and warnings in short; who breaks is told once, for the whole table."""
+    blockers: list[str] = []
+    warnings: list[str] = []
+    for (column, name), paths in sorted(_hazards_of(footers).items()):
+        hazard = TYPE_HAZARDS[name]
+        text = f"column {column}: {hazard.stored} in {_count(paths)}"
+        if mode is BootstrapMode.FULL_RECORD and hazard.full_record_mends:
+            warnings.append(f"{text}, rewritten")
+        else:
+            (blockers if _stops(hazard, policy) else warnings).append(text)
+    return tuple(blockers), tuple(warnings)
+
+
+def _hazards_of(footers: Sequence[FileFooter]) -> _Hits:
+    hits: _Hits = defaultdict(list)
+    for file_schema, paths in files_by_schema(footers).items():
+        for column in file_schema.columns:
+            for name in column.hazards:
+                hits[column.name, name] += paths
+    return hits
+
+
+def _is_mendable(hazard: TypeHazard) -> bool:
+    return hazard.full_record_mends and (hazard.is_unsafe or hazard.is_blocker)
+
+
+def _stops(hazard: TypeHazard, policy: UnsafeTypePolicy) -> bool:
+    return hazard.is_blocker or (hazard.is_unsafe and policy is not UnsafeTypePolicy.WARN)
+
+
+def _finding(
+    place: tuple[str, str], paths: Sequence[str], types: Mapping[str, pa.DataType], policy: UnsafeTypePolicy
+) -> Finding:
+    hazard = TYPE_HAZARDS[place[1]]
+    breaks = "; ".join(hazard.breaks)
+    if not _stops(hazard, policy):
+        return warning(f"{_subject(place, types)} in {_count(paths)}: {breaks}", hint=hazard.hint)
+    ways = list(_ways_out(hazard, policy))
+    return blocker(
+        f"{_subject(place, types)} in {name_some(sorted(paths))}: {breaks}", hint="; or ".join(ways) or None
+    )
+
+
+def _ways_out(hazard: TypeHazard, policy: UnsafeTypePolicy) -> Iterator[str]:
+    if hazard.full_record_mends and policy is not UnsafeTypePolicy.FULL_RECORD:
+        yield _REWRITE_PARTITIONS
+    if hazard.is_unsafe and not hazard.is_blocker:
+        yield _TAKE_AS_IS
+    if hazard.hint is not None:
+        yield hazard.hint
+
+
+def _rewritten(place: tuple[str, str], paths: Sequence[str], types: Mapping[str, pa.DataType]) -> Finding:
+    return warning(
+        f"{_subject(place, types)} in {_count(paths)}: the partitions of these files are rewritten"
+    )
+
+
+def _subject(place: tuple[str, str], types: Mapping[str, pa.DataType]) -> str:
+    column, name = place
+    type_text = f" ({spark_type_name(types[column])})" if column in types else ""
+    return f"column {column}{type_text}: {TYPE_HAZARDS[name].stored}"
+
+
+def _count(paths: Sequence[str]) -> str:
+    return f"{len(paths):,} file{'' if len(paths) == 1 else 's'}"

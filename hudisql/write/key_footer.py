@@ -1,0 +1,75 @@
+"""What the footer of a base file says of its record keys: least and greatest key, bloom filter.
+
+Follows `HoodieAvroWriteSupport` and `HoodieBloomFilterWriteSupport` of Hudi 0.15, whose keys are compared as
+Java strings are. Takes key columns batch by batch; knows neither parquet nor where the keys come from.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.format import meta_columns
+from hudisql.format.bloom_filter import BloomFilter
+
+# Readers limit a footer's text (pyarrow: 100 MB); a larger filter would make the file unreadable.
+_LARGEST_FILTER_BITS: Final = 64_000_000 * 6
+
+
+class KeyFooter:
+    """Takes in the keys of one file; `entries` is how many keys the bloom filter is made for."""
+
+    def __init__(self, entries: int, fpp: float) -> None:
+        bits_per_entry = -math.log(fpp) / math.log(2) ** 2
+        self._bloom_filter = BloomFilter(
+            max(1, min(entries, int(_LARGEST_FILTER_BITS / bits_per_entry))), fpp
+        )
+        self.min_key: str | None = None
+        self.max_key: str | None = None
+
+    def add(self, keys: pa.StringArray) -> None:
+        """Take in the next keys; nulls are left out."""
+        self._bloom_filter.add(keys)
+        smallest, largest = min_max_of_java(keys)
+        if smallest is not None and largest is not None:
+            found = [key for key in (self.min_key, self.max_key, smallest, largest) if key is not None]
+            self.min_key = min(found, key=_utf16_order)
+            self.max_key = max(found, key=_utf16_order)
+
+    def key_values(self, avro_schema: str) -> dict[str, str]:
+        """The key-values of the parquet footer; `avro_schema` is that of the file's columns."""
+        footer = {
+            meta_columns.FOOTER_BLOOM_FILTER: self._bloom_filter.to_base64(),
+            meta_columns.FOOTER_BLOOM_FILTER_TYPE: meta_columns.BLOOM_FILTER_TYPE,
+            meta_columns.FOOTER_WRITER_MODEL: "avro",
+            meta_columns.FOOTER_AVRO_SCHEMA: avro_schema,
+        }
+        if self.min_key is not None and self.max_key is not None:
+            footer[meta_columns.FOOTER_MIN_RECORD_KEY] = self.min_key
+            footer[meta_columns.FOOTER_MAX_RECORD_KEY] = self.max_key
+        return footer
+
+
+def min_max_of_java(keys: pa.StringArray) -> tuple[str | None, str | None]:
+    """The least and greatest key as Java's `String.compareTo` orders them, which is by UTF-16 units.
+
+    That is the order of the UTF-8 bytes unless characters beyond U+FFFF meet some of U+E000 to U+FFFF.
+    """
+    data_buffer = keys.buffers()[2]
+    if data_buffer is not None:
+        data = np.frombuffer(data_buffer, dtype=np.uint8)
+        if data.size and data.max() >= 0xF0 and bool(((data == 0xEE) | (data == 0xEF)).any()):
+            distinct = [key for key in pc.unique(keys).to_pylist() if key is not None]
+            if not distinct:
+                return None, None
+            return min(distinct, key=_utf16_order), max(distinct, key=_utf16_order)
+    extremes = pc.min_max(keys).as_py()
+    return extremes["min"], extremes["max"]
+
+
+def _utf16_order(key: str) -> bytes:
+    return key.encode("utf-16-be")
