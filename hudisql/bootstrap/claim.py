@@ -11,7 +11,7 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -53,6 +53,17 @@ class HeldClaim:
             raise TableExistsError(
                 f"another bootstrap took {self.base_path} over",
                 hint="it held this run for dead, which gave no sign of life for ten minutes; let it end",
+            )
+
+    def keep_or_take_back(self, storage: Storage, paths: Sequence[str]) -> None:
+        """To be called by a task that has finished files: if its run is over, they go.
+
+        Raises StorageError then: a task that outlives its run must not add files to the table of another.
+        """
+        if not self.is_held(storage):
+            storage.delete_files(list(paths))
+            raise StorageError(
+                f"the bootstrap into {self.base_path} is over, a late task took its files back"
             )
 
     def release(self, storage: Storage) -> None:

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 
+from hudisql.bootstrap.claim import HeldClaim
 from hudisql.bootstrap.full_record import FullRecordFile, FullRecordSink, FullRecordTask
 from hudisql.errors import QueryError, SourceError
 from hudisql.format.file_names import new_file_id, write_token
@@ -53,7 +54,9 @@ class SparkRewrite:
     first_number: int
 
 
-def rewrite_by_spark(context: Context, rewrite: SparkRewrite) -> list[tuple[str, FullRecordFile]]:
+def rewrite_by_spark(
+    context: Context, rewrite: SparkRewrite, claim: HeldClaim
+) -> list[tuple[str, FullRecordFile]]:
     """Partition path and file of everything written. Raises QueryError and what the writer raises."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -72,7 +75,7 @@ def rewrite_by_spark(context: Context, rewrite: SparkRewrite) -> list[tuple[str,
         running = TaskContext.get()
         number = first_number + (running.partitionId() if running is not None else 0)
         by_path: Mapping[str, FullRecordTask] = pickle.loads(tasks.value)
-        for found in carry_errors(_write_partitions(storage, by_path, number, batches)):
+        for found in carry_errors(_write_partitions(storage, claim, by_path, number, batches)):
             yield pa.record_batch([pa.array([pickle.dumps(found)], pa.binary())], names=["file"])
         spare_loaded_modules()
 
@@ -149,7 +152,11 @@ def _sorted(frame: DataFrame, rewrite: SparkRewrite) -> DataFrame:
 
 
 def _write_partitions(
-    storage: Storage, by_path: Mapping[str, FullRecordTask], number: int, batches: Iterable[pa.RecordBatch]
+    storage: Storage,
+    claim: HeldClaim,
+    by_path: Mapping[str, FullRecordTask],
+    number: int,
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[tuple[str, FullRecordFile]]:
     """Write the rows of one Spark task: one partition's rows after the other's, each run by its own sink."""
     sink: FullRecordSink | None = None
@@ -162,20 +169,24 @@ def _write_partitions(
                 if task is None:
                     raise SourceError(f"Spark read rows of {path}, which the plan does not name")
                 if sink is None or task.place.partition_path != current:
-                    yield from _finished(sink, current)
+                    yield from _finished(storage, claim, sink, current)
                     current = task.place.partition_path
                     sink = FullRecordSink(storage, _numbered(task, number), rows)
                 sink.write(path, None, _as_table_has_it(part, task.schema))
                 rows += part.num_rows
-        yield from _finished(sink, current)
+        yield from _finished(storage, claim, sink, current)
     except BaseException:
         if sink is not None:
             sink.abandon()
         raise
 
 
-def _finished(sink: FullRecordSink | None, path: str | None) -> Iterator[tuple[str, FullRecordFile]]:
-    for file in sink.finish() if sink is not None else ():
+def _finished(
+    storage: Storage, claim: HeldClaim, sink: FullRecordSink | None, path: str | None
+) -> Iterator[tuple[str, FullRecordFile]]:
+    files = sink.finish() if sink is not None else []
+    claim.keep_or_take_back(storage, [file.path for file in files])
+    for file in files:
         yield path or "", file
 
 

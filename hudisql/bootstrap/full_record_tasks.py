@@ -27,7 +27,6 @@ from hudisql.bootstrap.skeleton import KeyCheck
 from hudisql.bootstrap.skeleton_work import attempt_number
 from hudisql.bootstrap.spark_tasks import run_on_files
 from hudisql.bootstrap.table_files import WrittenFullRecords
-from hudisql.errors import StorageError
 from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.format.partition_path import parse_partition_value
@@ -90,7 +89,9 @@ def rewrite_partitions(
         for task, files in zip(work.tasks, results, strict=True)
         for file in files
     ]
-    written += [WrittenFullRecords(path, file) for path, file in rewrite_by_spark(context, work.by_spark)]
+    written += [
+        WrittenFullRecords(path, file) for path, file in rewrite_by_spark(context, work.by_spark, claim)
+    ]
     return written
 
 
@@ -100,10 +101,11 @@ def _write_group(
     """Do one Spark task's share; each attempt at it writes files of its own, as with skeletons."""
     attempt = attempt_number()
     for task in tasks:
-        if not claim.is_held(storage):
-            raise StorageError(f"the bootstrap that this task belongs to no longer holds {claim.base_path}")
+        claim.keep_or_take_back(storage, [])
         token = write_token(task.place.task_partition_id, claim.generation, attempt)
-        yield write_full_records(storage, replace(task, place=replace(task.place, write_token=token)))
+        files = write_full_records(storage, replace(task, place=replace(task.place, write_token=token)))
+        claim.keep_or_take_back(storage, [file.path for file in files])
+        yield files
 
 
 def _describe_progress(rows: int, written_bytes: int, seconds: float) -> str:

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.bootstrap import full_record_tasks, run, table_files
+from hudisql.bootstrap.claim import HeldClaim, claim_target
 from hudisql.bootstrap.modes import BootstrapMode, ModeChoice, UnsafeTypePolicy
 from hudisql.bootstrap.plan import plan_bootstrap
-from hudisql.bootstrap.request import BootstrapRequest
+from hudisql.bootstrap.request import BootstrapRequest, apply_options
 from hudisql.bootstrap.run import run_bootstrap
 from hudisql.errors import BootstrapBlockedError, HudisqlError, SourceChangedError, StorageError
 from hudisql.format.bloom_filter import parse_bloom_filter
@@ -368,3 +369,39 @@ def test_a_mixed_bootstrap_is_what_the_real_hudi_makes_of_the_same_source(contex
         for files in (our_files, their_files)
     )
     assert our_rows == their_rows
+
+
+@pytest.mark.parametrize("sort_mode", ["NONE", "PARTITION_SORT"])
+def test_a_task_that_outlives_its_run_takes_its_files_back(context, source, tmp_path, sort_mode):
+    target = tmp_path / "t"
+    options = {"hoodie.bulkinsert.sort.mode": sort_mode}
+    request = BootstrapRequest(
+        database="db",
+        name="t",
+        record_key=("id",),
+        source_path=str(source),
+        target_path=str(target),
+        sync=False,
+        mode=FULL,
+        options=options,
+    )
+    plan = plan_bootstrap(context, apply_options(request, frozenset())[0])
+    work = full_record_tasks.plan_full_records(plan)
+    assert bool(work.by_spark.tasks) is (sort_mode != "NONE")
+    # Nobody holds this claim: the run it belonged to is over.
+    over = HeldClaim(str(target), 0)
+    with pytest.raises(StorageError, match="is over, a late task took its files back"):
+        full_record_tasks.rewrite_partitions(context, plan, work, over)
+    assert list(target.rglob("*.parquet")) == []
+
+
+def test_a_claim_lost_while_a_task_writes_takes_its_files_back(tmp_path):
+    written = tmp_path / "file.parquet"
+    written.write_bytes(b"PAR1")
+    claim = claim_target(Storage(), str(tmp_path), "db.t", takes_over=False)
+    claim.keep_or_take_back(Storage(), [str(written)])
+    assert written.exists()
+    claim.release(Storage())
+    with pytest.raises(StorageError, match="is over"):
+        claim.keep_or_take_back(Storage(), [str(written)])
+    assert not written.exists()

@@ -36,6 +36,10 @@ ROOT = Path(__file__).parents[2]
 _steps = 0
 
 
+SECONDS_WITHOUT_ROOM = 1.0
+"""How long a worker that was struck by a full disk writes nothing."""
+
+
 @dataclass(frozen=True)
 class StrikingStorage(Storage):
     """Strikes before the driver's `step`-th change, or in the task that begins the `step`-th skeleton.
@@ -78,7 +82,7 @@ class StrikingStorage(Storage):
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         if os.getpid() != self.driver:
             # Spark uses its workers again: the next bootstrap has room.
-            Timer(2.0, resource.setrlimit, (resource.RLIMIT_FSIZE, (-1, -1))).start()
+            Timer(SECONDS_WITHOUT_ROOM, resource.setrlimit, (resource.RLIMIT_FSIZE, (-1, -1))).start()
 
 
 def _struck(method: str) -> Any:
