@@ -91,6 +91,19 @@ def metastore_uri(warehouse: Path) -> Iterator[str]:
         yield metastore.uri
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _no_views_left_behind() -> Iterator[None]:
+    """Drop the temporary views that a module's tests made: a name would hide another module's table."""
+    yield
+    pyspark = sys.modules.get("pyspark.sql")
+    spark = pyspark.SparkSession.getActiveSession() if pyspark is not None else None
+    if spark is not None:
+        catalog = spark._jsparkSession.sessionState().catalog()
+        views = catalog.listLocalTempViews("*")
+        for name in [views.apply(number).table() for number in range(views.size())]:
+            spark.catalog.dropTempView(name)
+
+
 @pytest.fixture(scope="session")
 def spark(warehouse: Path, metastore_uri: str) -> Iterator[Any]:
     """A Spark session whose catalog is the suite's metastore."""

@@ -40,9 +40,6 @@ def run_sql(run: Run, session: Any) -> Run:
     """The same on the suite's Spark session."""
     yield run
     session.sql("USE default")
-    for view in session.spark.catalog.listTables():
-        if view.isTemporary:
-            session.spark.catalog.dropTempView(view.name)
 
 
 # -- without Spark ------------------------------------------------------------------------------------------
