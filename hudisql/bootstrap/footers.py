@@ -8,7 +8,7 @@ differ from file to file. Follows the parquet format; knows no Hudi.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hudisql.bootstrap.old_dates import old_date_hazards
 from hudisql.bootstrap.spark_tasks import run_on_files
 from hudisql.bootstrap.type_safety import classify_columns
 from hudisql.console import Console
@@ -120,7 +121,7 @@ def _read_footer(
     try:
         with storage.open_input(file.path) as source:
             metadata = pq.read_metadata(source)
-            schema = _classified(metadata.schema, classified)
+            schema = _with_hazards(_classified(metadata.schema, classified), old_date_hazards(metadata))
     except HudisqlError as error:
         return FileFooter(file.path, problem=error.message)
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
@@ -144,6 +145,18 @@ def _classified(parquet_schema: Any, known: list[tuple[Any, SourceSchema]]) -> S
     schema = SourceSchema(columns, hashlib.sha256(described.encode()).hexdigest())
     known.append((parquet_schema, schema))
     return schema
+
+
+def _with_hazards(schema: SourceSchema, hazards: Mapping[str, str]) -> SourceSchema:
+    """The schema with hazards that lie in a file's values."""
+    if not hazards:
+        return schema
+    columns = tuple(
+        replace(column, hazards=column.hazards | {hazards[column.name]}) if column.name in hazards else column
+        for column in schema.columns
+    )
+    described = f"{schema.fingerprint}{sorted(hazards.items())}"
+    return SourceSchema(columns, hashlib.sha256(described.encode()).hexdigest())
 
 
 def _physical_types(parquet_schema: Any) -> dict[str, str]:

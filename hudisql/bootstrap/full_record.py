@@ -21,6 +21,7 @@ from hudisql.bootstrap.skeleton import KeyCheck
 from hudisql.errors import NoSuchPathError, SourceChangedError, SourceError
 from hudisql.format.external_file import ExternalFile
 from hudisql.read.conform import batch_of, constant_column
+from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.parquet_rows import ParquetRows
 from hudisql.read.splits import Split
 from hudisql.storage import Storage
@@ -58,6 +59,7 @@ class FullRecordTask:
     composite: bool
     form: BaseFileForm
     key_check: KeyCheck
+    calendars: CalendarSettings = DEFAULT_CALENDARS
 
     @property
     def bytes(self) -> int:
@@ -218,7 +220,7 @@ def _source_batches(
     _check_length(storage, given.source)
     stored = pa.schema([field for field in task.schema if field.name not in task.partition_values])
     try:
-        with ParquetRows(storage, path, stored) as source:
+        with ParquetRows(storage, path, stored, calendars=task.calendars) as source:
             ranges = source.choose_ranges(given.split, None)
             positions = [each.start for each in ranges]
             for batch in source.read(ranges):

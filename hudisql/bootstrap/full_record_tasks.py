@@ -30,6 +30,8 @@ from hudisql.bootstrap.table_files import WrittenFullRecords
 from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.format.partition_path import parse_partition_value
+from hudisql.read.arrow_scan import calendar_settings
+from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.splits import Split
 from hudisql.storage import Storage, join
 from hudisql.write.base_file import BaseFileForm, BaseFilePlace, base_file_avro_schema
@@ -73,9 +75,10 @@ def rewrite_partitions(
 
     Raises what `write_full_records` and `rewrite_by_spark` raise.
     """
+    calendars = calendar_settings(context.spark) if work.tasks else DEFAULT_CALENDARS
     results: list[list[FullRecordFile]] = run_on_files(
         context.spark,
-        work.tasks,
+        [replace(task, calendars=calendars) for task in work.tasks],
         partial(_write_group, context.storage, claim),
         weight=lambda task: task.bytes,
         measure=lambda files: (sum(file.rows for file in files), sum(file.bytes for file in files)),

@@ -17,6 +17,7 @@ import pyarrow as pa
 from hudisql.format.schema import LOCAL_TIMESTAMP, TIMESTAMP
 
 _REWRITE = "rewrite the files with Spark's {setting}"
+_OLD_DATES = "dates before 1582-10-15 or timestamps before 1900"
 _BIGINT_IN_HIVE = (
     "Hive 2.3 cannot read timestamps of Hudi tables: the metastore shows it as bigint of {unit},"
     " while Spark goes on seeing a timestamp"
@@ -119,6 +120,31 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
         ("Hudi 0.15's upserts fail on it",),
         is_unsafe=True,
         full_record_mends=True,
+    ),
+    "older_calendar": TypeHazard(
+        f"{_OLD_DATES} in the calendar of Spark 2",
+        ("Hudi 0.15 and 1.2 move untouched values by days in every merge: 1500-02-28 becomes 1500-03-09",),
+        hint=_REWRITE.format(setting="spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED"),
+        is_unsafe=True,
+        full_record_mends=True,
+    ),
+    "unknown_calendar": TypeHazard(
+        f"{_OLD_DATES} in a calendar that the files do not name",
+        (
+            "Hudi 0.15 and 1.2 on Spark 3 refuse to read them",
+            "Spark 4 and hudisql take them for today's calendar: other days than Spark 2 or Hive 2 wrote",
+        ),
+        hint="set spark.sql.parquet.datetimeRebaseModeInRead to LEGACY if Spark 2 or Hive 2 wrote them, else"
+        " to CORRECTED, for full_record and in every reader",
+        is_unsafe=True,
+        full_record_mends=True,
+    ),
+    "old_dates": TypeHazard(
+        _OLD_DATES,
+        (
+            "Hudi's merges write files that do not name their calendar, which Spark 3 refuses to read unless"
+            " spark.sql.parquet.datetimeRebaseModeInRead=CORRECTED is set",
+        ),
     ),
 }
 

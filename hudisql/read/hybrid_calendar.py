@@ -87,6 +87,13 @@ def rebases_of(
     return _of_fields(schema, of_leaf)
 
 
+def calendar_of_dates(key_values: Mapping[bytes, bytes] | None) -> Calendar | None:
+    """The calendar that a footer's key-values name for dates and timestamps (not INT96), if they do."""
+    unknown = Calendar.EXCEPTION
+    found = _calendar(key_values or {}, LEGACY_DATETIME_KEY, "3.0.0", unknown)
+    return None if found is unknown else found
+
+
 def spares_bounds(minimum: object) -> bool:
     """True if a column's smallest stored value is one that no rebase changes, and so neither its greatest."""
     if isinstance(minimum, datetime):

@@ -189,14 +189,11 @@ class ParquetRows:
         lossy = pa.types.is_timestamp(current) and current.unit == "ns"
         if statistics is None or lossy or group.column(leaf).physical_type == "INT96":
             return None
-        bounded = statistics.has_min_max
+        least, greatest = _bounds(statistics)
         if self._physical.field(found).name in self._rebases and pa.types.is_temporal(current):
-            bounded = bounded and spares_bounds(statistics.min)
+            least, greatest = (least, greatest) if spares_bounds(least) else (None, None)
         return ColumnStatistics(
-            group.num_rows,
-            statistics.null_count if statistics.has_null_count else None,
-            statistics.min if bounded else None,
-            statistics.max if bounded else None,
+            group.num_rows, statistics.null_count if statistics.has_null_count else None, least, greatest
         )
 
     def _choose_leaves(self) -> list[str]:
@@ -220,6 +217,15 @@ class ParquetRows:
                     decoded += chunk.total_uncompressed_size
         fitting = _BATCH_BYTES * rows // max(decoded, 1)
         return max(_MIN_BATCH_ROWS, min(_MAX_BATCH_ROWS, fitting))
+
+
+def _bounds(statistics: Any) -> tuple[Any, Any]:
+    if not statistics.has_min_max:
+        return None, None
+    try:
+        return statistics.min, statistics.max
+    except (OverflowError, ValueError):
+        return None, None  # a year that Python's dates do not have
 
 
 def _first_leaves(schema: pa.Schema) -> list[int]:

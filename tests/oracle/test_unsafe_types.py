@@ -82,7 +82,8 @@ HAZARDS = {
 
 def test_every_type_that_claims_to_be_mended_is_tried_here() -> None:
     mended = {name for name, hazard in TYPE_HAZARDS.items() if hazard.full_record_mends}
-    assert mended == {name.removesuffix("_of_32_bits") for name in HAZARDS}
+    of_calendars = {"older_calendar", "unknown_calendar"}  # test_old_dates
+    assert mended - of_calendars == {name.removesuffix("_of_32_bits") for name in HAZARDS}
 
 
 @pytest.mark.parametrize("name", HAZARDS)

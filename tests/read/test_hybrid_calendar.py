@@ -358,3 +358,11 @@ def test_row_groups_are_skipped_by_bounds_only_where_no_value_moves(
         found = [each for batch in rows.read(ranges) for each in batch.column("d").to_pylist()]
     assert day in found
     assert len(ranges) == groups
+
+
+def test_years_that_python_does_not_have_are_read_and_filtered(tmp_path: Path) -> None:
+    days = pa.table({"d": pa.array([-800_000, 0, 4_000_000], pa.int32()).cast(pa.date32())})
+    pq.write_table(days, tmp_path / "a", store_schema=False)
+    with ParquetRows(Storage(), str(tmp_path / "a"), days.schema) as rows:
+        ranges = rows.choose_ranges(None, Comparison(("d",), ">", datetime.date(1969, 1, 1)))
+        assert pa.Table.from_batches(rows.read(ranges)) == days
