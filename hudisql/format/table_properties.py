@@ -191,7 +191,6 @@ class TableProperties:
 
     def _fields(self, key: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.values.get(key, "").split(",") if part.strip())
-        """Names of the hazards of each column that a bootstrap took although somebody breaks on it."""
 
     def _flag(self, key: str, default: bool) -> bool:
         return self.values.get(key, str(default)).strip().lower() == "true"
