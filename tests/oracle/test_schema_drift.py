@@ -23,7 +23,12 @@ WIDE = pa.schema(
         ("price", pa.decimal128(16, 2)),
         ("note", pa.string()),
         ("place", pa.struct([("a", pa.int64()), ("b", pa.string())])),
-        ("lines", pa.list_(pa.field("element", pa.struct([("x", pa.int64()), ("y", pa.string())])))),
+        (
+            "lines",
+            pa.list_(
+                pa.field("element", pa.struct([("x", pa.int64()), ("w", pa.int32()), ("y", pa.string())]))
+            ),
+        ),
         ("counts", pa.map_(pa.string(), pa.struct([("n", pa.int32()), ("m", pa.string())]))),
     ]
 )
@@ -35,7 +40,7 @@ NARROW = pa.schema(
         ("counts", pa.map_(pa.string(), pa.struct([("n", pa.int32())]))),
         ("price", pa.decimal128(9, 2)),
         ("ratio", pa.float32()),
-        ("lines", pa.list_(pa.field("element", pa.struct([("x", pa.int64())])))),
+        ("lines", pa.list_(pa.field("element", pa.struct([("x", pa.int64()), ("w", pa.int32())])))),
         ("place", pa.struct([("a", pa.int64())])),
     ]
 )
@@ -54,7 +59,7 @@ def _row(number: int, *, narrow: bool, note: str = "first") -> dict[str, Any]:
         "price": Decimal(number * 100 + 7).scaleb(-2),
         "counts": [("a", {"n": number})],
         "place": {"a": number + 5_000_000_000},
-        "lines": [{"x": number}],
+        "lines": [{"x": number, "w": -number}],
     }
     if not narrow:
         row |= {"note": f"{note} {number}"}
