@@ -115,6 +115,14 @@ class RollbackRefusedError(HudisqlError):
     """Rolling a bootstrap back would lose later commits, disturb a run at work, or touch source files."""
 
 
+class WriteConflictError(HudisqlError):
+    """Another writer changed the table meanwhile, or took the instant away: nothing became visible."""
+
+
+class WriteRefusedError(HudisqlError, ValueError):
+    """Rows cannot be written as given (null keys, several source rows for one target row, bad types)."""
+
+
 class MetastoreError(HudisqlError):
     """The Hive Metastore refused a request; the message is the server's."""
 

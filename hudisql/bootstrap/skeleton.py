@@ -7,7 +7,6 @@ reads only its key columns; it knows nothing of Spark, plans or commits.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,27 +15,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudisql.bootstrap.key_ranges import KeyRange, KeyRangeFinder
-from hudisql.bootstrap.sequence_numbers import sequence_numbers
 from hudisql.errors import HudisqlError, NoSuchPathError, SourceChangedError, SourceError, StorageError
 from hudisql.format import meta_columns
-from hudisql.format.bloom_filter import BloomFilter
 from hudisql.format.external_file import ExternalFile
 from hudisql.read.conform import rebase_batch
 from hudisql.read.hybrid_calendar import rebases_of
 from hudisql.storage import Storage
+from hudisql.write.key_footer import KeyFooter
+from hudisql.write.meta_arrays import CONSTANT_COLUMNS, META_ARRAY_SCHEMA, meta_arrays_of_new_rows
 from hudisql.write.record_keys import check_key_type, render_record_keys
 
 DEFAULT_BLOOM_FPP = 1e-3
 _BATCH_ROWS = 262_144
 _READ_BUFFER_BYTES = 4 << 20
 _NULL_KEY_SAMPLES = 5
-# Readers limit a footer's text (pyarrow: 100 MB); a larger filter would make the skeleton unreadable.
-_LARGEST_FILTER_BITS = 64_000_000 * 6
-_CONSTANT_COLUMNS = (meta_columns.COMMIT_TIME, meta_columns.PARTITION_PATH, meta_columns.FILE_NAME)
 
 
 class SkeletonForm(StrEnum):
@@ -135,8 +130,8 @@ def write_skeleton(storage: Storage, task: SkeletonTask) -> SkeletonResult:
             bytes=written,
             source_bytes=task.source.length,
             row_groups=source.metadata.num_row_groups,
-            min_key=summary.min_key,
-            max_key=summary.max_key,
+            min_key=summary.footer.min_key,
+            max_key=summary.footer.max_key,
             null_keys=summary.null_keys,
             null_key_samples=tuple(summary.null_key_samples),
             key_range=summary.key_range(),
@@ -179,10 +174,10 @@ def _write_row_groups(
                 for group in range(source.metadata.num_row_groups):
                     batches = list(_meta_batches(task, source, group, rows, summary))
                     if batches:
-                        table = pa.Table.from_batches(batches, _SKELETON_SCHEMA)
+                        table = pa.Table.from_batches(batches, META_ARRAY_SCHEMA)
                         writer.write_table(table, row_group_size=table.num_rows)
                         rows += table.num_rows
-                writer.add_key_value_metadata(summary.footer())
+                writer.add_key_value_metadata(summary.footer.key_values(meta_columns.SKELETON_AVRO_SCHEMA))
             written: int = sink.tell()
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, HudisqlError):
@@ -193,20 +188,11 @@ def _write_row_groups(
     return written
 
 
-_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
-_SKELETON_SCHEMA = pa.schema(
-    [
-        pa.field(name, _DICTIONARY if name in _CONSTANT_COLUMNS else pa.string())
-        for name in meta_columns.META_COLUMNS
-    ]
-)
-
-
 def _open_writer(sink: Any, task: SkeletonTask) -> pq.ParquetWriter:
     options: dict[str, Any] = {
         "compression": "gzip",
         "compression_level": 1,
-        "use_dictionary": list(_CONSTANT_COLUMNS),
+        "use_dictionary": list(CONSTANT_COLUMNS),
         # Only the key's minimum and maximum can ever prune; the others would only lengthen small files.
         "write_statistics": [meta_columns.RECORD_KEY],
         "version": "1.0",
@@ -219,7 +205,7 @@ def _open_writer(sink: Any, task: SkeletonTask) -> pq.ParquetWriter:
             meta_columns.RECORD_KEY: "DELTA_BYTE_ARRAY",
             meta_columns.COMMIT_SEQNO: "DELTA_BYTE_ARRAY",
         }
-    return pq.ParquetWriter(sink, _SKELETON_SCHEMA, **options)
+    return pq.ParquetWriter(sink, META_ARRAY_SCHEMA, **options)
 
 
 def _check_key_columns(task: SkeletonTask, source: pq.ParquetFile) -> None:
@@ -247,11 +233,6 @@ def _meta_batches(
     task: SkeletonTask, source: pq.ParquetFile, group: int, first_row: int, summary: _KeySummary
 ) -> Iterator[pa.RecordBatch]:
     """The meta columns of one row group of the source in bounded batches, each added to the summary."""
-    constants = {
-        meta_columns.COMMIT_TIME: task.instant_time,
-        meta_columns.PARTITION_PATH: task.partition_path,
-        meta_columns.FILE_NAME: task.file_name,
-    }
     for batch in _key_batches(task, source, group):
         rendered = render_record_keys(
             batch,
@@ -260,12 +241,15 @@ def _meta_batches(
             consistent_logical_timestamp=task.consistent_logical_timestamp,
         )
         summary.add(rendered.keys, rendered.null_keys.rows + first_row)
-        columns = {name: _constant_column(value, len(batch)) for name, value in constants.items()}
-        columns[meta_columns.RECORD_KEY] = rendered.keys
-        columns[meta_columns.COMMIT_SEQNO] = sequence_numbers(
-            task.instant_time, task.task_partition_id, first_row, len(batch)
+        columns = meta_arrays_of_new_rows(
+            rendered.keys,
+            instant_time=task.instant_time,
+            partition_path=task.partition_path,
+            file_name=task.file_name,
+            task=task.task_partition_id,
+            first_row=first_row,
         )
-        yield pa.record_batch([columns[name] for name in meta_columns.META_COLUMNS], schema=_SKELETON_SCHEMA)
+        yield pa.record_batch(columns, schema=META_ARRAY_SCHEMA)
         first_row += len(batch)
 
 
@@ -280,33 +264,19 @@ def _key_batches(task: SkeletonTask, source: pq.ParquetFile, group: int) -> Iter
         raise _unreadable(task, error) from error
 
 
-def _constant_column(value: str, rows: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), pa.array([value]))
-
-
 class _KeySummary:
     """What the footer and the result say of all keys of a file, gathered batch by batch."""
 
     def __init__(self, task: SkeletonTask, rows: int) -> None:
-        bits_per_entry = -math.log(task.bloom_fpp) / math.log(2) ** 2
-        most_entries = int(_LARGEST_FILTER_BITS / bits_per_entry)
-        entries = max(1, min(task.bloom_entries or rows, most_entries))
-        self._bloom_filter = BloomFilter(entries, task.bloom_fpp)
+        self.footer = KeyFooter(task.bloom_entries or rows, task.bloom_fpp)
         self._counts_nulls = task.key_check is not KeyCheck.NONE
         self._key_range = KeyRangeFinder(rows) if task.key_check.is_unique else None
-        self.min_key: str | None = None
-        self.max_key: str | None = None
         self.null_keys = 0
         self.null_key_samples: list[int] = []
 
     def add(self, keys: pa.StringArray, null_rows: np.ndarray) -> None:
         """Take in the keys of a batch; `null_rows` are row numbers in the file."""
-        self._bloom_filter.add(keys)
-        smallest, largest = _min_max_of_java(keys)
-        if smallest is not None and largest is not None:
-            found = [key for key in (self.min_key, self.max_key, smallest, largest) if key is not None]
-            self.min_key = min(found, key=_utf16_order)
-            self.max_key = max(found, key=_utf16_order)
+        self.footer.add(keys)
         if self._key_range is not None:
             self._key_range.add(keys)
         if self._counts_nulls:
@@ -317,39 +287,3 @@ class _KeySummary:
     def key_range(self) -> KeyRange | None:
         """The range of the keys, if it was asked for."""
         return None if self._key_range is None else self._key_range.result()
-
-    def footer(self) -> dict[str, str]:
-        """The key-values of the parquet footer."""
-        footer = {
-            meta_columns.FOOTER_BLOOM_FILTER: self._bloom_filter.to_base64(),
-            meta_columns.FOOTER_BLOOM_FILTER_TYPE: meta_columns.BLOOM_FILTER_TYPE,
-            meta_columns.FOOTER_WRITER_MODEL: "avro",
-            meta_columns.FOOTER_AVRO_SCHEMA: meta_columns.SKELETON_AVRO_SCHEMA,
-        }
-        if self.min_key is not None and self.max_key is not None:
-            footer[meta_columns.FOOTER_MIN_RECORD_KEY] = self.min_key
-            footer[meta_columns.FOOTER_MAX_RECORD_KEY] = self.max_key
-        return footer
-
-
-def _min_max_of_java(keys: pa.StringArray) -> tuple[str | None, str | None]:
-    """The least and greatest key as Java's `String.compareTo` orders them, which is by UTF-16 units.
-
-    That is the order of the UTF-8 bytes unless characters beyond U+FFFF meet some of U+E000 to U+FFFF.
-    """
-    data_buffer = keys.buffers()[2]
-    if data_buffer is not None:
-        data = np.frombuffer(data_buffer, dtype=np.uint8)
-        if data.size and data.max() >= 0xF0 and bool(((data == 0xEE) | (data == 0xEF)).any()):
-            distinct = [key for key in pc.unique(keys).to_pylist() if key is not None]
-            return (
-                (min(distinct, key=_utf16_order), max(distinct, key=_utf16_order))
-                if distinct
-                else (None, None)
-            )
-    extremes = pc.min_max(keys).as_py()
-    return extremes["min"], extremes["max"]
-
-
-def _utf16_order(key: str) -> bytes:
-    return key.encode("utf-16-be")

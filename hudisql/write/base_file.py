@@ -10,22 +10,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from hudisql.errors import HudisqlError, StorageError
 from hudisql.format import meta_columns
-from hudisql.format.calendar import PROLEPTIC_SPARK_VERSION, SPARK_VERSION_KEY
-from hudisql.format.file_names import base_file_name
+from hudisql.format.file_names import base_file_name, parse_base_file_name
 from hudisql.format.schema import avro_from_arrow
 from hudisql.storage import Storage, join
 from hudisql.write.key_footer import KeyFooter
+from hudisql.write.meta_arrays import META_ARRAY_SCHEMA, meta_arrays_of_new_rows
+from hudisql.write.open_base_file import OpenBaseFile, dictionary_columns
 
 DEFAULT_MAX_FILE_BYTES: Final = 120 * 1024 * 1024
 DEFAULT_BLOOM_FPP: Final = 1e-3
@@ -33,10 +30,6 @@ DEFAULT_BLOOM_FPP: Final = 1e-3
 _ROW_GROUP_BYTES: Final = 64 << 20
 # A file this near to its size takes no further row group.
 _IS_FULL: Final = 0.95
-_CODEC_LEVELS: Final[Mapping[str, int | None]] = {"gzip": 1, "zstd": 1, "snappy": None, "none": None}
-_CONSTANT_COLUMNS: Final = (meta_columns.COMMIT_TIME, meta_columns.PARTITION_PATH, meta_columns.FILE_NAME)
-_UNIQUE_COLUMNS: Final = (meta_columns.COMMIT_SEQNO, meta_columns.RECORD_KEY)
-_DICTIONARY: Final = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +83,10 @@ def base_file_avro_schema(schema: pa.Schema, table_name: str) -> str:
 class BaseFileWriter:
     """Writes rows of one partition into as many base files as their size asks for.
 
-    Whoever does not come to `finish` must `abandon` it. `expected_rows` and `bytes_per_row` (about) size the
-    bloom filters and the first row groups; the files' real size decides when to roll. Memory: one row group
-    of 64 MB of Arrow data, or what fits into a file if that is less.
+    `announce` is told the name of each file before it is made. Whoever does not come to `finish` must
+    `abandon` it. `expected_rows` and `bytes_per_row` (about) size the bloom filters and the first row groups;
+    the files' real size decides when to roll. Memory: one row group of 64 MB of Arrow data, or what fits into
+    a file if that is less.
     """
 
     def __init__(
@@ -106,22 +100,24 @@ class BaseFileWriter:
         expected_rows: int,
         bytes_per_row: float,
         first_sequence_number: int = 0,
+        announce: Callable[[str], None] | None = None,
     ) -> None:
         self.written: list[WrittenBaseFile] = []
         self._storage = storage
         self._place = place
-        self._schema = pa.schema([*_meta_fields(), *schema])
+        self._schema = pa.schema([*META_ARRAY_SCHEMA, *schema])
         self._avro_schema = avro_schema
         self._form = form
         self._expected_rows = expected_rows
         self._bytes_per_row = max(bytes_per_row, 0.01)
-        self._dictionary_columns = _dictionary_columns(self._schema)
+        self._dictionary_columns = dictionary_columns(self._schema)
+        self._announce = announce
         self._held: list[tuple[pa.StringArray, pa.RecordBatch]] = []
         self._held_rows = 0
         self._held_bytes = 0
         self._sequence_number = first_sequence_number
         self._rows_before = 0
-        self._file: _OpenFile | None = None
+        self._file: OpenBaseFile | None = None
 
     def write(self, keys: pa.StringArray, rows: pa.RecordBatch) -> list[tuple[int, int]]:
         """Take the rows, columns as in the schema, and their record keys.
@@ -169,22 +165,32 @@ class BaseFileWriter:
         keys = pa.chunked_array([keys for keys, _ in self._held])
         rows = pa.Table.from_batches([rows for _, rows in self._held])
         self._held, self._held_rows, self._held_bytes = [], 0, 0
-        file.write(keys.combine_chunks(), rows, self._sequence_number)
+        meta = meta_arrays_of_new_rows(
+            keys.combine_chunks(),
+            instant_time=self._place.instant_time,
+            partition_path=self._place.partition_path,
+            file_name=file.name,
+            task=self._place.task_partition_id,
+            first_row=self._sequence_number,
+        )
+        file.write(pa.Table.from_arrays([*meta, *rows.columns], schema=self._schema))
         self._sequence_number += rows.num_rows
         self._rows_before += rows.num_rows
         self._bytes_per_row = max(file.bytes / file.rows, 0.01)
         if file.bytes >= self._form.max_file_bytes * _IS_FULL:
             self._close_file()
 
-    def _open_file(self) -> _OpenFile:
+    def _open_file(self) -> OpenBaseFile:
         remaining = max(self._expected_rows - self._rows_before, self._held_rows)
         fitting = max(self._held_rows, math.ceil(self._room() * 1.1))
         entries = self._form.bloom_entries or max(1, min(remaining, fitting))
         file_id = f"{self._place.file_id_prefix}-{len(self.written)}"
-        return _OpenFile(
+        name = base_file_name(file_id, self._place.write_token, self._place.instant_time)
+        if self._announce is not None:
+            self._announce(name)
+        return OpenBaseFile(
             self._storage,
-            self._place,
-            file_id,
+            join(self._place.folder, name),
             self._schema,
             self._dictionary_columns,
             KeyFooter(entries, self._form.bloom_fpp),
@@ -193,122 +199,13 @@ class BaseFileWriter:
 
     def _close_file(self) -> None:
         if self._file is not None:
-            self.written.append(self._file.close(self._avro_schema))
+            file = self._file
+            file.close(self._avro_schema)
+            name = parse_base_file_name(file.name)
+            assert name is not None  # it was made by base_file_name
+            self.written.append(
+                WrittenBaseFile(
+                    name.file_id, file.path, file.rows, file.bytes, file.footer.min_key, file.footer.max_key
+                )
+            )
             self._file = None
-
-
-class _OpenFile:
-    """One base file that is being written."""
-
-    def __init__(
-        self,
-        storage: Storage,
-        place: BaseFilePlace,
-        file_id: str,
-        schema: pa.Schema,
-        dictionary_columns: Sequence[str],
-        footer: KeyFooter,
-        codec: str,
-    ) -> None:
-        self._storage = storage
-        self._place = place
-        self._file_id = file_id
-        self._schema = schema
-        self._footer = footer
-        self._name = base_file_name(file_id, place.write_token, place.instant_time)
-        self._path = join(place.folder, self._name)
-        self.rows = 0
-        self.bytes = 0
-        storage.delete_file(self._path)  # and with it the stale checksum of an earlier try
-        self._sink: Any = storage.open_output(self._path)
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            schema,
-            compression=codec,
-            compression_level=_CODEC_LEVELS[codec],
-            use_dictionary=list(dictionary_columns),
-            version="2.6",
-            data_page_version="1.0",
-            coerce_timestamps="us",
-            store_decimal_as_integer=False,
-            store_schema=False,
-        )
-
-    def write(self, keys: pa.StringArray, rows: pa.Table, first_sequence_number: int) -> None:
-        """Write one row group."""
-        constants = (self._place.instant_time, self._place.partition_path, self._name)
-        columns: dict[str, Any] = {
-            name: _constant_column(value, rows.num_rows)
-            for name, value in zip(_CONSTANT_COLUMNS, constants, strict=True)
-        }
-        columns[meta_columns.RECORD_KEY] = keys
-        columns[meta_columns.COMMIT_SEQNO] = self._sequence_numbers(first_sequence_number, rows.num_rows)
-        meta = [columns[name] for name in meta_columns.META_COLUMNS]
-        table = pa.Table.from_arrays([*meta, *rows.columns], schema=self._schema)
-        with _storage_errors(self._path):
-            self._writer.write_table(table, row_group_size=table.num_rows)
-            self.bytes = self._sink.tell()
-        self._footer.add(keys)
-        self.rows += table.num_rows
-
-    def close(self, avro_schema: str) -> WrittenBaseFile:
-        """Write the footer."""
-        with _storage_errors(self._path):
-            footer = self._footer.key_values(avro_schema)
-            footer[SPARK_VERSION_KEY.decode()] = PROLEPTIC_SPARK_VERSION
-            self._writer.add_key_value_metadata(footer)
-            self._writer.close()
-            self.bytes = self._sink.tell()
-            self._sink.close()
-        return WrittenBaseFile(
-            self._file_id, self._path, self.rows, self.bytes, self._footer.min_key, self._footer.max_key
-        )
-
-    def abandon(self) -> None:
-        """Close and delete the file, whatever state it is in."""
-        for part in (self._writer, self._sink):
-            try:
-                part.close()
-            except (pa.ArrowException, OSError):
-                continue
-        self._storage.delete_file(self._path)
-
-    def _sequence_numbers(self, first: int, rows: int) -> pa.StringArray:
-        numbers = pc.cast(pa.array(np.arange(first, first + rows)), pa.string())
-        prefix = f"{self._place.instant_time}_{self._place.task_partition_id}_"
-        return pc.binary_join_element_wise(prefix, numbers, "")
-
-
-class _storage_errors:  # noqa: N801
-    """Turns what pyarrow raises while it writes `path` into a StorageError that names it."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, (pa.ArrowException, OSError)) and not isinstance(error, HudisqlError):
-            raise StorageError(f"cannot write {self._path}: {error}") from error
-
-
-def _meta_fields() -> list[pa.Field]:
-    return [
-        pa.field(name, _DICTIONARY if name in _CONSTANT_COLUMNS else pa.string())
-        for name in meta_columns.META_COLUMNS
-    ]
-
-
-def _constant_column(value: str, rows: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), pa.array([value]))
-
-
-def _dictionary_columns(schema: pa.Schema) -> list[str]:
-    """The leaves, by their path in the file, that are worth a dictionary: all but those of unique values."""
-    sink = pa.BufferOutputStream()
-    with pq.ParquetWriter(sink, schema, store_schema=False):
-        pass
-    leaves = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
-    paths = [leaves.column(number).path for number in range(len(leaves))]
-    return [path for path in paths if path not in _UNIQUE_COLUMNS]

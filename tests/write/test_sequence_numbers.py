@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudisql.bootstrap import sequence_numbers as subject
+from hudisql.write import sequence_numbers as subject
 
 
 @pytest.mark.parametrize("compiles", [True, False])

@@ -30,7 +30,7 @@ def sequence_numbers(instant_time: str, task: int, first_row: int, rows: int) ->
 @cache
 def _kernel() -> Any:
     try:
-        from hudisql.bootstrap.sequence_kernels import write_numbered
+        from hudisql.write.sequence_kernels import write_numbered
     except (ImportError, OSError):
         return None
     return write_numbered

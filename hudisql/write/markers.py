@@ -1,0 +1,79 @@
+"""Markers: small files that say which data files a commit was going to write.
+
+Follows Hudi's `DirectWriteMarkers` and, for reading, `TimelineServerBasedWriteMarkers`: a marker is made
+before its data file, so that whoever rolls the commit back, hudisql or the real Hudi, finds every file of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from hudisql.errors import NoSuchPathError
+from hudisql.format.timeline import TIMELINE_FOLDER
+from hudisql.storage import Storage, join
+
+_MARKER: Final = ".marker."
+_TYPE_FILE: Final = "MARKERS.type"
+_LIST_PREFIX: Final = "MARKERS"
+
+
+class MarkerKind(StrEnum):
+    """What is done to the marked file (Hudi's `IOType`)."""
+
+    CREATE = "CREATE"
+    MERGE = "MERGE"
+    APPEND = "APPEND"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Marker:
+    """A marked data file: its partition path, its name, and what was going to be done to it."""
+
+    partition_path: str
+    file_name: str
+    kind: MarkerKind
+
+
+def marker_folder(base_path: str, instant_time: str) -> str:
+    """The folder with the markers of one instant."""
+    return join(base_path, TIMELINE_FOLDER, ".temp", instant_time)
+
+
+def create_marker(storage: Storage, base_path: str, instant_time: str, marker: Marker) -> None:
+    """Write a marker; it must be there before the data file is. Raises StorageError."""
+    folder = marker_folder(base_path, instant_time)
+    relative = join(marker.partition_path, marker.file_name) if marker.partition_path else marker.file_name
+    storage.write(join(folder, f"{relative}{_MARKER}{marker.kind}"), b"")
+
+
+def list_markers(storage: Storage, base_path: str, instant_time: str) -> list[Marker]:
+    """All markers of the instant, whichever of Hudi's two ways they were written in. Raises StorageError."""
+    folder = marker_folder(base_path, instant_time)
+    try:
+        files = storage.list_files(folder)
+    except NoSuchPathError:
+        return []
+    found: set[Marker] = set()
+    for file in files:
+        relative = file.path[len(folder) :].lstrip("/")
+        if "/" not in relative and relative.startswith(_LIST_PREFIX) and relative != _TYPE_FILE:
+            lines = storage.read(file.path).decode().splitlines()
+            found.update(marker for line in lines if (marker := _parse_marker(line.strip())))
+        elif (marker := _parse_marker(relative)) is not None:
+            found.add(marker)
+    return sorted(found)
+
+
+def delete_markers(storage: Storage, base_path: str, instant_time: str) -> None:
+    """Remove all markers of the instant. Raises StorageError."""
+    storage.delete_directory(marker_folder(base_path, instant_time))
+
+
+def _parse_marker(relative: str) -> Marker | None:
+    path, separator, kind = relative.rpartition(_MARKER)
+    if not separator or kind not in MarkerKind.__members__:
+        return None
+    partition_path, _, name = path.rpartition("/")
+    return Marker(partition_path, name, MarkerKind(kind))

@@ -1,0 +1,102 @@
+"""Rolling back a commit that never completed, found by its markers.
+
+Follows `BaseRollbackActionExecutor` and `MarkerBasedRollbackStrategy` of Hudi 0.15: a rollback instant is
+requested with its plan, the marked files are deleted, the failed instant is taken off the timeline, and the
+rollback completes. A rollback that was itself interrupted is ended by the next one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from datetime import UTC, datetime
+
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.instant import ROLLBACK, Instant, InstantState, new_instant_time
+from hudisql.format.timeline import instant_path, load_timeline
+from hudisql.storage import join
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.markers import Marker, MarkerKind, delete_markers, list_markers
+from hudisql.write.timeline_payloads import (
+    render_rollback_metadata,
+    render_rollback_plan,
+    rolled_back_instant,
+)
+
+
+def roll_back_instant(table: HudiTable, instant: Instant) -> None:
+    """Take back what the pending `instant` has written, then the instant itself.
+
+    Raises UnsupportedTableError if it has appended to log files that others wrote, StorageError.
+    """
+    started = time.monotonic()
+    storage, base_path = table.storage, table.base_path
+    markers = list_markers(storage, base_path, instant.timestamp)
+    _check_markers(table, instant, markers)
+    files: dict[str, list[str]] = defaultdict(list)
+    for marker in markers:
+        files[marker.partition_path].append(marker.file_name)
+    rollback = _open_rollback(table, instant, files)
+    storage.delete_files(
+        [join(base_path, partition, name) for partition, names in files.items() for name in names]
+    )
+    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+        storage.delete_file(instant_path(base_path, instant.in_state(state)))
+    milliseconds = round((time.monotonic() - started) * 1000)
+    content = render_rollback_metadata(instant, rollback.timestamp, milliseconds, files)
+    storage.create(instant_path(base_path, rollback.in_state(InstantState.COMPLETED)), content)
+    delete_markers(storage, base_path, instant.timestamp)
+
+
+def interrupted_rollbacks(table: HudiTable) -> list[Instant]:
+    """The instants, inflight, that rollbacks were begun for and not ended. Raises CorruptTableError."""
+    return [
+        Instant(*target, InstantState.INFLIGHT)
+        for pending in table.timeline.pending
+        if pending.action == ROLLBACK and (target := _target_of(table, pending)) is not None
+    ]
+
+
+def _open_rollback(table: HudiTable, instant: Instant, files: dict[str, list[str]]) -> Instant:
+    """The pending rollback of this instant, an interrupted one if there is one, in state inflight."""
+    storage, base_path = table.storage, table.base_path
+    timeline = load_timeline(storage, base_path)
+    for pending in timeline.pending:
+        if pending.action == ROLLBACK and _target_of(table, pending) == (instant.timestamp, instant.action):
+            if pending.state is InstantState.REQUESTED:
+                storage.create(instant_path(base_path, pending.in_state(InstantState.INFLIGHT)), b"")
+            return pending.in_state(InstantState.INFLIGHT)
+    time_now = new_instant_time(timeline.latest_time, now_on_timeline(table))
+    requested = Instant(time_now, ROLLBACK, InstantState.REQUESTED)
+    uris = {
+        partition: [storage.hadoop_uri(join(base_path, partition, name)) for name in names]
+        for partition, names in files.items()
+    }
+    storage.create(instant_path(base_path, requested), render_rollback_plan(instant, uris))
+    inflight = requested.in_state(InstantState.INFLIGHT)
+    storage.create(instant_path(base_path, inflight), b"")
+    return inflight
+
+
+def now_on_timeline(table: HudiTable) -> datetime:
+    """The present moment as the timeline's clock shows it, tagged UTC."""
+    if table.properties.timeline_timezone == "UTC":
+        return datetime.now(UTC)
+    return datetime.now().replace(tzinfo=UTC)
+
+
+def _target_of(table: HudiTable, rollback: Instant) -> tuple[str, str] | None:
+    path = instant_path(table.base_path, rollback.in_state(InstantState.REQUESTED))
+    if not table.storage.exists(path):
+        return None
+    content = table.storage.read(path)
+    return rolled_back_instant(content, path) if content else None
+
+
+def _check_markers(table: HudiTable, instant: Instant, markers: list[Marker]) -> None:
+    if any(marker.kind is MarkerKind.APPEND for marker in markers):
+        raise UnsupportedTableError(
+            f"the failed write {instant.timestamp} on {table.base_path} has appended to log files, "
+            "which hudisql does not take back yet",
+            hint="let the real Hudi write to the table once: it rolls the write back first",
+        )
