@@ -16,6 +16,7 @@ from hudisql.procedures.registry import find_procedure
 from hudisql.result import LocalResult, Result
 from hudisql.sql import query, table_statements
 from hudisql.sql import statements as st
+from hudisql.sql.change_rows import change_rows
 from hudisql.sql.database_statements import drop_database
 from hudisql.sql.explain import explain_statement
 from hudisql.sql.folders import refuse_folders_of_hudi_tables, refuse_overwriting_what_is_read
@@ -87,6 +88,13 @@ def _refuse(_context: Context, statement: st.RefusedStatement, _source: SourceTe
         f"{statement.kind} is not supported: what it would run cannot be checked beforehand",
         hint="write the statements one after the other",
     )
+
+
+def _change_rows(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
+    targets = statement.targets if isinstance(statement, st.InsertStatement) else (statement.table,)
+    if len(targets) == 1 and (entry := find_hudi_entry(context, targets[0])) is not None:
+        return change_rows(context, entry, statement, source)
+    return _change(context, statement, source)
 
 
 def _change(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
@@ -220,10 +228,10 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.CreateViewStatement: _create_view,
     st.CreateTableStatement: _create_table,
     st.CreateTableAsStatement: _create_table,
-    st.InsertStatement: _change,
-    st.UpdateStatement: _change,
-    st.DeleteStatement: _change,
-    st.MergeStatement: _change,
+    st.InsertStatement: _change_rows,
+    st.UpdateStatement: _change_rows,
+    st.DeleteStatement: _change_rows,
+    st.MergeStatement: _change_rows,
     st.TruncateStatement: _change,
     st.AlterTableStatement: _change,
     st.DropTableStatement: _drop_table,

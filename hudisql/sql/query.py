@@ -301,7 +301,7 @@ def _register(
 def bound_errors(bound: BoundText, source: SourceText | None = None) -> Iterator[None]:
     """Spark's errors as hudisql's, with the user's names and places instead of the bound text's."""
     at = source or SourceText(bound.original)
-    given = SourceText(bound.original, at.line, at.column, bound.text, bound.original_offset)
+    given = at.rewritten(bound.original, bound.text, bound.original_offset)
     try:
         with translated_spark_errors(given):
             yield

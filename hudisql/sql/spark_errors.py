@@ -44,6 +44,15 @@ class SourceText:
     spark_text: str | None = None
     original_offset: Callable[[int], int] | None = None
 
+    def rewritten(self, before: str, text: str, offset_before: Callable[[int], int]) -> SourceText:
+        """The same statement when `before`, which Spark was to be given, has become `text`."""
+        if self.spark_text != before or self.original_offset is None:
+            return SourceText(before, self.line, self.column, text, offset_before)
+        earlier = self.original_offset
+        return SourceText(
+            self.text, self.line, self.column, text, lambda offset: earlier(offset_before(offset))
+        )
+
     def mark(self, spark_line: int, spark_position: int) -> str | None:
         """`line …, column …` and the marked text for a place that Spark named (1-based line, 0-based)."""
         given = self.spark_text if self.spark_text is not None else self.text

@@ -27,7 +27,7 @@ from hudisql.write.open_base_file import OpenBaseFile, dictionary_columns
 DEFAULT_MAX_FILE_BYTES: Final = 120 * 1024 * 1024
 DEFAULT_BLOOM_FPP: Final = 1e-3
 # What is held of a row group before it is written, in Arrow's form; pages are about a quarter of that.
-_ROW_GROUP_BYTES: Final = 64 << 20
+ROW_GROUP_BYTES: Final = 64 << 20
 # A file this near to its size takes no further row group.
 _IS_FULL: Final = 0.95
 
@@ -130,7 +130,7 @@ class BaseFileWriter:
             self._hold(keys.slice(0, taken), rows.slice(0, taken))
             runs.append((len(self.written), taken))
             keys, rows = keys.slice(taken), rows.slice(taken)
-            if self._held_bytes >= _ROW_GROUP_BYTES or self._held_rows >= self._room():
+            if self._held_bytes >= ROW_GROUP_BYTES or self._held_rows >= self._room():
                 self._write_row_group()
         return runs
 

@@ -28,6 +28,10 @@ from hudisql.write.rollback import interrupted_rollbacks, now_on_timeline, roll_
 from hudisql.write.timeline_payloads import render_requested_replace, requested_operation
 
 _ATTEMPTS: Final = 100
+_PAYLOAD_PACKAGE: Final = "org.apache.hudi.common.model"
+EVENT_TIME_PAYLOAD: Final = f"{_PAYLOAD_PACKAGE}.DefaultHoodieRecordPayload"
+PAYLOADS: Final = (f"{_PAYLOAD_PACKAGE}.OverwriteWithLatestAvroPayload", EVENT_TIME_PAYLOAD)
+"""The record payloads whose rules hudisql follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,11 @@ def check_writable(table: HudiTable) -> None:
         reason = "its files lack the partition columns (hoodie.datasource.write.drop.partition.columns=true)"
     elif properties.partition_metafile_use_base_format:
         reason = "its partition markers are parquet files (hoodie.partition.metafile.use.base.format=true)"
+    elif properties.partition_fields and not table.partition_columns:
+        generator = properties.key_generator_class or properties.key_generator_type
+        reason = f"its key generator {generator} makes folder names that are not the columns' values"
+    elif properties.payload_class not in (None, *PAYLOADS):
+        reason = f"its payload class {properties.payload_class} merges rows by rules of its own"
     elif not properties.record_key_fields:
         reason = "it names no record key (hoodie.table.recordkey.fields)"
     if reason is not None:

@@ -1,0 +1,383 @@
+"""The clauses of INSERT, UPDATE, DELETE and MERGE as spans of the user's text.
+
+Reads the words between the expressions; what an expression means is Spark's matter, so that any valid Spark
+SQL may stand in it. Follows Spark's SqlBaseParser grammar of these statements. Knows no tables, no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from hudisql.sql.script import syntax_error
+from hudisql.sql.tokens import Token, tokenize
+
+_OPENING: Final = ("(", "[", "CASE")
+_CLOSING: Final = (")", "]", "END")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the statement's text and the offset where it starts."""
+
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetClause:
+    """The table that is changed: its name as written, and the alias, if any."""
+
+    name: Piece
+    alias: str | None
+
+    @property
+    def qualifier_parts(self) -> Piece:
+        """What columns of the target are qualified by, as SQL text."""
+        return self.name if self.alias is None else Piece(self.alias, self.name.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`column = value`; `column` has several parts for a field of a struct."""
+
+    column: tuple[str, ...]
+    value: Piece
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteClauses:
+    """`DELETE FROM target [WHERE condition]`."""
+
+    target: TargetClause
+    condition: Piece | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateClauses:
+    """`UPDATE target SET assignments [WHERE condition]`."""
+
+    target: TargetClause
+    assignments: tuple[Assignment, ...]
+    condition: Piece | None
+
+
+@dataclass(frozen=True, slots=True)
+class InsertClauses:
+    """`[WITH …] INSERT {INTO|OVERWRITE} target [PARTITION (…)] [(columns)|BY NAME] query`.
+
+    A partition column without a value (None) takes it from the query. `prefix` is the WITH clause.
+    """
+
+    prefix: Piece | None
+    target: TargetClause
+    overwrite: bool
+    partition: tuple[tuple[str, Piece | None], ...]
+    columns: tuple[str, ...] | None
+    by_name: bool
+    query: Piece
+
+
+@dataclass(frozen=True, slots=True)
+class MergeAction:
+    """One WHEN clause. `matched` is matched, not_matched or not_matched_by_source; `verb` UPDATE …
+
+    `assignments` None stands for `*`; those of an INSERT are the columns with their values.
+    """
+
+    matched: str
+    condition: Piece | None
+    verb: str
+    assignments: tuple[Assignment, ...] | None
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClauses:
+    """`[WITH …] MERGE INTO target USING source ON condition WHEN …`; `source` without its alias."""
+
+    prefix: Piece | None
+    target: TargetClause
+    source: Piece
+    source_alias: str | None
+    condition: Piece
+    actions: tuple[MergeAction, ...]
+
+
+def read_delete(text: str, *, line: int = 1, column: int = 1) -> DeleteClauses:
+    """The clauses of a DELETE. Raises SqlSyntaxError."""
+    reader = _Reader(text, line, column)
+    reader.expect("DELETE")
+    reader.expect("FROM")
+    target = reader.target()
+    condition = reader.rest() if reader.skip("WHERE") else None
+    reader.expect_end()
+    return DeleteClauses(target, condition)
+
+
+def read_update(text: str, *, line: int = 1, column: int = 1) -> UpdateClauses:
+    """The clauses of an UPDATE. Raises SqlSyntaxError."""
+    reader = _Reader(text, line, column)
+    reader.expect("UPDATE")
+    target = reader.target()
+    reader.expect("SET")
+    assignments = reader.assignments(("WHERE",))
+    condition = reader.rest() if reader.skip("WHERE") else None
+    reader.expect_end()
+    return UpdateClauses(target, assignments, condition)
+
+
+def read_insert(text: str, *, line: int = 1, column: int = 1) -> InsertClauses:
+    """The clauses of an INSERT into one table. Raises SqlSyntaxError."""
+    reader = _Reader(text, line, column)
+    prefix = reader.with_clause("INSERT")
+    reader.expect("INSERT")
+    overwrite = reader.skip("OVERWRITE")
+    if not overwrite:
+        reader.expect("INTO")
+    reader.skip("TABLE")
+    target = TargetClause(reader.name(), None)
+    partition = reader.partition() if reader.skip("PARTITION") else ()
+    if reader.skip("IF"):
+        reader.fail("IF NOT EXISTS is not supported on a Hudi table")
+    by_name = reader.skip("BY", "NAME")
+    columns = None if by_name else reader.columns()
+    return InsertClauses(prefix, target, overwrite, partition, columns, by_name, reader.rest())
+
+
+def read_merge(text: str, *, line: int = 1, column: int = 1) -> MergeClauses:
+    """The clauses of a MERGE. Raises SqlSyntaxError."""
+    reader = _Reader(text, line, column)
+    prefix = reader.with_clause("MERGE")
+    reader.expect("MERGE")
+    if reader.skip("WITH", "SCHEMA", "EVOLUTION"):
+        reader.fail("WITH SCHEMA EVOLUTION is not supported on a Hudi table")
+    reader.expect("INTO")
+    target = reader.target()
+    reader.expect("USING")
+    source = reader.source()
+    alias = reader.alias(("ON",))
+    reader.expect("ON")
+    condition = reader.expression(("WHEN",))
+    actions = []
+    while reader.skip("WHEN"):
+        actions.append(reader.action())
+    if not actions:
+        reader.fail("WHEN is missing")
+    reader.expect_end()
+    return MergeClauses(prefix, target, source, alias, condition, tuple(actions))
+
+
+class _Reader:
+    """Reads the tokens from left to right; `at` is the next token's index."""
+
+    def __init__(self, text: str, line: int, column: int) -> None:
+        self._text = text
+        self._line = line
+        self._column = column
+        self._tokens: Sequence[Token] = tokenize(text)
+        self.at = 0
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raise SqlSyntaxError at the next token."""
+        if self.at < len(self._tokens):
+            token = self._tokens[self.at]
+            start, length = token.start, token.end - token.start
+        else:
+            start, length = len(self._text), 1
+        raise syntax_error(problem, self._text, start, length, line=self._line, column=self._column)
+
+    def says(self, *words: str) -> bool:
+        """True if these words come next."""
+        coming = self._tokens[self.at : self.at + len(words)]
+        return len(coming) == len(words) and all(
+            token.says(word) for token, word in zip(coming, words, strict=True)
+        )
+
+    def skip(self, *words: str) -> bool:
+        """Step over these words if they come next."""
+        found = self.says(*words)
+        self.at += len(words) if found else 0
+        return found
+
+    def expect(self, word: str) -> None:
+        """Step over the word. Raises SqlSyntaxError if another comes next."""
+        if not self.skip(word):
+            self.fail(f"{word} is missing")
+
+    def expect_end(self) -> None:
+        """Raise SqlSyntaxError if something is left."""
+        if self.at < len(self._tokens):
+            self.fail("this is not expected here")
+
+    def with_clause(self, verb: str) -> Piece | None:
+        """The common table expressions before the verb."""
+        if not self.says("WITH"):
+            return None
+        return self.expression((verb,))
+
+    def expression(self, stops: Sequence[str]) -> Piece:
+        """The text up to one of the words (or the end) outside of brackets and CASE … END."""
+        first = self.at
+        depth = 0
+        while self.at < len(self._tokens):
+            token = self._tokens[self.at]
+            if depth == 0 and token.says(*stops):
+                break
+            depth += 1 if token.says(*_OPENING) else -1 if token.says(*_CLOSING) else 0
+            self.at += 1
+        if self.at == first:
+            self.fail("an expression is missing")
+        start, end = self._tokens[first].start, self._tokens[self.at - 1].end
+        return Piece(self._text[start:end], start)
+
+    def rest(self) -> Piece:
+        """Everything that is left."""
+        return self.expression(())
+
+    def name(self) -> Piece:
+        """A dotted name, or IDENTIFIER(…)."""
+        first = self.at
+        self._name_part()
+        if self._tokens[first].says("IDENTIFIER") and self.says("("):
+            self._skip_brackets()
+        while self.skip("."):
+            self._name_part()
+        start, end = self._tokens[first].start, self._tokens[self.at - 1].end
+        return Piece(self._text[start:end], start)
+
+    def target(self) -> TargetClause:
+        """A table with its alias."""
+        name = self.name()
+        return TargetClause(name, self.alias(("SET", "WHERE", "USING")))
+
+    def alias(self, keywords: Sequence[str]) -> str | None:
+        """`[AS] alias`, if it is there: a name that is none of the keywords."""
+        explicit = self.skip("AS")
+        if self.at < len(self._tokens):
+            token = self._tokens[self.at]
+            if token.is_name and (explicit or not token.says(*keywords)):
+                self.at += 1
+                return token.text
+        if explicit:
+            self.fail("an alias is missing")
+        return None
+
+    def source(self) -> Piece:
+        """A table's name, a bracketed query, or a table function's call."""
+        first = self.at
+        if self.says("("):
+            self._skip_brackets()
+        else:
+            self.name()
+            if self.says("("):
+                self._skip_brackets()
+        start, end = self._tokens[first].start, self._tokens[self.at - 1].end
+        return Piece(self._text[start:end], start)
+
+    def partition(self) -> tuple[tuple[str, Piece | None], ...]:
+        """`(column [= value], …)`."""
+        self.expect("(")
+        found = []
+        while True:
+            name = self._name_part()
+            found.append((name, self.expression((",", ")")) if self.skip("=") else None))
+            if not self.skip(","):
+                break
+        self.expect(")")
+        return tuple(found)
+
+    def columns(self) -> tuple[str, ...] | None:
+        """`(a, b, …)` if it is there and is no query."""
+        before = self.at
+        if not self.skip("("):
+            return None
+        names = []
+        while self.at < len(self._tokens) and self._tokens[self.at].is_name:
+            names.append(self._name_part())
+            if self.skip(")"):
+                return tuple(names)
+            if not self.skip(","):
+                break
+        self.at = before
+        return None
+
+    def assignments(self, stops: Sequence[str]) -> tuple[Assignment, ...]:
+        """`column = value, …` up to one of the words."""
+        found = []
+        while True:
+            start = self._tokens[self.at].start if self.at < len(self._tokens) else len(self._text)
+            path = [self._name_part()]
+            while self.skip("."):
+                path.append(self._name_part())
+            self.expect("=")
+            value = self.expression((",", *stops))
+            found.append(Assignment(tuple(path), value, start))
+            if not self.skip(","):
+                return tuple(found)
+
+    def action(self) -> MergeAction:
+        """What follows a WHEN."""
+        start = self._tokens[self.at - 1].start
+        matched = "not_matched" if self.skip("NOT") else "matched"
+        self.expect("MATCHED")
+        if matched == "not_matched" and self.skip("BY", "SOURCE"):
+            matched = "not_matched_by_source"
+        elif matched == "not_matched":
+            self.skip("BY", "TARGET")
+        condition = self.expression(("THEN",)) if self.skip("AND") else None
+        self.expect("THEN")
+        if self.skip("DELETE"):
+            verb, assignments = "DELETE", None
+        elif self.skip("UPDATE"):
+            self.expect("SET")
+            verb = "UPDATE"
+            assignments = None if self.skip("*") else self.assignments(("WHEN",))
+        elif self.skip("INSERT"):
+            verb, assignments = "INSERT", self._inserted()
+        else:
+            self.fail("UPDATE, DELETE or INSERT is missing")
+        if (verb == "INSERT") != (matched == "not_matched"):
+            self.fail(f"{verb} cannot follow WHEN {matched.upper().replace('_', ' ')}")
+        if verb == "UPDATE" and assignments is None and matched == "not_matched_by_source":
+            self.fail("UPDATE SET * needs a source row")
+        return MergeAction(matched, condition, verb, assignments, start)
+
+    def _inserted(self) -> tuple[Assignment, ...] | None:
+        if self.skip("*"):
+            return None
+        start = self.at
+        columns = self.columns()
+        if columns is None:
+            self.fail("the columns are missing")
+        self.expect("VALUES")
+        self.expect("(")
+        values = []
+        while True:
+            values.append(self.expression((",", ")")))
+            if not self.skip(","):
+                break
+        self.expect(")")
+        if len(values) != len(columns):
+            self.at = start
+            self.fail(f"{len(columns)} columns, but {len(values)} values")
+        offset = self._tokens[start].start
+        return tuple(Assignment((name,), value, offset) for name, value in zip(columns, values, strict=True))
+
+    def _name_part(self) -> str:
+        if self.at >= len(self._tokens) or not self._tokens[self.at].is_name:
+            self.fail("a name is missing")
+        self.at += 1
+        return self._tokens[self.at - 1].name
+
+    def _skip_brackets(self) -> None:
+        depth = 0
+        while self.at < len(self._tokens):
+            token = self._tokens[self.at]
+            depth += 1 if token.says("(") else -1 if token.says(")") else 0
+            self.at += 1
+            if depth == 0:
+                return
+        self.fail("a bracket is not closed")

@@ -1,0 +1,113 @@
+"""How a statement writes: the `hoodie.*` settings of the session, over the table's own properties.
+
+`SET hoodie.parquet.max.file.size=…` and its kin mean what Apache Hudi documents. Values that are not
+understood are refused by name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hudisql.errors import SettingsError
+from hudisql.write.apply import WriteOptions
+from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
+from hudisql.write.commit import EVENT_TIME_PAYLOAD
+from hudisql.write.open_base_file import CODECS
+from hudisql.write.work_plan import FileSizing
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.table.hudi_table import HudiTable
+
+CODEC: Final = "hoodie.parquet.compression.codec"
+MAX_FILE_SIZE: Final = "hoodie.parquet.max.file.size"
+SMALL_FILE_LIMIT: Final = "hoodie.parquet.small.file.limit"
+BLOOM_ENTRIES: Final = "hoodie.index.bloom.num_entries"
+BLOOM_FPP: Final = "hoodie.index.bloom.fpp"
+INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
+SYNC: Final = "hudisql.sync"
+INSERT_OPERATIONS: Final = ("insert", "upsert", "bulk_insert")
+# What a value takes in a file, about: fixed widths compress by half, texts and the like have some length.
+_TEXT_BYTES: Final = 16
+_COMPRESSION: Final = 0.5
+_META_BYTES: Final = 10
+
+
+def write_options(context: Context, table: HudiTable) -> WriteOptions:
+    """The options for writing to the table. Raises SettingsError for a value that is not understood."""
+    defaults = FileSizing()
+    ordering = table.properties.precombine_field
+    by_event_time = table.properties.payload_class == EVENT_TIME_PAYLOAD
+    return WriteOptions(
+        form=BaseFileForm(
+            codec=_codec(context),
+            max_file_bytes=_number(context, MAX_FILE_SIZE, defaults.max_file_bytes),
+            bloom_entries=_number(context, BLOOM_ENTRIES, 0) or None,
+            bloom_fpp=_fraction(context, BLOOM_FPP, DEFAULT_BLOOM_FPP),
+        ),
+        sizing=FileSizing(
+            small_file_bytes=_number(context, SMALL_FILE_LIMIT, defaults.small_file_bytes),
+            max_file_bytes=_number(context, MAX_FILE_SIZE, defaults.max_file_bytes),
+            bytes_per_row=_META_BYTES + sum(_bytes_of(field.type) for field in table.schema) * _COMPRESSION,
+        ),
+        ordering=ordering if by_event_time else None,
+        newest_by=ordering,
+    )
+
+
+def insert_operation(context: Context) -> str:
+    """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert."""
+    text = _text(context, INSERT_OPERATION, "insert").lower()
+    if text not in INSERT_OPERATIONS:
+        raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(INSERT_OPERATIONS)}, not '{text}'")
+    return text
+
+
+def syncs_after_commit(context: Context) -> bool:
+    """False if the session has switched off that the metastore follows each commit."""
+    text = _text(context, SYNC, "true").lower()
+    if text not in ("true", "false"):
+        raise SettingsError(f"{SYNC} must be true or false, not '{text}'")
+    return text == "true"
+
+
+def _codec(context: Context) -> str:
+    text = _text(context, CODEC, "gzip").lower()
+    codec = "none" if text == "uncompressed" else text
+    if codec not in CODECS:
+        raise SettingsError(f"{CODEC} must be one of {', '.join(CODECS)}, not '{text}'")
+    return codec
+
+
+def _number(context: Context, key: str, default: int) -> int:
+    text = _text(context, key, str(default))
+    if not text.isdigit():
+        raise SettingsError(f"{key} must be a whole number, not '{text}'")
+    return int(text)
+
+
+def _fraction(context: Context, key: str, default: float) -> float:
+    text = _text(context, key, str(default))
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise SettingsError(f"{key} must be a number between 0 and 1, not '{text}'")
+    return value
+
+
+def _text(context: Context, key: str, default: str) -> str:
+    return str(context.spark.conf.get(key, default)).strip()
+
+
+def _bytes_of(value_type: pa.DataType) -> float:
+    if pa.types.is_nested(value_type):
+        inner = [value_type.field(number).type for number in range(value_type.num_fields)]
+        return sum(_bytes_of(each) for each in inner) * (1 if pa.types.is_struct(value_type) else 4)
+    try:
+        return float(value_type.bit_width) / 8
+    except ValueError:
+        return _TEXT_BYTES

@@ -1,0 +1,361 @@
+"""Apply changes to a table: count them, plan the work, write file slices in Spark tasks, commit.
+
+The one way by which rows of SQL statements and DataFrames get into a table. Follows Hudi's
+`BaseSparkCommitActionExecutor`: workload profile, partitioner, write handles, commit. Spark moves the rows,
+`write_tasks` writes them. Knows neither SQL text nor the metastore.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeStats, WriteStat
+from hudisql.format.file_names import new_file_id, write_token
+from hudisql.format.partition_path import partition_path, render_partition_value
+from hudisql.format.schema import avro_from_arrow
+from hudisql.read.arrow_scan import spark_struct
+from hudisql.read.task_errors import translate_task_error
+from hudisql.storage import join
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition, list_partitions
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.base_file import BaseFileForm, BaseFilePlace, base_file_avro_schema
+from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, Operation
+from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, complete_commit
+from hudisql.write.key_generator import has_composite_keys
+from hudisql.write.markers import list_markers
+from hudisql.write.work_plan import HASH_RANGE, Bucket, FileSizing, WorkPlan, plan_work
+from hudisql.write.write_tasks import BUCKET, CommitWork, WriteTask, WrittenFile, run_write_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_NEW_ROWS = (int(Operation.INSERT), int(Operation.MOVE_IN))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How files are written and sized.
+
+    `ordering` is the column by which an UPSERT may come late, if any; `newest_by` the one that decides
+    between several changes of one row.
+    """
+
+    form: BaseFileForm = field(default_factory=BaseFileForm)
+    sizing: FileSizing = field(default_factory=FileSizing)
+    ordering: str | None = None
+    newest_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What a commit did; `instant_time` is None if there was nothing to do and so no commit."""
+
+    instant_time: str | None
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    moved: int = 0
+    late: int = 0
+    files: int = 0
+    bytes: int = 0
+
+
+def apply_changes(
+    spark: SparkSession,
+    table: HudiTable,
+    changes: DataFrame,
+    operation_type: str,
+    options: WriteOptions | None = None,
+    *,
+    schema: pa.Schema | None = None,
+) -> WriteResult:
+    """Write `changes` (the columns of `changes.change_schema`) as one commit; nothing is visible before it.
+
+    They are evaluated once. `schema` is what the commit makes the table's, by default it stays. Whatever goes
+    wrong, what was written is taken back. Raises WriteRefusedError, WriteConflictError,
+    UnsupportedTableError, StorageError, and Spark's own exceptions.
+    """
+    options = options or WriteOptions()
+    schema = schema or table.schema
+    kept = changes.persist()
+    try:
+        counted = _count_changes(kept, table)
+        if not counted.rows:
+            return WriteResult(None)
+        commit = begin_commit(table, operation_type)
+        try:
+            files = _write_files(spark, commit, kept, counted, options, schema)
+            _remove_strays(commit, files)
+            complete_commit(commit, _metadata(commit, files, schema, operation_type))
+        except BaseException:
+            abandon_commit(commit)
+            raise
+    finally:
+        kept.unpersist()
+    return WriteResult(
+        commit.instant_time,
+        inserted=sum(file.inserted for file in files),
+        updated=sum(file.updated for file in files),
+        deleted=sum(file.deleted for file in files),
+        moved=sum(file.moved for file in files),
+        late=sum(file.late for file in files),
+        files=len(files),
+        bytes=sum(file.bytes for file in files),
+    )
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Rows by what they concern: file groups (partition path, file id) or values of the partition columns."""
+
+    changed: Mapping[tuple[str, str], int]
+    new_rows: Mapping[tuple[object, ...], int]
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return sum(self.changed.values()) + sum(self.new_rows.values())
+
+
+def _count_changes(changes: DataFrame, table: HudiTable) -> _Counted:
+    from pyspark.sql import functions as sf
+
+    columns = [column.name for column in table.partition_columns]
+    is_new = sf.col(OPERATION).isin(*_NEW_ROWS)
+    values = [sf.when(is_new, sf.col(_quoted(name))).alias(f"p{n}") for n, name in enumerate(columns)]
+    changed: dict[tuple[str, str], int] = {}
+    new_rows: dict[tuple[object, ...], int] = defaultdict(int)
+    for row in changes.groupBy(sf.col(PARTITION), sf.col(FILE_GROUP), *values).count().collect():
+        if row[1] is None:
+            new_rows[tuple(row[2:-1])] += row[-1]
+        else:
+            changed[row[0], row[1]] = row[-1]
+    return _Counted(changed, dict(new_rows))
+
+
+def _write_files(
+    spark: SparkSession,
+    commit: OpenCommit,
+    changes: DataFrame,
+    counted: _Counted,
+    options: WriteOptions,
+    schema: pa.Schema,
+) -> list[WrittenFile]:
+    table = commit.table
+    known = {partition.path: partition for partition in list_partitions(table)}
+    of_values = _partitions_of_values(table, known.values(), counted.new_rows)
+    concerned = {path for path, _ in counted.changed} | set(of_values.values())
+    slices = load_file_slices(table, [known[path] for path in sorted(concerned) if path in known])
+    new_by_path: dict[str, int] = defaultdict(int)
+    for values, rows in counted.new_rows.items():
+        new_by_path[of_values[values]] += rows
+    plan = plan_work(slices, counted.changed, new_by_path, options.sizing)
+    tasks = {
+        bucket.number: pickle.dumps(_write_task(commit, bucket, known, of_values)) for bucket in plan.buckets
+    }
+    work = CommitWork(
+        storage=table.storage,
+        base_path=table.base_path,
+        instant_time=commit.instant_time,
+        schema=schema,
+        avro_schema=base_file_avro_schema(schema, table.name),
+        form=options.form,
+        record_key_fields=table.properties.record_key_fields,
+        composite=has_composite_keys(table, slices),
+        ordering=options.ordering,
+        newest_by=options.newest_by,
+        bytes_per_row=options.sizing.bytes_per_row,
+    )
+    routed = _route(spark, changes, plan, of_values, table)
+    shared = spark.sparkContext.broadcast(tasks)
+
+    def write(batches: Any) -> Any:
+        from pyspark import TaskContext
+
+        running = TaskContext.get()
+        attempt = 0 if running is None else int(running.taskAttemptId())
+        return run_write_tasks(work, shared.value, attempt, batches)
+
+    frame = routed.repartitionById(len(plan.buckets), BUCKET).mapInArrow(write, "written binary")
+    return [pickle.loads(row[0]) for row in _collect(frame)]
+
+
+def _remove_strays(commit: OpenCommit, files: Sequence[WrittenFile]) -> None:
+    """Delete what tasks that were tried twice have left (Hudi's `reconcileAgainstMarkers`)."""
+    table = commit.table
+    written = {file.path for file in files}
+    marked = [
+        join(table.base_path, marker.partition_path, marker.file_name)
+        for marker in list_markers(table.storage, table.base_path, commit.instant_time)
+    ]
+    table.storage.delete_files([path for path in marked if path not in written])
+
+
+def _collect(frame: DataFrame) -> list[Any]:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        return frame.collect()
+    except (PySparkException, Py4JError) as error:
+        own = translate_task_error(error)
+        if own is not None:
+            raise own from error
+        raise
+
+
+def _partitions_of_values(
+    table: HudiTable, known: Any, new_rows: Mapping[tuple[object, ...], int]
+) -> dict[tuple[object, ...], str]:
+    """The partition path of each tuple of partition values: an existing one's, or as the table makes them."""
+    by_values = {partition.values: partition.path for partition in known}
+    properties = table.properties
+    names = [column.name for column in table.partition_columns]
+    return {
+        values: by_values[values]
+        if values in by_values
+        else partition_path(
+            names,
+            [render_partition_value(value) for value in values],
+            hive_style=properties.hive_style_partitioning,
+            url_encode=properties.url_encode_partitioning,
+        )
+        for values in new_rows
+    }
+
+
+def _write_task(
+    commit: OpenCommit,
+    bucket: Bucket,
+    known: Mapping[str, TablePartition],
+    of_values: Mapping[tuple[object, ...], str],
+) -> WriteTask:
+    table = commit.table
+    columns = [column.name for column in table.partition_columns]
+    partition = known.get(bucket.partition_path)
+    if partition is not None:
+        values = partition.values
+    else:
+        values = next(each for each, path in of_values.items() if path == bucket.partition_path)
+    return WriteTask(
+        number=bucket.number,
+        file_slice=bucket.file_slice,
+        partition_values=dict(zip(columns, values, strict=True)),
+        place=BaseFilePlace(
+            folder=join(table.base_path, bucket.partition_path) if bucket.partition_path else table.base_path,
+            partition_path=bucket.partition_path,
+            instant_time=commit.instant_time,
+            file_id_prefix=new_file_id(),
+            write_token=write_token(bucket.number, 0, 0),
+            task_partition_id=bucket.number,
+        ),
+        rows=bucket.rows,
+        is_new_partition=partition is None,
+        depth=len([part for part in bucket.partition_path.split("/") if part]),
+    )
+
+
+def _route(
+    spark: SparkSession,
+    changes: DataFrame,
+    plan: WorkPlan,
+    of_values: Mapping[tuple[object, ...], str],
+    table: HudiTable,
+) -> DataFrame:
+    """The changes with the number of the bucket each one goes to."""
+    from pyspark.sql import functions as sf
+
+    is_new = sf.col(OPERATION).isin(*_NEW_ROWS)
+    parts = []
+    if plan.of_file_group:
+        groups = spark.createDataFrame(
+            [(path, file_id, number) for (path, file_id), number in plan.of_file_group.items()],
+            f"g_path string, g_file string, {BUCKET} int",
+        )
+        stored = changes.filter(~is_new).join(
+            sf.broadcast(groups),
+            (sf.col(PARTITION) == sf.col("g_path")) & (sf.col(FILE_GROUP) == sf.col("g_file")),
+        )
+        parts.append(stored.drop("g_path", "g_file"))
+    if plan.of_new_rows:
+        parts.append(_spread(spark, changes.filter(is_new), plan, of_values, table))
+    routed = parts[0]
+    for part in parts[1:]:
+        routed = routed.unionByName(part)
+    return routed
+
+
+def _spread(
+    spark: SparkSession,
+    new_rows: DataFrame,
+    plan: WorkPlan,
+    of_values: Mapping[tuple[object, ...], str],
+    table: HudiTable,
+) -> DataFrame:
+    from pyspark.sql import functions as sf
+
+    columns = table.partition_columns
+    spreads = [(values, plan.of_new_rows[path]) for values, path in of_values.items()]
+    schema = spark_struct(
+        pa.schema(
+            [
+                *(pa.field(f"v{number}", column.type) for number, column in enumerate(columns)),
+                pa.field("bounds", pa.list_(pa.int32())),
+                pa.field("buckets", pa.list_(pa.int32())),
+            ]
+        )
+    )
+    rows = [(*values, list(spread.bounds), list(spread.buckets)) for values, spread in spreads]
+    places = spark.createDataFrame(rows, schema)
+    keys = [_quoted(name.split(".")[0]) for name in table.properties.record_key_fields]
+    hashed = sf.pmod(sf.xxhash64(*[sf.col(key) for key in keys]), sf.lit(HASH_RANGE))
+    condition = sf.lit(True)
+    for number, column in enumerate(columns):
+        condition = condition & sf.col(_quoted(column.name)).eqNullSafe(sf.col(f"v{number}"))
+    placed = new_rows.withColumn("__hash", hashed).join(sf.broadcast(places), condition)
+    position = sf.expr("size(filter(bounds, bound -> bound <= __hash))")
+    return placed.withColumn(BUCKET, sf.get("buckets", position)).drop(
+        "__hash", "bounds", "buckets", *(f"v{number}" for number in range(len(columns)))
+    )
+
+
+def _metadata(
+    commit: OpenCommit, files: Sequence[WrittenFile], schema: pa.Schema, operation_type: str
+) -> CommitMetadata:
+    table = commit.table
+    stats: dict[str, list[WriteStat]] = defaultdict(list)
+    for file in sorted(files, key=lambda each: (each.partition_path, each.file_id)):
+        stats[file.partition_path].append(
+            WriteStat(
+                file_id=file.file_id,
+                path=file.path[len(table.base_path) :].lstrip("/"),
+                partition_path=file.partition_path,
+                prev_commit=file.previous_instant or "null",
+                num_writes=file.rows,
+                num_deletes=file.deleted + file.moved,
+                num_update_writes=file.updated,
+                num_inserts=file.inserted,
+                total_write_bytes=file.bytes,
+                file_size_in_bytes=file.bytes,
+                runtime_stats=RuntimeStats(
+                    total_create_time=0 if file.previous_instant else file.milliseconds,
+                    total_upsert_time=file.milliseconds if file.previous_instant else 0,
+                ),
+            )
+        )
+    return CommitMetadata(
+        partition_to_write_stats={path: tuple(written) for path, written in stats.items()},
+        extra_metadata={SCHEMA_KEY: avro_from_arrow(schema, table.name)},
+        operation_type=operation_type,
+    )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,68 @@
+"""Changes: rows that a statement wants to write, each with what is to be done and to which file group.
+
+The form in which SQL statements and the DataFrame writer hand their rows over, and in which rows travel to
+the tasks that write file slices. Values only.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.format import meta_columns
+
+OPERATION: Final = "__hudisql_operation"
+"""tinyint, an `Operation`."""
+PARTITION: Final = "__hudisql_partition"
+"""The partition path of the row that is changed; NULL for a new row, whose partition its columns say."""
+FILE_GROUP: Final = "__hudisql_file_group"
+"""The id of the file group that holds the row that is changed; NULL for a new row."""
+RECORD_KEY: Final = "__hudisql_record_key"
+"""The record key of the row that is changed; NULL for a new row, whose key is made of its columns."""
+CHANGE_COLUMNS: Final = (OPERATION, PARTITION, FILE_GROUP, RECORD_KEY)
+
+
+class Operation(IntEnum):
+    """What is done with a row."""
+
+    INSERT = 0
+    UPDATE = 1
+    """Replaces the stored row, whatever its ordering value is."""
+    DELETE = 2
+    UPSERT = 3
+    """Replaces the stored row unless the table's payload says that the stored one is newer."""
+    MOVE_OUT = 4
+    """Deletes the stored row, whose new form is inserted elsewhere."""
+    MOVE_IN = 5
+
+    @property
+    def is_new_row(self) -> bool:
+        """True if the row goes where its own key and partition columns say."""
+        return self in (Operation.INSERT, Operation.MOVE_IN)
+
+    @property
+    def removes(self) -> bool:
+        """True if the stored row goes."""
+        return self in (Operation.DELETE, Operation.MOVE_OUT)
+
+
+def change_schema(schema: pa.Schema) -> pa.Schema:
+    """The Arrow schema of changes to a table with data and partition columns `schema`."""
+    return pa.schema(
+        [
+            pa.field(OPERATION, pa.int8()),
+            pa.field(PARTITION, pa.string()),
+            pa.field(FILE_GROUP, pa.string()),
+            pa.field(RECORD_KEY, pa.string()),
+            *schema,
+        ]
+    )
+
+
+TARGET_COLUMNS: Final = {
+    PARTITION: meta_columns.PARTITION_PATH,
+    RECORD_KEY: meta_columns.RECORD_KEY,
+}
+"""Which meta column of the stored row each of them is."""

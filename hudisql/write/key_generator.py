@@ -1,0 +1,55 @@
+"""Which form a table's record keys have: the plain value, or `column:value` pairs.
+
+Follows `KeyGenUtils` of Hudi. A complex key generator with one key column wrote `id:k` up to Hudi 0.14.0 and
+from 1.1 on, and `k` in between, so there the table's own files say which form it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.meta_columns import META_SCHEMA, RECORD_KEY
+from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+
+_KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
+
+
+def has_composite_keys(table: HudiTable, slices: Iterable[FileSlice]) -> bool:
+    """True if keys are `column:value` pairs, as found in the newest of `slices` of each instant.
+
+    Raises UnsupportedTableError if the table's files do not agree.
+    """
+    fields = table.properties.record_key_fields
+    if len(fields) > 1:
+        return True
+    generator = (table.properties.key_generator_class or "").rsplit(".", 1)[-1]
+    is_complex = generator.startswith("Complex") or (table.properties.key_generator_type or "").startswith(
+        "COMPLEX"
+    )
+    if not is_complex:
+        return False
+    samples = {each.base_instant_time: each for each in slices if each.base_file is not None}
+    forms = {
+        key.startswith(f"{fields[0]}:")
+        for each in samples.values()
+        if (key := _first_key(table, each)) is not None
+    }
+    if len(forms) > 1:
+        raise UnsupportedTableError(
+            f"the record keys of the Hudi table at {table.base_path} are written as '{fields[0]}:value' in "
+            "some files and as the plain value in others",
+            hint="writers of several Hudi versions have mixed them; rewrite the table with one of them",
+        )
+    return forms == {True}
+
+
+def _first_key(table: HudiTable, file_slice: FileSlice) -> str | None:
+    read = SliceRead(file_slice, _KEYS)
+    batch = next(iter(read_file_slice(table.storage, read)), None)
+    return None if batch is None else batch.column(0)[0].as_py()

@@ -1,0 +1,332 @@
+"""Copy-on-write: one file slice and its changed rows become a new base file of the same file group.
+
+Follows `HoodieMergeHandle` of Hudi 0.15: untouched rows keep their commit time, sequence number and values;
+changed and new rows get the commit's. A skeleton with its external file becomes a whole base file, and the
+external file is only read. Works on Arrow tables inside one task; knows no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hudisql.errors import WriteConflictError, WriteRefusedError
+from hudisql.format import meta_columns
+from hudisql.format.file_names import base_file_name
+from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
+from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.storage import Storage, join
+from hudisql.table.file_slice import FileSlice
+from hudisql.write.base_file import ROW_GROUP_BYTES, BaseFileForm, BaseFilePlace
+from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation
+from hudisql.write.key_footer import KeyFooter
+from hudisql.write.meta_arrays import meta_arrays_of_new_rows
+from hudisql.write.open_base_file import OpenBaseFile, dictionary_columns
+from hudisql.write.record_keys import render_record_keys
+
+_SHOWN_KEYS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTask:
+    """A slice to merge and what its new base file is made with.
+
+    `schema` is the table's (data and partition columns), `ordering` the column by which an UPSERT yields to a
+    newer stored row, or None if the incoming row always wins; `newest_by` the column that decides between
+    several changes of one row. `place.file_id_prefix` is not used.
+    """
+
+    file_slice: FileSlice
+    partition_values: Mapping[str, object]
+    place: BaseFilePlace
+    schema: pa.Schema
+    avro_schema: str
+    form: BaseFileForm
+    record_key_fields: tuple[str, ...]
+    composite: bool
+    ordering: str | None = None
+    newest_by: str | None = None
+    calendars: CalendarSettings = DEFAULT_CALENDARS
+
+    @property
+    def file_name(self) -> str:
+        """The new base file's name."""
+        return base_file_name(self.file_slice.file_id, self.place.write_token, self.place.instant_time)
+
+
+@dataclass(frozen=True, slots=True)
+class MergedSlice:
+    """What came of a merge; `path` is None if no row was left, so that there is no file."""
+
+    path: str
+    rows: int
+    bytes: int
+    inserted: int
+    updated: int
+    deleted: int
+    late: int
+    moved: int
+
+
+@dataclass(slots=True)
+class _Counts:
+    updated: int = 0
+    deleted: int = 0
+    late: int = 0
+    moved: int = 0
+    matched: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """The changes to stored rows, and the rows to append; both with the table's columns."""
+
+    keys: pa.StringArray
+    operations: npt.NDArray[np.int8]
+    rows: pa.Table
+    new_keys: pa.StringArray
+    new_rows: pa.Table
+    moved_in: int
+    seen: npt.NDArray[np.bool_] = field(repr=False)
+
+
+def merge_slice(
+    storage: Storage, task: MergeTask, changes: pa.Table, announce: Callable[[str], None] | None = None
+) -> MergedSlice:
+    """Write the slice's next base file; `changes` has the columns of `changes.change_schema`.
+
+    `announce` is told the file's name before it is made; an unfinished file is deleted. Memory: a row group
+    and the changes. Raises WriteRefusedError if several changes meet one row or a new key is null,
+    WriteConflictError if a row to change is not there, what `read_file_slice` raises, StorageError.
+    """
+    prepared = _prepare(task, changes)
+    path = join(task.place.folder, task.file_name)
+    if announce is not None:
+        announce(task.file_name)
+    schema = pa.schema([*meta_columns.META_SCHEMA, *task.schema])
+    entries = task.form.bloom_entries or max(1, _stored_rows(storage, task) + prepared.new_rows.num_rows)
+    file = OpenBaseFile(
+        storage,
+        path,
+        schema,
+        dictionary_columns(schema),
+        KeyFooter(entries, task.form.bloom_fpp),
+        task.form.codec,
+    )
+    counts = _Counts()
+    try:
+        for group in _row_groups(_merged_tables(storage, task, schema, prepared, counts)):
+            file.write(group)
+        _check_all_found(task, prepared)
+        file.close(task.avro_schema)
+    except BaseException:
+        file.abandon()
+        raise
+    return MergedSlice(
+        path=path,
+        rows=file.rows,
+        bytes=file.bytes,
+        inserted=prepared.new_rows.num_rows - prepared.moved_in,
+        updated=counts.updated,
+        deleted=counts.deleted,
+        late=counts.late,
+        moved=counts.moved,
+    )
+
+
+def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
+    operations = changes.column(OPERATION).to_numpy()
+    is_new = np.isin(operations, [Operation.INSERT, Operation.MOVE_IN])
+    rows = changes.drop_columns(list(CHANGE_COLUMNS))
+    stored = _one_for_each_row(task, changes.filter(pa.array(~is_new)))
+    keys = stored.column(RECORD_KEY).combine_chunks()
+    new_rows = rows.filter(pa.array(is_new))
+    rendered = render_record_keys(new_rows, task.record_key_fields, composite=task.composite)
+    if rendered.null_keys.count:
+        raise null_key_error(task.record_key_fields, task.place.partition_path, rendered.null_keys.count)
+    return _Changes(
+        keys=keys,
+        operations=stored.column(OPERATION).to_numpy(),
+        rows=stored.drop_columns(list(CHANGE_COLUMNS)),
+        new_keys=rendered.keys,
+        new_rows=new_rows,
+        moved_in=int((operations == Operation.MOVE_IN).sum()),
+        seen=np.zeros(len(keys), dtype=bool),
+    )
+
+
+def _one_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
+    """One change for each stored row: of several the newest, by `task.newest_by`.
+
+    Deleting a row twice, by two source rows or of two rows with one key, is deleting it once. Raises
+    WriteRefusedError if nothing says which of several changes is the newest.
+    """
+    keys = changes.column(RECORD_KEY).combine_chunks()
+    distinct = pc.unique(keys)
+    if len(distinct) == len(keys):
+        return changes
+    if (changes.column(OPERATION).to_numpy() == Operation.DELETE).all():
+        return changes.take(pc.index_in(distinct, value_set=keys))
+    if task.newest_by is None:
+        raise _repeated_error(task, keys)
+    order = pc.sort_indices(
+        pa.table({"key": keys, "ordering": changes.column(task.newest_by)}),
+        sort_keys=[("key", "ascending"), ("ordering", "descending")],
+        null_placement="at_end",
+    )
+    ordered, by_key = changes.take(order), keys.take(order)
+    starts = np.ones(len(by_key), dtype=bool)
+    starts[1:] = pc.not_equal(by_key[1:], by_key[:-1]).to_numpy(zero_copy_only=False)
+    values = ordered.column(task.newest_by).combine_chunks()
+    is_tie = np.zeros(len(by_key), dtype=bool)
+    tied = pc.fill_null(pc.equal(values[1:], values[:-1]), True).to_numpy(zero_copy_only=False)
+    is_tie[1:] = tied & ~starts[1:] & starts[:-1]
+    moved = ordered.column(OPERATION).to_numpy() == Operation.MOVE_OUT
+    if is_tie.any() or (moved & ~starts).any():
+        raise _repeated_error(task, by_key.filter(pa.array(is_tie | (moved & ~starts))), ordered=True)
+    return ordered.filter(pa.array(starts))
+
+
+def null_key_error(fields: tuple[str, ...], partition_path: str, count: int) -> WriteRefusedError:
+    """The error for new rows without a record key."""
+    where = f" of partition '{partition_path}'" if partition_path else ""
+    return WriteRefusedError(
+        f"{count} new row(s){where} have no record key: {', '.join(fields)} is null or empty",
+        hint="give every row a value in the record key columns, or filter such rows out; nothing was written",
+    )
+
+
+def _repeated_error(task: MergeTask, keys: pa.StringArray, *, ordered: bool = False) -> WriteRefusedError:
+    counted = pc.value_counts(keys)
+    repeated = counted if ordered else counted.filter(pc.greater(counted.field("counts"), 1))
+    shown = ", ".join(f"'{key}'" for key in repeated.field("values").slice(0, _SHOWN_KEYS).to_pylist())
+    why = f" with the same {task.newest_by}" if ordered else ""
+    return WriteRefusedError(
+        f"several source rows{why} change one row: {len(repeated)} record key(s) in file group "
+        f"{task.file_slice.file_id} of partition '{task.place.partition_path}', among them {shown}",
+        hint="make the source unique by the join columns (for example by row_number()); nothing was written",
+    )
+
+
+def _stored_rows(storage: Storage, task: MergeTask) -> int:
+    base_file = task.file_slice.base_file
+    if base_file is None:
+        return 0
+    with storage.open_input(base_file.path) as stream:
+        return int(pq.read_metadata(stream).num_rows)
+
+
+def _merged_tables(
+    storage: Storage, task: MergeTask, schema: pa.Schema, changes: _Changes, counts: _Counts
+) -> Iterator[pa.Table]:
+    """The new file's rows: stored ones in their order, changed in their places, new ones at the end."""
+    read = SliceRead(task.file_slice, schema, task.partition_values, calendars=task.calendars)
+    numbered = 0
+    for batch in read_file_slice(storage, read):
+        merged, replaced = _merge_batch(task, batch, changes, counts, numbered)
+        numbered += replaced
+        if merged.num_rows:
+            yield merged
+    if changes.new_rows.num_rows:
+        meta = _new_meta(task, changes.new_keys, numbered)
+        yield pa.Table.from_arrays([*meta, *changes.new_rows.columns], schema=schema)
+
+
+def _merge_batch(
+    task: MergeTask, batch: pa.RecordBatch, changes: _Changes, counts: _Counts, numbered: int
+) -> tuple[pa.Table, int]:
+    """The batch with its changes done, and how many rows of it were replaced."""
+    renamed = _with_file_name(batch, task.file_name)
+    keys = batch.column(meta_columns.RECORD_KEY)
+    found = pc.index_in(keys, value_set=changes.keys)
+    if found.null_count == len(found):
+        return pa.Table.from_batches([renamed]), 0
+    at = np.asarray(pc.indices_nonzero(pc.is_valid(found)), dtype=np.int64)
+    change = found.drop_null().to_numpy()
+    changes.seen[change] = True
+    operations = changes.operations[change]
+    removed = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
+    late = _late_rows(task, batch, changes, at, change, operations)
+    counts.deleted += int((operations == Operation.DELETE).sum())
+    counts.moved += int((operations == Operation.MOVE_OUT).sum())
+    counts.late += int(late.sum())
+    replaced = ~removed & ~late
+    counts.updated += int(replaced.sum())
+    rows = changes.rows.take(pa.array(change[replaced]))
+    meta = _new_meta(task, keys.take(pa.array(at[replaced])), numbered)
+    fresh = pa.Table.from_arrays([*meta, *rows.columns], schema=renamed.schema)
+    both = pa.concat_tables([pa.Table.from_batches([renamed]), fresh]).combine_chunks()
+    order = np.arange(batch.num_rows, dtype=np.int64)
+    order[at[replaced]] = batch.num_rows + np.arange(int(replaced.sum()))
+    kept = np.ones(batch.num_rows, dtype=bool)
+    kept[at[removed]] = False
+    return both.take(pa.array(order[kept])), int(replaced.sum())
+
+
+def _late_rows(
+    task: MergeTask,
+    batch: pa.RecordBatch,
+    changes: _Changes,
+    at: npt.NDArray[np.int64],
+    change: npt.NDArray[np.int32],
+    operations: npt.NDArray[np.int8],
+) -> npt.NDArray[np.bool_]:
+    """Which of the changes are UPSERTs that are older than the rows they would replace."""
+    is_upsert = operations == Operation.UPSERT
+    if task.ordering is None or not is_upsert.any():
+        return np.zeros(len(at), dtype=bool)
+    stored = batch.column(task.ordering).take(pa.array(at))
+    incoming = changes.rows.column(task.ordering).combine_chunks().take(pa.array(change))
+    older = pc.fill_null(pc.greater(stored, incoming), False)
+    is_late: npt.NDArray[np.bool_] = np.asarray(older.to_numpy(zero_copy_only=False), dtype=bool)
+    late: npt.NDArray[np.bool_] = is_late & is_upsert
+    return late
+
+
+def _with_file_name(batch: pa.RecordBatch, file_name: str) -> pa.RecordBatch:
+    position = meta_columns.META_COLUMNS.index(meta_columns.FILE_NAME)
+    columns = batch.columns
+    columns[position] = pa.repeat(pa.scalar(file_name), batch.num_rows)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _new_meta(task: MergeTask, keys: pa.StringArray, first_row: int) -> list[pa.Array]:
+    arrays = meta_arrays_of_new_rows(
+        keys,
+        instant_time=task.place.instant_time,
+        partition_path=task.place.partition_path,
+        file_name=task.file_name,
+        task=task.place.task_partition_id,
+        first_row=first_row,
+    )
+    return [pc.cast(array, pa.string()) for array in arrays]
+
+
+def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    held: list[pa.Table] = []
+    held_bytes = 0
+    for table in tables:
+        held.append(table)
+        held_bytes += table.nbytes
+        if held_bytes >= ROW_GROUP_BYTES:
+            yield pa.concat_tables(held)
+            held, held_bytes = [], 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _check_all_found(task: MergeTask, changes: _Changes) -> None:
+    if changes.seen.all():
+        return
+    missing = changes.keys.take(pa.array(np.flatnonzero(~changes.seen)[:_SHOWN_KEYS])).to_pylist()
+    raise WriteConflictError(
+        f"{int((~changes.seen).sum())} row(s) to change are not in file group {task.file_slice.file_id} of "
+        f"partition '{task.place.partition_path}', among them '{missing[0]}'",
+        hint="another writer has changed the table meanwhile: run the statement again",
+    )

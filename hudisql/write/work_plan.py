@@ -1,0 +1,134 @@
+"""Which file slice each change is written into: the work of a commit, one bucket a file slice.
+
+Follows `UpsertPartitioner` of Hudi 0.15: changed rows go to the file group that holds them, new rows first
+fill up small file groups of their partition, the rest makes new ones of about the target size. Plans from
+counts alone; knows neither Spark nor the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hudisql.table.file_slice import FileSlice
+
+HASH_RANGE = 1 << 30
+"""New rows are spread over the buckets of their partition by a hash below this number."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSizing:
+    """Bytes: files below `small_file_bytes` take new rows until they have about `max_file_bytes`."""
+
+    small_file_bytes: int = 104_857_600
+    max_file_bytes: int = 125_829_120
+    bytes_per_row: float = 1024.0
+
+    @property
+    def rows_per_file(self) -> int:
+        """About how many rows a new file takes."""
+        return max(1, int(self.max_file_bytes / self.bytes_per_row))
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The work of one task: a slice to merge, or (None) new file groups for `rows` rows of the partition."""
+
+    number: int
+    partition_path: str
+    file_slice: FileSlice | None
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class InsertSpread:
+    """How the new rows of a partition are spread: hashes below `bounds[i]` go to the i-th of `buckets`."""
+
+    buckets: tuple[int, ...]
+    bounds: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkPlan:
+    """All buckets; which one takes the changes of a file group and the new rows of a partition."""
+
+    buckets: tuple[Bucket, ...]
+    of_file_group: Mapping[tuple[str, str], int]
+    of_new_rows: Mapping[str, InsertSpread]
+
+
+def plan_work(
+    slices: Iterable[FileSlice],
+    changed: Mapping[tuple[str, str], int],
+    new_rows: Mapping[str, int],
+    sizing: FileSizing,
+) -> WorkPlan:
+    """Plan a commit. `changed` counts rows by (partition path, file id), `new_rows` by partition path.
+
+    `slices` are the latest ones of the partitions concerned; those with log files take no new rows.
+    """
+    by_partition: dict[str, list[FileSlice]] = {}
+    slice_of = {}
+    for each in slices:
+        by_partition.setdefault(each.partition_path, []).append(each)
+        slice_of[each.partition_path, each.file_id] = each
+    buckets = [
+        Bucket(number, path, slice_of[path, file_id], rows)
+        for number, ((path, file_id), rows) in enumerate(sorted(changed.items()))
+    ]
+    of_file_group = {
+        (each.partition_path, each.file_slice.file_id): each.number for each in buckets if each.file_slice
+    }
+    of_new_rows = {}
+    for path, rows in sorted(new_rows.items()):
+        shares = _shares(rows, by_partition.get(path, ()), sizing)
+        numbers = []
+        for file_slice, share in shares:
+            known = of_file_group.get((path, file_slice.file_id)) if file_slice else None
+            if known is None:
+                known = len(buckets)
+                buckets.append(Bucket(known, path, file_slice, share))
+                if file_slice is not None:
+                    of_file_group[path, file_slice.file_id] = known
+            numbers.append(known)
+        of_new_rows[path] = InsertSpread(tuple(numbers), _bounds([share for _, share in shares]))
+    return WorkPlan(tuple(buckets), of_file_group, of_new_rows)
+
+
+def slice_bytes(file_slice: FileSlice) -> int:
+    """What the slice's rows take as a base file: for a skeleton that and the external file."""
+    own = 0 if file_slice.base_file is None else file_slice.base_file.length
+    return own + (0 if file_slice.external_file is None else file_slice.external_file.length)
+
+
+def _shares(rows: int, slices: Sequence[FileSlice], sizing: FileSizing) -> list[tuple[FileSlice | None, int]]:
+    """The file groups that take the partition's new rows (None: a new one), each with how many."""
+    shares: list[tuple[FileSlice | None, int]] = []
+    small = [
+        each
+        for each in slices
+        if not each.has_log_files
+        and each.base_file is not None
+        and slice_bytes(each) < sizing.small_file_bytes
+    ]
+    for each in sorted(small, key=lambda one: (slice_bytes(one), one.file_id)):
+        room = int((sizing.max_file_bytes - slice_bytes(each)) / sizing.bytes_per_row)
+        taken = min(rows, room)
+        if taken > 0:
+            shares.append((each, taken))
+            rows -= taken
+        if not rows:
+            return shares
+    files = math.ceil(rows / sizing.rows_per_file)
+    share, more = divmod(rows, files)
+    return shares + [(None, share + (number < more)) for number in range(files)]
+
+
+def _bounds(shares: Sequence[int]) -> tuple[int, ...]:
+    total = sum(shares)
+    bounds, upto = [], 0
+    for share in shares:
+        upto += share
+        bounds.append(HASH_RANGE * upto // total)
+    return tuple(bounds)

@@ -1,0 +1,320 @@
+"""What one Spark task does for a commit: take the changes of its buckets, write their file slices.
+
+A task gets Arrow batches of changes that carry their bucket's number. Slices are merged (copy-on-write), new
+rows go straight into new base files. Results are small pickled values. Knows no Spark besides the shape of
+`mapInArrow`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.errors import HudisqlError, StorageError
+from hudisql.format.partition_metadata import (
+    PARTITION_METADATA_FILE,
+    PartitionMetadata,
+    render_partition_metadata,
+)
+from hudisql.read.conform import batch_of, conform_array
+from hudisql.read.task_errors import encode_error
+from hudisql.read.task_heap import spare_loaded_modules
+from hudisql.storage import Storage, join
+from hudisql.table.file_slice import FileSlice
+from hudisql.write.base_file import BaseFileForm, BaseFilePlace, BaseFileWriter
+from hudisql.write.changes import CHANGE_COLUMNS, change_schema
+from hudisql.write.markers import Marker, MarkerKind, create_marker
+from hudisql.write.record_keys import render_record_keys
+from hudisql.write.slice_merge import MergeTask, merge_slice, null_key_error
+
+BUCKET: Final = "__hudisql_bucket"
+_HELD_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """One bucket's work: `file_slice` to merge with, or None for new file groups.
+
+    `is_new_partition` asks for the partition's marker file; `depth` is the number of its folders.
+    """
+
+    number: int
+    file_slice: FileSlice | None
+    partition_values: Mapping[str, object]
+    place: BaseFilePlace
+    rows: int
+    is_new_partition: bool
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitWork:
+    """What all tasks of a commit share; see `MergeTask` for `ordering`."""
+
+    storage: Storage
+    base_path: str
+    instant_time: str
+    schema: pa.Schema
+    avro_schema: str
+    form: BaseFileForm
+    record_key_fields: tuple[str, ...]
+    composite: bool
+    ordering: str | None
+    newest_by: str | None
+    bytes_per_row: float
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """One file that a task wrote; counts as in Hudi's write statistics."""
+
+    file_id: str
+    path: str
+    partition_path: str
+    previous_instant: str | None
+    rows: int
+    bytes: int
+    inserted: int
+    updated: int
+    deleted: int
+    late: int
+    moved: int
+    milliseconds: int
+
+
+def write_buckets(
+    work: CommitWork, tasks: Mapping[int, WriteTask], attempt: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[WrittenFile]:
+    """Write the slices of the buckets whose changes come in `batches`, each batch of one Spark partition.
+
+    `attempt` tells apart the files of several tries. Raises what `merge_slice` raises, StorageError.
+    """
+    with _HeldChanges(change_schema(work.schema)) as held:
+        writers: dict[int, _NewFiles] = {}
+        try:
+            for batch in batches:
+                for number, part in _by_bucket(batch):
+                    task = _of_attempt(tasks[number], attempt)
+                    rows = _as_changes(part, work.schema)
+                    if task.file_slice is not None:
+                        held.add(number, rows)
+                        continue
+                    if number not in writers:
+                        writers[number] = _NewFiles(work, task)
+                    writers[number].write(rows)
+            for number in held.numbers:
+                yield _merge(work, _of_attempt(tasks[number], attempt), held.table(number))
+            for number in sorted(writers):
+                yield from writers[number].finish()
+                del writers[number]
+        finally:
+            for writer in writers.values():
+                writer.abandon()
+
+
+def run_write_tasks(
+    work: CommitWork, tasks: Mapping[int, bytes], attempt: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """`write_buckets` as Spark's `mapInArrow` calls it: a binary column of pickled WrittenFiles."""
+    unpickled = _Unpickled(tasks)
+    try:
+        for written in write_buckets(work, unpickled, attempt, batches):
+            yield pa.record_batch([pa.array([pickle.dumps(written)], pa.binary())], names=["written"])
+    except HudisqlError as error:
+        raise encode_error(error) from None
+    except OSError as error:
+        raise encode_error(StorageError(f"a task failed to read or write: {error}")) from error
+    spare_loaded_modules()
+
+
+class _Unpickled(dict[int, WriteTask]):
+    """Unpickles a bucket's task when it is asked for: of thousands a Spark task needs its own alone."""
+
+    def __init__(self, pickled: Mapping[int, bytes]) -> None:
+        super().__init__()
+        self._pickled = pickled
+
+    def __missing__(self, number: int) -> WriteTask:
+        task: WriteTask = pickle.loads(self._pickled[number])
+        self[number] = task
+        return task
+
+
+class _HeldChanges:
+    """The changes of slices that wait for their merge: in memory, beyond 64 MB in files."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._held: dict[int, list[pa.RecordBatch]] = {}
+        self._spilled: dict[int, list[Path]] = {}
+        self._bytes = 0
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> _HeldChanges:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    @property
+    def numbers(self) -> list[int]:
+        """The buckets there are changes for."""
+        return sorted({*self._held, *self._spilled})
+
+    def add(self, number: int, rows: pa.RecordBatch) -> None:
+        """Take in changes of a bucket."""
+        self._held.setdefault(number, []).append(rows)
+        self._bytes += rows.nbytes
+        if self._bytes >= _HELD_BYTES:
+            self._spill()
+
+    def table(self, number: int) -> pa.Table:
+        """All changes of a bucket; spilled ones are mapped into memory."""
+        batches = self._held.get(number, [])
+        spilled = self._spilled.get(number, [])
+        parts = [pa.ipc.open_file(pa.memory_map(str(path))).read_all() for path in spilled]
+        return pa.concat_tables([*parts, pa.Table.from_batches(batches, self._schema)])
+
+    def _spill(self) -> None:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="hudisql-changes-")
+        for number, batches in self._held.items():
+            paths = self._spilled.setdefault(number, [])
+            path = Path(self._folder.name) / f"{number}-{len(paths)}.arrow"
+            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, self._schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+            paths.append(path)
+        self._held, self._bytes = {}, 0
+
+
+class _NewFiles:
+    """The new file groups of one bucket, written as the rows come."""
+
+    def __init__(self, work: CommitWork, task: WriteTask) -> None:
+        self._work = work
+        self._task = task
+        self._started = time.perf_counter()
+        _mark_partition(work, task)
+        self._writer = BaseFileWriter(
+            work.storage,
+            task.place,
+            work.schema,
+            work.avro_schema,
+            work.form,
+            expected_rows=task.rows,
+            bytes_per_row=work.bytes_per_row,
+            announce=lambda name: _announce(work, task, name, MarkerKind.CREATE),
+        )
+
+    def write(self, changes: pa.RecordBatch) -> None:
+        """Take new rows. Raises WriteRefusedError for null keys, StorageError."""
+        work = self._work
+        rows = changes.drop_columns(list(CHANGE_COLUMNS))
+        rendered = render_record_keys(rows, work.record_key_fields, composite=work.composite)
+        if rendered.null_keys.count:
+            raise null_key_error(
+                work.record_key_fields, self._task.place.partition_path, rendered.null_keys.count
+            )
+        self._writer.write(rendered.keys, rows)
+
+    def finish(self) -> list[WrittenFile]:
+        """Close the files. Raises StorageError."""
+        files = self._writer.finish()
+        milliseconds = round((time.perf_counter() - self._started) * 1000)
+        return [
+            WrittenFile(
+                file_id=file.file_id,
+                path=file.path,
+                partition_path=self._task.place.partition_path,
+                previous_instant=None,
+                rows=file.rows,
+                bytes=file.bytes,
+                inserted=file.rows,
+                updated=0,
+                deleted=0,
+                late=0,
+                moved=0,
+                milliseconds=milliseconds,
+            )
+            for file in files
+        ]
+
+    def abandon(self) -> None:
+        """Delete the files."""
+        self._writer.abandon()
+
+
+def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
+    started = time.perf_counter()
+    assert task.file_slice is not None
+    merge = MergeTask(
+        file_slice=task.file_slice,
+        partition_values=task.partition_values,
+        place=task.place,
+        schema=work.schema,
+        avro_schema=work.avro_schema,
+        form=work.form,
+        record_key_fields=work.record_key_fields,
+        composite=work.composite,
+        ordering=work.ordering,
+        newest_by=work.newest_by,
+    )
+    merged = merge_slice(
+        work.storage, merge, changes, lambda name: _announce(work, task, name, MarkerKind.MERGE)
+    )
+    return WrittenFile(
+        file_id=task.file_slice.file_id,
+        path=merged.path,
+        partition_path=task.place.partition_path,
+        previous_instant=task.file_slice.base_instant_time,
+        rows=merged.rows,
+        bytes=merged.bytes,
+        inserted=merged.inserted,
+        updated=merged.updated,
+        deleted=merged.deleted,
+        late=merged.late,
+        moved=merged.moved,
+        milliseconds=round((time.perf_counter() - started) * 1000),
+    )
+
+
+def _announce(work: CommitWork, task: WriteTask, name: str, kind: MarkerKind) -> None:
+    marker = Marker(task.place.partition_path, name, kind)
+    create_marker(work.storage, work.base_path, work.instant_time, marker)
+
+
+def _mark_partition(work: CommitWork, task: WriteTask) -> None:
+    if not task.is_new_partition:
+        return
+    content = render_partition_metadata(PartitionMetadata(work.instant_time, task.depth), datetime.now(UTC))
+    work.storage.write(join(task.place.folder, PARTITION_METADATA_FILE), content)
+
+
+def _of_attempt(task: WriteTask, attempt: int) -> WriteTask:
+    token, _, _ = task.place.write_token.rpartition("-")
+    return replace(task, place=replace(task.place, write_token=f"{token}-{attempt}"))
+
+
+def _by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    numbers = batch.column(BUCKET)
+    rest = batch.drop_columns([BUCKET])
+    distinct = numbers.unique().to_pylist()
+    for number in distinct:
+        yield number, rest if len(distinct) == 1 else rest.filter(pc.equal(numbers, number))
+
+
+def _as_changes(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    wanted = change_schema(schema)
+    columns = [conform_array(batch.column(each.name), each.type) for each in wanted]
+    return batch_of(columns, wanted, batch.num_rows)
