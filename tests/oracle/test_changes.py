@@ -1,0 +1,99 @@
+"""Tables that hudisql's statements changed: the real Hudi reads the same rows and goes on writing them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from tests.oracle.client import HudiOracle
+from tests.oracle.comparison import assert_same_rows
+from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape
+from tests.oracle.sources import sample_rows
+
+pytestmark = [pytest.mark.oracle, pytest.mark.spark]
+
+COPY_ON_WRITE_SHAPES = [shape for shape in SHAPES if shape.table_type == "COPY_ON_WRITE"]
+
+
+def _change(session: Any, table: str, shape: Shape, source: pa.Table) -> pa.Table:
+    """Delete seq < 10, update 10 to 19, merge 100 to 129 (twenty known); gives what must be there."""
+    session.sql(f"DELETE FROM {table} WHERE seq < 10")
+    session.sql(f"UPDATE {table} SET note = concat('updated ', seq) WHERE seq < 20")
+    frame = session.context.spark.createDataFrame(source)
+    frame.createOrReplaceTempView("oracle_changes")
+    session.sql(
+        f"MERGE INTO {table} t USING oracle_changes s ON t.id = s.id AND t.seq = s.seq "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    session.context.spark.catalog.dropTempView("oracle_changes")
+    rows = shape.with_partition_columns(
+        pa.concat_tables([sample_rows(10, 100), sample_rows(100, 130, "second")])
+    )
+    notes = [
+        f"updated {number}" if number < 20 else note
+        for number, note in zip(rows["seq"].to_pylist(), rows["note"].to_pylist(), strict=True)
+    ]
+    position = rows.schema.get_field_index("note")
+    return rows.set_column(position, "note", pa.array(notes, rows["note"].type))
+
+
+@pytest.mark.parametrize("shape", COPY_ON_WRITE_SHAPES, ids=lambda shape: shape.name)
+def test_hudi_015_reads_and_upserts_what_statements_changed(
+    oracle_015: HudiOracle, session: Any, tmp_path: Path, shape: Shape
+) -> None:
+    name = f"changed_{shape.name}"
+    table = bootstrap_shape(session, shape, tmp_path, table=f"oracle.{name}")
+    changes = shape.with_partition_columns(sample_rows(100, 130, "second"))
+    expected = _change(session, f"oracle.{name}", shape, changes)
+
+    theirs = oracle_015.read(table.path)
+    assert_same_rows(theirs.select(expected.column_names), expected, sort_by=["seq"])
+    ours = session.sql(f"SELECT * FROM oracle.{name}").arrow()
+    assert_same_rows(ours, theirs, sort_by=["seq"])
+
+    third = shape.with_partition_columns(sample_rows(15, 25, "third"))
+    options = {**shape.write_options(), "hoodie.table.name": name}
+    oracle_015.upsert(third, table.path, options)
+    theirs = oracle_015.read(table.path)
+    kept = expected.filter(pc.or_(pc.less(expected["seq"], 15), pc.greater_equal(expected["seq"], 25)))
+    assert_same_rows(theirs.select(expected.column_names), pa.concat_tables([kept, third]), sort_by=["seq"])
+    ours = session.sql(f"SELECT * FROM oracle.{name}").arrow()
+    assert_same_rows(ours, theirs, sort_by=["seq"])
+
+
+def test_hudi_120_reads_and_upserts_what_statements_changed(
+    oracle_120: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    shape = SHAPES[0]
+    table = bootstrap_shape(session, shape, tmp_path, table="oracle.changed_120")
+    changes = shape.with_partition_columns(sample_rows(100, 130, "second"))
+    expected = _change(session, "oracle.changed_120", shape, changes)
+    theirs = oracle_120.read(table.path)
+    assert_same_rows(theirs.select(expected.column_names), expected, sort_by=["seq"])
+    third = shape.with_partition_columns(sample_rows(15, 25, "third"))
+    options = {**shape.write_options(), "hoodie.table.name": "changed_120"}
+    oracle_120.upsert(third, table.path, options)
+    theirs = oracle_120.read(table.path)
+    ours = session.sql("SELECT * FROM oracle.changed_120").arrow()
+    assert_same_rows(ours, theirs, sort_by=["seq"])
+    assert theirs.num_rows == expected.num_rows
+
+
+def test_a_table_that_hudi_015_wrote_is_changed_and_read_by_both(
+    oracle_015: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    shape = SHAPES[0]
+    path = str(tmp_path / "table")
+    options = {**shape.write_options(), "hoodie.table.name": "their_own", "hoodie.metadata.enable": "false"}
+    oracle_015.upsert(shape.with_partition_columns(sample_rows(0, 120)), path, options)
+    session.sql(f"CALL hive_sync(table => 'oracle.their_own', path => '{path}')")
+    changes = shape.with_partition_columns(sample_rows(100, 130, "second"))
+    expected = _change(session, "oracle.their_own", shape, changes)
+    theirs = oracle_015.read(path)
+    assert_same_rows(theirs.select(expected.column_names), expected, sort_by=["seq"])
+    ours = session.sql("SELECT * FROM oracle.their_own").arrow()
+    assert_same_rows(ours, theirs, sort_by=["seq"])
