@@ -25,6 +25,7 @@ from hudisql.format.timeline import Timeline, instant_path, load_timeline
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.markers import delete_markers
 from hudisql.write.rollback import interrupted_rollbacks, now_on_timeline, roll_back_instant
+from hudisql.write.table_configuration import drop_metadata_table
 from hudisql.write.timeline_payloads import render_requested_replace, requested_operation
 
 _ATTEMPTS: Final = 100
@@ -36,11 +37,15 @@ PAYLOADS: Final = (f"{_PAYLOAD_PACKAGE}.OverwriteWithLatestAvroPayload", EVENT_T
 
 @dataclass(frozen=True, slots=True)
 class OpenCommit:
-    """A commit that is inflight: nothing of it is visible. `table` is as it stood when the commit began."""
+    """A commit that is inflight: nothing of it is visible. `table` is as it stood when the commit began.
+
+    `dropped_metadata_table` says that the table had a metadata table, which hudisql does not keep.
+    """
 
     table: HudiTable
     instant: Instant
     operation_type: str
+    dropped_metadata_table: bool = False
 
     @property
     def instant_time(self) -> str:
@@ -52,17 +57,22 @@ def begin_commit(table: HudiTable, operation_type: str, *, replaces: bool = Fals
     """Roll back failed writes, then put a new instant on the timeline, requested and inflight.
 
     `operation_type` is Hudi's word for it (UPSERT, INSERT, DELETE …); `replaces` makes a replacecommit.
-    Raises UnsupportedTableError for tables hudisql must not write to, StorageError.
+    `table` is what the rows to write were made from. Raises UnsupportedTableError for tables hudisql must not
+    write to, WriteConflictError if somebody has committed since the table was opened, StorageError.
     """
     check_writable(table)
     roll_back_failed_writes(table)
-    table = open_table(table.storage, table.base_path)
+    given, table = table, open_table(table.storage, table.base_path)
+    _check_no_other_commit(given, table.timeline)
+    dropped = drop_metadata_table(table)
+    if dropped:
+        table = open_table(table.storage, table.base_path)
     action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
     requested = _request_instant(table, action, _requested_content(action))
     inflight = requested.in_state(InstantState.INFLIGHT)
     profile = CommitMetadata(partition_to_write_stats={}, operation_type=operation_type)
     table.storage.create(instant_path(table.base_path, inflight), profile.to_json())
-    return OpenCommit(table, inflight, operation_type)
+    return OpenCommit(table, inflight, operation_type, dropped)
 
 
 def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
@@ -154,11 +164,16 @@ def _check_undisturbed(commit: OpenCommit, timeline: Timeline) -> None:
             hint="run the statement again when no other writer is at work, "
             "or let all writers of the table use one lock",
         )
-    known = {(each.timestamp, each.action) for each in commit.table.timeline.completed}
+    _check_no_other_commit(commit.table, timeline)
+
+
+def _check_no_other_commit(table: HudiTable, timeline: Timeline) -> None:
+    """Raise WriteConflictError if the timeline has commits that `table` was opened without."""
+    known = {(each.timestamp, each.action) for each in table.timeline.completed}
     others = [each for each in timeline.commits if (each.timestamp, each.action) not in known]
     if others:
         raise WriteConflictError(
-            f"another writer has committed {others[-1].timestamp} to {commit.table.base_path} meanwhile",
+            f"another writer has committed {others[-1].timestamp} to {table.base_path} meanwhile",
             hint="run the statement again: it then works on the table as that commit left it",
         )
 
