@@ -20,6 +20,7 @@ from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.partition_path import partition_path, render_partition_value
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.spark_schema import quote_name
+from hudisql.format.timeline import instant_path
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.task_errors import translate_task_error
 from hudisql.storage import join
@@ -184,6 +185,7 @@ def _write_files(
         storage=table.storage,
         base_path=table.base_path,
         instant_time=commit.instant_time,
+        inflight_path=instant_path(table.base_path, commit.instant),
         schema=schema,
         avro_schema=base_file_avro_schema(schema, table.name),
         form=options.form,

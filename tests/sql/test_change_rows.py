@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import (
@@ -26,101 +21,12 @@ from hudisql.errors import (
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from tests.sql.changed_tables import ROWS, ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
-ROWS = 30
-DAYS = ("2024-03-01", "2024-03-02", "2024-03-03")
 
-
-@dataclass
-class Changed:
-    """A table of 30 rows in three partitions, with ids k00 to k29, seq 0 to 29 and price = seq."""
-
-    session: Session
-    name: str
-    path: str
-
-    def run(self, text: str) -> dict[str, Any]:
-        """Run the statement, `{t}` being the table; gives its row without instant and bytes."""
-        row = self.session.sql(text.replace("{t}", self.name)).rows[0].asDict()
-        counts = {name.removeprefix("rows_"): value for name, value in row.items() if value}
-        return {name: value for name, value in counts.items() if name not in ("instant", "bytes_written")}
-
-    def rows(self, columns: str = "id, seq, price, dt", where: str = "true") -> list[tuple[Any, ...]]:
-        """The table's rows in the order of their ids."""
-        text = f"SELECT {columns} FROM {self.name} WHERE {where} ORDER BY id"
-        return [tuple(row) for row in self.session.sql(text).rows]
-
-    def seqs(self, where: str = "true") -> list[int]:
-        """The seq of the rows, in the order of their ids."""
-        return [row[0] for row in self.rows("seq", where)]
-
-    def instants(self) -> list[str]:
-        """The timeline's completed instants."""
-        table = open_table(Storage(), self.path)
-        return [f"{each.timestamp} {each.action}" for each in table.timeline.completed]
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("changes") / "source"
-    for number, day in enumerate(DAYS):
-        numbers = range(number * 10, number * 10 + 10)
-        place = folder / f"dt={day}"
-        place.mkdir(parents=True)
-        rows = pa.table(
-            {
-                "id": [f"k{n:02d}" for n in numbers],
-                "seq": pa.array(numbers, pa.int64()),
-                "price": pa.array([Decimal(n) for n in numbers], pa.decimal128(12, 2)),
-                "st": pa.array([{"a": n, "b": f"s{n}"} for n in numbers]),
-                "tags": pa.array([[f"t{n}", None] for n in numbers]),
-                "at": pa.array([n * 1_000_000 for n in numbers], pa.timestamp("us", "UTC")),
-            }
-        )
-        pq.write_table(rows, place / "part-0.parquet", store_decimal_as_integer=False, row_group_size=4)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def original(session: Session, source: Path) -> Path:
-    path = source.parent / "table"
-    session.sql("CREATE DATABASE changes")
-    session.sql(
-        f"CALL bootstrap_table(table => 'changes.original', source => '{source}', record_key => 'id', "
-        f"precombine => 'seq', target_path => '{path}')"
-    )
-    return path
-
-
-@pytest.fixture
-def table(session: Session, original: Path, source: Path, tmp_path: Path) -> Iterator[Changed]:
-    """A copy of the bootstrapped table; whatever is done with it, its source stays byte for byte."""
-    path = tmp_path / "table"
-    shutil.copytree(original, path)
-    session.sql(f"CALL hive_sync(table => 'changes.t', path => '{path}')")
-    before = _fingerprint(source)
-    yield Changed(session, "changes.t", str(path))
-    assert _fingerprint(source) == before
-    session.sql("DROP TABLE changes.t")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _database(session: Session) -> Iterator[None]:
-    yield
-    session.sql("DROP TABLE IF EXISTS changes.original")
-    session.sql("DROP DATABASE IF EXISTS changes CASCADE")
-
-
-def _fingerprint(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.parquet")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def test_delete_removes_just_the_rows_that_its_condition_names(table: Changed) -> None:
+def test_delete_removes_just_the_rows_that_its_condition_names(table: ChangedTable) -> None:
     assert table.run("DELETE FROM {t} WHERE seq < 3 OR dt = '2024-03-03'") == {
         "deleted": 13,
         "files_written": 2,
@@ -133,7 +39,7 @@ def test_delete_removes_just_the_rows_that_its_condition_names(table: Changed) -
     assert table.rows() == []
 
 
-def test_update_changes_the_assigned_columns_alone(table: Changed) -> None:
+def test_update_changes_the_assigned_columns_alone(table: ChangedTable) -> None:
     untouched = table.rows("id, _hoodie_commit_time, _hoodie_commit_seqno, tags, at", "seq <> 12")
     text = "UPDATE {t} t SET t.price = price + 0.5, st.b = upper(st.b), seq = NULL WHERE id = 'k12'"
     assert table.run(text) == {"updated": 1, "files_written": 1}
@@ -147,7 +53,7 @@ def test_update_changes_the_assigned_columns_alone(table: Changed) -> None:
     assert table.instants()[-1] == f"{instant} commit"
 
 
-def test_update_reads_other_tables_and_its_own(table: Changed) -> None:
+def test_update_reads_other_tables_and_its_own(table: ChangedTable) -> None:
     text = (
         "UPDATE {t} SET price = (SELECT max(price) FROM {t}) WHERE EXISTS "
         "(SELECT 1 FROM VALUES ('k01'), ('k02') v(key) WHERE v.key = {t}.id)"
@@ -156,7 +62,7 @@ def test_update_reads_other_tables_and_its_own(table: Changed) -> None:
     assert [row[0] for row in table.rows("price", "seq < 3")] == [0, 29, 29]
 
 
-def test_an_update_of_key_or_partition_moves_the_row(table: Changed) -> None:
+def test_an_update_of_key_or_partition_moves_the_row(table: ChangedTable) -> None:
     assert table.run("UPDATE {t} SET dt = '2024-03-09', seq = seq + 100 WHERE seq IN (1, 2)")["moved"] == 2
     assert table.rows("id, seq, dt, _hoodie_partition_path", "seq > 100") == [
         ("k01", 101, "2024-03-09", "dt=2024-03-09"),
@@ -168,7 +74,7 @@ def test_an_update_of_key_or_partition_moves_the_row(table: Changed) -> None:
     assert table.run("UPDATE {t} SET id = id, dt = dt WHERE seq = 7") == {"updated": 1, "files_written": 1}
 
 
-def test_insert_adds_rows_by_position_by_name_and_to_a_partition(table: Changed) -> None:
+def test_insert_adds_rows_by_position_by_name_and_to_a_partition(table: ChangedTable) -> None:
     assert table.run("INSERT INTO {t} VALUES ('n1', 1, 1.5, NULL, array('x'), NULL, '2024-03-05')") == {
         "inserted": 1,
         "files_written": 1,
@@ -187,7 +93,7 @@ def test_insert_adds_rows_by_position_by_name_and_to_a_partition(table: Changed)
     assert {"dt=2024-03-05", "dt=2024-03-06"} <= partitions
 
 
-def test_new_rows_fill_small_files_and_large_batches_make_several(table: Changed) -> None:
+def test_new_rows_fill_small_files_and_large_batches_make_several(table: ChangedTable) -> None:
     with setting(table.session, "hoodie.parquet.max.file.size", "200000"):
         added = "SELECT concat('n', id), id, 1, NULL, NULL, NULL, '2024-04-01' FROM range(20000)"
         table.run(f"INSERT INTO {{t}} {added}")
@@ -201,7 +107,7 @@ def test_new_rows_fill_small_files_and_large_batches_make_several(table: Changed
     assert again[0][0] == len(files)
 
 
-def test_merge_takes_the_first_clause_that_fits(table: Changed) -> None:
+def test_merge_takes_the_first_clause_that_fits(table: ChangedTable) -> None:
     text = """
         MERGE INTO {t} AS t
         USING (SELECT id, seq, CASE WHEN seq = 4 THEN 'gone' ELSE 'kept' END AS mark FROM {t} WHERE seq < 8
@@ -224,7 +130,7 @@ def test_merge_takes_the_first_clause_that_fits(table: Changed) -> None:
     assert table.rows(where="id IN ('new', 'left out')") == [("new", 50, None, "2024-03-03")]
 
 
-def test_merge_by_star_needs_every_column_and_casts_as_insert_does(table: Changed) -> None:
+def test_merge_by_star_needs_every_column_and_casts_as_insert_does(table: ChangedTable) -> None:
     source = (
         "SELECT 'k03' AS id, 33 AS seq, 1 AS price, named_struct('a', 1, 'b', 'x') AS st, "
         "array('q') AS tags, TIMESTAMP'1970-01-01' AS at, '2024-03-01' AS DT "
@@ -243,7 +149,7 @@ def test_merge_by_star_needs_every_column_and_casts_as_insert_does(table: Change
         table.run("MERGE INTO {t} t USING (SELECT 'k1' id) s ON s.id = t.id WHEN MATCHED THEN UPDATE SET *")
 
 
-def test_merge_by_source_changes_what_has_no_source_row(table: Changed) -> None:
+def test_merge_by_source_changes_what_has_no_source_row(table: ChangedTable) -> None:
     text = (
         "MERGE INTO {t} t USING (SELECT id FROM {t} WHERE seq < 28) s ON t.id = s.id "
         "WHEN NOT MATCHED BY SOURCE AND t.seq = 28 THEN UPDATE SET price = -1 "
@@ -253,7 +159,7 @@ def test_merge_by_source_changes_what_has_no_source_row(table: Changed) -> None:
     assert table.rows("price", "seq > 27") == [(Decimal("-1.00"),)]
 
 
-def test_merge_moves_rows_whose_partition_changes(table: Changed) -> None:
+def test_merge_moves_rows_whose_partition_changes(table: ChangedTable) -> None:
     text = (
         "MERGE INTO {t} t USING (SELECT 'k03' id, '2024-03-02' day) s ON t.id = s.id "
         "WHEN MATCHED THEN UPDATE SET dt = s.day"
@@ -262,7 +168,7 @@ def test_merge_moves_rows_whose_partition_changes(table: Changed) -> None:
     assert table.rows(where="id = 'k03'") == [("k03", 3, Decimal("3.00"), "2024-03-02")]
 
 
-def test_of_several_source_rows_the_newest_by_the_ordering_column_wins(table: Changed) -> None:
+def test_of_several_source_rows_the_newest_by_the_ordering_column_wins(table: ChangedTable) -> None:
     text = (
         "MERGE INTO {t} t USING (VALUES ('k03', {0}, 1), ('k03', 40, 2), ('k04', 41, 3)) s(id, seq, p) "
         "ON t.id = s.id WHEN MATCHED THEN UPDATE SET seq = s.seq, price = s.p"
@@ -279,16 +185,7 @@ def test_of_several_source_rows_the_newest_by_the_ordering_column_wins(table: Ch
     assert [each.split()[1] for each in table.instants()] == ["commit", "commit", "rollback", "rollback"]
 
 
-@contextmanager
-def setting(session: Session, key: str, value: str) -> Iterator[None]:
-    session.sql(f"SET {key} = {value}")
-    try:
-        yield
-    finally:
-        session.sql(f"RESET {key}")
-
-
-def test_an_insert_may_upsert_by_the_record_key(table: Changed) -> None:
+def test_an_insert_may_upsert_by_the_record_key(table: ChangedTable) -> None:
     rows = (
         "VALUES ('k03', 300, '2024-03-01'), ('k03', 200, '2024-03-01'), ('k04', 400, '2024-03-09'), "
         "('new', 500, '2024-03-02')"
@@ -310,7 +207,9 @@ def test_an_insert_may_upsert_by_the_record_key(table: Changed) -> None:
     ]
 
 
-def test_insert_overwrite_takes_the_place_of_table_partition_or_touched_partitions(table: Changed) -> None:
+def test_insert_overwrite_takes_the_place_of_table_partition_or_touched_partitions(
+    table: ChangedTable,
+) -> None:
     one = "INSERT OVERWRITE {t} PARTITION (dt = '2024-03-02') (id, seq) SELECT 'o1', 1"
     assert table.run(one) == {"inserted": 1, "files_written": 1}
     assert table.rows("id, seq", "dt = '2024-03-02'") == [("o1", 1)]
@@ -326,7 +225,7 @@ def test_insert_overwrite_takes_the_place_of_table_partition_or_touched_partitio
     assert table.rows("id, dt") == [("last", "x")]
 
 
-def test_a_refused_change_leaves_the_table_as_it_was(table: Changed) -> None:
+def test_a_refused_change_leaves_the_table_as_it_was(table: ChangedTable) -> None:
     before = table.rows()
     for text in (
         "INSERT INTO {t} (seq, dt) VALUES (1, '2024-03-01')",
@@ -364,7 +263,7 @@ def test_a_refused_change_leaves_the_table_as_it_was(table: Changed) -> None:
     ],
 )  # fmt: skip
 def test_bad_statements_get_one_clear_error(
-    table: Changed, text: str, kind: type[HudisqlError], said: str
+    table: ChangedTable, text: str, kind: type[HudisqlError], said: str
 ) -> None:
     with pytest.raises(kind) as caught:
         table.run(text)
@@ -380,7 +279,9 @@ def test_bad_statements_get_one_clear_error(
         ("hoodie.spark.sql.insert.into.operation", "append"),
     ],
 )
-def test_a_setting_that_is_not_understood_stops_the_statement(table: Changed, key: str, value: str) -> None:
+def test_a_setting_that_is_not_understood_stops_the_statement(
+    table: ChangedTable, key: str, value: str
+) -> None:
     with setting(table.session, key, value), pytest.raises(SettingsError, match=key):
         table.run("INSERT INTO {t} (id, dt) VALUES ('x', 'y')")
 
