@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from hudisql.errors import HudisqlError, InvalidArgumentError, NoSuchTableError
 from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
 from hudisql.read.arrow_scan import read_task, spark_struct, widen_batch
+from hudisql.read.log_rule import LogRule
 from hudisql.read.predicates import Predicate
 from hudisql.read.scan import ScanPlan, plan_scan
 from hudisql.read.splits import ScanTask
@@ -69,6 +70,7 @@ class HudiReader(DataSourceReader):
         self._filters: tuple[Predicate, ...] = ()
         self._columns = self._output
         self._predicate: Predicate | None = None
+        self._log_rule: LogRule | None = None
 
     def partitions(self) -> list[InputPartition]:
         """One per task. Raises InvalidArgumentError for options and columns, and what `plan_scan` raises."""
@@ -77,7 +79,7 @@ class HudiReader(DataSourceReader):
         except NotImplementedError as error:
             # Spark takes this class for "has no partitions" and would go on.
             raise HudisqlError(*error.args, hint=getattr(error, "hint", None)) from None
-        self._columns, self._predicate = plan.columns, plan.predicate
+        self._columns, self._predicate, self._log_rule = plan.columns, plan.predicate, plan.log_rule
         # Spark calls a reader without partitions once, with a partition of its own making.
         return [HudiInput(task) for task in plan.tasks or (ScanTask(()),)]
 
@@ -96,7 +98,10 @@ class HudiReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, exactly as the schema says. Raises what `read_file_slice` raises."""
         assert isinstance(partition, HudiInput)
-        for batch in read_task(self._storage, partition.task, self._columns, self._predicate):
+        rows = read_task(
+            self._storage, partition.task, self._columns, self._predicate, log_rule=self._log_rule
+        )
+        for batch in rows:
             yield widen_batch(batch, self._output)
 
 
