@@ -58,6 +58,7 @@ class HudiInput(InputPartition):
     """The work of one Spark task."""
 
     task: ScanTask
+    log_rule: LogRule | None
 
 
 class HudiReader(DataSourceReader):
@@ -70,7 +71,6 @@ class HudiReader(DataSourceReader):
         self._filters: tuple[Predicate, ...] = ()
         self._columns = self._output
         self._predicate: Predicate | None = None
-        self._log_rule: LogRule | None = None
 
     def partitions(self) -> list[InputPartition]:
         """One per task. Raises InvalidArgumentError for options and columns, and what `plan_scan` raises."""
@@ -79,9 +79,9 @@ class HudiReader(DataSourceReader):
         except NotImplementedError as error:
             # Spark takes this class for "has no partitions" and would go on.
             raise HudisqlError(*error.args, hint=getattr(error, "hint", None)) from None
-        self._columns, self._predicate, self._log_rule = plan.columns, plan.predicate, plan.log_rule
+        self._columns, self._predicate = plan.columns, plan.predicate
         # Spark calls a reader without partitions once, with a partition of its own making.
-        return [HudiInput(task) for task in plan.tasks or (ScanTask(()),)]
+        return [HudiInput(task, plan.log_rule) for task in plan.tasks or (ScanTask(()),)]
 
     def _plan(self) -> ScanPlan:
         table, below = _open(self._options)
@@ -99,7 +99,7 @@ class HudiReader(DataSourceReader):
         """The rows of one task, exactly as the schema says. Raises what `read_file_slice` raises."""
         assert isinstance(partition, HudiInput)
         rows = read_task(
-            self._storage, partition.task, self._columns, self._predicate, log_rule=self._log_rule
+            self._storage, partition.task, self._columns, self._predicate, log_rule=partition.log_rule
         )
         for batch in rows:
             yield widen_batch(batch, self._output)

@@ -82,7 +82,10 @@ def test_data_columns_alone_are_the_same_rows(
     assert _sorted_json(_as_json(read_plan(plan).to_pylist())) == _sorted_json(golden(name).rows)
 
 
-@pytest.mark.parametrize("name", ["v6_complexkeygen_hivestyle", "v6_nonpartitioned"])
+@pytest.mark.parametrize(
+    "name",
+    ["v6_complexkeygen_hivestyle", "v6_nonpartitioned", "v6_nonpartitioned_rollback", "v6_trips_8i1u"],
+)
 def test_tables_of_other_writers_read_as_hudi_rs_reads_them(
     name: str, third_party: Callable[[str], str], read_plan: ReadPlan
 ) -> None:
