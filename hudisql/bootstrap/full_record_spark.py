@@ -23,6 +23,7 @@ from hudisql.bootstrap.claim import HeldClaim
 from hudisql.bootstrap.full_record import FullRecordFile, FullRecordSink, FullRecordTask
 from hudisql.errors import QueryError, SourceError
 from hudisql.format.file_names import new_file_id, write_token
+from hudisql.format.spark_schema import quote_name
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.native_scan import native_dataframe
 from hudisql.read.scan import ScanPlan
@@ -137,10 +138,9 @@ def _sorted(frame: DataFrame, rewrite: SparkRewrite) -> DataFrame:
 
     if rewrite.sort_mode == "NONE":
         return frame
-    quoted = ["`" + name.replace("`", "``") + "`" for name in rewrite.partition_columns]
+    quoted = [quote_name(name) for name in rewrite.partition_columns]
     keys = [
-        ".".join("`" + part.replace("`", "``") + "`" for part in name.split("."))
-        for name in rewrite.tasks[0].record_key_fields
+        ".".join(quote_name(part) for part in name.split(".")) for name in rewrite.tasks[0].record_key_fields
     ]
     # Hudi sorts by the key's text.
     order = [*map(functions.col, quoted), *(functions.col(key).cast("string") for key in keys)]

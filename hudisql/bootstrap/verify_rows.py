@@ -17,6 +17,7 @@ from hudisql.bootstrap.verify_files import DATA_DIFFERS, Discrepancy
 from hudisql.errors import QueryError
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.format.meta_columns import FILE_NAME, META_SCHEMA
+from hudisql.format.spark_schema import quote_name
 from hudisql.read.scan import ScanPlan
 from hudisql.read.splits import plan_splits
 from hudisql.read.task_errors import translate_task_error
@@ -197,7 +198,7 @@ def _totals(rows: DataFrame, file: Any, schema: pa.Schema) -> dict[str, _Totals]
 def _hashable(field: pa.Field) -> Any:
     from pyspark.sql import functions
 
-    column = functions.col("`" + field.name.replace("`", "``") + "`")
+    column = functions.col(quote_name(field.name))
     # Spark hashes no maps; the text of one tells its entries in their order.
     return column.cast("string") if _holds_map(field.type) else column
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudisql.format.spark_schema import spark_json_from_arrow, spark_type_name
+from hudisql.format.spark_schema import quote_name, spark_json_from_arrow, spark_type_name
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, Calendar, CalendarSettings
 from hudisql.read.log_rule import LogRule
@@ -93,7 +93,7 @@ def complete_columns(frame: DataFrame, plan: ScanPlan, present: list[str]) -> Da
     """`frame` with every column of the table in order; those outside `present` raise if evaluated."""
     columns = []
     for field in plan.output_schema:
-        column = _quoted(field.name)
+        column = quote_name(field.name)
         if field.name not in present:
             text = f"hudisql planned this query without the column '{field.name}': please report the query"
             literal = text.replace("\\", r"\\").replace("'", r"\'")
@@ -110,7 +110,3 @@ def spark_struct(schema: pa.Schema) -> StructType:
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(spark_json_from_arrow(schema)))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -27,6 +27,7 @@ SMALL_FILE_LIMIT: Final = "hoodie.parquet.small.file.limit"
 BLOOM_ENTRIES: Final = "hoodie.index.bloom.num_entries"
 BLOOM_FPP: Final = "hoodie.index.bloom.fpp"
 INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
+OVERWRITE_MODE: Final = "hoodie.datasource.overwrite.mode"
 SYNC: Final = "hudisql.sync"
 INSERT_OPERATIONS: Final = ("insert", "upsert", "bulk_insert")
 # What a value takes in a file, about: fixed widths compress by half, texts and the like have some length.
@@ -63,6 +64,15 @@ def insert_operation(context: Context) -> str:
     if text not in INSERT_OPERATIONS:
         raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(INSERT_OPERATIONS)}, not '{text}'")
     return text
+
+
+def overwrites_touched_partitions(context: Context) -> bool:
+    """True if INSERT OVERWRITE takes the place of just the partitions that get rows (dynamic mode)."""
+    spark_mode = _text(context, "spark.sql.sources.partitionOverwriteMode", "STATIC")
+    mode = _text(context, OVERWRITE_MODE, spark_mode).upper()
+    if mode not in ("STATIC", "DYNAMIC"):
+        raise SettingsError(f"{OVERWRITE_MODE} must be STATIC or DYNAMIC, not '{mode}'")
+    return mode == "DYNAMIC"
 
 
 def syncs_after_commit(context: Context) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.errors import HudisqlError, StorageError
+from hudisql.errors import HudisqlError, StorageError, WriteConflictError
 from hudisql.format.partition_metadata import (
     PARTITION_METADATA_FILE,
     PartitionMetadata,
@@ -63,6 +63,7 @@ class CommitWork:
     storage: Storage
     base_path: str
     instant_time: str
+    inflight_path: str
     schema: pa.Schema
     avro_schema: str
     form: BaseFileForm
@@ -75,7 +76,7 @@ class CommitWork:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """One file that a task wrote; counts as in Hudi's write statistics."""
+    """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in."""
 
     file_id: str
     path: str
@@ -89,6 +90,7 @@ class WrittenFile:
     late: int
     moved: int
     milliseconds: int
+    changes: int
 
 
 def write_buckets(
@@ -112,10 +114,14 @@ def write_buckets(
                         writers[number] = _NewFiles(work, task)
                     writers[number].write(rows)
             for number in held.numbers:
-                yield _merge(work, _of_attempt(tasks[number], attempt), held.table(number))
+                merged = _merge(work, _of_attempt(tasks[number], attempt), held.table(number))
+                _keep_or_take_back(work, [merged])
+                yield merged
             for number in sorted(writers):
-                yield from writers[number].finish()
+                files = writers[number].finish()
                 del writers[number]
+                _keep_or_take_back(work, files)
+                yield from files
         finally:
             for writer in writers.values():
                 writer.abandon()
@@ -134,6 +140,20 @@ def run_write_tasks(
     except OSError as error:
         raise encode_error(StorageError(f"a task failed to read or write: {error}")) from error
     spare_loaded_modules()
+
+
+def _keep_or_take_back(work: CommitWork, files: Sequence[WrittenFile]) -> None:
+    """Delete files that came too late: their commit has been rolled back, so nobody else would.
+
+    Raises WriteConflictError then.
+    """
+    if work.storage.exists(work.inflight_path):
+        return
+    work.storage.delete_files([file.path for file in files])
+    raise WriteConflictError(
+        f"the commit {work.instant_time} on {work.base_path} was rolled back while it was being written",
+        hint="run the statement again",
+    )
 
 
 class _Unpickled(dict[int, WriteTask]):
@@ -246,6 +266,7 @@ class _NewFiles:
                 late=0,
                 moved=0,
                 milliseconds=milliseconds,
+                changes=file.rows,
             )
             for file in files
         ]
@@ -286,6 +307,7 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
         late=merged.late,
         moved=merged.moved,
         milliseconds=round((time.perf_counter() - started) * 1000),
+        changes=changes.num_rows,
     )
 
 

@@ -28,7 +28,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.procedures.conftest import fingerprint, orders, sql_literal, write_parquet
-from tests.procedures.strikes import SECONDS_WITHOUT_ROOM, metastore_relay, run_struck
+from tests.strikes import SECONDS_WITHOUT_ROOM, metastore_relay, run_struck
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 

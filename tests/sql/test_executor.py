@@ -151,7 +151,6 @@ def test_the_same_statements_on_plain_tables_are_spark_s(shop: Session) -> None:
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("INSERT OVERWRITE SHOP.Trips PARTITION (dt = 'x') SELECT 1", "INSERT OVERWRITE"),
         ("FROM shop.plain INSERT INTO shop.plain SELECT id INSERT INTO shop.trips SELECT id", "INSERT INTO"),
         ("EXPLAIN DELETE FROM shop.trips", "DELETE"),
         ("TRUNCATE TABLE shop.trips", "TRUNCATE TABLE"),
