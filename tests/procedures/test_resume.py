@@ -36,15 +36,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 
 @pytest.fixture
-def bootstrap(call, daily_orders, tmp_path, name):
-    def make(**more):
-        arguments = {"source": daily_orders, "record_key": "id", "target_path": tmp_path / "t"}
-        return call("bootstrap_table", table=name, **{**arguments, **more})
-
-    return make
-
-
-@pytest.fixture
 def failed_run(bootstrap, tmp_path, monkeypatch):
     """A target as a run leaves it that was to be resumed: all skeletons are there, nothing is visible."""
 
