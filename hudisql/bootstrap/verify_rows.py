@@ -14,13 +14,12 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from hudisql.bootstrap.verify_files import DATA_DIFFERS, Discrepancy
-from hudisql.errors import QueryError
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.format.meta_columns import FILE_NAME, META_SCHEMA
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.scan import ScanPlan
 from hudisql.read.splits import plan_splits
-from hudisql.read.task_errors import translate_task_error
+from hudisql.read.task_errors import spark_job
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice
 from hudisql.table.hudi_table import HudiTable
 
@@ -43,20 +42,11 @@ def compare_all_rows(
     The slices are bootstrapped ones with whole source files. Raises QueryError or the reader's own error if
     a file cannot be read to its end.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     if not slices:
         return []
-    try:
+    with spark_job(f"the rows of {table.base_path} cannot be compared"):
         of_source = _source_totals(spark, table, slices)
         of_table = _table_totals(spark, table, slices)
-    except (Py4JError, PySparkException) as error:
-        known = translate_task_error(error)
-        if known is not None:
-            raise known from error
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        raise QueryError(f"the rows of {table.base_path} cannot be compared: {lines[0]}") from error
     return [found for each, _ in slices if (found := _compare(each, of_source, of_table)) is not None]
 
 
@@ -70,9 +60,6 @@ def compare_rewritten_rows(
 
     Raises QueryError or the reader's own error if a file cannot be read to its end.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     values = {each.partition_path: partition_values for each, partition_values in slices}
     external = [
         (_slice_of_source(path, number, file), values[path])
@@ -86,15 +73,9 @@ def compare_rewritten_rows(
     names = {
         each.base_file.path.rsplit("/", 1)[-1]: each.partition_path for each, _ in slices if each.base_file
     }
-    try:
+    with spark_job(f"the rows of {table.base_path} cannot be compared"):
         of_source = _added_up(_source_totals(spark, table, external), partitions)
         of_table = _added_up(_table_totals(spark, table, slices), names)
-    except (Py4JError, PySparkException) as error:
-        known = translate_task_error(error)
-        if known is not None:
-            raise known from error
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        raise QueryError(f"the rows of {table.base_path} cannot be compared: {lines[0]}") from error
     paths = sorted(of_source.keys() | of_table.keys())
     return [path for path in paths if of_source.get(path, _NOTHING) != of_table.get(path, _NOTHING)]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from hudisql.format.meta_columns import META_COLUMNS
+from hudisql.read.log_rule import LogRule, log_rule_of
 from hudisql.read.predicates import (
     Predicate,
     bind_predicate,
@@ -28,7 +29,6 @@ from hudisql.read.slice_reader import (
     check_external_files,
     data_file_path,
     needs_data_columns,
-    refuse_log_files,
 )
 from hudisql.read.splits import (
     DEFAULT_MAX_SPLIT_BYTES,
@@ -73,6 +73,7 @@ class ScanPlan:
     tasks: tuple[ScanTask, ...]
     splits_total: int | None
     as_of: str | None = None
+    log_rule: LogRule | None = None
 
     @property
     def splits_read(self) -> int:
@@ -120,8 +121,9 @@ def plan_scan(
     over partition columns alone prune partitions before they are listed. `as_of` is an instant time, `below`
     a relative partition path that bounds the scan, `read_optimized` leaves log files aside (Hudi's `_ro`
     tables), `count_all` also counts what was pruned (EXPLAIN).
-    Raises UnsupportedTableError if a slice needs a merge of log files, SourceChangedError if the external
-    file of a slice is missing or its length differs from the bootstrap index.
+    Raises UnsupportedTableError if a slice has log files that merge by a rule hudisql does not know,
+    SourceChangedError if the external file of a slice is missing or its length differs from the bootstrap
+    index.
     """
     wanted_names = set(columns.names)
     wanted = pa.schema([columns.field(each.name) for each in table.full_schema if each.name in wanted_names])
@@ -134,8 +136,7 @@ def plan_scan(
     inside = [each for each in partitions if _is_below(each.path, below)]
     pruned = prune_partitions(inside, partition_columns, conjunction(partition_parts))
     slices = _slices_of(table, pruned, partition_names, as_of, read_optimized)
-    for file_slice, _ in slices:
-        refuse_log_files(file_slice)
+    merges = any(file_slice.has_log_files for file_slice, _ in slices)
     check_external_files(table.storage, [file_slice for file_slice, _ in slices])
     needs_data = needs_data_columns(wanted, partition_names)
     tasks = plan_splits(
@@ -177,6 +178,7 @@ def plan_scan(
         tasks=tasks,
         splits_total=splits_total,
         as_of=as_of,
+        log_rule=log_rule_of(table, as_of) if merges else None,
     )
 
 
@@ -251,6 +253,8 @@ def _is_native(
     slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
 ) -> bool:
     if any(name in META_COLUMNS for name in wanted.names):
+        return False
+    if any(file_slice.has_log_files for file_slice, _ in slices):
         return False
     # Spark would skip row groups by bounds that know no NaN; for top-level columns `native_scan` prevents it.
     nested = [path for path in columns_of(predicate) if len(path) > 1]

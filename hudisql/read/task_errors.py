@@ -1,13 +1,14 @@
 """Carry hudisql's errors out of Spark tasks to the driver as one clear error.
 
 Spark turns whatever a Python task raises into a JVM exception whose message holds the traceback's text. The
-error travels in that text as one marked line of JSON and is rebuilt on the driver. No Spark import.
+error travels in that text as one marked line of JSON and is rebuilt on the driver. Tasks load no Spark by it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from hudisql import errors
@@ -45,6 +46,25 @@ def translate_task_error(exception: BaseException) -> errors.HudisqlError | None
             return found
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+@contextmanager
+def spark_job(failure: str) -> Iterator[None]:
+    """What Spark raises inside becomes the error that a task raised, else a QueryError.
+
+    `failure` says what could not be done; the QueryError adds the first line of Spark's message.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        known = translate_task_error(error)
+        if known is not None:
+            raise known from error
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise errors.QueryError(f"{failure}: {lines[0] if lines else type(error).__name__}") from error
 
 
 def _decode(text: str) -> errors.HudisqlError | None:

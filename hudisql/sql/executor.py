@@ -30,7 +30,7 @@ from hudisql.sql.tables import find_hudi_entry
 if TYPE_CHECKING:
     from hudisql.context import Context
 
-_NEXT_RELEASE: Final = "writing to Hudi tables comes with the next release"
+_NEXT_RELEASE: Final = "it comes with the next release"
 
 
 def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> Result:
@@ -206,7 +206,7 @@ def _unsupported(verb: str, entry: MetastoreTable, hint: str) -> UnsupportedStat
 def _advice_on(statement: st.ChangeStatement) -> str:
     if isinstance(statement, st.AlterTableStatement):
         return "CALL hive_sync(table => '…') brings the metastore entry in step with the table"
-    return f"{_NEXT_RELEASE}; until then Apache Hudi's own Spark SQL writes to it"
+    return f"{_NEXT_RELEASE}; Apache Hudi's own Spark SQL can do it"
 
 
 _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], Result]]] = {

@@ -15,7 +15,7 @@ from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import partition_path
 from hudisql.format.schema import comment_of
-from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.spark_schema import quote_name, spark_type_name
 from hudisql.result import LocalResult
 from hudisql.sql.statements import DescribeStatement, ShowPartitionsStatement
 from hudisql.sql.table_options import KNOWN_PROPERTIES, user_properties
@@ -175,5 +175,4 @@ def _value_text(value: object) -> str | None:
 
 
 def _quoted(name: str) -> str:
-    escaped = name.replace("`", "``")
-    return name if name.isidentifier() else f"`{escaped}`"
+    return name if name.isidentifier() else quote_name(name)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hudisql.errors import WriteRefusedError
 from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeStats, WriteStat
 from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.partition_path import partition_path, render_partition_value
@@ -206,7 +207,15 @@ def _write_files(
         return run_write_tasks(work, shared.value, attempt, batches)
 
     frame = routed.repartitionById(len(plan.buckets), BUCKET).mapInArrow(write, "written binary")
-    return [pickle.loads(row[0]) for row in _collect(frame)]
+    files: list[WrittenFile] = [pickle.loads(row[0]) for row in _collect(frame)]
+    taken = sum(file.changes for file in files)
+    if taken != counted.rows:
+        raise WriteRefusedError(
+            f"the changes to {table.base_path} were {counted.rows} rows when they were counted, and {taken} "
+            "when they were written: they are not the same each time they are computed",
+            hint="store the source in a table first, then use that; nothing was written",
+        )
+    return files
 
 
 def _remove_strays(commit: OpenCommit, files: Sequence[WrittenFile]) -> None:

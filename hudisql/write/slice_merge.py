@@ -178,7 +178,6 @@ def _one_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
     order = pc.sort_indices(
         pa.table({"key": keys, "ordering": changes.column(task.newest_by)}),
         sort_keys=[("key", "ascending"), ("ordering", "descending")],
-        null_placement="at_end",
     )
     ordered, by_key = changes.take(order), keys.take(order)
     starts = np.ones(len(by_key), dtype=bool)

@@ -76,7 +76,7 @@ class CommitWork:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """One file that a task wrote; counts as in Hudi's write statistics."""
+    """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in."""
 
     file_id: str
     path: str
@@ -90,6 +90,7 @@ class WrittenFile:
     late: int
     moved: int
     milliseconds: int
+    changes: int
 
 
 def write_buckets(
@@ -265,6 +266,7 @@ class _NewFiles:
                 late=0,
                 moved=0,
                 milliseconds=milliseconds,
+                changes=file.rows,
             )
             for file in files
         ]
@@ -305,6 +307,7 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
         late=merged.late,
         moved=merged.moved,
         milliseconds=round((time.perf_counter() - started) * 1000),
+        changes=changes.num_rows,
     )
 
 

@@ -41,6 +41,23 @@ def _change(session: Any, table: str, shape: Shape, source: pa.Table) -> pa.Tabl
     return rows.set_column(position, "note", pa.array(notes, rows["note"].type))
 
 
+def test_hudi_015_reads_a_merge_on_read_table_that_statements_changed(
+    oracle_015: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    shape = next(shape for shape in SHAPES if shape.table_type == "MERGE_ON_READ")
+    table = bootstrap_shape(session, shape, tmp_path, table="oracle.changed_mor")
+    changes = shape.with_partition_columns(sample_rows(100, 130, "second"))
+    expected = _change(session, "oracle.changed_mor", shape, changes)
+    theirs = oracle_015.read(table.path)
+    assert_same_rows(theirs.select(expected.column_names), expected, sort_by=["seq"])
+    third = shape.with_partition_columns(sample_rows(15, 25, "third"))
+    options = {**shape.write_options(), "hoodie.table.name": "changed_mor"}
+    oracle_015.upsert(third, table.path, options)
+    kept = expected.filter(pc.or_(pc.less(expected["seq"], 15), pc.greater_equal(expected["seq"], 25)))
+    theirs = oracle_015.read(table.path)
+    assert_same_rows(theirs.select(expected.column_names), pa.concat_tables([kept, third]), sort_by=["seq"])
+
+
 @pytest.mark.parametrize("shape", COPY_ON_WRITE_SHAPES, ids=lambda shape: shape.name)
 def test_hudi_015_reads_and_upserts_what_statements_changed(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, shape: Shape
@@ -96,4 +113,39 @@ def test_a_table_that_hudi_015_wrote_is_changed_and_read_by_both(
     theirs = oracle_015.read(path)
     assert_same_rows(theirs.select(expected.column_names), expected, sort_by=["seq"])
     ours = session.sql("SELECT * FROM oracle.their_own").arrow()
+    assert_same_rows(ours, theirs, sort_by=["seq"])
+
+
+def test_hudi_015_archives_and_cleans_what_statements_left_on_the_timeline(
+    oracle_015: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    from hudisql.errors import HudisqlError
+
+    shape = SHAPES[0]
+    name = "archived_changes"
+    table = bootstrap_shape(session, shape, tmp_path, table=f"oracle.{name}")
+    expected = _change(
+        session, f"oracle.{name}", shape, shape.with_partition_columns(sample_rows(100, 130, "second"))
+    )
+    with pytest.raises(HudisqlError):
+        session.sql(f"UPDATE oracle.{name} SET total = total / 0")
+    session.sql(
+        f"INSERT OVERWRITE oracle.{name} PARTITION (dt = '2024-03-02') "
+        f"SELECT * EXCEPT (dt) FROM oracle.{name} WHERE dt = '2024-03-02'"
+    )
+    options = {
+        **shape.write_options(),
+        "hoodie.table.name": name,
+        "hoodie.keep.min.commits": "2",
+        "hoodie.keep.max.commits": "3",
+        "hoodie.clean.commits.retained": "1",
+    }
+    for number in range(4):
+        rows = shape.with_partition_columns(sample_rows(120 + number, 121 + number, "second"))
+        oracle_015.upsert(rows, table.path, options)
+    archived = list((Path(table.path) / ".hoodie" / "archived").iterdir())
+    assert archived
+    theirs = oracle_015.read(table.path)
+    assert_same_rows(theirs.select(expected.column_names), expected, sort_by=["seq"])
+    ours = session.sql(f"SELECT * FROM oracle.{name}").arrow()
     assert_same_rows(ours, theirs, sort_by=["seq"])
