@@ -193,10 +193,11 @@ def plan_bootstrap(
         by_partition, _choose_modes(context, request, source), request.on_unsafe_type, schema
     )
     if any(footer.problem is None for footer in footers):
-        found += checks.check_file_names(footers)
+        kept = _left_as_they_are(by_partition, verdict.modes)
+        found += checks.check_file_names(kept)
         found += checks.check_column_names(footers, schema, source.partition_columns)
         found += verdict.findings
-        found += checks.check_encodings(footers)
+        found += checks.check_encodings(kept)
         found += checks.check_key_columns(
             request.record_key, request.precombine, schema, source.partition_columns
         )
@@ -343,6 +344,18 @@ def _by_partition(
 ) -> list[list[FileFooter]]:
     remaining = iter(footers)
     return [[next(remaining) for _ in partition.files] for partition in partitions]
+
+
+def _left_as_they_are(
+    by_partition: Sequence[Sequence[FileFooter]], modes: Sequence[BootstrapMode]
+) -> list[FileFooter]:
+    """The footers of files that readers of the new table will meet."""
+    return [
+        footer
+        for footers, mode in zip(by_partition, modes, strict=True)
+        if mode is BootstrapMode.METADATA_ONLY
+        for footer in footers
+    ]
 
 
 def _plan_partition(

@@ -17,7 +17,7 @@ from hudisql.bootstrap.verify_files import DATA_DIFFERS, Discrepancy
 from hudisql.errors import QueryError
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.format.meta_columns import FILE_NAME, META_SCHEMA
-from hudisql.read.scan import ScanPlan
+from hudisql.read.scan import ScanPlan, can_vectorize
 from hudisql.read.splits import plan_splits
 from hudisql.read.task_errors import translate_task_error
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice
@@ -178,6 +178,7 @@ def _plan(
         slices_total=None,
         tasks=plan_splits(slices, needs_data=True, parallelism=spark.sparkContext.defaultParallelism),
         splits_total=None,
+        is_vectorized=can_vectorize(table),
     )
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DEFAULT_PARALLELISM = 8
+_BINARY_DECIMAL = "binary_decimal"  # as the bootstrap's table of types names them
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class ScanPlan:
     `output_schema` is the table's whole schema (meta, data, partition columns); only `columns` (a subset by
     name, structs possibly pruned, in the same order) hold values. `partition_columns` come from the partition
     and not from files. `predicate` and `partition_predicate` are what could be pushed down; the query still
-    applies its own filters.
+    applies its own filters. `is_vectorized` is False if Spark's scan has to read row by row.
     """
 
     base_path: str
@@ -73,6 +74,7 @@ class ScanPlan:
     tasks: tuple[ScanTask, ...]
     splits_total: int | None
     as_of: str | None = None
+    is_vectorized: bool = True
 
     @property
     def splits_read(self) -> int:
@@ -177,7 +179,13 @@ def plan_scan(
         tasks=tasks,
         splits_total=splits_total,
         as_of=as_of,
+        is_vectorized=can_vectorize(table),
     )
+
+
+def can_vectorize(table: HudiTable) -> bool:
+    """False if files left as they are hold decimals that Spark 4's vectorised reader fails on."""
+    return all(_BINARY_DECIMAL not in names for names in table.properties.unsafe_types.values())
 
 
 def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
