@@ -54,7 +54,8 @@ _BYTES_PER_ROW: Final = 1.6
 class PlannedFile:
     """One source file and about how many bytes the table will have for it.
 
-    `has_hybrid_calendar` says that only Spark's reader knows what its dates mean.
+    `has_hybrid_calendar` says that only Spark's reader knows what its dates mean, `has_binary_decimals` that
+    it has to read them row by row.
     """
 
     source: ExternalFile
@@ -63,6 +64,7 @@ class PlannedFile:
     estimated_bytes: int
     has_hybrid_calendar: bool = False
     footer_hash: str = ""
+    has_binary_decimals: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,4 +388,5 @@ def _plan_file(
         round(estimate),
         footer.has_hybrid_calendar,
         footer.footer_hash,
+        any("binary_decimal" in column.hazards for column in footer.schema.columns),
     )

@@ -14,10 +14,10 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from hudisql.bootstrap.verify_files import DATA_DIFFERS, Discrepancy
-from hudisql.errors import QueryError
+from hudisql.errors import HudisqlError, QueryError
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.format.meta_columns import FILE_NAME, META_SCHEMA
-from hudisql.read.scan import ScanPlan, can_vectorize
+from hudisql.read.scan import ScanPlan
 from hudisql.read.splits import plan_splits
 from hudisql.read.task_errors import translate_task_error
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _Totals = tuple[int, int, int]
 _NOTHING: Final[_Totals] = (0, 0, 0)
 _FILE: Final = "_hudisql_file"
+_LONGEST_OF_64_BITS: Final = 18  # digits; stored as BYTE_ARRAY, Spark 4's vectorised reader fails on them
 
 
 def compare_all_rows(
@@ -51,11 +52,7 @@ def compare_all_rows(
         of_source = _source_totals(spark, table, slices)
         of_table = _table_totals(spark, table, slices)
     except (Py4JError, PySparkException) as error:
-        known = translate_task_error(error)
-        if known is not None:
-            raise known from error
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        raise QueryError(f"the rows of {table.base_path} cannot be compared: {lines[0]}") from error
+        raise _comparison_error(table, error) from error
     return [found for each, _ in slices if (found := _compare(each, of_source, of_table)) is not None]
 
 
@@ -89,13 +86,23 @@ def compare_rewritten_rows(
         of_source = _added_up(_source_totals(spark, table, external), partitions)
         of_table = _added_up(_table_totals(spark, table, slices), names)
     except (Py4JError, PySparkException) as error:
-        known = translate_task_error(error)
-        if known is not None:
-            raise known from error
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        raise QueryError(f"the rows of {table.base_path} cannot be compared: {lines[0]}") from error
+        raise _comparison_error(table, error) from error
     paths = sorted(of_source.keys() | of_table.keys())
     return [path for path in paths if of_source.get(path, _NOTHING) != of_table.get(path, _NOTHING)]
+
+
+def _comparison_error(table: HudiTable, error: Exception) -> HudisqlError:
+    """The error of a task of ours, or what Spark says of its first and its last cause."""
+    known = translate_task_error(error)
+    if known is not None:
+        return known
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line.partition(": ")[2] for line in lines if line.startswith((": ", "Caused by: "))] or lines
+    words = causes[0] if causes[0] == causes[-1] else f"{causes[0]}: {causes[-1]}"
+    return QueryError(
+        f"the rows of {table.base_path} cannot be compared: {words}",
+        hint="level => 'sample' compares rows without Spark, whose reader takes no nanoseconds, for one",
+    )
 
 
 def _slice_of_source(partition_path: str, number: int, file: ExternalFile) -> FileSlice:
@@ -178,7 +185,8 @@ def _plan(
         slices_total=None,
         tasks=plan_splits(slices, needs_data=True, parallelism=spark.sparkContext.defaultParallelism),
         splits_total=None,
-        is_vectorized=can_vectorize(table),
+        # The source of a rewritten partition may hold what the table's properties no longer tell of.
+        is_vectorized=not any(_holds_short_decimal(field.type) for field in table.schema),
     )
 
 
@@ -201,6 +209,16 @@ def _hashable(field: pa.Field) -> Any:
     column = functions.col("`" + field.name.replace("`", "``") + "`")
     # Spark hashes no maps; the text of one tells its entries in their order.
     return column.cast("string") if _holds_map(field.type) else column
+
+
+def _holds_short_decimal(data_type: pa.DataType) -> bool:
+    if pa.types.is_decimal(data_type):
+        return bool(data_type.precision <= _LONGEST_OF_64_BITS)
+    if pa.types.is_map(data_type):
+        return _holds_short_decimal(data_type.key_type) or _holds_short_decimal(data_type.item_type)
+    if pa.types.is_struct(data_type):
+        return any(_holds_short_decimal(child.type) for child in data_type)
+    return bool(pa.types.is_list(data_type) and _holds_short_decimal(data_type.value_type))
 
 
 def _holds_map(data_type: pa.DataType) -> bool:

@@ -11,7 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from hudisql.bootstrap.modes import UnsafeTypePolicy
+from hudisql.bootstrap.type_safety import TYPE_HAZARDS
+from hudisql.bootstrap.verify import VerifyLevel, verify_bootstrap
 from hudisql.context import Context
+from hudisql.errors import QueryError
+from hudisql.read.scan import plan_scan, scan_to_dataframe
 from tests.bootstrap.odd_sources import (
     blockers_of,
     bootstrap,
@@ -42,28 +47,63 @@ def test_decimals_of_every_precision_are_right(context: Context, tmp_path: Path,
     assert read_both_ways(context.spark, table, "d9 < 0 AND d38 < 0 AND d18 < 0")["id"].to_pylist() == ["c"]
 
 
-def test_decimals_stored_as_binary_are_right(context: Context, tmp_path: Path) -> None:
+def _write_binary_decimals(context: Context, path: Path) -> None:
     def row(key: str, number: int | None) -> Any:
         def fill(group: Any, jvm: Any) -> None:
             group.add("id", key)
             if number is not None:
-                for precision in (5, 15, 38):
+                inner = group.addGroup("st")
+                for place, name in ((group, "d5"), (group, "d15"), (group, "d38"), (inner, "d7")):
                     stored = number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)
                     binary = jvm.org.apache.parquet.io.api.Binary.fromConstantByteArray(bytearray(stored))
-                    group.add(f"d{precision}", binary)
+                    place.add(name, binary)
 
         return fill
 
     write_by_parquet_mr(
         context.spark,
-        tmp_path / "s" / "a.parquet",
+        path,
         "message m { required binary id (STRING); optional binary d5 (DECIMAL(5,2));"
-        " optional binary d15 (DECIMAL(15,2)); optional binary d38 (DECIMAL(38,2)); }",
+        " optional binary d15 (DECIMAL(15,2)); optional binary d38 (DECIMAL(38,2));"
+        " optional group st { optional binary d7 (DECIMAL(7,2)); } }",
         [row("a", 12345), row("b", None), row("c", -99999), row("d", 0)],
     )
-    found = read_both_ways(context.spark, bootstrap(context, tmp_path / "s", tmp_path / "t"))
+
+
+BINARY_DECIMALS = [Decimal("123.45"), None, Decimal("-999.99"), Decimal("0.00")]
+
+
+def _check_binary_decimals(found: pa.Table) -> None:
     for name in ("d5", "d15", "d38"):
-        assert found[name].to_pylist() == [Decimal("123.45"), None, Decimal("-999.99"), Decimal("0.00")]
+        assert found[name].to_pylist() == BINARY_DECIMALS
+    assert [row and row["d7"] for row in found["st"].to_pylist()] == BINARY_DECIMALS
+
+
+def test_decimals_stored_as_binary_are_right(context: Context, tmp_path: Path) -> None:
+    _write_binary_decimals(context, tmp_path / "s" / "a.parquet")
+    table = bootstrap(context, tmp_path / "s", tmp_path / "t")
+    assert set(table.properties.unsafe_types) == {"d5", "d15", "st"}
+    _check_binary_decimals(read_both_ways(context.spark, table))
+    assert verify_bootstrap(context, table, VerifyLevel.FULL).is_good
+
+
+# The rows are read by pyarrow, or by Spark for a sort.
+@pytest.mark.parametrize("sort_mode", ["NONE", "PARTITION_SORT"])
+def test_decimals_stored_as_binary_are_mended_by_a_rewrite(
+    context: Context, tmp_path: Path, sort_mode: str
+) -> None:
+    _write_binary_decimals(context, tmp_path / "s" / "a.parquet")
+    assert "column st (struct<d7:decimal(7,2)>): decimal of up to 18 digits stored as BYTE_ARRAY" in (
+        blockers_of(context, tmp_path / "s", tmp_path / "t", on_unsafe_type=UnsafeTypePolicy.FAIL)
+    )
+    rewriting = {"on_unsafe_type": UnsafeTypePolicy.FULL_RECORD, "sort_mode": sort_mode}
+    table = bootstrap(context, tmp_path / "s", tmp_path / "t", **rewriting)
+    # Spark's own vectorised reader, which fails on the source, reads what was written.
+    assert table.properties.unsafe_types == {}
+    assert plan_scan(table, table.schema).is_vectorized
+    _check_binary_decimals(read_both_ways(context.spark, table))
+    _check_binary_decimals(context.spark.read.parquet(str(tmp_path / "t")).toArrow().sort_by("id"))
+    assert verify_bootstrap(context, table, VerifyLevel.FULL).is_good
 
 
 def test_integers_of_every_width_keep_their_largest_values(context: Context, tmp_path: Path) -> None:
@@ -318,8 +358,6 @@ def test_numbers_at_their_edges_are_right(context: Context, tmp_path: Path) -> N
     write_file(tmp_path / "s" / "a.parquet", table)
     made = bootstrap(context, tmp_path / "s", tmp_path / "t")
     columns = [name for name in table.column_names if name not in ("x", "f")]
-    from hudisql.read.scan import plan_scan, scan_to_dataframe
-
     for schema in (made.schema, made.full_schema):
         found = scan_to_dataframe(context.spark, plan_scan(made, schema))
         rows = found.select(*table.column_names).toArrow().sort_by("id")
@@ -332,3 +370,42 @@ def test_numbers_at_their_edges_are_right(context: Context, tmp_path: Path) -> N
             "a",
             "b",
         ]
+
+
+def test_types_that_a_rewrite_mends_are_right_and_verified(context: Context, tmp_path: Path) -> None:
+    moments = [datetime.datetime(2020, 1, 1, 1, 2, 3, 456000), None, datetime.datetime(1900, 1, 1)]
+    in_utc = [None if each is None else each.replace(tzinfo=UTC) for each in moments]
+    numbers = [None if number is None else Decimal(number).scaleb(-2) for number in (12345, None, -1)]
+    columns = {
+        "timestamp_millis": pa.array(in_utc, pa.timestamp("ms", "UTC")),
+        "uint32": pa.array([2**32 - 1, None, 0], pa.uint32()),
+        "fixed_binary": pa.array([b"abc", None, b"\0\0\0"], pa.binary(3)),
+        "integer_decimal": pa.array(numbers, pa.decimal128(9, 2)),
+    }
+    nanos = {"timestamp_nanos": pa.array(in_utc, pa.timestamp("ns", "UTC"))}
+    int96 = {"int96": pa.array(moments, pa.timestamp("us"))}
+    elsewhere = {"older_calendar", "unknown_calendar", "binary_decimal"}
+    mended = {name for name, hazard in TYPE_HAZARDS.items() if hazard.full_record_mends}
+    assert mended - elsewhere == {*columns, *nanos, *int96}
+    write_file(tmp_path / "s" / "a.parquet", pa.table({"id": IDS, **columns}), store_decimal_as_integer=True)
+    write_file(tmp_path / "sns" / "a.parquet", pa.table({"id": IDS, **nanos}), version="2.6")
+    write_file(
+        tmp_path / "s96" / "a.parquet",
+        pa.table({"id": IDS, **int96}),
+        use_deprecated_int96_timestamps=True,
+    )
+    in_table = {**columns, **nanos, "int96": pa.array(in_utc)}
+    for source, names in (("s", [*columns]), ("sns", [*nanos]), ("s96", [*int96])):
+        policy = UnsafeTypePolicy.FULL_RECORD
+        table = bootstrap(context, tmp_path / source, tmp_path / f"t{source}", on_unsafe_type=policy)
+        assert table.properties.unsafe_types == {}
+        found = read_both_ways(context.spark, table)
+        for name in names:
+            assert found[name].to_pylist() == in_table[name].to_pylist(), name
+        assert verify_bootstrap(context, table, VerifyLevel.SAMPLE).compared_rows == 3
+        if source == "sns":
+            with pytest.raises(QueryError, match=r"cannot be compared: .*/sns/a.parquet") as raised:
+                verify_bootstrap(context, table, VerifyLevel.FULL)
+            assert "level => 'sample'" in str(raised.value.hint)
+        else:
+            assert verify_bootstrap(context, table, VerifyLevel.FULL).discrepancies == ()
