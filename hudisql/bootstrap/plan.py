@@ -35,7 +35,7 @@ from hudisql.bootstrap.source import (
     scan_path_source,
 )
 from hudisql.bootstrap.table_schema import build_table_schema
-from hudisql.bootstrap.type_checks import describe_types, judge_types
+from hudisql.bootstrap.type_checks import check_int96_conversion, describe_types, judge_types
 from hudisql.catalog.sync_entries import sync_options_from
 from hudisql.errors import BootstrapBlockedError
 from hudisql.format import table_properties as keys
@@ -199,6 +199,7 @@ def plan_bootstrap(
         found += checks.check_file_names(kept)
         found += checks.check_column_names(footers, schema, source.partition_columns)
         found += verdict.findings
+        found += check_int96_conversion(context.spark, footers)
         found += checks.check_encodings(kept)
         found += checks.check_key_columns(
             request.record_key, request.precombine, schema, source.partition_columns

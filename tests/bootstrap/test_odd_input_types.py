@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from hudisql.bootstrap.modes import UnsafeTypePolicy
@@ -186,6 +187,36 @@ def test_types_that_no_table_left_as_it_is_can_carry_are_named(
 ) -> None:
     write_file(tmp_path / "s" / "a.parquet", pa.table({"id": IDS, "odd": array}), **options)
     assert words in blockers_of(context, tmp_path / "s", tmp_path / "t")
+
+
+def _as_impala_wrote_it(path: Path) -> Path:
+    """The file with Impala's name for its writer, which is as long as pyarrow's."""
+    content = path.read_bytes()
+    ours = f"parquet-cpp-arrow version {pa.__version__}".encode()
+    assert content.count(ours) == 1
+    path.write_bytes(content.replace(ours, b"impala version 2.12.0 (build x)".ljust(len(ours))[: len(ours)]))
+    assert pq.read_metadata(path).created_by.startswith("impala version 2.12.0")
+    return path
+
+
+def test_int96_of_impala_and_of_any_year_is_taken_as_spark_takes_it(context: Context, tmp_path: Path) -> None:
+    moments = [datetime.datetime(1, 1, 1), None, datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)]
+    path = write_file(
+        tmp_path / "s" / "a.parquet",
+        pa.table({"id": IDS, "t": pa.array(moments, pa.timestamp("us"))}),
+        use_deprecated_int96_timestamps=True,
+    )
+    _as_impala_wrote_it(path)
+    rewriting = {"on_unsafe_type": UnsafeTypePolicy.FULL_RECORD}
+    table = bootstrap(context, tmp_path / "s", tmp_path / "t", **rewriting)
+    expected = [None if each is None else each.replace(tzinfo=UTC) for each in moments]
+    assert read_both_ways(context.spark, table)["t"].to_pylist() == expected
+    context.spark.conf.set("spark.sql.parquet.int96TimestampConversion", "true")
+    try:
+        told = blockers_of(context, tmp_path / "s", tmp_path / "t2", **rewriting)
+    finally:
+        context.spark.conf.unset("spark.sql.parquet.int96TimestampConversion")
+    assert "hudisql takes them as UTC: 1 file:" in told
 
 
 LIST_FORMS = {
