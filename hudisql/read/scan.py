@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DEFAULT_PARALLELISM = 8
+_BINARY_DECIMAL = "binary_decimal"  # as the bootstrap's table of types names them
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class ScanPlan:
     name, structs possibly pruned, in the same order) hold values. `partition_columns` come from the partition
     and not from files. `predicate` and `partition_predicate` are what could be pushed down; the query still
     applies its own filters. In `native` mode slices with log files still go through the slice reader.
+    `is_vectorized` is False if Spark's scan has to read row by row.
     """
 
     base_path: str
@@ -74,6 +76,7 @@ class ScanPlan:
     splits_total: int | None
     as_of: str | None = None
     log_rule: LogRule | None = None
+    is_vectorized: bool = True
 
     @property
     def splits_read(self) -> int:
@@ -181,7 +184,13 @@ def plan_scan(
         splits_total=splits_total,
         as_of=as_of,
         log_rule=log_rule_of(table, as_of) if merges else None,
+        is_vectorized=can_vectorize(table),
     )
+
+
+def can_vectorize(table: HudiTable) -> bool:
+    """False if files left as they are hold decimals that Spark 4's vectorised reader fails on."""
+    return all(_BINARY_DECIMAL not in names for names in table.properties.unsafe_types.values())
 
 
 def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
