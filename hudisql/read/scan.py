@@ -8,12 +8,14 @@ EXPLAIN prints. `scan_to_dataframe` runs it: Spark's own vectorised parquet scan
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
+from hudisql.errors import QueryError
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.read.predicates import (
     Predicate,
@@ -190,7 +192,15 @@ def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     from hudisql.read.native_scan import native_dataframe
 
     if plan.mode == "native":
-        return native_dataframe(spark, plan)
+        try:
+            return native_dataframe(spark, plan)
+        except QueryError as error:
+            what_to_do = f" ({error.hint})" if error.hint else ""
+            warnings.warn(
+                f"{error.message}: hudisql reads by its own, slower, reader{what_to_do}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
     return arrow_dataframe(spark, plan)
 
 
