@@ -33,7 +33,7 @@ _NO_FILE_SYSTEM: Final = re.compile(
     r"|(?:ClassNotFoundException|NoClassDefFoundError): (?:Class )?(?:org[./]apache[./]hadoop|software)[./]"
 )
 # Spark knows `s3a` alone, metastores of other engines say `s3`: one store, one file system.
-_S3_SETTINGS: Final = ("fs.s3.impl", "fs.s3n.impl")
+_S3_ALIASES: Final = frozenset({"s3", "s3n"})
 _S3_FILE_SYSTEM: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}
 
@@ -99,7 +99,7 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -
     from pyspark.sql import DataFrame
 
     session: Any = spark._jsparkSession
-    scanning = _scan_session(session)
+    scanning = _scan_session(session, plan)
     partition_names = [field.name for field in plan.partition_columns]
     file_schema = _subset(plan.output_schema, [name for name in data_names if name not in partition_names])
     partition_schema = pa.schema(plan.partition_columns)
@@ -137,7 +137,7 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -
     return DataFrame(session.baseRelationToDataFrame(relation), spark)
 
 
-def _scan_session(session: Any) -> Any:
+def _scan_session(session: Any, plan: ScanPlan) -> Any:
     """A copy of the user's session that differs in how parquet files are found, listed and filtered.
 
     Files are listed on the driver: Spark's default is a job from 32 paths on. Row groups are not skipped by
@@ -148,10 +148,12 @@ def _scan_session(session: Any) -> Any:
     configuration = scanning.sessionState().conf()
     configuration.setConfString("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000000")
     configuration.setConfString("spark.sql.parquet.filterPushdown.decimal", "false")
-    hadoop = session.sessionState().newHadoopConf()
-    for setting in _S3_SETTINGS:
-        if hadoop.get(setting) is None:
+    schemes = {scheme_of(data_file_path(file_slice)) for file_slice, _ in plan.slices}
+    for setting in (f"fs.{scheme}.impl" for scheme in _S3_ALIASES & schemes):
+        if session.sessionState().newHadoopConf().get(setting) is None:
             configuration.setConfString(setting, _S3_FILE_SYSTEM)
+    if not plan.is_vectorized:
+        configuration.setConfString("spark.sql.parquet.enableVectorizedReader", "false")
     return scanning
 
 

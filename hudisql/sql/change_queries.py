@@ -93,6 +93,18 @@ def source_query(clauses: MergeClauses) -> ComposedText:
     return text
 
 
+def source_alias(clauses: MergeClauses) -> str:
+    """The name that the source goes by in the statement. Raises UnsupportedStatementError if it has none."""
+    if clauses.source_alias is not None:
+        return clauses.source_alias
+    text = clauses.source.text
+    if text.startswith("(") or text.endswith(")"):
+        raise UnsupportedStatementError(
+            "the source of a MERGE has no name", hint="write USING (SELECT …) AS source ON …"
+        )
+    return text.rsplit(".", 1)[-1]
+
+
 def merge_query(
     clauses: MergeClauses,
     schema: pa.Schema,
@@ -106,7 +118,7 @@ def merge_query(
     Raises WriteRefusedError for unknown columns, UnsupportedStatementError for a source without a name.
     """
     target = _qualifier(clauses.target)
-    source = _source_alias(clauses)
+    source = source_alias(clauses)
     actions = [_MergeValues(action, schema, source_columns, source, place) for action in clauses.actions]
     moves_by = tuple(
         name
@@ -205,17 +217,6 @@ def _join(kinds: set[str]) -> str:
 
 def _qualifier(target: TargetClause) -> str:
     return target.name.text if target.alias is None else target.alias
-
-
-def _source_alias(clauses: MergeClauses) -> str:
-    if clauses.source_alias is not None:
-        return clauses.source_alias
-    text = clauses.source.text
-    if text.startswith("(") or text.endswith(")"):
-        raise UnsupportedStatementError(
-            "the source of a MERGE has no name", hint="write USING (SELECT …) AS source ON …"
-        )
-    return text.rsplit(".", 1)[-1]
 
 
 def _add_source(text: ComposedText, clauses: MergeClauses) -> None:

@@ -24,12 +24,14 @@ from hudisql.sql.change_queries import (
     delete_query,
     insert_query,
     merge_query,
+    source_alias,
     source_query,
     update_query,
 )
 from hudisql.sql.composed_text import ComposedText
 from hudisql.sql.insert_rows import insert_changes
 from hudisql.sql.relations import TableBinder
+from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.tables import open_hudi_entry
@@ -81,6 +83,22 @@ def change_rows(
     check_writable(table)
     changes, overwrite = _changes_of(context, table, entry.full_name, statement, source)
     operation_type = _operation_type(statement) if overwrite is None else overwrite.operation_type
+    result = commit_changes(context, entry, table, changes, operation_type, overwrite)
+    return LocalResult(context.spark, OUTPUT, [_result_row(result)])
+
+
+def commit_changes(
+    context: Context,
+    entry: MetastoreTable,
+    table: HudiTable,
+    changes: DataFrame,
+    operation_type: str,
+    overwrite: Overwrite | None,
+) -> WriteResult:
+    """Write the changes as one commit, by the session's settings, and bring the metastore in step.
+
+    Raises what `apply_changes` raises, SettingsError, SyncFailedError (the commit then stands).
+    """
     result = apply_changes(
         context.spark, table, changes, operation_type, write_options(context, table), overwrite=overwrite
     )
@@ -91,7 +109,7 @@ def change_rows(
         )
     if result.instant_time is not None and syncs_after_commit(context):
         _sync(context, entry, table)
-    return LocalResult(context.spark, OUTPUT, [_result_row(result)])
+    return result
 
 
 def _operation_type(statement: st.ChangeStatement) -> str:
@@ -132,6 +150,7 @@ def _changes_of(
     elif isinstance(statement, st.MergeStatement):
         merge = cl.read_merge(statement.text, **where)
         columns = _columns_of(context, source_query(merge), source)
+        merge = qualify_source_names(context.spark, merge, columns, source_alias(merge))
         made = merge_query(merge, schema, columns, moving, table.properties.precombine_field, place)
     elif isinstance(statement, st.InsertStatement):
         clauses = cl.read_insert(statement.text, **where)

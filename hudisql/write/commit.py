@@ -7,14 +7,18 @@ left unfinished. Knows timelines and markers, not what the files of a commit hol
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from hudisql.errors import PathExistsError, UnsupportedTableError, WriteConflictError
+import pyarrow as pa
+
+from hudisql.errors import PathExistsError, StorageError, UnsupportedTableError, WriteConflictError
 from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.instant import (
     COMMIT,
     COMMIT_ACTIONS,
+    COMPACTION,
     DELTA_COMMIT,
     REPLACE_COMMIT,
     Instant,
@@ -64,6 +68,7 @@ def begin_commit(table: HudiTable, operation_type: str, *, replaces: bool = Fals
     roll_back_failed_writes(table)
     given, table = table, open_table(table.storage, table.base_path)
     _check_no_other_commit(given, table.timeline)
+    _refuse_planned_services(table)
     dropped = drop_metadata_table(table)
     if dropped:
         table = open_table(table.storage, table.base_path)
@@ -86,13 +91,17 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
     _check_undisturbed(commit, timeline)
     completed = commit.instant.in_state(InstantState.COMPLETED)
     storage.create(instant_path(table.base_path, completed), metadata.to_json())
-    delete_markers(storage, table.base_path, commit.instant_time)
+    # The commit stands: markers that stay behind are only litter.
+    with suppress(StorageError):
+        delete_markers(storage, table.base_path, commit.instant_time)
     return completed
 
 
 def abandon_commit(commit: OpenCommit) -> None:
-    """Roll the commit back: its files, then its instant. Raises StorageError."""
-    roll_back_instant(commit.table, commit.instant)
+    """Roll the commit back: its files, then its instant. A completed one stands. Raises StorageError."""
+    completed = commit.instant.in_state(InstantState.COMPLETED)
+    if not commit.table.storage.exists(instant_path(commit.table.base_path, completed)):
+        roll_back_instant(commit.table, commit.instant)
 
 
 def roll_back_failed_writes(table: HudiTable) -> tuple[Instant, ...]:
@@ -129,6 +138,8 @@ def check_writable(table: HudiTable) -> None:
         reason = f"its key generator {generator} makes folder names that are not the columns' values"
     elif properties.payload_class not in (None, *PAYLOADS):
         reason = f"its payload class {properties.payload_class} merges rows by rules of its own"
+    elif any(pa.types.is_timestamp(column.type) for column in table.partition_columns):
+        reason = "it is partitioned by a timestamp"
     elif not properties.record_key_fields:
         reason = "it names no record key (hoodie.table.recordkey.fields)"
     if reason is not None:
@@ -136,6 +147,18 @@ def check_writable(table: HudiTable) -> None:
             f"hudisql does not write to the Hudi table at {table.base_path}: {reason}",
             hint="write to it with Apache Hudi's own Spark SQL",
         )
+
+
+def _refuse_planned_services(table: HudiTable) -> None:
+    """Raise UnsupportedTableError while a compaction or clustering is planned: its groups must not change."""
+    for instant in table.timeline.pending:
+        is_clustering = instant.action == REPLACE_COMMIT and _is_clustering(table, instant)
+        if instant.action == COMPACTION or is_clustering:
+            what = "clustering" if is_clustering else "compaction"
+            raise UnsupportedTableError(
+                f"a {what} ({instant.timestamp}) of the Hudi table at {table.base_path} is not done",
+                hint=f"let Apache Hudi run it (CALL run_{what}) or unschedule it, then run this again",
+            )
 
 
 def _requested_content(action: str) -> bytes:

@@ -116,7 +116,7 @@ def test_merge_takes_the_first_clause_that_fits(table: ChangedTable) -> None:
         WHEN MATCHED AND s.mark = 'gone' THEN DELETE
         WHEN MATCHED AND t.seq < 2 THEN UPDATE SET price = t.price - s.seq, st.a = -1
         WHEN MATCHED AND t.seq < 6 THEN UPDATE SET t.tags = array(s.mark)
-        WHEN NOT MATCHED AND s.mark = 'kept' THEN INSERT (id, seq, dt) VALUES (s.id, s.seq, '2024-03-03')
+        WHEN NOT MATCHED AND mark = 'kept' THEN INSERT (id, seq, dt) VALUES (id, abs(-seq), '2024-03-03')
     """
     assert table.run(text) == {"inserted": 1, "updated": 5, "deleted": 1, "files_written": 2}
     assert table.rows("id, price, st.a, tags", "seq < 7") == [
