@@ -292,18 +292,23 @@ def _bytes_of(paths: object) -> int:
     return sum(path.stat().st_size for path in paths)  # type: ignore[attr-defined]
 
 
-def main() -> int:
-    """Measure, write the page, and fail if a goal is missed by more than the page can explain."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def parse_options(description: str, output: Path) -> Options:
+    """The command line of a benchmark; `output` is the page it writes by default."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--scale-factor", type=float, default=1.0, help="TPC-H scale factor (1: 6 M rows)")
     parser.add_argument("--files", type=int, default=24)
     parser.add_argument("--cores", type=int, default=min(4, os.cpu_count() or 1))
     parser.add_argument("--memory", default="2g", help="driver memory of each Spark")
     parser.add_argument("--folder", type=Path, default=_default_folder(), help="data, kept between runs")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks.md")
+    parser.add_argument("--output", type=Path, default=output)
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
-    options = Options(**vars(given))
+    return Options(**vars(given))
+
+
+def main() -> int:
+    """Measure, write the page, and fail if a goal is missed by more than the page can explain."""
+    options = parse_options(__doc__ or "", ROOT / "docs" / "benchmarks.md")
     page = render_report(run_benchmarks(options))
     options.output.write_text(page)
     print(page)

@@ -21,10 +21,11 @@ from hudisql.sql.script import ScriptStatement, Variables, split_script, substit
 from hudisql.storage import Storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from hudisql.catalog.client import MetastoreClient
     from hudisql.catalog.embedded import EmbeddedMetastore
+    from hudisql.write.apply import WriteResult
 
 
 def connect(
@@ -99,6 +100,19 @@ class Session:
         if self.spark.conf.get("spark.sql.variable.substitute", "true") == "true":
             text = substitute_variables(text, self._variables(), line=statement.line, column=statement.column)
         return execute(self.context, text, line=statement.line, column=statement.column)
+
+    def write(self, df: DataFrame, table: str, operation: str = "upsert", **options: str) -> WriteResult:
+        """Write a DataFrame's rows into a Hudi table, by name of the metastore, as one commit.
+
+        `operation` is upsert, insert, bulk_insert, delete (by record key), insert_overwrite (the partitions
+        that get rows) or insert_overwrite_table; `options` are `hoodie.*` settings for this write
+        (`**{"hoodie.parquet.max.file.size": "…"}`). Raises HudisqlError and its subclasses.
+        """
+        from hudisql.sql.spark_errors import translated_spark_errors
+        from hudisql.sql.write_frames import write_frame
+
+        with translated_spark_errors():
+            return write_frame(self.context, df, table, operation.lower(), options)
 
     def close(self) -> None:
         """Close the metastore client; stop Spark and release the embedded metastore if they are ours."""
@@ -234,9 +248,11 @@ def _open_client(uris: str, settings: Settings) -> MetastoreClient:
 
 
 def _use_database(session: Session) -> None:
+    from hudisql.format.spark_schema import quote_name
+
     database = session.context.settings.database
     if database != "default":
-        session.sql(f"USE `{database.replace('`', '``')}`")
+        session.sql(f"USE {quote_name(database)}")
 
 
 def _running_spark() -> SparkSession | None:

@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from hudisql.errors import HudisqlError, InvalidArgumentError, NoSuchTableError
 from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
 from hudisql.read.arrow_scan import read_task, spark_struct, widen_batch
+from hudisql.read.log_rule import LogRule
 from hudisql.read.predicates import Predicate
 from hudisql.read.scan import ScanPlan, plan_scan
 from hudisql.read.splits import ScanTask
@@ -57,6 +58,7 @@ class HudiInput(InputPartition):
     """The work of one Spark task."""
 
     task: ScanTask
+    log_rule: LogRule | None
 
 
 class HudiReader(DataSourceReader):
@@ -79,7 +81,7 @@ class HudiReader(DataSourceReader):
             raise HudisqlError(*error.args, hint=getattr(error, "hint", None)) from None
         self._columns, self._predicate = plan.columns, plan.predicate
         # Spark calls a reader without partitions once, with a partition of its own making.
-        return [HudiInput(task) for task in plan.tasks or (ScanTask(()),)]
+        return [HudiInput(task, plan.log_rule) for task in plan.tasks or (ScanTask(()),)]
 
     def _plan(self) -> ScanPlan:
         table, below = _open(self._options)
@@ -96,7 +98,10 @@ class HudiReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, exactly as the schema says. Raises what `read_file_slice` raises."""
         assert isinstance(partition, HudiInput)
-        for batch in read_task(self._storage, partition.task, self._columns, self._predicate):
+        rows = read_task(
+            self._storage, partition.task, self._columns, self._predicate, log_rule=partition.log_rule
+        )
+        for batch in rows:
             yield widen_batch(batch, self._output)
 
 

@@ -53,3 +53,24 @@ SELECT count(*) AS different_rows FROM (
   EXCEPT
   SELECT l_orderkey, l_linenumber, l_extendedprice, l_comment, ship_year FROM lake.lineitem
 );
+
+-- 7. The table lives: a day's corrections arrive. Two partitions are written anew as whole base files, one keeps
+--    its skeletons, and the source files stay as they are.
+CREATE OR REPLACE TEMPORARY VIEW corrections AS
+  SELECT l_orderkey, l_linenumber, l_quantity + 1 AS l_quantity, ship_year, l_shipmode = 'AIR' AS is_cancelled
+  FROM lake.lineitem WHERE ship_year IN (1995, 1996) AND l_orderkey % 500 = 1;
+
+MERGE INTO lake.lineitem AS t
+USING (SELECT * FROM corrections) AS c
+ON t.ship_year = c.ship_year AND t.l_orderkey = c.l_orderkey AND t.l_linenumber = c.l_linenumber
+WHEN MATCHED AND c.is_cancelled THEN DELETE
+WHEN MATCHED THEN UPDATE SET l_quantity = c.l_quantity;
+
+DELETE FROM lake.lineitem WHERE ship_year = 1995 AND l_comment LIKE '%regular%';
+
+INSERT INTO lake.lineitem (l_orderkey, l_linenumber, l_quantity, ship_year) VALUES (9000001, 1, 7, 1999);
+
+CALL show_commits(table => 'lake.lineitem');
+SELECT _hoodie_commit_time = '00000000000001' AS as_bootstrapped, count(*) AS line_items
+FROM lake.lineitem GROUP BY 1 ORDER BY 1;
+SELECT count(*) AS line_items_of_the_source FROM legacy.lineitem;

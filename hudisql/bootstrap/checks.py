@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.bootstrap.findings import Finding, blocker, count_files, name_some, warning
 from hudisql.bootstrap.footers import FileFooter, SourceSchema, files_by_schema
 from hudisql.bootstrap.leftovers import FolderState, folder_state
 from hudisql.bootstrap.source import BootstrapSource, PartitionColumn
@@ -141,10 +141,10 @@ def check_encodings(footers: Sequence[FileFooter]) -> Iterator[Finding]:
                 hint="mode => 'full_record' or full_record_where rewrites them",
             )
         elif codec in CODEC_HAZARDS:
-            yield warning(f"{codec.lower()} compression in {_count(len(paths))}: {CODEC_HAZARDS[codec]}")
+            yield warning(f"{codec.lower()} compression in {count_files(len(paths))}: {CODEC_HAZARDS[codec]}")
     if delta:
         yield warning(
-            f"DELTA_BYTE_ARRAY pages of a writer that names no build in {_count(delta)}:"
+            f"DELTA_BYTE_ARRAY pages of a writer that names no build in {count_files(delta)}:"
             " Hive 2.3 fails on them (PARQUET-246)"
         )
 
@@ -152,11 +152,7 @@ def check_encodings(footers: Sequence[FileFooter]) -> Iterator[Finding]:
 def describe_unreadable(footers: Sequence[FileFooter]) -> tuple[str, ...]:
     """One partition's files that cannot be read, in short."""
     broken = sum(footer.problem is not None for footer in footers)
-    return (f"{_count(broken)} cannot be read as parquet",) if broken else ()
-
-
-def _count(files: int) -> str:
-    return f"{files:,} file{'' if files == 1 else 's'}"
+    return (f"{count_files(broken)} cannot be read as parquet",) if broken else ()
 
 
 def resolve_column(path: str, schema: pa.Schema) -> tuple[str, pa.DataType] | None:

@@ -21,12 +21,13 @@ import pyarrow as pa
 
 from hudisql.bootstrap.claim import HeldClaim
 from hudisql.bootstrap.full_record import FullRecordFile, FullRecordSink, FullRecordTask
-from hudisql.errors import QueryError, SourceError
+from hudisql.errors import SourceError
 from hudisql.format.file_names import new_file_id, write_token
+from hudisql.format.spark_schema import quote_name
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.native_scan import native_dataframe
 from hudisql.read.scan import ScanPlan
-from hudisql.read.task_errors import carry_errors, translate_task_error
+from hudisql.read.task_errors import carry_errors, spark_job
 from hudisql.read.task_heap import spare_loaded_modules
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
@@ -60,9 +61,6 @@ def rewrite_by_spark(
     context: Context, rewrite: SparkRewrite, claim: HeldClaim
 ) -> list[tuple[str, FullRecordFile]]:
     """Partition path and file of everything written. Raises QueryError and what the writer raises."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     if not rewrite.tasks:
         return []
     spark: Any = context.spark
@@ -82,15 +80,12 @@ def rewrite_by_spark(
         spare_loaded_modules()
 
     try:
-        with context.console.progress("Rewriting partitions by Spark", 1) as progress:
+        with (
+            spark_job("the partitions could not be rewritten"),
+            context.console.progress("Rewriting partitions by Spark", 1) as progress,
+        ):
             rows = frame.mapInArrow(write, "file binary").collect()
             progress.advance()
-    except (Py4JError, PySparkException) as error:
-        known = translate_task_error(error)
-        if known is not None:
-            raise known from error
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        raise QueryError(f"the partitions could not be rewritten: {lines[0]}") from error
     finally:
         tasks.unpersist()
     return [pickle.loads(row[0]) for row in rows]
@@ -140,10 +135,9 @@ def _sorted(frame: DataFrame, rewrite: SparkRewrite) -> DataFrame:
 
     if rewrite.sort_mode == "NONE":
         return frame
-    quoted = ["`" + name.replace("`", "``") + "`" for name in rewrite.partition_columns]
+    quoted = [quote_name(name) for name in rewrite.partition_columns]
     keys = [
-        ".".join("`" + part.replace("`", "``") + "`" for part in name.split("."))
-        for name in rewrite.tasks[0].record_key_fields
+        ".".join(quote_name(part) for part in name.split(".")) for name in rewrite.tasks[0].record_key_fields
     ]
     # Hudi sorts by the key's text.
     order = [*map(functions.col, quoted), *(functions.col(key).cast("string") for key in keys)]

@@ -22,7 +22,7 @@ from hudisql.format.partition_path import (
     render_partition_value,
 )
 from hudisql.format.schema import TIMESTAMP
-from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.spark_schema import quote_name, spark_type_name
 
 _TYPES: Final = {
     "string": pa.string(),
@@ -120,10 +120,10 @@ def choose_partitions(
     position = "__hudisql_position"
     texts = spark.createDataFrame(
         [(number, *row) for number, row in enumerate(values)],
-        ", ".join([f"`{position}` int", *(f"{_quoted(column.name)} string" for column in columns)]),
+        ", ".join([f"`{position}` int", *(f"{quote_name(column.name)} string" for column in columns)]),
     )
     casts = [
-        f"try_cast({_quoted(column.name)} AS {spark_type_name(column.type)}) AS {_quoted(column.name)}"
+        f"try_cast({quote_name(column.name)} AS {spark_type_name(column.type)}) AS {quote_name(column.name)}"
         for column in columns
     ]
     try:
@@ -135,10 +135,6 @@ def choose_partitions(
         ) from error
     chosen = {row[0] for row in taken}
     return [number in chosen for number in range(len(values))]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def check_partition_values(

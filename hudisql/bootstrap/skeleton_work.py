@@ -273,7 +273,7 @@ def write_share(
                 write_skeleton(storage, task),
             )
 
-    return journaled(storage, claim.base_path, finished(), partial(claim.is_held, storage))
+    return journaled(storage, claim.base_path, finished(), partial(claim.keep_or_take_back, storage))
 
 
 def attempt_number() -> int:

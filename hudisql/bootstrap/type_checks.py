@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.bootstrap.findings import Finding, blocker, count_files, name_some, warning
 from hudisql.bootstrap.footers import FileFooter, files_by_schema
 from hudisql.bootstrap.modes import BootstrapMode, UnsafeTypePolicy
 from hudisql.bootstrap.type_safety import TYPE_HAZARDS, TypeHazard
@@ -91,7 +91,7 @@ def describe_types(
     warnings: list[str] = []
     for (column, name), paths in sorted(_hazards_of(footers).items()):
         hazard = TYPE_HAZARDS[name]
-        text = f"column {column}: {hazard.stored} in {_count(paths)}"
+        text = f"column {column}: {hazard.stored} in {count_files(len(paths))}"
         if mode is BootstrapMode.FULL_RECORD and hazard.full_record_mends:
             warnings.append(f"{text}, rewritten")
         else:
@@ -122,7 +122,7 @@ def _finding(
     hazard = TYPE_HAZARDS[place[1]]
     breaks = "; ".join(hazard.breaks)
     if not _stops(hazard, policy):
-        return warning(f"{_subject(place, types)} in {_count(paths)}: {breaks}", hint=hazard.hint)
+        return warning(f"{_subject(place, types)} in {count_files(len(paths))}: {breaks}", hint=hazard.hint)
     ways = list(_ways_out(hazard, policy))
     return blocker(
         f"{_subject(place, types)} in {name_some(sorted(paths))}: {breaks}", hint="; or ".join(ways) or None
@@ -140,7 +140,7 @@ def _ways_out(hazard: TypeHazard, policy: UnsafeTypePolicy) -> Iterator[str]:
 
 def _rewritten(place: tuple[str, str], paths: Sequence[str], types: Mapping[str, pa.DataType]) -> Finding:
     return warning(
-        f"{_subject(place, types)} in {_count(paths)}: the partitions of these files are rewritten"
+        f"{_subject(place, types)} in {count_files(len(paths))}: the partitions of these files are rewritten"
     )
 
 
@@ -148,7 +148,3 @@ def _subject(place: tuple[str, str], types: Mapping[str, pa.DataType]) -> str:
     column, name = place
     type_text = f" ({spark_type_name(types[column])})" if column in types else ""
     return f"column {column}{type_text}: {TYPE_HAZARDS[name].stored}"
-
-
-def _count(paths: Sequence[str]) -> str:
-    return f"{len(paths):,} file{'' if len(paths) == 1 else 's'}"

@@ -8,18 +8,19 @@ which needs no join of rows and names the file that differs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from hudisql.bootstrap.verify_files import DATA_DIFFERS, Discrepancy
-from hudisql.errors import HudisqlError, QueryError
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.format.meta_columns import FILE_NAME, META_SCHEMA
+from hudisql.format.spark_schema import quote_name
 from hudisql.read.scan import ScanPlan
 from hudisql.read.splits import plan_splits
-from hudisql.read.task_errors import translate_task_error
+from hudisql.read.task_errors import spark_job
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice
 from hudisql.table.hudi_table import HudiTable
 
@@ -43,16 +44,11 @@ def compare_all_rows(
     The slices are bootstrapped ones with whole source files. Raises QueryError or the reader's own error if
     a file cannot be read to its end.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     if not slices:
         return []
-    try:
+    with _comparing(table):
         of_source = _source_totals(spark, table, slices)
         of_table = _table_totals(spark, table, slices)
-    except (Py4JError, PySparkException) as error:
-        raise _comparison_error(table, error) from error
     return [found for each, _ in slices if (found := _compare(each, of_source, of_table)) is not None]
 
 
@@ -66,9 +62,6 @@ def compare_rewritten_rows(
 
     Raises QueryError or the reader's own error if a file cannot be read to its end.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     values = {each.partition_path: partition_values for each, partition_values in slices}
     external = [
         (_slice_of_source(path, number, file), values[path])
@@ -82,25 +75,16 @@ def compare_rewritten_rows(
     names = {
         each.base_file.path.rsplit("/", 1)[-1]: each.partition_path for each, _ in slices if each.base_file
     }
-    try:
+    with _comparing(table):
         of_source = _added_up(_source_totals(spark, table, external), partitions)
         of_table = _added_up(_table_totals(spark, table, slices), names)
-    except (Py4JError, PySparkException) as error:
-        raise _comparison_error(table, error) from error
     paths = sorted(of_source.keys() | of_table.keys())
     return [path for path in paths if of_source.get(path, _NOTHING) != of_table.get(path, _NOTHING)]
 
 
-def _comparison_error(table: HudiTable, error: Exception) -> HudisqlError:
-    """The error of a task of ours, or what Spark says of its first and its last cause."""
-    known = translate_task_error(error)
-    if known is not None:
-        return known
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    causes = [line.partition(": ")[2] for line in lines if line.startswith((": ", "Caused by: "))] or lines
-    words = causes[0] if causes[0] == causes[-1] else f"{causes[0]}: {causes[-1]}"
-    return QueryError(
-        f"the rows of {table.base_path} cannot be compared: {words}",
+def _comparing(table: HudiTable) -> AbstractContextManager[None]:
+    return spark_job(
+        f"the rows of {table.base_path} cannot be compared",
         hint="level => 'sample' compares rows without Spark, whose reader takes no nanoseconds, for one",
     )
 
@@ -206,7 +190,7 @@ def _totals(rows: DataFrame, file: Any, schema: pa.Schema) -> dict[str, _Totals]
 def _hashable(field: pa.Field) -> Any:
     from pyspark.sql import functions
 
-    column = functions.col("`" + field.name.replace("`", "``") + "`")
+    column = functions.col(quote_name(field.name))
     # Spark hashes no maps; the text of one tells its entries in their order.
     return column.cast("string") if _holds_map(field.type) else column
 

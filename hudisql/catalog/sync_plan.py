@@ -85,6 +85,18 @@ class SyncPlan:
         """True if there is nothing to do."""
         return not self.creates_database and all(entry.is_empty for entry in self.entries)
 
+    def with_parameters(self, parameters: Mapping[str, str]) -> SyncPlan:
+        """The plan in which entries that are made get these properties, too."""
+        entries = tuple(
+            entry
+            if entry.existing is not None
+            else replace(
+                entry, table=replace(entry.table, parameters={**parameters, **entry.table.parameters})
+            )
+            for entry in self.entries
+        )
+        return replace(self, entries=entries)
+
     def describe(self) -> list[str]:
         """The plan as lines of Hive DDL, in the order in which it runs; empty if there is nothing to do."""
         lines = [f"CREATE DATABASE {self.database}"] if self.creates_database else []

@@ -52,15 +52,20 @@ def spark_type_name(field_type: pa.DataType) -> str:
     if pa.types.is_decimal(field_type):
         return f"decimal({field_type.precision},{field_type.scale})"
     if pa.types.is_struct(field_type):
-        members = (f"{_quoted(field.name)}:{spark_type_name(field.type)}" for field in field_type)
+        members = (f"{_member_name(field.name)}:{spark_type_name(field.type)}" for field in field_type)
         return f"struct<{','.join(members)}>"
     if pa.types.is_list(field_type):
         return f"array<{spark_type_name(field_type.value_type)}>"
     return f"map<{spark_type_name(field_type.key_type)},{spark_type_name(field_type.item_type)}>"
 
 
-def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_]+", name, re.ASCII) else "`" + name.replace("`", "``") + "`"
+def _member_name(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_]+", name, re.ASCII) else quote_name(name)
+
+
+def quote_name(name: str) -> str:
+    """`name` in backticks, as Spark's SQL takes any name."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _struct_to_json(fields: list[pa.Field]) -> dict[str, Any]:

@@ -387,7 +387,7 @@ def _refuse_what_only_hudi_does(arguments: Arguments) -> None:
 
 def _check_key_generator(arguments: Arguments, plan: BootstrapPlan) -> None:
     """Raise if a key generator was asked for that makes other keys or paths than the table needs."""
-    from hudisql.bootstrap.table_files import key_generator_class
+    from hudisql.write.new_table import key_generator_class
 
     if not arguments.is_given("key_generator_class"):
         return

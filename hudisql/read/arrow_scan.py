@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudisql.format.spark_schema import spark_json_from_arrow, spark_type_name
+from hudisql.format.spark_schema import quote_name, spark_json_from_arrow, spark_type_name
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, Calendar, CalendarSettings
+from hudisql.read.log_rule import LogRule
 from hudisql.read.predicates import Predicate
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.read.splits import ScanTask
@@ -40,12 +41,14 @@ def arrow_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
         return complete_columns(spark.createDataFrame([], spark_struct(output)), plan, output.names)
     pieces = spark.sparkContext.broadcast([pickle.dumps(task) for task in plan.tasks])
     storage, predicate, calendars = plan.storage, plan.predicate, calendar_settings(spark)
+    log_rule = plan.log_rule
 
     def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for position in batch.column(0).to_pylist():
                 task = pickle.loads(pieces.value[position])
-                for each in carry_errors(read_task(storage, task, read_schema, predicate, calendars)):
+                rows = read_task(storage, task, read_schema, predicate, calendars, log_rule)
+                for each in carry_errors(rows):
                     yield widen_batch(each, output)
         spare_loaded_modules()
 
@@ -59,11 +62,12 @@ def read_task(
     schema: pa.Schema,
     predicate: Predicate | None,
     calendars: CalendarSettings = DEFAULT_CALENDARS,
+    log_rule: LogRule | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of all the task's pieces, one after the other. Raises what `read_file_slice` raises."""
     for work in task.works:
         read = SliceRead(
-            work.file_slice, schema, work.partition_values, predicate, work.split, calendars=calendars
+            work.file_slice, schema, work.partition_values, predicate, work.split, calendars, log_rule
         )
         yield from read_file_slice(storage, read)
 
@@ -89,7 +93,7 @@ def complete_columns(frame: DataFrame, plan: ScanPlan, present: list[str]) -> Da
     """`frame` with every column of the table in order; those outside `present` raise if evaluated."""
     columns = []
     for field in plan.output_schema:
-        column = _quoted(field.name)
+        column = quote_name(field.name)
         if field.name not in present:
             text = f"hudisql planned this query without the column '{field.name}': please report the query"
             literal = text.replace("\\", r"\\").replace("'", r"\'")
@@ -106,7 +110,3 @@ def spark_struct(schema: pa.Schema) -> StructType:
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(spark_json_from_arrow(schema)))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

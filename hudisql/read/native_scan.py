@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hudisql.errors import SourceChangedError
-from hudisql.format.spark_schema import spark_json_from_arrow
+from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
 from hudisql.read.arrow_scan import arrow_dataframe, complete_columns, spark_struct
 from hudisql.read.java_classes import java_class
 from hudisql.read.slice_reader import data_file_path
@@ -64,7 +64,7 @@ def _unpushable_floats(frame: DataFrame, plan: ScanPlan) -> DataFrame:
     floating = [each.name for each in plan.output_schema if pa.types.is_floating(each.type)]
     if not floating:
         return frame
-    quoted = {name: functions.col("`" + name.replace("`", "``") + "`") for name in floating}
+    quoted = {name: functions.col(quote_name(name)) for name in floating}
     return frame.withColumns({name: functions.nanvl(column, column) for name, column in quoted.items()})
 
 

@@ -36,7 +36,8 @@ class RowRange:
 class ParquetRows:
     """A parquet file opened for reading the columns of `schema`; a context manager.
 
-    `calendars` is what is taken of files that do not tell in which calendar their dates are.
+    `calendars` is what is taken of files that do not tell in which calendar their dates are. With `content`,
+    that is the file (a block inside the file at `path`).
     Raises pa.ArrowInvalid (not a readable parquet file) and the storage's errors.
     """
 
@@ -47,9 +48,10 @@ class ParquetRows:
         schema: pa.Schema,
         *,
         calendars: CalendarSettings = DEFAULT_CALENDARS,
+        content: pa.Buffer | None = None,
     ) -> None:
         self.path = path
-        self._stream = storage.open_input(path)
+        self._stream = storage.open_input(path) if content is None else pa.BufferReader(content)
         try:
             self._file = pq.ParquetFile(self._stream, coerce_int96_timestamp_unit="us")
             self._metadata = self._file.metadata
@@ -85,6 +87,11 @@ class ParquetRows:
     def column_names(self) -> tuple[str, ...]:
         """The names of the file's own top-level columns."""
         return tuple(self._physical.names)
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The file's own columns in the types that it stores."""
+        return self._physical
 
     def choose_ranges(self, split: Split | None, predicate: Predicate | None) -> list[RowRange]:
         """The rows of the row groups of the split that may match the predicate, in file order.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from hudisql.format.meta_columns import META_COLUMNS
+from hudisql.read.log_rule import LogRule, log_rule_of
 from hudisql.read.predicates import (
     Predicate,
     bind_predicate,
@@ -28,7 +29,6 @@ from hudisql.read.slice_reader import (
     check_external_files,
     data_file_path,
     needs_data_columns,
-    refuse_log_files,
 )
 from hudisql.read.splits import (
     DEFAULT_MAX_SPLIT_BYTES,
@@ -56,7 +56,8 @@ class ScanPlan:
     `output_schema` is the table's whole schema (meta, data, partition columns); only `columns` (a subset by
     name, structs possibly pruned, in the same order) hold values. `partition_columns` come from the partition
     and not from files. `predicate` and `partition_predicate` are what could be pushed down; the query still
-    applies its own filters. `is_vectorized` is False if Spark's scan has to read row by row.
+    applies its own filters. In `native` mode slices with log files still go through the slice reader.
+    `is_vectorized` is False if Spark's scan has to read row by row.
     """
 
     base_path: str
@@ -74,6 +75,7 @@ class ScanPlan:
     tasks: tuple[ScanTask, ...]
     splits_total: int | None
     as_of: str | None = None
+    log_rule: LogRule | None = None
     is_vectorized: bool = True
 
     @property
@@ -84,13 +86,15 @@ class ScanPlan:
     def describe(self) -> tuple[tuple[str, str], ...]:
         """Label and text of each fact of the plan, for EXPLAIN."""
         bootstrapped = sum(file_slice.is_bootstrapped for file_slice, _ in self.slices)
+        merged = sum(file_slice.has_log_files for file_slice, _ in self.slices)
+        kinds = f"{bootstrapped} bootstrapped" + (f", {merged} with log files" if merged else "")
         return (
             ("table", self.base_path),
             ("scan", self.mode),
             ("partitions", f"{self.partitions_read} of {self.partitions_total}"),
             (
                 "file slices",
-                f"{_of(len(self.slices), self.slices_total)} ({bootstrapped} bootstrapped)",
+                f"{_of(len(self.slices), self.slices_total)} ({kinds})",
             ),
             ("splits", f"{_of(self.splits_read, self.splits_total)} in {len(self.tasks)} tasks"),
             ("columns", ", ".join(_column_text(each) for each in self.columns) or "(none)"),
@@ -122,8 +126,9 @@ def plan_scan(
     over partition columns alone prune partitions before they are listed. `as_of` is an instant time, `below`
     a relative partition path that bounds the scan, `read_optimized` leaves log files aside (Hudi's `_ro`
     tables), `count_all` also counts what was pruned (EXPLAIN).
-    Raises UnsupportedTableError if a slice needs a merge of log files, SourceChangedError if the external
-    file of a slice is missing or its length differs from the bootstrap index.
+    Raises UnsupportedTableError if a slice has log files that merge by a rule hudisql does not know,
+    SourceChangedError if the external file of a slice is missing or its length differs from the bootstrap
+    index.
     """
     wanted_names = set(columns.names)
     wanted = pa.schema([columns.field(each.name) for each in table.full_schema if each.name in wanted_names])
@@ -136,8 +141,7 @@ def plan_scan(
     inside = [each for each in partitions if _is_below(each.path, below)]
     pruned = prune_partitions(inside, partition_columns, conjunction(partition_parts))
     slices = _slices_of(table, pruned, partition_names, as_of, read_optimized)
-    for file_slice, _ in slices:
-        refuse_log_files(file_slice)
+    merges = any(file_slice.has_log_files for file_slice, _ in slices)
     check_external_files(table.storage, [file_slice for file_slice, _ in slices])
     needs_data = needs_data_columns(wanted, partition_names)
     tasks = plan_splits(
@@ -179,6 +183,7 @@ def plan_scan(
         tasks=tasks,
         splits_total=splits_total,
         as_of=as_of,
+        log_rule=log_rule_of(table, as_of) if merges else None,
         is_vectorized=can_vectorize(table),
     )
 
@@ -197,9 +202,23 @@ def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     from hudisql.read.arrow_scan import arrow_dataframe
     from hudisql.read.native_scan import native_dataframe
 
-    if plan.mode == "native":
+    if plan.mode == "stitched":
+        return arrow_dataframe(spark, plan)
+    if plan.log_rule is None:
         return native_dataframe(spark, plan)
-    return arrow_dataframe(spark, plan)
+    alone, merged = _without_and_with_logs(plan)
+    return native_dataframe(spark, alone).unionAll(arrow_dataframe(spark, merged))
+
+
+def _without_and_with_logs(plan: ScanPlan) -> tuple[ScanPlan, ScanPlan]:
+    """The plan in two: the slices that Spark's own scan reads, and those with log files."""
+    works = [tuple(work for work in task.works if work.file_slice.has_log_files) for task in plan.tasks]
+    alone = tuple(each for each in plan.slices if not each[0].has_log_files)
+    merged = tuple(each for each in plan.slices if each[0].has_log_files)
+    return (
+        replace(plan, slices=alone, log_rule=None),
+        replace(plan, slices=merged, mode="stitched", tasks=tuple(ScanTask(each) for each in works if each)),
+    )
 
 
 def prune_partitions(
@@ -265,7 +284,10 @@ def _is_native(
     if any(pa.types.is_floating(type_of_path(wanted, path)) for path in nested):
         return False
     partition_of_folder: dict[str, str] = {}
-    for file_slice, _ in slices:
+    alone = [file_slice for file_slice, _ in slices if not file_slice.has_log_files]
+    if slices and not alone:
+        return False
+    for file_slice in alone:
         folder, name = data_file_path(file_slice).rsplit("/", 1)
         # Spark's file index silently leaves out files that it takes for hidden, and knows one partition per
         # folder; Hadoop's local file system cannot open a name with a colon.

@@ -9,7 +9,7 @@ Spark nor the metastore.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -17,6 +17,9 @@ from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTab
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.read.conform import batch_of, constant_column
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
+from hudisql.read.log_merge import merge_log_records, merge_schema
+from hudisql.read.log_records import read_log_records
+from hudisql.read.log_rule import LogRule
 from hudisql.read.parquet_rows import ParquetRows
 from hudisql.read.predicates import (
     Predicate,
@@ -37,7 +40,8 @@ class SliceRead:
     `schema` is what comes out, in order: any of the meta columns, data columns (structs may be pruned) and
     partition columns. A column named in `partition_values` gets that value and is never read from a file.
     `predicate` looks at columns of `schema` only. `split` is a byte range of the driving file (see `splits`).
-    `calendars` is what is taken of files that do not tell in which calendar their dates are.
+    `calendars` is what is taken of files that do not tell in which calendar their dates are. A slice with log
+    files needs the table's `log_rule`, and is read as one split.
     """
 
     file_slice: FileSlice
@@ -46,6 +50,7 @@ class SliceRead:
     predicate: Predicate | None = None
     split: Split | None = None
     calendars: CalendarSettings = DEFAULT_CALENDARS
+    log_rule: LogRule | None = None
 
 
 def needs_data_columns(schema: pa.Schema, partition_columns: Sequence[str]) -> bool:
@@ -57,24 +62,16 @@ def read_file_slice(storage: Storage, read: SliceRead) -> Iterator[pa.RecordBatc
     """The rows of the slice (or split) for which the predicate is TRUE, in file order, exactly as `schema`.
 
     Memory: one row group's compressed columns and one batch, per file. Columns that a file lacks are null.
-    Raises UnsupportedTableError for log files, SourceChangedError if the external file is missing or differs
-    from what the index or the skeleton say, CorruptTableError if a file of the table cannot be decoded,
-    InvalidArgumentError if the predicate looks at a column outside `schema`.
+    Raises UnsupportedTableError for log files without a rule or with unknown blocks, SourceChangedError if
+    the external file is missing or differs from what the index or the skeleton say, CorruptTableError if a
+    file of the table cannot be decoded, InvalidArgumentError if the predicate looks at a column outside
+    `schema`.
     """
-    refuse_log_files(read.file_slice)
     file_schema = pa.schema([each for each in read.schema if each.name not in read.partition_values])
-    meta_schema = pa.schema([each for each in file_schema if each.name in META_COLUMNS])
-    data_schema = pa.schema([each for each in file_schema if each.name not in META_COLUMNS])
-    if read.file_slice.external_file is None:
-        batches = _read_base_file(storage, read, file_schema)
+    if read.file_slice.has_log_files:
+        batches = _read_merged(storage, read, file_schema)
     else:
-        check_external_files(storage, [read.file_slice])
-        if data_schema.names and meta_schema.names:
-            batches = _read_stitched(storage, read, meta_schema, data_schema)
-        elif data_schema.names:
-            batches = _read_external_file(storage, read, data_schema)
-        else:
-            batches = _read_base_file(storage, read, meta_schema)
+        batches = _read_base_rows(storage, read, file_schema)
     for batch in batches:
         complete = _complete(batch, read)
         if read.predicate is not None:
@@ -83,22 +80,45 @@ def read_file_slice(storage: Storage, read: SliceRead) -> Iterator[pa.RecordBatc
             yield complete
 
 
+def _read_merged(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    rule = read.log_rule
+    if rule is None:
+        raise UnsupportedTableError(
+            f"file group {read.file_slice.file_id} of {_partition(read.file_slice)} has log files, "
+            "which this operation does not merge",
+            hint="compact the table with Hudi (run_compaction) and try again",
+        )
+    merged_schema = merge_schema(schema, rule)
+    records = read_log_records(storage, read.file_slice.log_files, rule, merged_schema)
+    # A base row that a predicate rules out is either not shown or replaced by its log row, which comes last
+    # then; only a base row that might win over its log row must be seen.
+    below = replace(read, predicate=None if rule.keeps_newer_base_rows else read.predicate, split=None)
+    base = (batch.select(merged_schema.names) for batch in _read_base_rows(storage, below, merged_schema))
+    for batch in merge_log_records(base, records, rule):
+        yield batch.select(schema.names) if schema.names else batch_of([], schema, batch.num_rows)
+
+
+def _read_base_rows(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if read.file_slice.base_file is None:
+        return iter(())
+    if read.file_slice.external_file is None:
+        return _read_base_file(storage, read, schema)
+    check_external_files(storage, [read.file_slice])
+    meta_schema = pa.schema([each for each in schema if each.name in META_COLUMNS])
+    data_schema = pa.schema([each for each in schema if each.name not in META_COLUMNS])
+    if data_schema.names and meta_schema.names:
+        return _read_stitched(storage, read, meta_schema, data_schema)
+    if data_schema.names:
+        return _read_external_file(storage, read, data_schema)
+    return _read_base_file(storage, read, meta_schema)
+
+
 def data_file_path(file_slice: FileSlice) -> str:
     """The path of the file that holds the slice's data columns."""
     if file_slice.external_file is not None:
         return file_slice.external_file.path
-    assert file_slice.base_file is not None  # slices of log files alone have been refused
+    assert file_slice.base_file is not None  # nobody asks for that of slices of log files alone
     return file_slice.base_file.path
-
-
-def refuse_log_files(file_slice: FileSlice) -> None:
-    """Raise UnsupportedTableError if reading the slice's latest state needs a merge of log files."""
-    if file_slice.has_log_files or file_slice.base_file is None:
-        raise UnsupportedTableError(
-            f"file group {file_slice.file_id} of {_partition(file_slice)} has log files, "
-            "which this version does not merge",
-            hint="compact the table with Hudi (run_compaction) and read it again",
-        )
 
 
 def check_external_files(storage: Storage, slices: Sequence[FileSlice]) -> None:
@@ -138,7 +158,7 @@ def _partition(file_slice: FileSlice) -> str:
 
 def _read_base_file(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     base_file = read.file_slice.base_file
-    assert base_file is not None  # refuse_log_files saw to it
+    assert base_file is not None
     try:
         with ParquetRows(storage, base_file.path, schema, calendars=read.calendars) as rows:
             yield from rows.read(rows.choose_ranges(read.split, _file_predicate(read, schema)))

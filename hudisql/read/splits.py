@@ -62,14 +62,15 @@ def plan_splits(
     """Cut and pack slices into tasks so that `parallelism` cores are busy with pieces of similar size.
 
     Follows Spark's `FilePartition`: a piece is at most `max_split_bytes`, less if that leaves cores idle, and
-    opening a file counts as reading `open_cost_bytes`. Every byte of every slice is in exactly one piece.
+    opening a file counts as reading `open_cost_bytes`. Every byte of every slice is in exactly one piece; a
+    slice with log files, whose records may belong to any row of it, is one piece.
     """
-    sized = [(work, values, driving_file_bytes(work, needs_data=needs_data)) for work, values in slices]
+    sized = [(work, values, _bytes_to_read(work, needs_data)) for work, values in slices]
     total_bytes = sum(size + open_cost_bytes for _, _, size in sized)
     piece_bytes = min(max_split_bytes, max(open_cost_bytes, total_bytes // max(parallelism, 1)))
     pieces: list[tuple[int, SliceWork]] = []
     for file_slice, values, size in sized:
-        if size <= piece_bytes:
+        if size <= piece_bytes or file_slice.has_log_files:
             pieces.append((size, SliceWork(file_slice, values)))
             continue
         for start in range(0, size, piece_bytes):
@@ -77,6 +78,11 @@ def plan_splits(
             pieces.append((length, SliceWork(file_slice, values, Split(start, length))))
     pieces.sort(key=lambda piece: -piece[0])
     return _pack(pieces, piece_bytes, open_cost_bytes)
+
+
+def _bytes_to_read(file_slice: FileSlice, needs_data: bool) -> int:
+    logs = sum(log_file.length for log_file in file_slice.log_files)
+    return driving_file_bytes(file_slice, needs_data=needs_data) + logs
 
 
 def _pack(

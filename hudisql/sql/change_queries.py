@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hudisql.errors import UnsupportedStatementError, WriteRefusedError
 from hudisql.format import meta_columns
+from hudisql.format.spark_schema import quote_name
 from hudisql.read.conform import find_field
 from hudisql.sql.clauses import (
     Assignment,
@@ -26,7 +27,6 @@ from hudisql.sql.clauses import (
     UpdateClauses,
 )
 from hudisql.sql.composed_text import ComposedText
-from hudisql.sql.tokens import quote_name
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
 
 ACTION = "__hudisql_action"
@@ -88,7 +88,21 @@ def source_query(clauses: MergeClauses) -> ComposedText:
     text = ComposedText()
     if clauses.prefix is not None:
         text.add(clauses.prefix, " ")
-    return text.add("SELECT * FROM ", clauses.source)
+    text.add("SELECT * FROM ")
+    _add_source(text, clauses)
+    return text
+
+
+def source_alias(clauses: MergeClauses) -> str:
+    """The name that the source goes by in the statement. Raises UnsupportedStatementError if it has none."""
+    if clauses.source_alias is not None:
+        return clauses.source_alias
+    text = clauses.source.text
+    if text.startswith("(") or text.endswith(")"):
+        raise UnsupportedStatementError(
+            "the source of a MERGE has no name", hint="write USING (SELECT …) AS source ON …"
+        )
+    return text.rsplit(".", 1)[-1]
 
 
 def merge_query(
@@ -104,7 +118,7 @@ def merge_query(
     Raises WriteRefusedError for unknown columns, UnsupportedStatementError for a source without a name.
     """
     target = _qualifier(clauses.target)
-    source = _source_alias(clauses)
+    source = source_alias(clauses)
     actions = [_MergeValues(action, schema, source_columns, source, place) for action in clauses.actions]
     moves_by = tuple(
         name
@@ -128,7 +142,8 @@ def merge_query(
         text.add(f" END AS {quote_name(field.name)}")
     kinds = {action.matched for action in clauses.actions}
     text.add(" FROM ", clauses.target.name, "" if clauses.target.alias is None else f" AS {target}")
-    text.add(f" {_join(kinds)} JOIN (SELECT *, true AS {_IS_SOURCE_ROW} FROM ", clauses.source)
+    text.add(f" {_join(kinds)} JOIN (SELECT *, true AS {_IS_SOURCE_ROW} FROM ")
+    _add_source(text, clauses)
     text.add(f") AS {source}")
     text.add(" ON ", clauses.condition)
     return ChangeQuery(text, moves_by)
@@ -204,15 +219,10 @@ def _qualifier(target: TargetClause) -> str:
     return target.name.text if target.alias is None else target.alias
 
 
-def _source_alias(clauses: MergeClauses) -> str:
-    if clauses.source_alias is not None:
-        return clauses.source_alias
-    text = clauses.source.text
-    if text.startswith("(") or text.endswith(")"):
-        raise UnsupportedStatementError(
-            "the source of a MERGE has no name", hint="write USING (SELECT …) AS source ON …"
-        )
-    return text.rsplit(".", 1)[-1]
+def _add_source(text: ComposedText, clauses: MergeClauses) -> None:
+    text.add(clauses.source)
+    if clauses.column_names is not None:
+        text.add(f" AS {clauses.source_alias}", clauses.column_names)
 
 
 def _operation(operation: Operation) -> str:

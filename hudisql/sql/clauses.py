@@ -96,12 +96,16 @@ class MergeAction:
 
 @dataclass(frozen=True, slots=True)
 class MergeClauses:
-    """`[WITH …] MERGE INTO target USING source ON condition WHEN …`; `source` without its alias."""
+    """`[WITH …] MERGE INTO target USING source ON condition WHEN …`; `source` without its alias.
+
+    `column_names` is the bracketed list behind the alias, if there is one.
+    """
 
     prefix: Piece | None
     target: TargetClause
     source: Piece
     source_alias: str | None
+    column_names: Piece | None
     condition: Piece
     actions: tuple[MergeAction, ...]
 
@@ -159,6 +163,7 @@ def read_merge(text: str, *, line: int = 1, column: int = 1) -> MergeClauses:
     reader.expect("USING")
     source = reader.source()
     alias = reader.alias(("ON",))
+    column_names = reader.brackets() if alias is not None else None
     reader.expect("ON")
     condition = reader.expression(("WHEN",))
     actions = []
@@ -167,7 +172,7 @@ def read_merge(text: str, *, line: int = 1, column: int = 1) -> MergeClauses:
     if not actions:
         reader.fail("WHEN is missing")
     reader.expect_end()
-    return MergeClauses(prefix, target, source, alias, condition, tuple(actions))
+    return MergeClauses(prefix, target, source, alias, column_names, condition, tuple(actions))
 
 
 class _Reader:
@@ -276,6 +281,14 @@ class _Reader:
                 self._skip_brackets()
         start, end = self._tokens[first].start, self._tokens[self.at - 1].end
         return Piece(self._text[start:end], start)
+
+    def brackets(self) -> Piece | None:
+        """A bracketed part, if it is there."""
+        if not self.says("("):
+            return None
+        first = self._tokens[self.at].start
+        self._skip_brackets()
+        return Piece(self._text[first : self._tokens[self.at - 1].end], first)
 
     def partition(self) -> tuple[tuple[str, Piece | None], ...]:
         """`(column [= value], …)`."""

@@ -17,7 +17,9 @@ from hudisql.result import LocalResult, Result
 from hudisql.sql import query, table_statements
 from hudisql.sql import statements as st
 from hudisql.sql.change_rows import change_rows
+from hudisql.sql.create_table import PROVIDERS, create_table
 from hudisql.sql.database_statements import drop_database
+from hudisql.sql.drop_table import drop_entry, purge_table
 from hudisql.sql.explain import explain_statement
 from hudisql.sql.folders import refuse_folders_of_hudi_tables, refuse_overwriting_what_is_read
 from hudisql.sql.guard import find_hudi_subject
@@ -28,7 +30,7 @@ from hudisql.sql.tables import find_hudi_entry
 if TYPE_CHECKING:
     from hudisql.context import Context
 
-_NEXT_RELEASE: Final = "writing to Hudi tables comes with the next release"
+_NEXT_RELEASE: Final = "it comes with the next release"
 
 
 def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> Result:
@@ -112,12 +114,8 @@ def _check_change(context: Context, statement: st.ChangeStatement) -> None:
 
 
 def _create_table(context: Context, statement: st.CreateTableStatement, source: SourceText) -> Result:
-    if statement.provider in ("hudi", "org.apache.hudi"):
-        raise UnsupportedStatementError(
-            f"CREATE TABLE {statement.table} USING hudi is not supported: {_NEXT_RELEASE}",
-            hint="CALL bootstrap_table(…) makes a Hudi table of existing parquet files, "
-            "CALL hive_sync(…) registers a Hudi table that exists",
-        )
+    if statement.provider in PROVIDERS:
+        return create_table(context, statement)
     if statement.like is not None and (entry := find_hudi_entry(context, statement.like)) is not None:
         raise _unsupported(
             "CREATE TABLE LIKE", entry, f"CREATE TABLE {statement.table} AS SELECT * FROM … WHERE false"
@@ -130,13 +128,7 @@ def _drop_table(context: Context, statement: st.DropTableStatement, source: Sour
     entry = find_hudi_entry(context, statement.table)
     if entry is None:
         return _run_query(context, statement, source)
-    if statement.purge:
-        raise _unsupported("DROP TABLE … PURGE", entry, "DROP TABLE without PURGE removes the entry alone")
-    context.metastore.drop_table(entry.database, entry.name, delete_data=False)
-    context.console.info(
-        f"{entry.full_name}: the metastore entry is dropped, the files stay in {entry.location}"
-    )
-    return _nothing(context)
+    return purge_table(context, entry) if statement.purge else drop_entry(context, entry)
 
 
 def _drop_database(context: Context, statement: st.DropDatabaseStatement, _source: SourceText) -> Result:
@@ -214,7 +206,7 @@ def _unsupported(verb: str, entry: MetastoreTable, hint: str) -> UnsupportedStat
 def _advice_on(statement: st.ChangeStatement) -> str:
     if isinstance(statement, st.AlterTableStatement):
         return "CALL hive_sync(table => '…') brings the metastore entry in step with the table"
-    return f"{_NEXT_RELEASE}; until then Apache Hudi's own Spark SQL writes to it"
+    return f"{_NEXT_RELEASE}; Apache Hudi's own Spark SQL can do it"
 
 
 _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], Result]]] = {

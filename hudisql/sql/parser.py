@@ -303,14 +303,14 @@ class _Parser:
             return st.CreateViewStatement(self.text, view, temporary, replaces)
         if not self.skip("TABLE"):
             return st.PassThroughStatement(self.text, f"CREATE {self.word()}")
-        self.skip("IF", "NOT", "EXISTS")
+        if_not_exists = self.skip("IF", "NOT", "EXISTS")
         table = self.table_name()
         like = self._after("LIKE", self.at)
         using = self._depth_zero("USING")
         provider = "" if using is None else self._dotted_text(using + 1).lower()
         if self._query_start() is None:
-            return st.CreateTableStatement(self.text, table, provider, like)
-        return st.CreateTableAsStatement(self.text, table, provider)
+            return st.CreateTableStatement(self.text, table, provider, like, if_not_exists)
+        return st.CreateTableAsStatement(self.text, table, provider, None, if_not_exists)
 
     def _dotted_text(self, index: int) -> str:
         self.at = index

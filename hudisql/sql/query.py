@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from hudisql.context import Context
 from hudisql.errors import HudisqlError, UnsupportedStatementError
-from hudisql.format.spark_schema import spark_json_from_arrow
+from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
 from hudisql.read.predicates import And, Comparison, In, Or, Predicate
 from hudisql.read.scan import ScanPlan, plan_scan, scan_to_dataframe
 from hudisql.sql.catalyst import (
@@ -36,7 +36,6 @@ from hudisql.sql.references import parse_plan
 from hudisql.sql.relations import BoundText, HudiRelation, TableBinder, ViewRelation
 from hudisql.sql.scala_values import items_of
 from hudisql.sql.spark_errors import SourceText, translated_spark_errors
-from hudisql.sql.tokens import quote_name
 from hudisql.sql.views import query_text_of, shape_view, store_view, view_settings
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions

@@ -17,6 +17,7 @@ from uuid import uuid4
 from hudisql.catalog.tables import hudi_base_path, is_hudi_table, is_read_optimized
 from hudisql.context import Context
 from hudisql.errors import UnsupportedStatementError
+from hudisql.format.spark_schema import quote_name
 from hudisql.sql.references import (
     Span,
     StatementNames,
@@ -25,7 +26,6 @@ from hudisql.sql.references import (
     find_qualifiers,
     replace_spans,
 )
-from hudisql.sql.tokens import quote_name
 from hudisql.sql.views import (
     ViewDefinition,
     definition_of_metastore_view,

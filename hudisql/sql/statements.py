@@ -145,6 +145,7 @@ class CreateTableStatement(TableStatement):
 
     provider: str = ""
     like: TableName | None = None
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)

@@ -73,11 +73,6 @@ def tokenize(text: str) -> list[Token]:
     return tokens
 
 
-def quote_name(name: str) -> str:
-    """`name` in backticks."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _end_of_comment(text: str, start: int) -> int:
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import QueryError
+from hudisql.format.spark_schema import quote_name
 from hudisql.sql.references import parse_plan
 from hudisql.sql.scala_values import pairs_of
-from hudisql.sql.tokens import quote_name
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

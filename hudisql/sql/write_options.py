@@ -14,6 +14,7 @@ from hudisql.errors import SettingsError
 from hudisql.write.apply import WriteOptions
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
+from hudisql.write.log_file import BlockFormat
 from hudisql.write.open_base_file import CODECS
 from hudisql.write.work_plan import FileSizing
 
@@ -27,6 +28,8 @@ SMALL_FILE_LIMIT: Final = "hoodie.parquet.small.file.limit"
 BLOOM_ENTRIES: Final = "hoodie.index.bloom.num_entries"
 BLOOM_FPP: Final = "hoodie.index.bloom.fpp"
 INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
+OVERWRITE_MODE: Final = "hoodie.datasource.overwrite.mode"
+BLOCK_FORMAT: Final = "hoodie.logfile.data.block.format"
 SYNC: Final = "hudisql.sync"
 INSERT_OPERATIONS: Final = ("insert", "upsert", "bulk_insert")
 # What a value takes in a file, about: fixed widths compress by half, texts and the like have some length.
@@ -54,6 +57,7 @@ def write_options(context: Context, table: HudiTable) -> WriteOptions:
         ),
         ordering=ordering if by_event_time else None,
         newest_by=ordering,
+        block_format=_block_format(context),
     )
 
 
@@ -63,6 +67,15 @@ def insert_operation(context: Context) -> str:
     if text not in INSERT_OPERATIONS:
         raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(INSERT_OPERATIONS)}, not '{text}'")
     return text
+
+
+def overwrites_touched_partitions(context: Context) -> bool:
+    """True if INSERT OVERWRITE takes the place of just the partitions that get rows (dynamic mode)."""
+    spark_mode = _text(context, "spark.sql.sources.partitionOverwriteMode", "STATIC")
+    mode = _text(context, OVERWRITE_MODE, spark_mode).upper()
+    if mode not in ("STATIC", "DYNAMIC"):
+        raise SettingsError(f"{OVERWRITE_MODE} must be STATIC or DYNAMIC, not '{mode}'")
+    return mode == "DYNAMIC"
 
 
 def syncs_after_commit(context: Context) -> bool:
@@ -79,6 +92,15 @@ def _codec(context: Context) -> str:
     if codec not in CODECS:
         raise SettingsError(f"{CODEC} must be one of {', '.join(CODECS)}, not '{text}'")
     return codec
+
+
+def _block_format(context: Context) -> BlockFormat:
+    text = _text(context, BLOCK_FORMAT, "avro").lower()
+    if text == "avro":
+        return "avro"
+    if text == "parquet":
+        return "parquet"
+    raise SettingsError(f"{BLOCK_FORMAT} must be avro or parquet, not '{text}'")
 
 
 def _number(context: Context, key: str, default: int) -> int:

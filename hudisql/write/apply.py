@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hudisql.errors import WriteRefusedError
 from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeStats, WriteStat
 from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.partition_path import partition_path, render_partition_value
 from hudisql.format.schema import avro_from_arrow
-from hudisql.read.arrow_scan import spark_struct
+from hudisql.format.spark_schema import quote_name
+from hudisql.format.table_properties import UNSAFE_TYPES
+from hudisql.format.timeline import instant_path
+from hudisql.read.arrow_scan import calendar_settings, spark_struct
+from hudisql.read.log_rule import log_rule_of
 from hudisql.read.task_errors import translate_task_error
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
@@ -29,7 +34,9 @@ from hudisql.write.base_file import BaseFileForm, BaseFilePlace, base_file_avro_
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, Operation
 from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, complete_commit
 from hudisql.write.key_generator import has_composite_keys
+from hudisql.write.log_file import BlockFormat
 from hudisql.write.markers import list_markers
+from hudisql.write.overwrite import Overwrite, replaced_file_ids
 from hudisql.write.work_plan import HASH_RANGE, Bucket, FileSizing, WorkPlan, plan_work
 from hudisql.write.write_tasks import BUCKET, CommitWork, WriteTask, WrittenFile, run_write_tasks
 
@@ -44,18 +51,22 @@ class WriteOptions:
     """How files are written and sized.
 
     `ordering` is the column by which an UPSERT may come late, if any; `newest_by` the one that decides
-    between several changes of one row.
+    between several changes of one row, `block_format` how log files hold rows.
     """
 
     form: BaseFileForm = field(default_factory=BaseFileForm)
     sizing: FileSizing = field(default_factory=FileSizing)
     ordering: str | None = None
     newest_by: str | None = None
+    block_format: BlockFormat = "avro"
 
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a commit did; `instant_time` is None if there was nothing to do and so no commit."""
+    """What a commit did; `instant_time` is None if there was nothing to do and so no commit.
+
+    `dropped_metadata_table`: see `OpenCommit`.
+    """
 
     instant_time: str | None
     inserted: int = 0
@@ -65,6 +76,7 @@ class WriteResult:
     late: int = 0
     files: int = 0
     bytes: int = 0
+    dropped_metadata_table: bool = False
 
 
 def apply_changes(
@@ -75,25 +87,35 @@ def apply_changes(
     options: WriteOptions | None = None,
     *,
     schema: pa.Schema | None = None,
+    overwrite: Overwrite | None = None,
 ) -> WriteResult:
     """Write `changes` (the columns of `changes.change_schema`) as one commit; nothing is visible before it.
 
-    They are evaluated once. `schema` is what the commit makes the table's, by default it stays. Whatever goes
-    wrong, what was written is taken back. Raises WriteRefusedError, WriteConflictError,
-    UnsupportedTableError, StorageError, and Spark's own exceptions.
+    They are evaluated once. `schema` is what the commit makes the table's, by default it stays. With
+    `overwrite` all of them are new rows, which take the place of what that says. Whatever goes wrong, what
+    was written is taken back. Raises WriteRefusedError, WriteConflictError, UnsupportedTableError,
+    StorageError, and Spark's own exceptions.
     """
     options = options or WriteOptions()
     schema = schema or table.schema
     kept = changes.persist()
     try:
         counted = _count_changes(kept, table)
-        if not counted.rows:
+        if not counted.rows and overwrite is None:
             return WriteResult(None)
-        commit = begin_commit(table, operation_type)
+        commit = begin_commit(table, operation_type, replaces=overwrite is not None)
         try:
-            files = _write_files(spark, commit, kept, counted, options, schema)
+            files = (
+                _write_files(spark, commit, kept, counted, options, schema, fills_up=overwrite is None)
+                if counted.rows
+                else []
+            )
             _remove_strays(commit, files)
-            complete_commit(commit, _metadata(commit, files, schema, operation_type))
+            replaced = None
+            if overwrite is not None:
+                touched = {file.partition_path for file in files}
+                replaced = replaced_file_ids(commit.table, overwrite, touched)
+            complete_commit(commit, _metadata(commit, files, schema, replaced))
         except BaseException:
             abandon_commit(commit)
             raise
@@ -108,6 +130,7 @@ def apply_changes(
         late=sum(file.late for file in files),
         files=len(files),
         bytes=sum(file.bytes for file in files),
+        dropped_metadata_table=commit.dropped_metadata_table,
     )
 
 
@@ -129,7 +152,7 @@ def _count_changes(changes: DataFrame, table: HudiTable) -> _Counted:
 
     columns = [column.name for column in table.partition_columns]
     is_new = sf.col(OPERATION).isin(*_NEW_ROWS)
-    values = [sf.when(is_new, sf.col(_quoted(name))).alias(f"p{n}") for n, name in enumerate(columns)]
+    values = [sf.when(is_new, sf.col(quote_name(name))).alias(f"p{n}") for n, name in enumerate(columns)]
     changed: dict[tuple[str, str], int] = {}
     new_rows: dict[tuple[object, ...], int] = defaultdict(int)
     for row in changes.groupBy(sf.col(PARTITION), sf.col(FILE_GROUP), *values).count().collect():
@@ -147,7 +170,10 @@ def _write_files(
     counted: _Counted,
     options: WriteOptions,
     schema: pa.Schema,
+    *,
+    fills_up: bool,
 ) -> list[WrittenFile]:
+    """Write all files; with `fills_up` new rows also go to small file groups that are there."""
     table = commit.table
     known = {partition.path: partition for partition in list_partitions(table)}
     of_values = _partitions_of_values(table, known.values(), counted.new_rows)
@@ -156,7 +182,7 @@ def _write_files(
     new_by_path: dict[str, int] = defaultdict(int)
     for values, rows in counted.new_rows.items():
         new_by_path[of_values[values]] += rows
-    plan = plan_work(slices, counted.changed, new_by_path, options.sizing)
+    plan = plan_work(slices if fills_up else [], counted.changed, new_by_path, options.sizing)
     tasks = {
         bucket.number: pickle.dumps(_write_task(commit, bucket, known, of_values)) for bucket in plan.buckets
     }
@@ -164,6 +190,7 @@ def _write_files(
         storage=table.storage,
         base_path=table.base_path,
         instant_time=commit.instant_time,
+        inflight_path=instant_path(table.base_path, commit.instant),
         schema=schema,
         avro_schema=base_file_avro_schema(schema, table.name),
         form=options.form,
@@ -172,6 +199,11 @@ def _write_files(
         ordering=options.ordering,
         newest_by=options.newest_by,
         bytes_per_row=options.sizing.bytes_per_row,
+        calendars=calendar_settings(spark),
+        log_rule=log_rule_of(table) if any(each.has_log_files for each in slices) else None,
+        appends=table.is_merge_on_read,
+        merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
+        block_format=options.block_format,
     )
     routed = _route(spark, changes, plan, of_values, table)
     shared = spark.sparkContext.broadcast(tasks)
@@ -184,7 +216,15 @@ def _write_files(
         return run_write_tasks(work, shared.value, attempt, batches)
 
     frame = routed.repartitionById(len(plan.buckets), BUCKET).mapInArrow(write, "written binary")
-    return [pickle.loads(row[0]) for row in _collect(frame)]
+    files: list[WrittenFile] = [pickle.loads(row[0]) for row in _collect(frame)]
+    taken = sum(file.changes for file in files)
+    if taken != counted.rows:
+        raise WriteRefusedError(
+            f"the changes to {table.base_path} were {counted.rows} rows when they were counted, and {taken} "
+            "when they were written: they are not the same each time they are computed",
+            hint="store the source in a table first, then use that; nothing was written",
+        )
+    return files
 
 
 def _remove_strays(commit: OpenCommit, files: Sequence[WrittenFile]) -> None:
@@ -314,11 +354,11 @@ def _spread(
     )
     rows = [(*values, list(spread.bounds), list(spread.buckets)) for values, spread in spreads]
     places = spark.createDataFrame(rows, schema)
-    keys = [_quoted(name.split(".")[0]) for name in table.properties.record_key_fields]
+    keys = [quote_name(name.split(".")[0]) for name in table.properties.record_key_fields]
     hashed = sf.pmod(sf.xxhash64(*[sf.col(key) for key in keys]), sf.lit(HASH_RANGE))
     condition = sf.lit(True)
     for number, column in enumerate(columns):
-        condition = condition & sf.col(_quoted(column.name)).eqNullSafe(sf.col(f"v{number}"))
+        condition = condition & sf.col(quote_name(column.name)).eqNullSafe(sf.col(f"v{number}"))
     placed = new_rows.withColumn("__hash", hashed).join(sf.broadcast(places), condition)
     position = sf.expr("size(filter(bounds, bound -> bound <= __hash))")
     return placed.withColumn(BUCKET, sf.get("buckets", position)).drop(
@@ -327,7 +367,10 @@ def _spread(
 
 
 def _metadata(
-    commit: OpenCommit, files: Sequence[WrittenFile], schema: pa.Schema, operation_type: str
+    commit: OpenCommit,
+    files: Sequence[WrittenFile],
+    schema: pa.Schema,
+    replaced: Mapping[str, tuple[str, ...]] | None,
 ) -> CommitMetadata:
     table = commit.table
     stats: dict[str, list[WriteStat]] = defaultdict(list)
@@ -344,6 +387,7 @@ def _metadata(
                 num_inserts=file.inserted,
                 total_write_bytes=file.bytes,
                 file_size_in_bytes=file.bytes,
+                log_write=file.log,
                 runtime_stats=RuntimeStats(
                     total_create_time=0 if file.previous_instant else file.milliseconds,
                     total_upsert_time=file.milliseconds if file.previous_instant else 0,
@@ -353,9 +397,6 @@ def _metadata(
     return CommitMetadata(
         partition_to_write_stats={path: tuple(written) for path, written in stats.items()},
         extra_metadata={SCHEMA_KEY: avro_from_arrow(schema, table.name)},
-        operation_type=operation_type,
+        operation_type=commit.operation_type,
+        partition_to_replace_file_ids=replaced,
     )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

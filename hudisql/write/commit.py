@@ -7,14 +7,18 @@ left unfinished. Knows timelines and markers, not what the files of a commit hol
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from hudisql.errors import PathExistsError, UnsupportedTableError, WriteConflictError
+import pyarrow as pa
+
+from hudisql.errors import PathExistsError, StorageError, UnsupportedTableError, WriteConflictError
 from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.instant import (
     COMMIT,
     COMMIT_ACTIONS,
+    COMPACTION,
     DELTA_COMMIT,
     REPLACE_COMMIT,
     Instant,
@@ -25,6 +29,7 @@ from hudisql.format.timeline import Timeline, instant_path, load_timeline
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.markers import delete_markers
 from hudisql.write.rollback import interrupted_rollbacks, now_on_timeline, roll_back_instant
+from hudisql.write.table_configuration import drop_metadata_table
 from hudisql.write.timeline_payloads import render_requested_replace, requested_operation
 
 _ATTEMPTS: Final = 100
@@ -36,11 +41,15 @@ PAYLOADS: Final = (f"{_PAYLOAD_PACKAGE}.OverwriteWithLatestAvroPayload", EVENT_T
 
 @dataclass(frozen=True, slots=True)
 class OpenCommit:
-    """A commit that is inflight: nothing of it is visible. `table` is as it stood when the commit began."""
+    """A commit that is inflight: nothing of it is visible. `table` is as it stood when the commit began.
+
+    `dropped_metadata_table` says that the table had a metadata table, which hudisql does not keep.
+    """
 
     table: HudiTable
     instant: Instant
     operation_type: str
+    dropped_metadata_table: bool = False
 
     @property
     def instant_time(self) -> str:
@@ -52,17 +61,23 @@ def begin_commit(table: HudiTable, operation_type: str, *, replaces: bool = Fals
     """Roll back failed writes, then put a new instant on the timeline, requested and inflight.
 
     `operation_type` is Hudi's word for it (UPSERT, INSERT, DELETE …); `replaces` makes a replacecommit.
-    Raises UnsupportedTableError for tables hudisql must not write to, StorageError.
+    `table` is what the rows to write were made from. Raises UnsupportedTableError for tables hudisql must not
+    write to, WriteConflictError if somebody has committed since the table was opened, StorageError.
     """
     check_writable(table)
     roll_back_failed_writes(table)
-    table = open_table(table.storage, table.base_path)
+    given, table = table, open_table(table.storage, table.base_path)
+    _check_no_other_commit(given, table.timeline)
+    _refuse_planned_services(table)
+    dropped = drop_metadata_table(table)
+    if dropped:
+        table = open_table(table.storage, table.base_path)
     action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
     requested = _request_instant(table, action, _requested_content(action))
     inflight = requested.in_state(InstantState.INFLIGHT)
     profile = CommitMetadata(partition_to_write_stats={}, operation_type=operation_type)
     table.storage.create(instant_path(table.base_path, inflight), profile.to_json())
-    return OpenCommit(table, inflight, operation_type)
+    return OpenCommit(table, inflight, operation_type, dropped)
 
 
 def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
@@ -76,13 +91,17 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
     _check_undisturbed(commit, timeline)
     completed = commit.instant.in_state(InstantState.COMPLETED)
     storage.create(instant_path(table.base_path, completed), metadata.to_json())
-    delete_markers(storage, table.base_path, commit.instant_time)
+    # The commit stands: markers that stay behind are only litter.
+    with suppress(StorageError):
+        delete_markers(storage, table.base_path, commit.instant_time)
     return completed
 
 
 def abandon_commit(commit: OpenCommit) -> None:
-    """Roll the commit back: its files, then its instant. Raises StorageError."""
-    roll_back_instant(commit.table, commit.instant)
+    """Roll the commit back: its files, then its instant. A completed one stands. Raises StorageError."""
+    completed = commit.instant.in_state(InstantState.COMPLETED)
+    if not commit.table.storage.exists(instant_path(commit.table.base_path, completed)):
+        roll_back_instant(commit.table, commit.instant)
 
 
 def roll_back_failed_writes(table: HudiTable) -> tuple[Instant, ...]:
@@ -119,6 +138,8 @@ def check_writable(table: HudiTable) -> None:
         reason = f"its key generator {generator} makes folder names that are not the columns' values"
     elif properties.payload_class not in (None, *PAYLOADS):
         reason = f"its payload class {properties.payload_class} merges rows by rules of its own"
+    elif any(pa.types.is_timestamp(column.type) for column in table.partition_columns):
+        reason = "it is partitioned by a timestamp"
     elif not properties.record_key_fields:
         reason = "it names no record key (hoodie.table.recordkey.fields)"
     if reason is not None:
@@ -126,6 +147,18 @@ def check_writable(table: HudiTable) -> None:
             f"hudisql does not write to the Hudi table at {table.base_path}: {reason}",
             hint="write to it with Apache Hudi's own Spark SQL",
         )
+
+
+def _refuse_planned_services(table: HudiTable) -> None:
+    """Raise UnsupportedTableError while a compaction or clustering is planned: its groups must not change."""
+    for instant in table.timeline.pending:
+        is_clustering = instant.action == REPLACE_COMMIT and _is_clustering(table, instant)
+        if instant.action == COMPACTION or is_clustering:
+            what = "clustering" if is_clustering else "compaction"
+            raise UnsupportedTableError(
+                f"a {what} ({instant.timestamp}) of the Hudi table at {table.base_path} is not done",
+                hint=f"let Apache Hudi run it (CALL run_{what}) or unschedule it, then run this again",
+            )
 
 
 def _requested_content(action: str) -> bytes:
@@ -154,11 +187,16 @@ def _check_undisturbed(commit: OpenCommit, timeline: Timeline) -> None:
             hint="run the statement again when no other writer is at work, "
             "or let all writers of the table use one lock",
         )
-    known = {(each.timestamp, each.action) for each in commit.table.timeline.completed}
+    _check_no_other_commit(commit.table, timeline)
+
+
+def _check_no_other_commit(table: HudiTable, timeline: Timeline) -> None:
+    """Raise WriteConflictError if the timeline has commits that `table` was opened without."""
+    known = {(each.timestamp, each.action) for each in table.timeline.completed}
     others = [each for each in timeline.commits if (each.timestamp, each.action) not in known]
     if others:
         raise WriteConflictError(
-            f"another writer has committed {others[-1].timestamp} to {commit.table.base_path} meanwhile",
+            f"another writer has committed {others[-1].timestamp} to {table.base_path} meanwhile",
             hint="run the statement again: it then works on the table as that commit left it",
         )
 

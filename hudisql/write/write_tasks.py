@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,21 +19,26 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.errors import HudisqlError, StorageError
+from hudisql.errors import HudisqlError, StorageError, WriteConflictError
+from hudisql.format.commit_metadata import LogWriteStat
 from hudisql.format.partition_metadata import (
     PARTITION_METADATA_FILE,
     PartitionMetadata,
     render_partition_metadata,
 )
 from hudisql.read.conform import batch_of, conform_array
+from hudisql.read.hybrid_calendar import CalendarSettings
+from hudisql.read.log_rule import LogRule
 from hudisql.read.task_errors import encode_error
 from hudisql.read.task_heap import spare_loaded_modules
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.base_file import BaseFileForm, BaseFilePlace, BaseFileWriter
 from hudisql.write.changes import CHANGE_COLUMNS, change_schema
+from hudisql.write.log_file import BlockFormat
 from hudisql.write.markers import Marker, MarkerKind, create_marker
 from hudisql.write.record_keys import render_record_keys
+from hudisql.write.slice_log import append_changes, can_append
 from hudisql.write.slice_merge import MergeTask, merge_slice, null_key_error
 
 BUCKET: Final = "__hudisql_bucket"
@@ -58,11 +63,16 @@ class WriteTask:
 
 @dataclass(frozen=True, slots=True)
 class CommitWork:
-    """What all tasks of a commit share; see `MergeTask` for `ordering`."""
+    """What all tasks of a commit share; see `MergeTask` for `ordering`, `newest_by` and `log_rule`.
+
+    With `appends` (merge-on-read) changes go to log files of `block_format` where those say the same;
+    `merges_bootstrapped` says that the real Hudi would read skeletons with log files wrong.
+    """
 
     storage: Storage
     base_path: str
     instant_time: str
+    inflight_path: str
     schema: pa.Schema
     avro_schema: str
     form: BaseFileForm
@@ -71,11 +81,19 @@ class CommitWork:
     ordering: str | None
     newest_by: str | None
     bytes_per_row: float
+    calendars: CalendarSettings
+    log_rule: LogRule | None = None
+    appends: bool = False
+    merges_bootstrapped: bool = False
+    block_format: BlockFormat = "avro"
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """One file that a task wrote; counts as in Hudi's write statistics."""
+    """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in.
+
+    `log` is there for a log file.
+    """
 
     file_id: str
     path: str
@@ -89,6 +107,8 @@ class WrittenFile:
     late: int
     moved: int
     milliseconds: int
+    changes: int
+    log: LogWriteStat | None = None
 
 
 def write_buckets(
@@ -112,10 +132,14 @@ def write_buckets(
                         writers[number] = _NewFiles(work, task)
                     writers[number].write(rows)
             for number in held.numbers:
-                yield _merge(work, _of_attempt(tasks[number], attempt), held.table(number))
+                merged = _merge(work, _of_attempt(tasks[number], attempt), held.table(number))
+                _keep_or_take_back(work, [merged])
+                yield merged
             for number in sorted(writers):
-                yield from writers[number].finish()
+                files = writers[number].finish()
                 del writers[number]
+                _keep_or_take_back(work, files)
+                yield from files
         finally:
             for writer in writers.values():
                 writer.abandon()
@@ -134,6 +158,20 @@ def run_write_tasks(
     except OSError as error:
         raise encode_error(StorageError(f"a task failed to read or write: {error}")) from error
     spare_loaded_modules()
+
+
+def _keep_or_take_back(work: CommitWork, files: Sequence[WrittenFile]) -> None:
+    """Delete files that came too late: their commit has been rolled back, so nobody else would.
+
+    Raises WriteConflictError then.
+    """
+    if work.storage.exists(work.inflight_path):
+        return
+    work.storage.delete_files([file.path for file in files])
+    raise WriteConflictError(
+        f"the commit {work.instant_time} on {work.base_path} was rolled back while it was being written",
+        hint="run the statement again",
+    )
 
 
 class _Unpickled(dict[int, WriteTask]):
@@ -246,6 +284,7 @@ class _NewFiles:
                 late=0,
                 moved=0,
                 milliseconds=milliseconds,
+                changes=file.rows,
             )
             for file in files
         ]
@@ -269,7 +308,12 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
         composite=work.composite,
         ordering=work.ordering,
         newest_by=work.newest_by,
+        calendars=work.calendars,
+        log_rule=work.log_rule,
     )
+    keeps_source_safe = not (work.merges_bootstrapped and task.file_slice.is_bootstrapped)
+    if work.appends and keeps_source_safe and can_append(merge, changes):
+        return _append(work, task, merge, changes, started)
     merged = merge_slice(
         work.storage, merge, changes, lambda name: _announce(work, task, name, MarkerKind.MERGE)
     )
@@ -286,6 +330,36 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
         late=merged.late,
         moved=merged.moved,
         milliseconds=round((time.perf_counter() - started) * 1000),
+        changes=changes.num_rows,
+    )
+
+
+def _append(
+    work: CommitWork, task: WriteTask, merge: MergeTask, changes: pa.Table, started: float
+) -> WrittenFile:
+    # Of a file that is marked as created, the real Hudi's rollback knows that it may be deleted.
+    logged = append_changes(
+        work.storage,
+        merge,
+        changes,
+        work.block_format,
+        lambda name: _announce(work, task, name, MarkerKind.CREATE),
+    )
+    return WrittenFile(
+        file_id=merge.file_slice.file_id,
+        path=logged.path,
+        partition_path=task.place.partition_path,
+        previous_instant=merge.file_slice.base_instant_time,
+        rows=logged.updated,
+        bytes=logged.bytes,
+        inserted=0,
+        updated=logged.updated,
+        deleted=logged.deleted,
+        late=0,
+        moved=logged.moved,
+        milliseconds=round((time.perf_counter() - started) * 1000),
+        changes=changes.num_rows,
+        log=logged.stat,
     )
 
 

@@ -41,6 +41,63 @@ def _change(session: Any, table: str, shape: Shape, source: pa.Table) -> pa.Tabl
     return rows.set_column(position, "note", pa.array(notes, rows["note"].type))
 
 
+def test_hudi_015_goes_on_with_a_merge_on_read_table_that_statements_changed(
+    oracle_015: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    shape = next(shape for shape in SHAPES if shape.table_type == "MERGE_ON_READ")
+    table = bootstrap_shape(session, shape, tmp_path, table="oracle.changed_mor")
+    changes = shape.with_partition_columns(sample_rows(100, 130, "second"))
+    expected = _change(session, "oracle.changed_mor", shape, changes)
+    session.sql("UPDATE oracle.changed_mor SET fare = -1 WHERE seq = 50")
+    assert list(Path(table.path).rglob("*.log.*"))
+    _assert_both_read(oracle_015, session, "oracle.changed_mor", table.path)
+
+    # A write that died with its log file written: the real Hudi rolls it back before its own.
+    pending = _struck_update(session, table.path)
+    third = shape.with_partition_columns(sample_rows(15, 25, "third"))
+    options = {**shape.write_options(), "hoodie.table.name": "changed_mor"}
+    oracle_015.upsert(third, table.path, options)
+    assert not pending.exists()
+    _assert_both_read(oracle_015, session, "oracle.changed_mor", table.path)
+    compacting = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    oracle_015.upsert(shape.with_partition_columns(sample_rows(50, 51)), table.path, options | compacting)
+    _assert_both_read(oracle_015, session, "oracle.changed_mor", table.path)
+    kept = expected.filter(pc.or_(pc.less(expected["seq"], 15), pc.greater_equal(expected["seq"], 25)))
+    theirs = oracle_015.read(table.path)
+    assert_same_rows(theirs.select(expected.column_names), pa.concat_tables([kept, third]), sort_by=["seq"])
+
+
+def _assert_both_read(oracle: HudiOracle, session: Any, name: str, path: str) -> None:
+    theirs = oracle.read(path)
+    ours = session.sql(f"SELECT * FROM {name}").arrow()
+    assert_same_rows(ours, theirs, sort_by=["seq"])
+
+
+def _struck_update(session: Any, path: str) -> Path:
+    """A deltacommit that ends before its last step; gives the log file that it has written."""
+    from hudisql.storage import Storage
+    from hudisql.table.hudi_table import open_table
+    from hudisql.table.snapshot import load_file_slices
+    from hudisql.write.commit import begin_commit
+    from hudisql.write.log_file import delete_block, next_log_version, write_log_file
+    from hudisql.write.markers import Marker, MarkerKind, create_marker
+
+    storage = Storage()
+    commit = begin_commit(open_table(storage, path), "UPSERT")
+    chosen = load_file_slices(commit.table)[0]
+    keys = [row[0] for row in session.sql("SELECT _hoodie_record_key FROM oracle.changed_mor").rows]
+    block = delete_block(pa.array(keys), chosen.partition_path, "{}", commit.instant_time)
+    version = next_log_version(chosen, chosen.base_instant_time)
+    name = f".{chosen.file_id}_{chosen.base_instant_time}.log.{version}_0-0-0"
+    marker = Marker(chosen.partition_path, name, MarkerKind.CREATE)
+    create_marker(storage, path, commit.instant_time, marker)
+    folder = f"{path}/{chosen.partition_path}"
+    written = write_log_file(
+        storage, folder, chosen.file_id, chosen.base_instant_time, version, "0-0-0", [block]
+    )
+    return Path(written.path)
+
+
 @pytest.mark.parametrize("shape", COPY_ON_WRITE_SHAPES, ids=lambda shape: shape.name)
 def test_hudi_015_reads_and_upserts_what_statements_changed(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, shape: Shape
@@ -96,4 +153,39 @@ def test_a_table_that_hudi_015_wrote_is_changed_and_read_by_both(
     theirs = oracle_015.read(path)
     assert_same_rows(theirs.select(expected.column_names), expected, sort_by=["seq"])
     ours = session.sql("SELECT * FROM oracle.their_own").arrow()
+    assert_same_rows(ours, theirs, sort_by=["seq"])
+
+
+def test_hudi_015_archives_and_cleans_what_statements_left_on_the_timeline(
+    oracle_015: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    from hudisql.errors import HudisqlError
+
+    shape = SHAPES[0]
+    name = "archived_changes"
+    table = bootstrap_shape(session, shape, tmp_path, table=f"oracle.{name}")
+    expected = _change(
+        session, f"oracle.{name}", shape, shape.with_partition_columns(sample_rows(100, 130, "second"))
+    )
+    with pytest.raises(HudisqlError):
+        session.sql(f"UPDATE oracle.{name} SET total = total / 0")
+    session.sql(
+        f"INSERT OVERWRITE oracle.{name} PARTITION (dt = '2024-03-02') "
+        f"SELECT * EXCEPT (dt) FROM oracle.{name} WHERE dt = '2024-03-02'"
+    )
+    options = {
+        **shape.write_options(),
+        "hoodie.table.name": name,
+        "hoodie.keep.min.commits": "2",
+        "hoodie.keep.max.commits": "3",
+        "hoodie.clean.commits.retained": "1",
+    }
+    for number in range(4):
+        rows = shape.with_partition_columns(sample_rows(120 + number, 121 + number, "second"))
+        oracle_015.upsert(rows, table.path, options)
+    archived = list((Path(table.path) / ".hoodie" / "archived").iterdir())
+    assert archived
+    theirs = oracle_015.read(table.path)
+    assert_same_rows(theirs.select(expected.column_names), expected, sort_by=["seq"])
+    ours = session.sql(f"SELECT * FROM oracle.{name}").arrow()
     assert_same_rows(ours, theirs, sort_by=["seq"])

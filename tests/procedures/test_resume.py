@@ -6,13 +6,15 @@ import json
 import os
 import re
 import time
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.bootstrap import run, skeleton_work
-from hudisql.bootstrap.journal import JOURNAL_FOLDER, read_journal
+from hudisql.bootstrap import run
+from hudisql.bootstrap.claim import HeldClaim
+from hudisql.bootstrap.journal import JOURNAL_FOLDER, journaled, read_journal
 from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.embedded import acquire_embedded_metastore, embedded_metastore_status
 from hudisql.errors import (
@@ -28,18 +30,9 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.procedures.conftest import fingerprint, orders, sql_literal, write_parquet
-from tests.procedures.strikes import SECONDS_WITHOUT_ROOM, metastore_relay, run_struck
+from tests.strikes import SECONDS_WITHOUT_ROOM, metastore_relay, run_struck
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
-
-
-@pytest.fixture
-def bootstrap(call, daily_orders, tmp_path, name):
-    def make(**more):
-        arguments = {"source": daily_orders, "record_key": "id", "target_path": tmp_path / "t"}
-        return call("bootstrap_table", table=name, **{**arguments, **more})
-
-    return make
 
 
 @pytest.fixture
@@ -250,7 +243,10 @@ def test_a_late_task_of_a_run_that_is_over_takes_its_skeletons_back(tmp_path):
             path.write_bytes(b"late")
             self.result = type("Result", (), {"path": str(path)})
 
-    late = skeleton_work.journaled(Storage(), str(tmp_path), map(Finished, results), lambda: False)
+    gone = HeldClaim(str(tmp_path), 0)
+    late = journaled(
+        Storage(), str(tmp_path), map(Finished, results), partial(gone.keep_or_take_back, Storage())
+    )
     with pytest.raises(StorageError, match="is over"):
         list(late)
     assert not list(tmp_path.iterdir())

@@ -84,7 +84,9 @@ def read_plan() -> Callable[[ScanPlan], pa.Table]:
             [
                 batch
                 for task in plan.tasks
-                for batch in read_task(plan.storage, task, plan.columns, plan.predicate)
+                for batch in read_task(
+                    plan.storage, task, plan.columns, plan.predicate, log_rule=plan.log_rule
+                )
             ],
             plan.columns,
         )

@@ -60,7 +60,7 @@ def _sorted_json(rows: list[Any]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
-@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("name", READABLE + WITH_LOGS)
 def test_golden_tables_read_as_the_real_hudi_reads_them(
     name: str, golden: Any, open_golden: Callable[[str], HudiTable], read_plan: ReadPlan
 ) -> None:
@@ -72,7 +72,7 @@ def test_golden_tables_read_as_the_real_hudi_reads_them(
     assert _sorted_json(meta) == _sorted_json(expected.meta_rows)
 
 
-@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("name", READABLE + WITH_LOGS)
 def test_data_columns_alone_are_the_same_rows(
     name: str, golden: Any, open_golden: Callable[[str], HudiTable], read_plan: ReadPlan
 ) -> None:
@@ -82,7 +82,10 @@ def test_data_columns_alone_are_the_same_rows(
     assert _sorted_json(_as_json(read_plan(plan).to_pylist())) == _sorted_json(golden(name).rows)
 
 
-@pytest.mark.parametrize("name", ["v6_complexkeygen_hivestyle", "v6_nonpartitioned"])
+@pytest.mark.parametrize(
+    "name",
+    ["v6_complexkeygen_hivestyle", "v6_nonpartitioned", "v6_nonpartitioned_rollback", "v6_trips_8i1u"],
+)
 def test_tables_of_other_writers_read_as_hudi_rs_reads_them(
     name: str, third_party: Callable[[str], str], read_plan: ReadPlan
 ) -> None:
@@ -91,20 +94,6 @@ def test_tables_of_other_writers_read_as_hudi_rs_reads_them(
     found = read_plan(plan_scan(table, table.full_schema)).sort_by("_hoodie_record_key")
     rows = [{column: str(value) for column, value in row.items()} for row in found.to_pylist()]
     assert [{column: row[column] for column in expected[0]} for row in rows] == expected
-
-
-@pytest.mark.parametrize("name", WITH_LOGS)
-def test_tables_with_log_files_are_refused(name: str, open_golden: Callable[[str], HudiTable]) -> None:
-    table = open_golden(name)
-    with pytest.raises(UnsupportedTableError, match="log files"):
-        plan_scan(table, table.schema)
-
-
-@pytest.mark.parametrize("name", ["v6_nonpartitioned_rollback", "v6_trips_8i1u"])
-def test_log_files_of_other_writers_are_refused(name: str, third_party: Callable[[str], str]) -> None:
-    table = open_table(Storage(), third_party(name))
-    with pytest.raises(UnsupportedTableError, match="log files"):
-        plan_scan(table, table.full_schema)
 
 
 def test_a_read_optimized_scan_takes_the_base_files_alone(

@@ -224,7 +224,7 @@ def test_an_external_file_with_other_rows_is_never_stitched(tmp_path: Path, writ
         _read(changed, pa.schema([KEY, ("n", pa.int32())]))
 
 
-def test_log_files_are_refused(tmp_path: Path, write_slice: WriteSlice) -> None:
+def test_log_files_are_refused_without_the_tables_rule(tmp_path: Path, write_slice: WriteSlice) -> None:
     file_slice = write_slice(tmp_path, _numbers(3))
     log = LogFile("/x", 1, file_slice.file_id, file_slice.base_instant_time, 1, "0-0-0")
     with pytest.raises(UnsupportedTableError, match="log files"):

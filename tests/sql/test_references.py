@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from hudisql.errors import SqlSyntaxError
+from hudisql.format.spark_schema import quote_name
 from hudisql.sql.references import find_qualifiers, find_table_references, parse_plan, replace_spans
-from hudisql.sql.tokens import quote_name, tokenize
+from hudisql.sql.tokens import tokenize
 
 pytestmark = pytest.mark.spark
 

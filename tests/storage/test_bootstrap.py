@@ -25,8 +25,8 @@ from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME, Instant, Ins
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
-from tests.procedures.strikes import run_struck
 from tests.storage.conftest import Store
+from tests.strikes import run_struck
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 FILES, ROWS = 4, 20

@@ -1,4 +1,4 @@
-"""Striking a bootstrap at a chosen step, by real means: SIGKILL, or a kernel that refuses to write.
+"""Striking a statement at a chosen step, by real means: SIGKILL, or a kernel that refuses to write.
 
 A run is driven by a process of its own, which uses the suite's warm JVM, so that a strike costs seconds and
 not a Spark start. The JVM goes on with the dead driver's tasks: late tasks are tested by the way.
@@ -32,7 +32,7 @@ CALLS = (
     "make_directories",
     "delete_directory",
 )
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 _steps = 0
 
 
@@ -81,7 +81,7 @@ class StrikingStorage(Storage):
         # From here on the kernel lets this process write no byte to any file.
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         if os.getpid() != self.driver:
-            # Spark uses its workers again: the next bootstrap has room.
+            # Spark uses its workers again: the next run has room.
             Timer(SECONDS_WITHOUT_ROOM, resource.setrlimit, (resource.RLIMIT_FSIZE, (-1, -1))).start()
 
 
@@ -100,7 +100,7 @@ for _method in CALLS:
 
 
 def run_struck(spark: Any, metastore_uri: str, **told: object) -> subprocess.CompletedProcess[str]:
-    """Run a bootstrap in a process of its own: `told` are the strike's fields and `arguments` of the call."""
+    """Run a statement in a process of its own: `told` are the strike's fields and `arguments` of the call."""
     gateway = spark.sparkContext._gateway.gateway_parameters
     environment = {
         **os.environ,
@@ -110,7 +110,7 @@ def run_struck(spark: Any, metastore_uri: str, **told: object) -> subprocess.Com
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     return subprocess.run(
-        [sys.executable, "-m", "tests.procedures.strikes", metastore_uri, json.dumps(told)],
+        [sys.executable, "-m", "tests.strikes", metastore_uri, json.dumps(told)],
         env=environment,
         cwd=ROOT,
         capture_output=True,
@@ -127,7 +127,7 @@ def metastore_relay(metastore_uri: str) -> Iterator[tuple[str, int]]:
     To a client it is a server that died, at a thousandth of the time that a real one takes to start.
     """
     relay = subprocess.Popen(
-        [sys.executable, "-m", "tests.procedures.strikes", "relay", metastore_uri.rpartition(":")[2]],
+        [sys.executable, "-m", "tests.strikes", "relay", metastore_uri.rpartition(":")[2]],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
@@ -179,7 +179,7 @@ def _attach() -> Any:
 def _main(metastore_uri: str, told: dict[str, Any]) -> None:
     from pyspark import cloudpickle
 
-    import tests.procedures.strikes as this
+    import tests.strikes as this
     from hudisql.catalog.client import MetastoreClient
     from hudisql.context import Context
     from hudisql.procedures.registry import load_procedures

@@ -1,0 +1,108 @@
+"""The content of delete blocks: record keys, partition paths and ordering values.
+
+Follows `HoodieDeleteBlock` version 3 and `HoodieDeleteRecordList` of Hudi 0.15. Earlier versions hold Java
+objects of Kryo's and are refused. It must not know who wins over whom.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from hudisql.errors import CorruptTableError, UnsupportedTableError
+from hudisql.format.avro_container import load_codec
+from hudisql.format.avro_program import program_of
+from hudisql.format.avro_rows import decode_rows, encode_rows
+
+DELETE_BLOCK_VERSION = 3
+
+_PREFIX = struct.Struct(">ii")
+_WRAPPERS = (
+    "boolean",
+    "int",
+    "long",
+    "float",
+    "double",
+    "bytes",
+    "string",
+    "date",
+    "decimal",
+    "time",
+    "timestamp",
+)
+NATURAL_ORDER = 0
+"""The ordering value, as an int, by which a delete takes the place of whatever came before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecords:
+    """Deletes of one block: a key and a partition path each, and ordering values by their Java type.
+
+    `ordering` has a column for each of Hudi's wrappers (`int`, `long` …), null where a delete has another.
+    """
+
+    record_keys: pa.Array
+    partition_paths: pa.Array
+    ordering: pa.RecordBatch
+
+
+def decode_delete_records(content: memoryview | bytes) -> DeleteRecords:
+    """The deletes of a block's content. Raises CorruptTableError, UnsupportedTableError for old versions."""
+    if len(content) < _PREFIX.size:
+        raise CorruptTableError("a delete block is cut short")
+    version, length = _PREFIX.unpack_from(content, 0)
+    if version != DELETE_BLOCK_VERSION:
+        raise UnsupportedTableError(
+            f"a log file has a delete block of version {version}, as Hudi before 0.13 wrote it; version "
+            f"{DELETE_BLOCK_VERSION} is read",
+            hint="compact the table with Hudi (run_compaction) and read it again",
+        )
+    start, stop = np.array([_PREFIX.size]), np.array([_PREFIX.size + length])
+    if length < 0 or stop[0] > len(content):
+        raise CorruptTableError("a delete block is cut short")
+    batch = decode_rows(np.frombuffer(content, np.uint8), start, stop, _schema())
+    records = batch.column(0).values
+    ordering = records.field("orderingVal")
+    wrapped = [ordering.field(number).field("value") for number in range(len(_WRAPPERS))]
+    return DeleteRecords(
+        records.field("recordKey"),
+        records.field("partitionPath"),
+        pa.RecordBatch.from_arrays(wrapped, names=list(_WRAPPERS)),
+    )
+
+
+def encode_delete_records(record_keys: pa.Array, partition_path: str) -> bytes:
+    """The content of a block that deletes the keys whatever their rows' ordering values are."""
+    rows = len(record_keys)
+    ordering_type = program_of(_schema()).fields[0].children[0].children[2].arrow_type
+    assert ordering_type is not None
+    natural = [
+        pa.StructArray.from_arrays(
+            [pa.array(np.full(rows, NATURAL_ORDER, np.int32))], fields=[wrapper.type.field(0)]
+        )
+        if name == "int"
+        else pa.nulls(rows, wrapper.type)
+        for name, wrapper in zip(_WRAPPERS, ordering_type, strict=True)
+    ]
+    item_type = program_of(_schema()).fields[0].children[0].arrow_type
+    assert item_type is not None
+    records = pa.StructArray.from_arrays(
+        [
+            record_keys,
+            pa.repeat(pa.scalar(partition_path, pa.string()), rows),
+            pa.StructArray.from_arrays(natural, fields=list(ordering_type)),
+        ],
+        fields=list(item_type),
+    )
+    listed = pa.ListArray.from_arrays(pa.array([0, rows], pa.int32()), records)
+    list_type = program_of(_schema()).fields[0].arrow_type
+    batch = pa.RecordBatch.from_arrays([listed.cast(list_type)], names=["deleteRecordList"])
+    body = encode_rows(batch, _schema(), framed=False)
+    return _PREFIX.pack(DELETE_BLOCK_VERSION, len(body)) + body
+
+
+def _schema() -> str:
+    return load_codec("HoodieDeleteRecordList").schema_text

@@ -1,0 +1,130 @@
+"""The rows of an INSERT: the query's columns put in the table's places, and what they overwrite.
+
+Follows Spark's rules for column lists, BY NAME and PARTITION clauses, and Hudi's for
+`hoodie.spark.sql.insert.into.operation` and the overwrite mode. Makes changes; others commit them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hudisql.errors import WriteRefusedError
+from hudisql.format.meta_columns import is_meta_column
+from hudisql.sql import clauses as cl
+from hudisql.sql.store_assignment import with_types
+from hudisql.sql.write_options import insert_operation, overwrites_touched_partitions
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
+from hudisql.write.overwrite import Overwrite
+from hudisql.write.upsert import tag_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hudisql.context import Context
+
+
+def insert_changes(
+    context: Context, table: HudiTable, clauses: cl.InsertClauses, frame: DataFrame, place: str
+) -> tuple[DataFrame, Overwrite | None]:
+    """The changes that insert the query's rows, and what they overwrite (None: nothing).
+
+    `place` names the table in errors. Raises WriteRefusedError, SettingsError.
+    """
+    rows, static = _rows_of_table(context, table, clauses, frame, place)
+    if clauses.overwrite:
+        return as_inserts(rows), _overwrite_of(context, table, static)
+    if insert_operation(context) == "upsert":
+        return tag_rows(context.spark, table, rows), None
+    return as_inserts(rows), None
+
+
+def as_inserts(rows: DataFrame) -> DataFrame:
+    """Rows of a table as changes that insert each of them."""
+    from pyspark.sql import functions as sf
+
+    return rows.select(
+        sf.lit(int(Operation.INSERT)).cast("tinyint").alias(OPERATION),
+        *(sf.lit(None).cast("string").alias(name) for name in (PARTITION, FILE_GROUP, RECORD_KEY)),
+        "*",
+    )
+
+
+def _rows_of_table(
+    context: Context, table: HudiTable, clauses: cl.InsertClauses, frame: DataFrame, place: str
+) -> tuple[DataFrame, Mapping[str, object]]:
+    """The rows with the table's columns and types, and the typed values of the PARTITION clause."""
+    from pyspark.sql import functions as sf
+
+    # `SELECT *` from another Hudi table gives the meta columns, too.
+    frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
+    static = {name.lower(): value for name, value in clauses.partition if value is not None}
+    given = _given_columns(table, clauses, static, frame.columns, place)
+    columns = {name.lower(): sf.col(f"c{number}") for number, name in enumerate(given)}
+    renamed = frame.toDF(*(f"c{number}" for number in range(len(given))))
+    values = [
+        sf.expr(static[field.name.lower()].text)
+        if field.name.lower() in static
+        else columns.get(field.name.lower(), sf.lit(None))
+        for field in table.schema
+    ]
+    named = [value.alias(field.name) for value, field in zip(values, table.schema, strict=True)]
+    rows = with_types(context, renamed.select(*named), table.schema, place)
+    return rows, _static_values(context, table, static, place)
+
+
+def _static_values(
+    context: Context, table: HudiTable, static: Mapping[str, cl.Piece], place: str
+) -> dict[str, object]:
+    """The PARTITION clause's values as the table's types have them."""
+    import pyarrow as pa
+    from pyspark.sql import functions as sf
+
+    fields = [field for field in table.partition_columns if field.name.lower() in static]
+    if not fields:
+        return {}
+    literals: Any = context.spark.range(1).select(
+        *(sf.expr(static[field.name.lower()].text).alias(field.name) for field in fields)
+    )
+    row = with_types(context, literals, pa.schema(fields), place).collect()[0]
+    return dict(row.asDict())
+
+
+def _overwrite_of(context: Context, table: HudiTable, static: Mapping[str, object]) -> Overwrite:
+    is_fixed = len(static) == len(table.partition_columns)
+    if table.partition_columns and not is_fixed and overwrites_touched_partitions(context):
+        return Overwrite("touched")
+    return Overwrite("matching", static) if static else Overwrite("table")
+
+
+def _given_columns(
+    table: HudiTable,
+    clauses: cl.InsertClauses,
+    static: Mapping[str, cl.Piece],
+    query_columns: Sequence[str],
+    place: str,
+) -> list[str]:
+    """Which column of the table each column of the query is for."""
+    names = table.schema.names
+    if clauses.by_name:
+        given = list(query_columns)
+    elif clauses.columns is not None:
+        given = list(clauses.columns)
+    else:
+        given = [name for name in names if name.lower() not in static]
+    known = {name.lower() for name in names}
+    for name in (*given, *static):
+        if name.lower() not in known:
+            raise WriteRefusedError(
+                f"{place} has no column '{name}'", hint=f"the columns are {', '.join(names)}"
+            )
+    repeated = {name for name in given if [each.lower() for each in given].count(name.lower()) > 1}
+    if repeated:
+        raise WriteRefusedError(f"INSERT INTO {place} names the column '{min(repeated)}' twice")
+    if len(given) != len(query_columns):
+        raise WriteRefusedError(
+            f"INSERT INTO {place} takes {len(given)} columns ({', '.join(given)}), "
+            f"but the query gives {len(query_columns)}",
+        )
+    return given

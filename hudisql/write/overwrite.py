@@ -1,0 +1,55 @@
+"""Overwriting: which file groups a commit of new rows puts in the shade.
+
+Follows `SparkInsertOverwriteCommitActionExecutor` and `SparkInsertOverwriteTableCommitActionExecutor` of Hudi
+0.15: new file groups are written and the old ones are named as replaced, so that readers switch over in one
+step and no file is deleted, least of all a bootstrap's source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition, list_partitions
+from hudisql.table.snapshot import load_file_slices
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """What is overwritten: the whole table, the partitions that get rows, or those with some values.
+
+    `values` (for "matching") are typed values by the names of partition columns.
+    """
+
+    scope: Literal["table", "touched", "matching"]
+    values: Mapping[str, object] | None = None
+
+    @property
+    def operation_type(self) -> str:
+        """Hudi's word for it."""
+        return "INSERT_OVERWRITE_TABLE" if self.scope == "table" else "INSERT_OVERWRITE"
+
+
+def replaced_file_ids(
+    table: HudiTable, overwrite: Overwrite, touched: Collection[str]
+) -> dict[str, tuple[str, ...]]:
+    """The file groups to replace, by partition path; `touched` are the partitions that get rows."""
+    chosen = [each for each in list_partitions(table) if _is_overwritten(table, overwrite, each, touched)]
+    found: dict[str, list[str]] = {each.path: [] for each in chosen}
+    for file_slice in load_file_slices(table, chosen):
+        found[file_slice.partition_path].append(file_slice.file_id)
+    return {path: tuple(ids) for path, ids in found.items()}
+
+
+def _is_overwritten(
+    table: HudiTable, overwrite: Overwrite, partition: TablePartition, touched: Collection[str]
+) -> bool:
+    if overwrite.scope == "table":
+        return True
+    if overwrite.scope == "touched":
+        return partition.path in touched
+    names = [column.name for column in table.partition_columns]
+    values = dict(zip(names, partition.values, strict=True))
+    return all(values[name] == value for name, value in (overwrite.values or {}).items())

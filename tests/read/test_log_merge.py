@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hudisql.errors import CorruptTableError, UnsupportedTableError
+from hudisql.format.data_block import encode_data_block
+from hudisql.format.delete_record import encode_delete_records
+from hudisql.format.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
+from hudisql.format.meta_columns import META_SCHEMA
+from hudisql.format.schema import avro_from_arrow
+from hudisql.read.log_rule import LogRule, log_rule_of
+from hudisql.read.predicates import Comparison
+from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.storage import Storage
+from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
+from hudisql.table.hudi_table import HudiTable, open_table
+
+BASE = "20260101000000000"
+DATA = pa.schema([pa.field("seq", pa.int64()), pa.field("v", pa.string())])
+FULL = pa.schema([*META_SCHEMA, *DATA])
+RULE = LogRule(
+    committed=frozenset(f"2026020{day}000000000" for day in range(1, 8)),
+    active_from="20260115000000000",
+    ordering=DATA.field("seq"),
+)
+Row = tuple[str, Any, str]
+
+
+def _instant(day: int) -> str:
+    return f"2026020{day}000000000"
+
+
+def _rows(
+    rows: Sequence[Row], instant_time: str, extra: dict[str, list[Any]] | None = None
+) -> pa.RecordBatch:
+    count = len(rows)
+    columns = {
+        "_hoodie_commit_time": [instant_time] * count,
+        "_hoodie_commit_seqno": [f"{instant_time}_0_{number}" for number in range(count)],
+        "_hoodie_record_key": [key for key, _, _ in rows],
+        "_hoodie_partition_path": [""] * count,
+        "_hoodie_file_name": ["f-0"] * count,
+        "seq": [seq for _, seq, _ in rows],
+        "v": [value for _, _, value in rows],
+    }
+    batch = pa.RecordBatch.from_pydict(columns, schema=FULL)
+    for name, values in (extra or {}).items():
+        batch = batch.append_column(name, pa.array(values))
+    return batch
+
+
+def _data_block(batch: pa.RecordBatch, instant_time: str, *, parquet: bool = False) -> LogBlock:
+    schema = avro_from_arrow(batch.schema, "t")
+    header = {HeaderKey.INSTANT_TIME: instant_time, HeaderKey.SCHEMA: schema}
+    if parquet:
+        stream = io.BytesIO()
+        pq.write_table(pa.Table.from_batches([batch]), stream, store_schema=False)
+        return LogBlock(BlockType.PARQUET_DATA, header, stream.getvalue())
+    return LogBlock(BlockType.AVRO_DATA, header, encode_data_block(batch, schema))
+
+
+def _delete_block(keys: Sequence[str], instant_time: str) -> LogBlock:
+    content = encode_delete_records(pa.array(keys, pa.string()), "")
+    return LogBlock(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant_time}, content)
+
+
+def _rollback_block(instant_time: str, target: str) -> LogBlock:
+    header = {
+        HeaderKey.COMMAND_BLOCK_TYPE: "0",
+        HeaderKey.INSTANT_TIME: instant_time,
+        HeaderKey.TARGET_INSTANT_TIME: target,
+    }
+    return LogBlock(BlockType.COMMAND, header)
+
+
+def _slice(folder: Path, base: Sequence[Row] | None, logs: Sequence[Sequence[LogBlock | bytes]]) -> FileSlice:
+    folder.mkdir(parents=True, exist_ok=True)
+    base_file = None
+    if base is not None:
+        path = folder / f"f-0_0-0-0_{BASE}.parquet"
+        table = pa.Table.from_batches([_rows(base, BASE)])
+        pq.write_table(table, path, row_group_size=2, store_schema=False)
+        base_file = BaseFile(str(path), path.stat().st_size, "f-0", "0-0-0", BASE)
+    log_files = []
+    for version, blocks in enumerate(logs, 1):
+        path = folder / f".f-0_{BASE}.log.{version}_0-0-0"
+        path.write_bytes(
+            b"".join(each if isinstance(each, bytes) else encode_log_block(each) for each in blocks)
+        )
+        log_files.append(LogFile(str(path), path.stat().st_size, "f-0", BASE, version, "0-0-0"))
+    return FileSlice("", "f-0", BASE, base_file, tuple(log_files))
+
+
+def _read(file_slice: FileSlice, rule: LogRule = RULE, schema: pa.Schema = FULL, **kwargs: Any) -> pa.Table:
+    read = SliceRead(file_slice, schema, log_rule=rule, **kwargs)
+    return pa.Table.from_batches(list(read_file_slice(Storage(), read)), schema)
+
+
+def _as_rows(table: pa.Table) -> list[Row]:
+    return [(row["_hoodie_record_key"], row["seq"], row["v"]) for row in table.to_pylist()]
+
+
+# --- against a plain model ----------------------------------------------------------------------------------
+
+KEYS = st.sampled_from("abcdef")
+SEQUENCES = st.integers(-2, 3)
+
+
+@st.composite
+def log_blocks(draw: st.DrawFn) -> tuple[str, int, list[tuple[str, int]]]:
+    """A block: its kind, the day of its instant (8 and 9 are not committed), and what it says."""
+    kind = draw(st.sampled_from(["avro", "avro", "parquet", "delete", "rollback"]))
+    records = draw(st.lists(st.tuples(KEYS, SEQUENCES), max_size=4))
+    return kind, draw(st.integers(1, 9)), records
+
+
+def _model(
+    base: Sequence[Row], blocks: Sequence[tuple[str, int, list[tuple[str, int]]]], event_time: bool
+) -> list[Row]:
+    counted: list[tuple[str, int, list[Row]]] = []
+    for number, (kind, day, records) in enumerate(blocks):
+        if kind == "rollback":
+            counted = [each for each in counted if each[1] != day]
+        elif day < 8:
+            counted.append((kind, day, [(key, seq, f"{number}") for key, seq in records]))
+    state: dict[str, Row | None] = {}
+    for kind, _, records in counted:
+        for key, seq, value in records:
+            if kind == "delete":
+                state[key] = None
+                continue
+            before = state.get(key)
+            if before is None or before[1] <= seq:
+                state[key] = (key, seq, value)
+    merged: dict[str, Row] = {row[0]: row for row in base}
+    for key, row in state.items():
+        if row is None:
+            merged.pop(key, None)
+        elif not (event_time and key in merged and merged[key][1] > row[1]):
+            merged[key] = row
+    return sorted(merged.values())
+
+
+@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    base=st.none() | st.dictionaries(KEYS, SEQUENCES),
+    blocks=st.lists(log_blocks(), min_size=1, max_size=7),
+    files=st.integers(1, 3),
+    event_time=st.booleans(),
+    wanted=st.none() | SEQUENCES,
+)
+def test_merged_rows_are_those_of_a_plain_model(
+    tmp_path: Path,
+    base: dict[str, int] | None,
+    blocks: list[tuple[str, int, list[tuple[str, int]]]],
+    files: int,
+    event_time: bool,
+    wanted: int | None,
+) -> None:
+    written: list[LogBlock] = []
+    for number, (kind, day, records) in enumerate(blocks):
+        rows = [(key, seq, f"{number}") for key, seq in records]
+        if kind == "rollback":
+            written.append(_rollback_block("20260209000000009", _instant(day)))
+        elif kind == "delete":
+            written.append(_delete_block([key for key, _ in records], _instant(day)))
+        else:
+            batch = _rows(rows, _instant(day))
+            written.append(_data_block(batch, _instant(day), parquet=kind == "parquet"))
+    each = -(-len(written) // files)
+    logs = [written[start : start + each] for start in range(0, len(written), each)]
+    base_rows = None if base is None else [(key, seq, "base") for key, seq in sorted(base.items())]
+    file_slice = _slice(tmp_path, base_rows, logs)
+    rule = replace(RULE, keeps_newer_base_rows=event_time)
+    predicate = None if wanted is None else Comparison(("seq",), "=", wanted)
+    expected = [
+        row for row in _model(base_rows or [], blocks, event_time) if wanted is None or row[1] == wanted
+    ]
+    assert sorted(_as_rows(_read(file_slice, rule, predicate=predicate))) == expected
+    few = pa.schema([DATA.field("v")])
+    values = _read(file_slice, rule, few).column(0).to_pylist()
+    assert sorted(values) == sorted(row[2] for row in _model(base_rows or [], blocks, event_time))
+    count = sum(
+        batch.num_rows
+        for batch in read_file_slice(Storage(), SliceRead(file_slice, pa.schema([]), log_rule=rule))
+    )
+    assert count == len(values)
+
+
+# --- one rule at a time -------------------------------------------------------------------------------------
+
+
+def test_log_rows_stand_where_their_base_rows_stood_and_new_keys_come_last(tmp_path: Path) -> None:
+    base = [(key, 1, "base") for key in "abcde"]
+    block = _data_block(_rows([("z", 1, "new"), ("d", 1, "log"), ("b", 0, "log")], _instant(1)), _instant(1))
+    found = _read(_slice(tmp_path, base, [[block, _delete_block(["a"], _instant(2))]]))
+    assert _as_rows(found) == [
+        ("b", 0, "log"), ("c", 1, "base"), ("d", 1, "log"), ("e", 1, "base"), ("z", 1, "new"),
+    ]  # fmt: skip
+    assert found["_hoodie_commit_time"].to_pylist() == [_instant(1), BASE, _instant(1), BASE, _instant(1)]
+
+
+def test_damaged_blocks_are_left_out(tmp_path: Path) -> None:
+    blocks = [_data_block(_rows([(key, 1, key)], _instant(1)), _instant(1)) for key in "abc"]
+    torn = encode_log_block(blocks[1])[:-20]
+    file_slice = _slice(tmp_path, [], [[blocks[0], torn, blocks[2]], [torn]])
+    assert _as_rows(_read(file_slice)) == [("a", 1, "a"), ("c", 1, "c")]
+
+
+def test_blocks_of_archived_instants_count_and_those_after_the_asked_state_do_not(tmp_path: Path) -> None:
+    days = ["20260110000000000", "20260120000000000", _instant(1), _instant(3)]
+    blocks = [_data_block(_rows([(day, 1, day)], day), day) for day in days]
+    file_slice = _slice(tmp_path, None, [blocks])
+    assert [row[2] for row in _as_rows(_read(file_slice))] == [days[0], days[2], days[3]]
+    assert [row[2] for row in _as_rows(_read(file_slice, replace(RULE, as_of=_instant(2))))] == [
+        days[0],
+        days[2],
+    ]
+
+
+def test_rows_marked_as_deleted_are_deletes_with_an_ordering_value(tmp_path: Path) -> None:
+    first = _rows([("a", 5, "x"), ("b", 5, "x"), ("c", 5, "x")], _instant(1))
+    marks = {"_hoodie_is_deleted": [True, True, None, True]}
+    second = _rows([("a", 4, "y"), ("b", 5, "y"), ("c", 6, "y"), ("d", 0, "y")], _instant(2), marks)
+    base = [(key, 1, "base") for key in "abcd"]
+    logs = [[_data_block(first, _instant(1))], [_data_block(second, _instant(2))]]
+    file_slice = _slice(tmp_path, base, logs)
+    assert _as_rows(_read(file_slice)) == [("a", 5, "x"), ("c", 6, "y")]
+    # By event time a base row that is newer than the delete stays.
+    rule = replace(RULE, keeps_newer_base_rows=True)
+    assert _as_rows(_read(file_slice, rule)) == [("a", 5, "x"), ("c", 6, "y"), ("d", 1, "base")]
+
+
+def test_a_delete_field_and_marker_of_the_tables_own(tmp_path: Path) -> None:
+    batch = _rows([("a", 5, "x"), ("b", 5, "x")], _instant(1), {"op": ["D", "U"]})
+    file_slice = _slice(tmp_path, [("a", 1, "base")], [[_data_block(batch, _instant(1))]])
+    rule = replace(RULE, keeps_newer_base_rows=True, delete_field="op", delete_marker="D")
+    assert _as_rows(_read(file_slice, rule)) == [("b", 5, "x")]
+
+
+def test_without_an_ordering_column_the_later_record_wins(tmp_path: Path) -> None:
+    blocks = [_data_block(_rows([("a", 5 - day, f"{day}")], _instant(day)), _instant(day)) for day in (1, 2)]
+    rule = replace(RULE, ordering=None)
+    assert _as_rows(_read(_slice(tmp_path, None, [blocks]), rule)) == [("a", 3, "2")]
+
+
+def test_blocks_of_older_schemas_have_nulls_and_wider_values(tmp_path: Path) -> None:
+    old = pa.schema([*META_SCHEMA, pa.field("SEQ", pa.int32())])
+    batch = _rows([("a", 7, "x")], _instant(1))
+    narrow = pa.RecordBatch.from_arrays([*batch.columns[:5], pa.array([7], pa.int32())], schema=old)
+    found = _read(_slice(tmp_path, None, [[_data_block(narrow, _instant(1))]]))
+    assert _as_rows(found) == [("a", 7, None)]
+
+
+@pytest.mark.parametrize("parquet", [False, True])
+def test_partition_columns_come_from_the_folder_and_predicates_from_the_merged_row(
+    tmp_path: Path, parquet: bool
+) -> None:
+    base = [(f"k{number}", number, "base") for number in range(8)]
+    block = _data_block(
+        _rows([("k1", 100, "log"), ("k6", 0, "log")], _instant(1)), _instant(1), parquet=parquet
+    )
+    schema = pa.schema([DATA.field("seq"), pa.field("dt", pa.string())])
+    found = _read(
+        _slice(tmp_path, base, [[block]]),
+        schema=schema,
+        partition_values={"dt": "x"},
+        predicate=Comparison(("seq",), ">", 5),
+    )
+    assert found.to_pylist() == [{"seq": seq, "dt": "x"} for seq in (7, 100)] or found.to_pylist() == [
+        {"seq": seq, "dt": "x"} for seq in (100, 7)
+    ]
+
+
+def test_what_cannot_be_read_names_its_file(tmp_path: Path) -> None:
+    header = {HeaderKey.INSTANT_TIME: _instant(1), HeaderKey.SCHEMA: "{}"}
+    for kind, error, said in (
+        (BlockType.HFILE_DATA, UnsupportedTableError, "HFILE_DATA"),
+        (BlockType.AVRO_DATA, CorruptTableError, "not an Avro record"),
+        (BlockType.PARQUET_DATA, CorruptTableError, "Parquet"),
+    ):
+        file_slice = _slice(tmp_path, None, [[LogBlock(kind, header, b"\x00\x00\x00\x03\x00\x00\x00\x00")]])
+        with pytest.raises(error, match=rf"\.f-0_{BASE}\.log\.1_0-0-0.*{said}"):
+            _read(file_slice)
+
+
+# --- the rule that a table has ------------------------------------------------------------------------------
+
+
+def _with_properties(table: HudiTable, **values: str) -> HudiTable:
+    known = {key.replace("_", "."): value for key, value in values.items()}
+    return replace(table, properties=replace(table.properties, values={**table.properties.values, **known}))
+
+
+@pytest.fixture
+def trips(third_party: Callable[[str], str]) -> HudiTable:
+    return open_table(Storage(), third_party("v6_trips_8i1u"))
+
+
+def test_the_default_payload_orders_log_records_alone(trips: HudiTable) -> None:
+    rule = log_rule_of(trips)
+    assert rule.ordering == pa.field("ts", pa.int64())
+    assert not rule.keeps_newer_base_rows
+    assert rule.counts("20250331030645735")
+    assert not rule.counts("20260101000000000")
+    assert rule.counts("20240101000000000")
+
+
+def test_the_event_time_payload_keeps_newer_base_rows(trips: HudiTable) -> None:
+    payload = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+    table = _with_properties(trips, hoodie_compaction_payload_class=payload, hoodie_payload_delete_field="op")
+    rule = log_rule_of(table)
+    assert rule.keeps_newer_base_rows
+    assert rule.delete_field == "op"
+
+
+def test_other_rules_are_refused_by_name(trips: HudiTable) -> None:
+    payload = "org.apache.hudi.common.model.PartialUpdateAvroPayload"
+    with pytest.raises(UnsupportedTableError, match=payload):
+        log_rule_of(_with_properties(trips, hoodie_compaction_payload_class=payload))
+    with pytest.raises(UnsupportedTableError, match="0c1d2e3f"):
+        log_rule_of(_with_properties(trips, hoodie_compaction_record_merger_strategy="0c1d2e3f"))
+    with pytest.raises(UnsupportedTableError, match="no meta columns"):
+        log_rule_of(_with_properties(trips, hoodie_populate_meta_fields="false"))
+
+
+def test_commit_time_ordering_takes_no_ordering_column(trips: HudiTable) -> None:
+    strategy = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
+    assert (
+        log_rule_of(_with_properties(trips, hoodie_compaction_record_merger_strategy=strategy)).ordering
+        is None
+    )

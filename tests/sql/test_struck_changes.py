@@ -1,0 +1,114 @@
+"""Changes struck at their steps: readers see before or after, and the next writer clears up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.errors import StorageError
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.write.commit import begin_commit, roll_back_failed_writes
+from tests.sql.changed_tables import ROWS, ChangedTable
+from tests.strikes import run_struck
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+UPDATE = "UPDATE {t} SET price = -1 WHERE seq % 10 < 5"
+STATEMENTS = {
+    "update": UPDATE,
+    "merge": "MERGE INTO {t} t USING (SELECT * FROM {t} WHERE seq < 12) s "
+    "ON t.id = s.id WHEN MATCHED AND s.seq = 3 THEN DELETE WHEN MATCHED THEN UPDATE SET price = -1",
+    "insert": "INSERT INTO {t} (id, seq, price, dt) SELECT concat('i', id), seq, -1, dt FROM {t}",
+    "overwrite": "INSERT OVERWRITE {t} (id, seq, price, dt) SELECT id, seq, -1, dt FROM {t}",
+}
+
+
+@pytest.fixture
+def strike(table: ChangedTable, spark: Any, metastore_uri: str) -> Callable[[str, str, int], bool]:
+    """`strike(statement, place, step)`: a struck run, then what must hold; False if it was not struck."""
+
+    def run(statement: str, place: str, step: int) -> bool:
+        before = table.rows()
+        ended = run_struck(
+            spark,
+            metastore_uri,
+            statement=STATEMENTS[statement].replace("{t}", table.name),
+            target=table.path,
+            place=place,
+            step=step,
+        )
+        seen = table.rows()
+        committed = len([each for each in table.instants() if not each.endswith("rollback")]) > 1
+        assert (seen == before) is not committed
+        table.run("INSERT INTO {t} (id, seq, dt) VALUES ('z', 1000, '2024-03-01')")
+        assert table.rows() == sorted([*seen, ("z", 1000, None, "2024-03-01")])
+        assert table.orphans() == []
+        assert list((Path(table.path) / ".hoodie" / ".temp").iterdir()) == []
+        return ended.returncode != 0
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("statement", "place", "step"),
+    [("update", "driver", 1), ("update", "driver", 2), ("insert", "task", 4), ("overwrite", "driver", 3)],
+)
+def test_a_struck_change_is_seen_wholly_or_not_at_all(
+    strike: Callable[[str, str, int], bool], statement: str, place: str, step: int
+) -> None:
+    assert strike(statement, place, step) or place == "task"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("step", range(12))
+def test_a_change_struck_at_any_step_is_seen_wholly_or_not_at_all(
+    strike: Callable[[str, str, int], bool], statement: str, step: int
+) -> None:
+    strike(statement, "driver", step)
+
+
+def test_what_was_begun_and_never_ended_is_rolled_back_by_the_next_writer(table: ChangedTable) -> None:
+    storage = Storage()
+    pending = begin_commit(open_table(storage, table.path), "UPSERT")
+    assert table.run(UPDATE)["updated"] == 15
+    kinds = [each.split()[1] for each in table.instants()]
+    assert kinds == ["commit", "rollback", "commit"]
+    assert pending.instant_time not in str(list(Path(table.path, ".hoodie").iterdir()))
+
+
+def test_a_rollback_that_was_interrupted_is_ended(
+    table: ChangedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Storage()
+    begin_commit(open_table(storage, table.path), "UPSERT")
+    create, created = Storage.create, []
+
+    def create_two(self: Storage, path: str, content: bytes) -> None:
+        created.append(path)
+        if len(created) > 2:
+            raise StorageError("struck")
+        create(self, path, content)
+
+    with monkeypatch.context() as struck:
+        struck.setattr(Storage, "create", create_two)
+        with pytest.raises(StorageError, match="struck"):
+            roll_back_failed_writes(open_table(storage, table.path))
+    assert [each.action for each in open_table(storage, table.path).timeline.pending] == ["rollback"]
+    table.run(UPDATE)
+    assert [each.split()[1] for each in table.instants()] == ["commit", "rollback", "commit"]
+    assert open_table(storage, table.path).timeline.pending == ()
+    assert len(table.rows()) == ROWS
+
+
+def test_two_writers_that_read_the_same_table_cannot_both_commit(table: ChangedTable) -> None:
+    from hudisql.errors import WriteConflictError
+
+    early = open_table(Storage(), table.path)
+    table.run(UPDATE)
+    with pytest.raises(WriteConflictError, match="another writer has committed"):
+        begin_commit(early, "UPSERT")
