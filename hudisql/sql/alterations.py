@@ -89,12 +89,7 @@ class DroppedPartitions:
 
 
 Alteration = (
-    Renaming
-    | SettingOfProperties
-    | UnsettingOfProperties
-    | AddedColumns
-    | ChangedColumns
-    | DroppedPartitions
+    Renaming | SettingOfProperties | UnsettingOfProperties | AddedColumns | ChangedColumns | DroppedPartitions
 )
 
 
