@@ -45,7 +45,8 @@ class SparkRewrite:
     """What Spark reads and one kind of task for each partition path; `sort_mode` is Hudi's word.
 
     A task's inputs are all source files of its partition; its place is that of the first of several tasks
-    that may write to the partition, numbered on from `first_number`.
+    that may write to the partition, numbered on from `first_number`. `is_vectorized` is False if Spark has to
+    read row by row.
     """
 
     tasks: tuple[FullRecordTask, ...]
@@ -53,6 +54,7 @@ class SparkRewrite:
     sort_mode: str
     max_file_bytes: int
     first_number: int
+    is_vectorized: bool = True
 
 
 def rewrite_by_spark(
@@ -115,6 +117,7 @@ def _source_rows(context: Context, rewrite: SparkRewrite) -> DataFrame:
         slices_total=None,
         tasks=(),
         splits_total=None,
+        is_vectorized=rewrite.is_vectorized,
     )
     return native_dataframe(context.spark, plan).withColumn(_FILE, functions.input_file_name())
 

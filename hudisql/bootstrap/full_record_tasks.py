@@ -64,7 +64,14 @@ def plan_full_records(plan: BootstrapPlan) -> FullRecordWork:
         for group in _group_inputs(files, request.max_file_bytes):
             tasks.append(_task(plan, partition, group, len(tasks), avro_schema))
     columns = tuple(column.name for column in plan.partition_columns)
-    rewrite = SparkRewrite(tuple(whole), columns, request.sort_mode, request.max_file_bytes, len(tasks))
+    rewrite = SparkRewrite(
+        tuple(whole),
+        columns,
+        request.sort_mode,
+        request.max_file_bytes,
+        len(tasks),
+        not any(file.has_binary_decimals for each in plan.full_record_partitions for file in each.files),
+    )
     return FullRecordWork(tuple(tasks), rewrite)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from hudisql.format.spark_schema import spark_type_name
 
 _Hits = dict[tuple[str, str], list[str]]
 _REWRITE_PARTITIONS: Final = "on_unsafe_type => 'full_record' rewrites just the partitions of these files"
+_INT96_CONVERSION: Final = "spark.sql.parquet.int96TimestampConversion"
 _TAKE_AS_IS: Final = (
     "on_unsafe_type => 'warn' takes them as they are, for readers and writers that do not break"
 )
@@ -67,6 +68,19 @@ def judge_types(
         if TYPE_HAZARDS[name].is_unsafe:
             unsafe[column] += (name,)
     return TypeVerdict(tuple(decided), tuple(findings), dict(unsafe))
+
+
+def check_int96_conversion(spark: Any, footers: Sequence[FileFooter]) -> Iterator[Finding]:
+    """A blocker if Spark would shift INT96 timestamps of other writers, such as Impala, unlike hudisql."""
+    if spark.conf.get(_INT96_CONVERSION, "false").lower() != "true":
+        return
+    paths = {path for (_, name), files in _hazards_of(footers).items() if name == "int96" for path in files}
+    if paths:
+        yield blocker(
+            f"{_INT96_CONVERSION} is true, by which Spark shifts INT96 timestamps of some writers by the"
+            f" session's time zone, but hudisql takes them as UTC: {name_some(sorted(paths))}",
+            hint="set it to false if they are UTC, else rewrite the files by Spark first",
+        )
 
 
 def describe_types(

@@ -72,7 +72,7 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -
     from pyspark.sql import DataFrame
 
     session: Any = spark._jsparkSession
-    scanning = _scan_session(session)
+    scanning = _scan_session(session, plan)
     partition_names = [field.name for field in plan.partition_columns]
     file_schema = _subset(plan.output_schema, [name for name in data_names if name not in partition_names])
     partition_schema = pa.schema(plan.partition_columns)
@@ -110,7 +110,7 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -
     return DataFrame(session.baseRelationToDataFrame(relation), spark)
 
 
-def _scan_session(session: Any) -> Any:
+def _scan_session(session: Any, plan: ScanPlan) -> Any:
     """A copy of the user's session that differs in how parquet files are listed and filtered.
 
     Files are listed on the driver: Spark's default is a job from 32 paths on. Row groups are not skipped by
@@ -121,6 +121,8 @@ def _scan_session(session: Any) -> Any:
     configuration = scanning.sessionState().conf()
     configuration.setConfString("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000000")
     configuration.setConfString("spark.sql.parquet.filterPushdown.decimal", "false")
+    if not plan.is_vectorized:
+        configuration.setConfString("spark.sql.parquet.enableVectorizedReader", "false")
     return scanning
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DEFAULT_PARALLELISM = 8
+_BINARY_DECIMAL = "binary_decimal"  # as the bootstrap's table of types names them
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class ScanPlan:
     `output_schema` is the table's whole schema (meta, data, partition columns); only `columns` (a subset by
     name, structs possibly pruned, in the same order) hold values. `partition_columns` come from the partition
     and not from files. `predicate` and `partition_predicate` are what could be pushed down; the query still
-    applies its own filters.
+    applies its own filters. In `native` mode slices with log files still go through the slice reader.
+    `is_vectorized` is False if Spark's scan has to read row by row.
     """
 
     base_path: str
@@ -74,6 +76,7 @@ class ScanPlan:
     splits_total: int | None
     as_of: str | None = None
     log_rule: LogRule | None = None
+    is_vectorized: bool = True
 
     @property
     def splits_read(self) -> int:
@@ -83,13 +86,15 @@ class ScanPlan:
     def describe(self) -> tuple[tuple[str, str], ...]:
         """Label and text of each fact of the plan, for EXPLAIN."""
         bootstrapped = sum(file_slice.is_bootstrapped for file_slice, _ in self.slices)
+        merged = sum(file_slice.has_log_files for file_slice, _ in self.slices)
+        kinds = f"{bootstrapped} bootstrapped" + (f", {merged} with log files" if merged else "")
         return (
             ("table", self.base_path),
             ("scan", self.mode),
             ("partitions", f"{self.partitions_read} of {self.partitions_total}"),
             (
                 "file slices",
-                f"{_of(len(self.slices), self.slices_total)} ({bootstrapped} bootstrapped)",
+                f"{_of(len(self.slices), self.slices_total)} ({kinds})",
             ),
             ("splits", f"{_of(self.splits_read, self.splits_total)} in {len(self.tasks)} tasks"),
             ("columns", ", ".join(_column_text(each) for each in self.columns) or "(none)"),
@@ -179,7 +184,13 @@ def plan_scan(
         splits_total=splits_total,
         as_of=as_of,
         log_rule=log_rule_of(table, as_of) if merges else None,
+        is_vectorized=can_vectorize(table),
     )
+
+
+def can_vectorize(table: HudiTable) -> bool:
+    """False if files left as they are hold decimals that Spark 4's vectorised reader fails on."""
+    return all(_BINARY_DECIMAL not in names for names in table.properties.unsafe_types.values())
 
 
 def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
@@ -191,9 +202,23 @@ def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     from hudisql.read.arrow_scan import arrow_dataframe
     from hudisql.read.native_scan import native_dataframe
 
-    if plan.mode == "native":
+    if plan.mode == "stitched":
+        return arrow_dataframe(spark, plan)
+    if plan.log_rule is None:
         return native_dataframe(spark, plan)
-    return arrow_dataframe(spark, plan)
+    alone, merged = _without_and_with_logs(plan)
+    return native_dataframe(spark, alone).unionAll(arrow_dataframe(spark, merged))
+
+
+def _without_and_with_logs(plan: ScanPlan) -> tuple[ScanPlan, ScanPlan]:
+    """The plan in two: the slices that Spark's own scan reads, and those with log files."""
+    works = [tuple(work for work in task.works if work.file_slice.has_log_files) for task in plan.tasks]
+    alone = tuple(each for each in plan.slices if not each[0].has_log_files)
+    merged = tuple(each for each in plan.slices if each[0].has_log_files)
+    return (
+        replace(plan, slices=alone, log_rule=None),
+        replace(plan, slices=merged, mode="stitched", tasks=tuple(ScanTask(each) for each in works if each)),
+    )
 
 
 def prune_partitions(
@@ -254,14 +279,15 @@ def _is_native(
 ) -> bool:
     if any(name in META_COLUMNS for name in wanted.names):
         return False
-    if any(file_slice.has_log_files for file_slice, _ in slices):
-        return False
     # Spark would skip row groups by bounds that know no NaN; for top-level columns `native_scan` prevents it.
     nested = [path for path in columns_of(predicate) if len(path) > 1]
     if any(pa.types.is_floating(type_of_path(wanted, path)) for path in nested):
         return False
     partition_of_folder: dict[str, str] = {}
-    for file_slice, _ in slices:
+    alone = [file_slice for file_slice, _ in slices if not file_slice.has_log_files]
+    if slices and not alone:
+        return False
+    for file_slice in alone:
         folder, name = data_file_path(file_slice).rsplit("/", 1)
         # Spark's file index silently leaves out files that it takes for hidden, and knows one partition per
         # folder; Hadoop's local file system cannot open a name with a colon.

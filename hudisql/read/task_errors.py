@@ -49,10 +49,10 @@ def translate_task_error(exception: BaseException) -> errors.HudisqlError | None
 
 
 @contextmanager
-def spark_job(failure: str) -> Iterator[None]:
+def spark_job(failure: str, hint: str | None = None) -> Iterator[None]:
     """What Spark raises inside becomes the error that a task raised, else a QueryError.
 
-    `failure` says what could not be done; the QueryError adds the first line of Spark's message.
+    `failure` says what could not be done; the QueryError adds Spark's first and last cause.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -60,11 +60,16 @@ def spark_job(failure: str) -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
-        known = translate_task_error(error)
-        if known is not None:
-            raise known from error
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        raise errors.QueryError(f"{failure}: {lines[0] if lines else type(error).__name__}") from error
+        own = translate_task_error(error)
+        raise own or errors.QueryError(f"{failure}: {_causes(error)}", hint=hint) from error
+
+
+def _causes(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line.partition(": ")[2] for line in lines if line.startswith((": ", "Caused by: "))] or lines
+    if not causes:
+        return type(error).__name__
+    return causes[0] if causes[0] == causes[-1] else f"{causes[0]}: {causes[-1]}"
 
 
 def _decode(text: str) -> errors.HudisqlError | None:

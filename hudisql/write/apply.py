@@ -21,8 +21,10 @@ from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.partition_path import partition_path, render_partition_value
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.spark_schema import quote_name
+from hudisql.format.table_properties import UNSAFE_TYPES
 from hudisql.format.timeline import instant_path
-from hudisql.read.arrow_scan import spark_struct
+from hudisql.read.arrow_scan import calendar_settings, spark_struct
+from hudisql.read.log_rule import log_rule_of
 from hudisql.read.task_errors import translate_task_error
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
@@ -32,6 +34,7 @@ from hudisql.write.base_file import BaseFileForm, BaseFilePlace, base_file_avro_
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, Operation
 from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, complete_commit
 from hudisql.write.key_generator import has_composite_keys
+from hudisql.write.log_file import BlockFormat
 from hudisql.write.markers import list_markers
 from hudisql.write.overwrite import Overwrite, replaced_file_ids
 from hudisql.write.work_plan import HASH_RANGE, Bucket, FileSizing, WorkPlan, plan_work
@@ -48,13 +51,14 @@ class WriteOptions:
     """How files are written and sized.
 
     `ordering` is the column by which an UPSERT may come late, if any; `newest_by` the one that decides
-    between several changes of one row.
+    between several changes of one row, `block_format` how log files hold rows.
     """
 
     form: BaseFileForm = field(default_factory=BaseFileForm)
     sizing: FileSizing = field(default_factory=FileSizing)
     ordering: str | None = None
     newest_by: str | None = None
+    block_format: BlockFormat = "avro"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +199,11 @@ def _write_files(
         ordering=options.ordering,
         newest_by=options.newest_by,
         bytes_per_row=options.sizing.bytes_per_row,
+        calendars=calendar_settings(spark),
+        log_rule=log_rule_of(table) if any(each.has_log_files for each in slices) else None,
+        appends=table.is_merge_on_read,
+        merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
+        block_format=options.block_format,
     )
     routed = _route(spark, changes, plan, of_values, table)
     shared = spark.sparkContext.broadcast(tasks)
@@ -378,6 +387,7 @@ def _metadata(
                 num_inserts=file.inserted,
                 total_write_bytes=file.bytes,
                 file_size_in_bytes=file.bytes,
+                log_write=file.log,
                 runtime_stats=RuntimeStats(
                     total_create_time=0 if file.previous_instant else file.milliseconds,
                     total_upsert_time=file.milliseconds if file.previous_instant else 0,

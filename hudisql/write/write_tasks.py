@@ -20,20 +20,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import HudisqlError, StorageError, WriteConflictError
+from hudisql.format.commit_metadata import LogWriteStat
 from hudisql.format.partition_metadata import (
     PARTITION_METADATA_FILE,
     PartitionMetadata,
     render_partition_metadata,
 )
 from hudisql.read.conform import batch_of, conform_array
+from hudisql.read.hybrid_calendar import CalendarSettings
+from hudisql.read.log_rule import LogRule
 from hudisql.read.task_errors import encode_error
 from hudisql.read.task_heap import spare_loaded_modules
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.base_file import BaseFileForm, BaseFilePlace, BaseFileWriter
 from hudisql.write.changes import CHANGE_COLUMNS, change_schema
+from hudisql.write.log_file import BlockFormat
 from hudisql.write.markers import Marker, MarkerKind, create_marker
 from hudisql.write.record_keys import render_record_keys
+from hudisql.write.slice_log import append_changes, can_append
 from hudisql.write.slice_merge import MergeTask, merge_slice, null_key_error
 
 BUCKET: Final = "__hudisql_bucket"
@@ -58,7 +63,11 @@ class WriteTask:
 
 @dataclass(frozen=True, slots=True)
 class CommitWork:
-    """What all tasks of a commit share; see `MergeTask` for `ordering`."""
+    """What all tasks of a commit share; see `MergeTask` for `ordering`, `newest_by` and `log_rule`.
+
+    With `appends` (merge-on-read) changes go to log files of `block_format` where those say the same;
+    `merges_bootstrapped` says that the real Hudi would read skeletons with log files wrong.
+    """
 
     storage: Storage
     base_path: str
@@ -72,11 +81,19 @@ class CommitWork:
     ordering: str | None
     newest_by: str | None
     bytes_per_row: float
+    calendars: CalendarSettings
+    log_rule: LogRule | None = None
+    appends: bool = False
+    merges_bootstrapped: bool = False
+    block_format: BlockFormat = "avro"
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in."""
+    """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in.
+
+    `log` is there for a log file.
+    """
 
     file_id: str
     path: str
@@ -91,6 +108,7 @@ class WrittenFile:
     moved: int
     milliseconds: int
     changes: int
+    log: LogWriteStat | None = None
 
 
 def write_buckets(
@@ -290,7 +308,12 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
         composite=work.composite,
         ordering=work.ordering,
         newest_by=work.newest_by,
+        calendars=work.calendars,
+        log_rule=work.log_rule,
     )
+    keeps_source_safe = not (work.merges_bootstrapped and task.file_slice.is_bootstrapped)
+    if work.appends and keeps_source_safe and can_append(merge, changes):
+        return _append(work, task, merge, changes, started)
     merged = merge_slice(
         work.storage, merge, changes, lambda name: _announce(work, task, name, MarkerKind.MERGE)
     )
@@ -308,6 +331,35 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
         moved=merged.moved,
         milliseconds=round((time.perf_counter() - started) * 1000),
         changes=changes.num_rows,
+    )
+
+
+def _append(
+    work: CommitWork, task: WriteTask, merge: MergeTask, changes: pa.Table, started: float
+) -> WrittenFile:
+    # Of a file that is marked as created, the real Hudi's rollback knows that it may be deleted.
+    logged = append_changes(
+        work.storage,
+        merge,
+        changes,
+        work.block_format,
+        lambda name: _announce(work, task, name, MarkerKind.CREATE),
+    )
+    return WrittenFile(
+        file_id=merge.file_slice.file_id,
+        path=logged.path,
+        partition_path=task.place.partition_path,
+        previous_instant=merge.file_slice.base_instant_time,
+        rows=logged.updated,
+        bytes=logged.bytes,
+        inserted=0,
+        updated=logged.updated,
+        deleted=logged.deleted,
+        late=0,
+        moved=logged.moved,
+        milliseconds=round((time.perf_counter() - started) * 1000),
+        changes=changes.num_rows,
+        log=logged.stat,
     )
 
 

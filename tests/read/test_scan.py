@@ -78,7 +78,7 @@ def test_data_columns_alone_are_the_same_rows(
 ) -> None:
     table = open_golden(name)
     plan = plan_scan(table, table.schema)
-    assert plan.mode == ("stitched" if name in WITH_LOGS else "native")
+    assert plan.mode == "native"
     assert _sorted_json(_as_json(read_plan(plan).to_pylist())) == _sorted_json(golden(name).rows)
 
 

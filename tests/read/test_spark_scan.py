@@ -32,6 +32,8 @@ TABLES = (
     "cow_bootstrap_mixed",
     "cow_bootstrap_then_upsert_delete",
     "mor_bootstrap_meta",
+    "mor_parquet_log",
+    "mor_upsert_only_updates",
 )
 UTC = datetime.UTC
 EVERY_TYPE = pa.schema(
