@@ -33,7 +33,7 @@ from hudisql.errors import TableExistsError, UnsupportedTableError
 from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.spark_schema import arrow_from_spark_json
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_partitions, partition_of
+from hudisql.table.partitions import TablePartition, list_live_partitions, partition_of
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def plan_sync(
     """
     options = options or SyncOptions()
     kinds = entry_kinds(table, name, options)
-    partitions = list_partitions(table) if _needs_listing(table, existing, options, kinds) else []
+    partitions = list_live_partitions(table) if _needs_listing(table, existing, options, kinds) else []
     entries = []
     for kind in kinds:
         wanted = wanted_table(table, database, kind, options)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hudisql.bootstrap.undo import plan_purge, run_rollback
-from hudisql.catalog.sync_entries import READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX
 from hudisql.catalog.tables import MetastoreTable, hudi_base_path
-from hudisql.errors import CorruptTableError, UnsupportedStatementError
+from hudisql.errors import CorruptTableError
 from hudisql.result import LocalResult, Result
+from hudisql.sql.table_names import check_is_main_name
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -36,7 +36,7 @@ def purge_table(context: Context, entry: MetastoreTable) -> Result:
     if location is None:
         raise CorruptTableError(f"the metastore knows no location of the Hudi table {entry.full_name}")
     base_path = context.storage.qualify(location)
-    _check_is_main_name(context, entry, base_path)
+    check_is_main_name(context, entry, "DROP TABLE … PURGE")
     plan = plan_purge(context, base_path, (entry.database, entry.name))
     run_rollback(context, plan)
     kept = [path for removal in plan.removals for path in removal.kept]
@@ -46,16 +46,3 @@ def purge_table(context: Context, entry: MetastoreTable) -> Result:
         + (f"; {len(kept)} files that no Hudi table makes stay, such as {kept[0]}" if kept else "")
     )
     return LocalResult(context.spark, (), ())
-
-
-def _check_is_main_name(context: Context, entry: MetastoreTable, base_path: str) -> None:
-    for suffix in (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX):
-        if not entry.name.endswith(suffix):
-            continue
-        main = context.metastore.get_table(entry.database, entry.name.removesuffix(suffix))
-        location = None if main is None else hudi_base_path(main)
-        if main is not None and location is not None and context.storage.qualify(location) == base_path:
-            raise UnsupportedStatementError(
-                f"DROP TABLE {entry.full_name} PURGE: it is one of the names of {main.full_name}",
-                hint=f"DROP TABLE {main.full_name} PURGE removes the table and all its names",
-            )

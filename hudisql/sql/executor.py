@@ -16,6 +16,7 @@ from hudisql.procedures.registry import find_procedure
 from hudisql.result import LocalResult, Result
 from hudisql.sql import query, table_statements
 from hudisql.sql import statements as st
+from hudisql.sql.alter_table import alter_table
 from hudisql.sql.change_rows import change_rows
 from hudisql.sql.create_table import PROVIDERS, create_table
 from hudisql.sql.database_statements import drop_database
@@ -97,6 +98,13 @@ def _change_rows(context: Context, statement: st.ChangeStatement, source: Source
     if len(targets) == 1 and (entry := find_hudi_entry(context, targets[0])) is not None:
         return change_rows(context, entry, statement, source)
     return _change(context, statement, source)
+
+
+def _alter_table(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
+    entry = find_hudi_entry(context, statement.table)
+    if entry is None:
+        return _change(context, statement, source)
+    return alter_table(context, entry, statement)
 
 
 def _change(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
@@ -224,8 +232,9 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.UpdateStatement: _change_rows,
     st.DeleteStatement: _change_rows,
     st.MergeStatement: _change_rows,
-    st.TruncateStatement: _change,
-    st.AlterTableStatement: _change,
+    st.TruncateStatement: _alter_table,
+    st.AlterTableStatement: _alter_table,
+    st.CommentOnStatement: _alter_table,
     st.DropTableStatement: _drop_table,
     st.DropDatabaseStatement: _drop_database,
     st.MsckRepairStatement: _repair,

@@ -227,6 +227,16 @@ class AlterTableStatement(ChangeStatement):
 
 
 @dataclass(frozen=True)
+class CommentOnStatement(ChangeStatement):
+    """`COMMENT ON {TABLE|COLUMN} … IS …`; of a column, `table` is the table that it belongs to."""
+
+    @property
+    def verb(self) -> str:
+        """COMMENT ON."""
+        return "COMMENT ON"
+
+
+@dataclass(frozen=True)
 class UseStatement(Statement):
     """`USE [DATABASE] d`."""
 

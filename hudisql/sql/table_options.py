@@ -16,6 +16,7 @@ from hudisql.catalog.sync_entries import LAST_COMMIT_PROPERTY, LAST_COMPLETION_P
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format import table_properties as keys
 from hudisql.sql.table_definition import TableDefinition
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.commit import PAYLOADS
 from hudisql.write.new_table import NewTable, key_generator_class
 
@@ -98,6 +99,41 @@ def check_properties(properties: Mapping[str, str]) -> None:
     """`check_property` of each. Raises UnsupportedTableError."""
     for name, value in properties.items():
         check_property(name, value)
+
+
+def properties_of_table(table: HudiTable, values: Mapping[str, str | None]) -> dict[str, str | None]:
+    """What setting these properties (None: unsetting) changes in the table's own `hoodie.properties`.
+
+    Ordering column and payload class can change. Raises UnsupportedTableError for what makes the table what
+    it is, InvalidArgumentError for an ordering column that is none.
+    """
+    changes: dict[str, str | None] = {}
+    for name, value in values.items():
+        lower = name.lower()
+        check_property(name, value or _FIXED.get(lower, ""))
+        if lower in ORDERING:
+            wanted = TableDefinition(table.schema, (), {name: value}) if value else None
+            changes[keys.PRECOMBINE_FIELD] = None if wanted is None else ordering_of(wanted)
+        elif lower in PAYLOAD:
+            changes[keys.PAYLOAD_CLASS] = None if value is None else _payload_of({name: value})
+        elif value is not None and _says_already(table, lower, value):
+            continue
+        elif any(lower in names for names in KNOWN_PROPERTIES) or table.properties.get(name) is not None:
+            raise UnsupportedTableError(
+                f"{name} cannot be changed: the table's files are written by it", hint="make another table"
+            )
+    return changes
+
+
+def _says_already(table: HudiTable, name: str, value: str) -> bool:
+    properties = table.properties
+    if name in TYPE:
+        return TABLE_TYPES.get(value.strip().lower()) == properties.table_type
+    if name in PRIMARY_KEY:
+        return value.replace(" ", "").lower() == ",".join(properties.record_key_fields).lower()
+    if name in _PARTITIONS:
+        return value.replace(" ", "").lower() == ",".join(properties.partition_fields).lower()
+    return value.lower() == (properties.get(name) or "").lower()
 
 
 def new_table(definition: TableDefinition, database: str, name: str, others: Mapping[str, str]) -> NewTable:

@@ -21,7 +21,7 @@ from hudisql.sql.statements import DescribeStatement, ShowPartitionsStatement
 from hudisql.sql.table_options import KNOWN_PROPERTIES, user_properties
 from hudisql.sql.tables import open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_partitions
+from hudisql.table.partitions import TablePartition, list_live_partitions
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -49,7 +49,7 @@ def show_partitions(
                 hint=f"these are: {', '.join(names)}",
             )
         wanted[by_lower[name.lower()]] = value
-    found = [partition for partition in list_partitions(table) if _matches(partition, wanted)]
+    found = [partition for partition in list_live_partitions(table) if _matches(partition, wanted)]
     rows = sorted((_partition_name(names, partition),) for partition in found)
     return LocalResult(context.spark, (("partition", "string"),), rows)
 
@@ -68,7 +68,7 @@ def describe_table(context: Context, entry: MetastoreTable, statement: DescribeS
     table = open_hudi_entry(context, entry)
     comments = {column.name.lower(): column.comment for column in (*entry.columns, *entry.partition_columns)}
     columns = [
-        (field.name, spark_type_name(field.type), comments.get(field.name.lower()) or None)
+        (field.name, spark_type_name(field.type), comments.get(field.name.lower()) or comment_of(field))
         for field in table.full_schema
     ]
     if statement.column is not None:

@@ -1,8 +1,8 @@
 """Commits that write no rows: a new schema, or partitions whose file groups are gone.
 
 Follows `AlterHoodieTableAddColumnsCommand.commitWithSchema` (operation ALTER_SCHEMA) and
-`SparkDeletePartitionCommitActionExecutor` (a replacecommit of the operation DELETE_PARTITION) of Hudi 0.15. No
-file is deleted, least of all a bootstrap's source: the next clean takes what no version needs any more.
+`SparkDeletePartitionCommitActionExecutor` (a replacecommit of the operation DELETE_PARTITION) of Hudi 0.15.
+No file is deleted, least of all a bootstrap's source: the next clean takes what no version needs any more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata
+from hudisql.format.commit_metadata import DELETE_PARTITION, SCHEMA_KEY, CommitMetadata
 from hudisql.format.schema import avro_from_arrow
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition
@@ -20,7 +20,6 @@ from hudisql.table.snapshot import load_file_slices
 from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, complete_commit
 
 ALTER_SCHEMA: Final = "ALTER_SCHEMA"
-DELETE_PARTITION: Final = "DELETE_PARTITION"
 
 
 def commit_schema(table: HudiTable, schema: pa.Schema) -> OpenCommit:

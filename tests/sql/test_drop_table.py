@@ -59,7 +59,7 @@ def test_without_purge_the_files_stay(session: Session, tmp_path: Path) -> None:
 def test_purge_removes_all_names_of_a_merge_on_read_table(session: Session, tmp_path: Path) -> None:
     make(session, tmp_path / "t", "mor")
     for name in ("t_ro", "t_rt"):
-        with pytest.raises(UnsupportedStatementError, match=r"one of the names of dropped\.t"):
+        with pytest.raises(UnsupportedStatementError, match="one of the names of"):
             session.sql(f"DROP TABLE dropped.{name} PURGE")
     session.sql("DROP TABLE dropped.t PURGE")
     assert names_of(session) == []
