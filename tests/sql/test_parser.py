@@ -128,7 +128,7 @@ def test_queries_are_queries_also_where_sqlglot_cannot_parse_them(text: str) -> 
 @pytest.mark.parametrize(
     "text",
     ["SET a = b", "SHOW TABLES", "ANALYZE TABLE t COMPUTE STATISTICS", "DROP VIEW v", "DESCRIBE DATABASE d",
-     "LOAD DATA INPATH 'x' INTO TABLE t", "CREATE DATABASE d", "ADD JAR x", "COMMENT ON TABLE t IS 'x'",
+     "LOAD DATA INPATH 'x' INTO TABLE t", "CREATE DATABASE d", "ADD JAR x",
      "CREATE TEMPORARY VIEW v USING parquet OPTIONS (path '/x')", "INSERT OVERWRITE DIRECTORY '/x' SELECT 1"],
 )  # fmt: skip
 def test_what_is_unknown_is_passed_on_under_guard(text: str) -> None:
