@@ -248,9 +248,11 @@ def _open_client(uris: str, settings: Settings) -> MetastoreClient:
 
 
 def _use_database(session: Session) -> None:
+    from hudisql.format.spark_schema import quote_name
+
     database = session.context.settings.database
     if database != "default":
-        session.sql(f"USE `{database.replace('`', '``')}`")
+        session.sql(f"USE {quote_name(database)}")
 
 
 def _running_spark() -> SparkSession | None:

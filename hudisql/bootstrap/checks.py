@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.bootstrap.findings import Finding, blocker, count_files, name_some, warning
 from hudisql.bootstrap.footers import FileFooter, SourceSchema, files_by_schema
 from hudisql.bootstrap.leftovers import FolderState, folder_state
 from hudisql.bootstrap.source import BootstrapSource, PartitionColumn
-from hudisql.bootstrap.type_safety import CODEC_HAZARDS
+from hudisql.bootstrap.type_safety import CODEC_HAZARDS, UNSHARED_CODECS
 from hudisql.catalog.sync_description import quote
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.partition_path import partition_path
@@ -127,18 +127,24 @@ def _nested_clashes(data_type: pa.DataType | None, where: str) -> list[str]:
 
 
 def check_encodings(footers: Sequence[FileFooter]) -> Iterator[Finding]:
-    """Warnings for the codecs and encodings of data pages that a reader lacks."""
-    codecs: dict[str, int] = defaultdict(int)
+    """Findings on the codecs and encodings of files that stay as they are and that a reader lacks."""
+    codecs: dict[str, list[str]] = defaultdict(list)
     delta = 0
     for footer in footers:
-        for codec in footer.codecs & CODEC_HAZARDS.keys():
-            codecs[codec] += 1
+        for codec in footer.codecs:
+            codecs[codec].append(footer.path)
         delta += footer.has_unreadable_delta_pages
-    for codec, count in sorted(codecs.items()):
-        yield warning(f"{codec.lower()} compression in {_count(count)}: {CODEC_HAZARDS[codec]}")
+    for codec, paths in sorted(codecs.items()):
+        if codec in UNSHARED_CODECS:
+            yield blocker(
+                f"{codec.lower()} compression in {name_some(paths)}: Hive 2.3 and Spark have no such codec",
+                hint="mode => 'full_record' or full_record_where rewrites them",
+            )
+        elif codec in CODEC_HAZARDS:
+            yield warning(f"{codec.lower()} compression in {count_files(len(paths))}: {CODEC_HAZARDS[codec]}")
     if delta:
         yield warning(
-            f"DELTA_BYTE_ARRAY pages of a writer that names no build in {_count(delta)}:"
+            f"DELTA_BYTE_ARRAY pages of a writer that names no build in {count_files(delta)}:"
             " Hive 2.3 fails on them (PARQUET-246)"
         )
 
@@ -146,11 +152,7 @@ def check_encodings(footers: Sequence[FileFooter]) -> Iterator[Finding]:
 def describe_unreadable(footers: Sequence[FileFooter]) -> tuple[str, ...]:
     """One partition's files that cannot be read, in short."""
     broken = sum(footer.problem is not None for footer in footers)
-    return (f"{_count(broken)} cannot be read as parquet",) if broken else ()
-
-
-def _count(files: int) -> str:
-    return f"{files:,} file{'' if files == 1 else 's'}"
+    return (f"{count_files(broken)} cannot be read as parquet",) if broken else ()
 
 
 def resolve_column(path: str, schema: pa.Schema) -> tuple[str, pa.DataType] | None:

@@ -43,6 +43,11 @@ def warnings_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(finding for finding in findings if not finding.is_blocker)
 
 
+def count_files(files: int) -> str:
+    """`1 file`, `1,200 files`."""
+    return f"{files:,} file{'' if files == 1 else 's'}"
+
+
 def name_some(names: Sequence[str], kind: str = "file") -> str:
     """`3 files: a, b, c` or `12 files, such as a, b, c`: counts all, names the first few."""
     plural = f"{len(names):,} {kind}{'' if len(names) == 1 else 's'}"

@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from hudisql.bootstrap.footer_bytes import MAGIC, find_unreadable, parse_footer, read_footer_bytes
 from hudisql.bootstrap.old_dates import old_date_hazards
+from hudisql.bootstrap.small_integers import small_integer_hazards
 from hudisql.bootstrap.spark_tasks import run_on_files
 from hudisql.bootstrap.type_safety import classify_columns
 from hudisql.console import Console
@@ -120,13 +121,18 @@ def _read_footer(
 ) -> FileFooter:
     try:
         with storage.open_input(file.path) as source:
-            metadata = pq.read_metadata(source)
-            schema = _with_hazards(_classified(metadata.schema, classified), old_date_hazards(metadata))
+            footer = read_footer_bytes(source)
+        metadata = parse_footer(footer)
+        if problem := find_unreadable(metadata, footer):
+            return FileFooter(file.path, problem=problem)
+        schema = _with_hazards(_classified(metadata.schema, classified), old_date_hazards(metadata))
+        schema = _with_hazards(schema, small_integer_hazards(metadata))
     except HudisqlError as error:
         return FileFooter(file.path, problem=error.message)
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
         return FileFooter(file.path, problem=_describe_unreadable(storage, file, error))
-    return _summarise(file.path, metadata, schema, record_key)
+    summary = _summarise(file.path, metadata, schema, record_key)
+    return replace(summary, footer_hash=hashlib.blake2b(footer, digest_size=8).hexdigest())
 
 
 def _classified(parquet_schema: Any, known: list[tuple[Any, SourceSchema]]) -> SourceSchema:
@@ -196,14 +202,7 @@ def _summarise(path: str, metadata: Any, schema: SourceSchema, record_key: tuple
         # parquet-mr 1.8 (Hive 2.3) distrusts delta pages of writers that name no build: PARQUET-246.
         has_delta and "(build " not in (metadata.created_by or ""),
         uses_hybrid_calendar(metadata.metadata),
-        footer_hash=_hash_of(metadata),
     )
-
-
-def _hash_of(metadata: Any) -> str:
-    sink = pa.BufferOutputStream()
-    metadata.write_metadata_file(sink)
-    return hashlib.blake2b(sink.getvalue(), digest_size=8).hexdigest()
 
 
 def _describe_unreadable(storage: Storage, file: ExternalFile, error: Exception) -> str:
@@ -220,7 +219,7 @@ def _describe_unreadable(storage: Storage, file: ExternalFile, error: Exception)
             return f"is {kind}, not parquet"
     if start == b"PARE" or end == b"PARE":
         return "is encrypted parquet, which hudisql cannot read"
-    if start != b"PAR1" and end != b"PAR1":
+    if start != MAGIC and end != MAGIC:
         return "is not a parquet file"
     words = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
     return f"is a corrupt or cut-off parquet file ({words})"

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudisql.bootstrap.key_ranges import KeyRange, KeyRangeFinder
-from hudisql.bootstrap.skeleton import KeyCheck
-from hudisql.errors import NoSuchPathError, SourceChangedError, SourceError
+from hudisql.bootstrap.skeleton import KeyCheck, source_changed
+from hudisql.errors import NoSuchPathError, SourceError
 from hudisql.format.external_file import ExternalFile
 from hudisql.read.conform import batch_of, constant_column
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
@@ -236,21 +236,13 @@ def _source_batches(
                 if positions[0] >= ranges[-len(positions)].stop:
                     positions.pop(0)
     except NoSuchPathError as error:
-        raise _changed(f"the source file {path} has gone since the bootstrap was planned") from error
+        raise source_changed(given.source, None) from error
     except pa.ArrowException as error:
         raise SourceError(f"cannot read {path} as parquet: {error}") from error
 
 
 def _check_length(storage: Storage, source: ExternalFile) -> None:
     info = storage.info(source.path)
-    if info is None:
-        raise _changed(f"the source file {source.path} has gone since the bootstrap was planned")
-    if info.length != source.length:
-        raise _changed(
-            f"the source file {source.path} changed since the bootstrap was planned: "
-            f"{info.length} bytes instead of {source.length}"
-        )
-
-
-def _changed(text: str) -> SourceChangedError:
-    return SourceChangedError(text, hint="run the statement again when nothing writes to the source")
+    length = None if info is None else info.length
+    if length != source.length:
+        raise source_changed(source, length)

@@ -21,13 +21,13 @@ import pyarrow as pa
 
 from hudisql.bootstrap.claim import HeldClaim
 from hudisql.bootstrap.full_record import FullRecordFile, FullRecordSink, FullRecordTask
-from hudisql.errors import QueryError, SourceError
+from hudisql.errors import SourceError
 from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.native_scan import native_dataframe
 from hudisql.read.scan import ScanPlan
-from hudisql.read.task_errors import carry_errors, translate_task_error
+from hudisql.read.task_errors import carry_errors, spark_job
 from hudisql.read.task_heap import spare_loaded_modules
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
@@ -45,7 +45,8 @@ class SparkRewrite:
     """What Spark reads and one kind of task for each partition path; `sort_mode` is Hudi's word.
 
     A task's inputs are all source files of its partition; its place is that of the first of several tasks
-    that may write to the partition, numbered on from `first_number`.
+    that may write to the partition, numbered on from `first_number`. `is_vectorized` is False if Spark has to
+    read row by row.
     """
 
     tasks: tuple[FullRecordTask, ...]
@@ -53,15 +54,13 @@ class SparkRewrite:
     sort_mode: str
     max_file_bytes: int
     first_number: int
+    is_vectorized: bool = True
 
 
 def rewrite_by_spark(
     context: Context, rewrite: SparkRewrite, claim: HeldClaim
 ) -> list[tuple[str, FullRecordFile]]:
     """Partition path and file of everything written. Raises QueryError and what the writer raises."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     if not rewrite.tasks:
         return []
     spark: Any = context.spark
@@ -81,15 +80,12 @@ def rewrite_by_spark(
         spare_loaded_modules()
 
     try:
-        with context.console.progress("Rewriting partitions by Spark", 1) as progress:
+        with (
+            spark_job("the partitions could not be rewritten"),
+            context.console.progress("Rewriting partitions by Spark", 1) as progress,
+        ):
             rows = frame.mapInArrow(write, "file binary").collect()
             progress.advance()
-    except (Py4JError, PySparkException) as error:
-        known = translate_task_error(error)
-        if known is not None:
-            raise known from error
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        raise QueryError(f"the partitions could not be rewritten: {lines[0]}") from error
     finally:
         tasks.unpersist()
     return [pickle.loads(row[0]) for row in rows]
@@ -121,6 +117,7 @@ def _source_rows(context: Context, rewrite: SparkRewrite) -> DataFrame:
         slices_total=None,
         tasks=(),
         splits_total=None,
+        is_vectorized=rewrite.is_vectorized,
     )
     return native_dataframe(context.spark, plan).withColumn(_FILE, functions.input_file_name())
 

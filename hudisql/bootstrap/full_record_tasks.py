@@ -25,7 +25,7 @@ from hudisql.bootstrap.full_record_spark import SparkRewrite, rewrite_by_spark
 from hudisql.bootstrap.plan import BootstrapPlan, PlannedFile, PlannedPartition
 from hudisql.bootstrap.skeleton import KeyCheck
 from hudisql.bootstrap.skeleton_work import attempt_number
-from hudisql.bootstrap.spark_tasks import run_on_files
+from hudisql.bootstrap.spark_tasks import describe_rows_written, run_on_files
 from hudisql.bootstrap.table_files import WrittenFullRecords
 from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
@@ -64,7 +64,14 @@ def plan_full_records(plan: BootstrapPlan) -> FullRecordWork:
         for group in _group_inputs(files, request.max_file_bytes):
             tasks.append(_task(plan, partition, group, len(tasks), avro_schema))
     columns = tuple(column.name for column in plan.partition_columns)
-    rewrite = SparkRewrite(tuple(whole), columns, request.sort_mode, request.max_file_bytes, len(tasks))
+    rewrite = SparkRewrite(
+        tuple(whole),
+        columns,
+        request.sort_mode,
+        request.max_file_bytes,
+        len(tasks),
+        not any(file.has_binary_decimals for each in plan.full_record_partitions for file in each.files),
+    )
     return FullRecordWork(tuple(tasks), rewrite)
 
 
@@ -82,7 +89,7 @@ def rewrite_partitions(
         partial(_write_group, context.storage, claim),
         weight=lambda task: task.bytes,
         measure=lambda files: (sum(file.rows for file in files), sum(file.bytes for file in files)),
-        describe=_describe_progress,
+        describe=describe_rows_written,
         console=context.console,
         label=f"Rewriting partitions of {plan.request.full_name}, tasks",
         parallelism=plan.request.parallelism,
@@ -109,10 +116,6 @@ def _write_group(
         files = write_full_records(storage, replace(task, place=replace(task.place, write_token=token)))
         claim.keep_or_take_back(storage, [file.path for file in files])
         yield files
-
-
-def _describe_progress(rows: int, written_bytes: int, seconds: float) -> str:
-    return f"{rows:,} rows, {rows / max(seconds, 0.001):,.0f} rows/s, {written_bytes / 1e6:,.1f} MB written"
 
 
 def _task(

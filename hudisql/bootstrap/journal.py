@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -90,12 +90,12 @@ def journaled(
     storage: Storage,
     base_path: str,
     finished: Iterable[FinishedSkeleton],
-    is_still_wanted: Callable[[], bool],
+    keep_or_take_back: Callable[[Sequence[str]], None],
 ) -> Iterator[SkeletonResult]:
     """Pass the results on and write them down in pieces; what was finished is written down on failure, too.
 
-    A task that outlives its run (`is_still_wanted` is False when a piece is due) takes back the skeletons of
-    the piece and raises StorageError: nobody will name them.
+    `keep_or_take_back` is called with the skeletons of a piece that is due: of a task that outlives its run
+    it takes them back and raises StorageError, as nobody will name them.
     """
     waiting: list[FinishedSkeleton] = []
     begun = time.monotonic()
@@ -105,26 +105,24 @@ def journaled(
             yield each.result
             if len(waiting) >= _FILES_A_PIECE or time.monotonic() - begun >= _SECONDS_A_PIECE:
                 due, waiting, begun = waiting, [], time.monotonic()
-                _write_piece(storage, base_path, due, is_still_wanted)
+                _write_piece(storage, base_path, due, keep_or_take_back)
     except BaseException:
         if waiting:
             # What failed is told; that the journal could not be written either (a full disk) is not news.
             with suppress(StorageError):
-                _write_piece(storage, base_path, waiting, is_still_wanted)
+                _write_piece(storage, base_path, waiting, keep_or_take_back)
         raise
     if waiting:
-        _write_piece(storage, base_path, waiting, is_still_wanted)
+        _write_piece(storage, base_path, waiting, keep_or_take_back)
 
 
 def _write_piece(
     storage: Storage,
     base_path: str,
     finished: list[FinishedSkeleton],
-    is_still_wanted: Callable[[], bool],
+    keep_or_take_back: Callable[[Sequence[str]], None],
 ) -> None:
-    if not is_still_wanted():
-        storage.delete_files([each.result.path for each in finished])
-        raise StorageError(f"the bootstrap into {base_path} is over, a late task took its skeletons back")
+    keep_or_take_back([each.result.path for each in finished])
     content = "".join(json.dumps(_told(each)) + "\n" for each in finished)
     path = join(base_path, JOURNAL_FOLDER, uuid.uuid4().hex + _PIECE_SUFFIX)
     storage.create(path, content.encode())

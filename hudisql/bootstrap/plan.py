@@ -35,7 +35,7 @@ from hudisql.bootstrap.source import (
     scan_path_source,
 )
 from hudisql.bootstrap.table_schema import build_table_schema
-from hudisql.bootstrap.type_checks import describe_types, judge_types
+from hudisql.bootstrap.type_checks import check_int96_conversion, describe_types, judge_types
 from hudisql.catalog.sync_entries import sync_options_from
 from hudisql.errors import BootstrapBlockedError
 from hudisql.format import table_properties as keys
@@ -54,7 +54,8 @@ _BYTES_PER_ROW: Final = 1.6
 class PlannedFile:
     """One source file and about how many bytes the table will have for it.
 
-    `has_hybrid_calendar` says that only Spark's reader knows what its dates mean.
+    `has_hybrid_calendar` says that only Spark's reader knows what its dates mean, `has_binary_decimals` that
+    it has to read them row by row.
     """
 
     source: ExternalFile
@@ -63,6 +64,7 @@ class PlannedFile:
     estimated_bytes: int
     has_hybrid_calendar: bool = False
     footer_hash: str = ""
+    has_binary_decimals: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +195,12 @@ def plan_bootstrap(
         by_partition, _choose_modes(context, request, source), request.on_unsafe_type, schema
     )
     if any(footer.problem is None for footer in footers):
-        found += checks.check_file_names(footers)
+        kept = _left_as_they_are(by_partition, verdict.modes)
+        found += checks.check_file_names(kept)
         found += checks.check_column_names(footers, schema, source.partition_columns)
         found += verdict.findings
-        found += checks.check_encodings(footers)
+        found += check_int96_conversion(context.spark, footers)
+        found += checks.check_encodings(kept)
         found += checks.check_key_columns(
             request.record_key, request.precombine, schema, source.partition_columns
         )
@@ -345,6 +349,18 @@ def _by_partition(
     return [[next(remaining) for _ in partition.files] for partition in partitions]
 
 
+def _left_as_they_are(
+    by_partition: Sequence[Sequence[FileFooter]], modes: Sequence[BootstrapMode]
+) -> list[FileFooter]:
+    """The footers of files that readers of the new table will meet."""
+    return [
+        footer
+        for footers, mode in zip(by_partition, modes, strict=True)
+        if mode is BootstrapMode.METADATA_ONLY
+        for footer in footers
+    ]
+
+
 def _plan_partition(
     request: BootstrapRequest, partition: SourcePartition, footers: Sequence[FileFooter], mode: BootstrapMode
 ) -> PlannedPartition:
@@ -373,4 +389,5 @@ def _plan_file(
         round(estimate),
         footer.has_hybrid_calendar,
         footer.footer_hash,
+        any("binary_decimal" in column.hazards for column in footer.schema.columns),
     )

@@ -34,7 +34,7 @@ from hudisql.bootstrap.skeleton_work import (
     planned_files,
     write_share,
 )
-from hudisql.bootstrap.spark_tasks import run_on_files
+from hudisql.bootstrap.spark_tasks import describe_rows_written, run_on_files
 from hudisql.bootstrap.table_files import (
     WrittenFile,
     WrittenSkeleton,
@@ -271,7 +271,7 @@ def _write_skeletons(
         partial(write_share, context.storage, claim),
         weight=lambda order: order.task.source.length,
         measure=lambda result: (result.rows, result.bytes),
-        describe=_describe_progress,
+        describe=describe_rows_written,
         console=context.console,
         label=f"Bootstrapping {plan.request.full_name}, files",
         parallelism=plan.request.parallelism,
@@ -280,10 +280,6 @@ def _write_skeletons(
         WrittenSkeleton(partition.path, partition.source.source_path, file.source, result)
         for (partition, file), result in zip(planned_files(plan), work.results(results), strict=True)
     ]
-
-
-def _describe_progress(rows: int, written_bytes: int, seconds: float) -> str:
-    return f"{rows:,} rows, {rows / max(seconds, 0.001):,.0f} rows/s, {written_bytes / 1e6:,.1f} MB written"
 
 
 def _check_keys(plan: BootstrapPlan, files: Sequence[WrittenFile]) -> None:

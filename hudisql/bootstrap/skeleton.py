@@ -140,22 +140,26 @@ def write_skeleton(storage: Storage, task: SkeletonTask) -> SkeletonResult:
 
 
 def _open_source(storage: Storage, task: SkeletonTask) -> Any:
-    hint = "run the statement again when nothing writes to the source"
     try:
         stream = storage.open_input(task.source.path)
     except NoSuchPathError as error:
-        raise SourceChangedError(
-            f"the source file {task.source.path} has gone since the bootstrap was planned", hint=hint
-        ) from error
+        raise source_changed(task.source, None) from error
     length = stream.size()
     if length != task.source.length:
         stream.close()
-        raise SourceChangedError(
-            f"the source file {task.source.path} changed since the bootstrap was planned: "
-            f"{length} bytes instead of {task.source.length}",
-            hint=hint,
-        )
+        raise source_changed(task.source, length)
     return stream
+
+
+def source_changed(planned: ExternalFile, length: int | None) -> SourceChangedError:
+    """The error for a source file that now has `length` bytes; None is one that is gone."""
+    what = "has gone since the bootstrap was planned"
+    if length is not None:
+        what = f"changed since the bootstrap was planned: {length} bytes instead of {planned.length}"
+    return SourceChangedError(
+        f"the source file {planned.path} {what}",
+        hint="run the statement again when nothing writes to the source",
+    )
 
 
 def _unreadable(task: SkeletonTask, error: Exception) -> SourceError:

@@ -20,11 +20,12 @@ from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
 from hudisql.errors import SourceError, StorageError
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.partition_path import split_partition_path, unescape_partition_value
-from hudisql.storage import FileInfo, Storage, ancestors_of, join
+from hudisql.storage import FileInfo, Storage, ancestors_of, is_inside, join
 
 _ACID_FOLDER: Final = re.compile(r"(base_\d+|(delete_)?delta_\d+_\d+(_\d+)?)(_v\d+)?")
 _KEY_VALUE: Final = re.compile(r"([^=/]+)=(.*)")
-_DEEPEST: Final = 64
+# A link that leads back is met again below itself: the many folders of the first levels are spared the look.
+_CIRCLES_SHOW_FROM: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,14 +196,14 @@ def _check_is_not_inside_a_table(storage: Storage, path: str) -> None:
 def list_data_files(storage: Storage, path: str) -> FolderListing:
     """The data files below a folder, grouped by folder and sorted; hidden files and folders left out.
 
-    Raises SourceError if a folder is one of Hive's ACID folders or a table of another format.
+    Raises SourceError if a folder is one of Hive's ACID folders, a table of another format or a link to a
+    folder above it.
     """
     folders: list[tuple[str, tuple[FileInfo, ...]]] = []
     empty: list[str] = []
     level = [path]
-    for _depth in range(_DEEPEST):
-        if not level:
-            break
+    depth = 0
+    while level:
         next_level: list[str] = []
         for folder, entries in zip(level, storage.list_directories(level), strict=True):
             _refuse_table_folder(path, folder, entries)
@@ -210,12 +211,15 @@ def list_data_files(storage: Storage, path: str) -> FolderListing:
             directories = [entry for entry in shown if entry.is_directory]
             for entry in directories:
                 _refuse_acid_folder(path, entry)
+                if depth >= _CIRCLES_SHOW_FROM:
+                    _refuse_circle(storage, path, folder, entry)
             next_level += [entry.path for entry in directories]
             files = [entry for entry in shown if not entry.is_directory]
             empty += [entry.path for entry in files if entry.length == 0]
             if data_files := tuple(entry for entry in files if entry.length > 0):
                 folders.append((folder[len(path) :].strip("/"), data_files))
         level = next_level
+        depth += 1
     return FolderListing(tuple(sorted(folders)), tuple(empty))
 
 
@@ -234,6 +238,14 @@ def _refuse_acid_folder(root: str, folder: FileInfo) -> None:
         raise SourceError(
             f"the source {root} is a Hive ACID (transactional) table: {folder.path} holds its changes",
             hint="copy it into a plain parquet table first",
+        )
+
+
+def _refuse_circle(storage: Storage, root: str, folder: str, entry: FileInfo) -> None:
+    if is_inside(storage.resolve(folder), storage.resolve(entry.path)):
+        raise SourceError(
+            f"the folders of the source {root} never end: {entry.path} links to a folder above it",
+            hint="remove the symbolic link",
         )
 
 

@@ -158,6 +158,11 @@ def exchange_between_tasks(
     return _in_order(collected)
 
 
+def describe_rows_written(rows: int, written_bytes: int, seconds: float) -> str:
+    """Rows, their rate and bytes: the words of a progress that writes rows."""
+    return f"{rows:,} rows, {rows / max(seconds, 0.001):,.0f} rows/s, {written_bytes / 1e6:,.1f} MB written"
+
+
 def _nothing(_outcome: object) -> tuple[int, int]:
     return 0, 0
 

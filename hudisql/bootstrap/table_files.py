@@ -39,6 +39,12 @@ from hudisql.format.partition_metadata import (
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.timeline import TIMELINE_FOLDER
 from hudisql.storage import Storage, join
+from hudisql.write.new_table import (
+    NewTable,
+    make_timeline_folders,
+    new_table_properties,
+    publish_properties,
+)
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.full_record import FullRecordFile
@@ -47,10 +53,6 @@ if TYPE_CHECKING:
 
 BOOTSTRAP: Final = "BOOTSTRAP"
 BULK_INSERT: Final = "BULK_INSERT"
-_EMPTY_FOLDERS: Final = ("archived", ".schema", ".temp")
-_KEY_GENERATORS: Final = "org.apache.hudi.keygen"
-_DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
-_DEFAULT_MERGER: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,53 +88,31 @@ class WrittenFullRecords:
 WrittenFile = WrittenSkeleton | WrittenFullRecords
 
 
-def key_generator_class(record_key: Sequence[str], partition_columns: Sequence[object]) -> str:
-    """The Java class by which Hudi's writers make the same keys and partition paths."""
-    if not partition_columns:
-        return f"{_KEY_GENERATORS}.NonpartitionedKeyGenerator"
-    if len(record_key) == 1 and len(partition_columns) == 1:
-        return f"{_KEY_GENERATORS}.SimpleKeyGenerator"
-    return f"{_KEY_GENERATORS}.ComplexKeyGenerator"
-
-
 def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
-    """The properties of the new table, in the order that Hudi 0.15 writes them."""
+    """The properties of the new table."""
     request = plan.request
-    values = {keys.TYPE: request.table_type, keys.BOOTSTRAP_BASE_PATH: plan.base_path}
-    if request.is_merge_on_read:
-        values[keys.PAYLOAD_CLASS] = request.payload_class or _DEFAULT_PAYLOAD
-        values[keys.MERGER_STRATEGY] = _DEFAULT_MERGER
-    elif request.payload_class is not None:
-        values[keys.PAYLOAD_CLASS] = request.payload_class
-    if plan.precombine is not None:
-        values[keys.PRECOMBINE_FIELD] = plan.precombine
+    others = {
+        keys.BOOTSTRAP_BASE_PATH: plan.base_path,
+        keys.BOOTSTRAP_INDEX_CLASS: keys.HFILE_BOOTSTRAP_INDEX,
+    }
     if plan.unsafe_types:
-        values[keys.UNSAFE_TYPES] = ";".join(
+        others[keys.UNSAFE_TYPES] = ";".join(
             f"{column}={','.join(names)}" for column, names in plan.unsafe_types.items()
         )
-    return values | {
-        keys.PARTITION_FIELDS: ",".join(column.name for column in plan.partition_columns),
-        keys.CDC_ENABLED: "false",
-        keys.ARCHIVE_FOLDER: "archived",
-        keys.TIMELINE_LAYOUT_VERSION: "1",
-        keys.DROP_PARTITION_COLUMNS: "false",
-        keys.TIMELINE_TIMEZONE: "UTC",
-        keys.RECORD_KEY_FIELDS: ",".join(plan.record_key),
-        keys.NAME: request.name,
-        keys.DATABASE_NAME: request.database,
-        keys.PARTITION_METAFILE_USE_BASE_FORMAT: "false",
-        keys.HIVE_STYLE_PARTITIONING: _flag(plan.is_hive_style),
-        keys.POPULATE_META_FIELDS: "true",
-        keys.BOOTSTRAP_INDEX_CLASS: keys.HFILE_BOOTSTRAP_INDEX,
-        keys.KEY_GENERATOR_CLASS: key_generator_class(plan.record_key, plan.partition_columns),
-        keys.BASE_FILE_FORMAT: "PARQUET",
-        keys.URL_ENCODE_PARTITIONING: _flag(plan.is_url_encoded),
-        keys.VERSION: "6",
-    }
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"
+    return new_table_properties(
+        NewTable(
+            name=request.name,
+            database=request.database,
+            table_type=request.table_type,
+            record_key=tuple(plan.record_key),
+            partition_fields=tuple(column.name for column in plan.partition_columns),
+            precombine=plan.precombine,
+            payload_class=request.payload_class,
+            is_hive_style=plan.is_hive_style,
+            is_url_encoded=plan.is_url_encoded,
+            others=others,
+        )
+    )
 
 
 def commit_metadata(
@@ -182,9 +162,7 @@ def write_table_files(
         folders = [join(plan.target_path, partition.path) for partition in partitions]
         storage.write_files([join(folder, PARTITION_METADATA_FILE) for folder in folders], content)
         written += len(content) * len(folders)
-    timeline = join(plan.target_path, TIMELINE_FOLDER)
-    for folder in _EMPTY_FOLDERS:
-        storage.make_directories(join(timeline, folder))
+    make_timeline_folders(storage, plan.target_path)
     if plan.skeleton_partitions:
         written += _write_index(storage, plan, skeletons, now)
         metadata = commit_metadata(plan, skeletons)
@@ -239,6 +217,4 @@ def publish_table(storage: Storage, plan: BootstrapPlan, now: datetime) -> int:
 
     Raises PathExistsError if another table got there first.
     """
-    content = keys.render_table_properties(table_property_values(plan), now)
-    storage.create(join(plan.target_path, keys.PROPERTIES_FILE), content)
-    return len(content)
+    return publish_properties(storage, plan.target_path, table_property_values(plan), now)

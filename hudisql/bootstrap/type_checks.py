@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.bootstrap.findings import Finding, blocker, count_files, name_some, warning
 from hudisql.bootstrap.footers import FileFooter, files_by_schema
 from hudisql.bootstrap.modes import BootstrapMode, UnsafeTypePolicy
 from hudisql.bootstrap.type_safety import TYPE_HAZARDS, TypeHazard
@@ -21,6 +21,7 @@ from hudisql.format.spark_schema import spark_type_name
 
 _Hits = dict[tuple[str, str], list[str]]
 _REWRITE_PARTITIONS: Final = "on_unsafe_type => 'full_record' rewrites just the partitions of these files"
+_INT96_CONVERSION: Final = "spark.sql.parquet.int96TimestampConversion"
 _TAKE_AS_IS: Final = (
     "on_unsafe_type => 'warn' takes them as they are, for readers and writers that do not break"
 )
@@ -69,6 +70,19 @@ def judge_types(
     return TypeVerdict(tuple(decided), tuple(findings), dict(unsafe))
 
 
+def check_int96_conversion(spark: Any, footers: Sequence[FileFooter]) -> Iterator[Finding]:
+    """A blocker if Spark would shift INT96 timestamps of other writers, such as Impala, unlike hudisql."""
+    if spark.conf.get(_INT96_CONVERSION, "false").lower() != "true":
+        return
+    paths = {path for (_, name), files in _hazards_of(footers).items() if name == "int96" for path in files}
+    if paths:
+        yield blocker(
+            f"{_INT96_CONVERSION} is true, by which Spark shifts INT96 timestamps of some writers by the"
+            f" session's time zone, but hudisql takes them as UTC: {name_some(sorted(paths))}",
+            hint="set it to false if they are UTC, else rewrite the files by Spark first",
+        )
+
+
 def describe_types(
     footers: Sequence[FileFooter], mode: BootstrapMode, policy: UnsafeTypePolicy
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -77,7 +91,7 @@ def describe_types(
     warnings: list[str] = []
     for (column, name), paths in sorted(_hazards_of(footers).items()):
         hazard = TYPE_HAZARDS[name]
-        text = f"column {column}: {hazard.stored} in {_count(paths)}"
+        text = f"column {column}: {hazard.stored} in {count_files(len(paths))}"
         if mode is BootstrapMode.FULL_RECORD and hazard.full_record_mends:
             warnings.append(f"{text}, rewritten")
         else:
@@ -108,7 +122,7 @@ def _finding(
     hazard = TYPE_HAZARDS[place[1]]
     breaks = "; ".join(hazard.breaks)
     if not _stops(hazard, policy):
-        return warning(f"{_subject(place, types)} in {_count(paths)}: {breaks}", hint=hazard.hint)
+        return warning(f"{_subject(place, types)} in {count_files(len(paths))}: {breaks}", hint=hazard.hint)
     ways = list(_ways_out(hazard, policy))
     return blocker(
         f"{_subject(place, types)} in {name_some(sorted(paths))}: {breaks}", hint="; or ".join(ways) or None
@@ -126,7 +140,7 @@ def _ways_out(hazard: TypeHazard, policy: UnsafeTypePolicy) -> Iterator[str]:
 
 def _rewritten(place: tuple[str, str], paths: Sequence[str], types: Mapping[str, pa.DataType]) -> Finding:
     return warning(
-        f"{_subject(place, types)} in {_count(paths)}: the partitions of these files are rewritten"
+        f"{_subject(place, types)} in {count_files(len(paths))}: the partitions of these files are rewritten"
     )
 
 
@@ -134,7 +148,3 @@ def _subject(place: tuple[str, str], types: Mapping[str, pa.DataType]) -> str:
     column, name = place
     type_text = f" ({spark_type_name(types[column])})" if column in types else ""
     return f"column {column}{type_text}: {TYPE_HAZARDS[name].stored}"
-
-
-def _count(paths: Sequence[str]) -> str:
-    return f"{len(paths):,} file{'' if len(paths) == 1 else 's'}"

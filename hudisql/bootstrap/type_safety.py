@@ -84,6 +84,16 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
         is_unsafe=True,
         full_record_mends=True,
     ),
+    "binary_decimal": TypeHazard(
+        "decimal of up to 18 digits stored as BYTE_ARRAY",
+        (
+            "Hudi 0.15 cannot read the column (1.2 can)",
+            "Spark 4's vectorised reader fails on it (NullPointerException): hudisql reads the table by rows",
+        ),
+        hint="other readers on Spark 4 need spark.sql.parquet.enableVectorizedReader=false",
+        is_unsafe=True,
+        full_record_mends=True,
+    ),
     "timestamp_micros": TypeHazard(
         "timestamp in microseconds",
         (_BIGINT_IN_HIVE.format(unit="microseconds"),),
@@ -121,6 +131,18 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
         is_unsafe=True,
         full_record_mends=True,
     ),
+    "small_integer": TypeHazard(
+        "8- or 16-bit integer, without a dictionary or nested",
+        ("Hudi 0.15 cannot read the column (1.2 can)",),
+        is_unsafe=True,
+        full_record_mends=True,
+    ),
+    "uuid": TypeHazard(
+        "UUID",
+        ("Hudi 0.15 and 1.2 on Spark 3 can read no column of a file that has one",),
+        is_unsafe=True,
+        full_record_mends=True,
+    ),
     "older_calendar": TypeHazard(
         f"{_OLD_DATES} in the calendar of Spark 2",
         ("Hudi 0.15 and 1.2 move untouched values by days in every merge: 1500-02-28 becomes 1500-03-09",),
@@ -151,10 +173,11 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
 # Compression codecs of data pages that a reader lacks, by pyarrow's name of the codec.
 CODEC_HAZARDS: Final[Mapping[str, str]] = {
     "ZSTD": "Hive 2.3 has no zstd codec and cannot read these files",
-    "BROTLI": "Hive 2.3 and Spark have no brotli codec and cannot read these files",
     "LZ4": "Hive 2.3 has no lz4 codec and cannot read these files",
     "LZ4_RAW": "Hive 2.3 has no lz4 codec and cannot read these files",
 }
+# Codecs that only hudisql reads, so that files left as they are would be lost to every other reader.
+UNSHARED_CODECS: Final = frozenset({"BROTLI"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +324,7 @@ def _byte_array(logical: Mapping[str, Any]) -> _LeafVerdict:
     if kind in ("None", "BSON"):
         return pa.binary(), None
     if kind == "Decimal":
-        return _decimal(logical, None)
+        return _decimal(logical, "binary_decimal" if logical["precision"] <= 18 else None)
     return None, "null_type" if kind == "Null" else "unsupported"
 
 
@@ -310,7 +333,7 @@ def _fixed_byte_array(logical: Mapping[str, Any]) -> _LeafVerdict:
     if kind == "Decimal":
         return _decimal(logical, None)
     if kind in ("None", "UUID"):
-        return pa.binary(), "fixed_binary"
+        return pa.binary(), "uuid" if kind == "UUID" else "fixed_binary"
     return None, "float16" if kind == "Float16" else "unsupported"
 
 

@@ -149,6 +149,31 @@ def plan_rollback(context: Context, base_path: str, name: tuple[str, str] | None
     )
 
 
+def plan_purge(context: Context, base_path: str, name: tuple[str, str]) -> RollbackPlan:
+    """What DROP TABLE … PURGE of `name` (database, table) removes: any table, whatever it holds.
+
+    Also ends a removal that was killed. Raises NoSuchTableError if no table is there, RollbackRefusedError if
+    a bootstrap's source files lie inside, CorruptTableError, StorageError.
+    """
+    storage = context.storage
+    state = folder_state(storage, base_path)
+    names = {name}
+    if state is FolderState.TABLE:
+        table = open_table(storage, base_path)
+        if table.is_bootstrapped:
+            _check_source_is_outside(table)
+        names |= _names_of(table)
+    elif state is FolderState.ROLLBACK:
+        names |= _marked_names(storage, base_path)
+    else:
+        raise NoSuchTableError(
+            f"there is no Hudi table at {base_path}", hint="DROP TABLE without PURGE removes the entry"
+        )
+    entries = tuple(_entries_of(context, base_path, names))
+    removals = tuple(_plan_removals(storage, base_path, state))
+    return RollbackPlan(base_path, state, tuple(sorted(names)), entries, removals)
+
+
 def run_rollback(context: Context, plan: RollbackPlan) -> None:
     """Remove what the plan says; killed at any point, planning and running again ends the work.
 

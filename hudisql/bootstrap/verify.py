@@ -24,6 +24,7 @@ from hudisql.bootstrap.verify_files import (
     FileToVerify,
     FileVerdict,
     RowsToCompare,
+    committed_files,
     verify_files,
 )
 from hudisql.bootstrap.verify_full_records import verify_full_records
@@ -31,7 +32,6 @@ from hudisql.bootstrap.verify_rows import compare_all_rows
 from hudisql.catalog.sync_description import quote
 from hudisql.errors import HudisqlError, InvalidArgumentError, VerificationFailedError
 from hudisql.format.bootstrap_index import BootstrapMapping, read_bootstrap_mappings
-from hudisql.format.commit_metadata import WriteStat, read_commit_metadata
 from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.storage import Storage, is_inside, join, parent_of
 from hudisql.table.file_slice import FileSlice
@@ -215,7 +215,7 @@ def _missing_skeletons(
 def _files_to_verify(
     table: HudiTable, slices: Sequence[tuple[FileSlice, Mapping[str, object]]], level: VerifyLevel
 ) -> list[FileToVerify]:
-    stats = _write_stats(table)
+    stats = committed_files(table, METADATA_BOOTSTRAP_INSTANT_TIME)
     step = max(1, -(-len(slices) // _SAMPLED_FILES))
     files = []
     for number, (file_slice, values) in enumerate(slices):
@@ -235,17 +235,6 @@ def _files_to_verify(
             )
         )
     return files
-
-
-def _write_stats(table: HudiTable) -> dict[str, WriteStat]:
-    """What the bootstrap's commit says of each skeleton, by its path; nothing once it is archived."""
-    return {
-        join(table.base_path, stat.path): stat
-        for commit in table.timeline.commits
-        if commit.timestamp == METADATA_BOOTSTRAP_INSTANT_TIME
-        for stat in read_commit_metadata(table.storage, table.base_path, commit).write_stats
-        if stat.path
-    }
 
 
 def _bytes_to_read(level: VerifyLevel, file: FileToVerify) -> int:

@@ -2,7 +2,7 @@
 
 Runs inside a Spark task, one slice at a time: lengths and modification times, row counts of both footers, and
 for the row groups asked for the meta columns against keys rendered anew from the source. Follows RFC-12; it
-knows neither Spark nor which slices a table has.
+knows no Spark and does not choose the slices.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from hudisql.errors import HudisqlError, SourceChangedError, StorageError
 from hudisql.format import meta_columns
+from hudisql.format.commit_metadata import WriteStat, read_commit_metadata
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.meta_columns import META_SCHEMA
 from hudisql.read.conform import rebase_batch
@@ -27,8 +28,9 @@ from hudisql.read.hybrid_calendar import rebases_of
 from hudisql.read.parquet_rows import ParquetRows
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.read.splits import Split
-from hudisql.storage import FileInfo, Storage
+from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.record_keys import render_record_keys
 
 SOURCE_MISSING: Final = "source missing"
@@ -94,6 +96,17 @@ class FileVerdict:
     compared_rows: int
     is_readable: bool
     discrepancies: tuple[Discrepancy, ...]
+
+
+def committed_files(table: HudiTable, instant_time: str) -> dict[str, WriteStat]:
+    """What the bootstrap's commit at `instant_time` says of each file, by its path; nothing once archived."""
+    return {
+        join(table.base_path, stat.path): stat
+        for commit in table.timeline.commits
+        if commit.timestamp == instant_time
+        for stat in read_commit_metadata(table.storage, table.base_path, commit).write_stats
+        if stat.path
+    }
 
 
 def verify_files(

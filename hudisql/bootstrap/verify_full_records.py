@@ -27,10 +27,11 @@ from hudisql.bootstrap.verify_files import (
     REWRITTEN_SOURCE_CHANGED,
     ROWS_DIFFER,
     Discrepancy,
+    committed_files,
 )
 from hudisql.bootstrap.verify_rows import compare_rewritten_rows
 from hudisql.format import meta_columns
-from hudisql.format.commit_metadata import WriteStat, read_commit_metadata
+from hudisql.format.commit_metadata import WriteStat
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.storage import Storage, join
@@ -87,7 +88,7 @@ def verify_full_records(
     """
     storage = table.storage
     own = [(each, values) for each, values in slices if each.base_instant_time == FULL_BOOTSTRAP_INSTANT_TIME]
-    stats = _write_stats(table)
+    stats = committed_files(table, FULL_BOOTSTRAP_INSTANT_TIME)
     if not own and not stats:
         return FullRecordVerification()
     missing, rewritten = _unseen(table, stats, slices)
@@ -127,17 +128,6 @@ def verify_full_records(
         max(0, len(stats) - len(own) - len(missing)),
         tuple(found),
     )
-
-
-def _write_stats(table: HudiTable) -> dict[str, WriteStat]:
-    """What the bootstrap's second commit says of each file, by its path; nothing once it is archived."""
-    return {
-        join(table.base_path, stat.path): stat
-        for commit in table.timeline.commits
-        if commit.timestamp == FULL_BOOTSTRAP_INSTANT_TIME
-        for stat in read_commit_metadata(table.storage, table.base_path, commit).write_stats
-        if stat.path
-    }
 
 
 def _unseen(

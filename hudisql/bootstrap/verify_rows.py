@@ -8,19 +8,19 @@ which needs no join of rows and names the file that differs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from hudisql.bootstrap.verify_files import DATA_DIFFERS, Discrepancy
-from hudisql.errors import QueryError
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.format.meta_columns import FILE_NAME, META_SCHEMA
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.scan import ScanPlan
 from hudisql.read.splits import plan_splits
-from hudisql.read.task_errors import translate_task_error
+from hudisql.read.task_errors import spark_job
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice
 from hudisql.table.hudi_table import HudiTable
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _Totals = tuple[int, int, int]
 _NOTHING: Final[_Totals] = (0, 0, 0)
 _FILE: Final = "_hudisql_file"
+_LONGEST_OF_64_BITS: Final = 18  # digits; stored as BYTE_ARRAY, Spark 4's vectorised reader fails on them
 
 
 def compare_all_rows(
@@ -43,20 +44,11 @@ def compare_all_rows(
     The slices are bootstrapped ones with whole source files. Raises QueryError or the reader's own error if
     a file cannot be read to its end.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     if not slices:
         return []
-    try:
+    with _comparing(table):
         of_source = _source_totals(spark, table, slices)
         of_table = _table_totals(spark, table, slices)
-    except (Py4JError, PySparkException) as error:
-        known = translate_task_error(error)
-        if known is not None:
-            raise known from error
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        raise QueryError(f"the rows of {table.base_path} cannot be compared: {lines[0]}") from error
     return [found for each, _ in slices if (found := _compare(each, of_source, of_table)) is not None]
 
 
@@ -70,9 +62,6 @@ def compare_rewritten_rows(
 
     Raises QueryError or the reader's own error if a file cannot be read to its end.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     values = {each.partition_path: partition_values for each, partition_values in slices}
     external = [
         (_slice_of_source(path, number, file), values[path])
@@ -86,17 +75,18 @@ def compare_rewritten_rows(
     names = {
         each.base_file.path.rsplit("/", 1)[-1]: each.partition_path for each, _ in slices if each.base_file
     }
-    try:
+    with _comparing(table):
         of_source = _added_up(_source_totals(spark, table, external), partitions)
         of_table = _added_up(_table_totals(spark, table, slices), names)
-    except (Py4JError, PySparkException) as error:
-        known = translate_task_error(error)
-        if known is not None:
-            raise known from error
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        raise QueryError(f"the rows of {table.base_path} cannot be compared: {lines[0]}") from error
     paths = sorted(of_source.keys() | of_table.keys())
     return [path for path in paths if of_source.get(path, _NOTHING) != of_table.get(path, _NOTHING)]
+
+
+def _comparing(table: HudiTable) -> AbstractContextManager[None]:
+    return spark_job(
+        f"the rows of {table.base_path} cannot be compared",
+        hint="level => 'sample' compares rows without Spark, whose reader takes no nanoseconds, for one",
+    )
 
 
 def _slice_of_source(partition_path: str, number: int, file: ExternalFile) -> FileSlice:
@@ -179,6 +169,8 @@ def _plan(
         slices_total=None,
         tasks=plan_splits(slices, needs_data=True, parallelism=spark.sparkContext.defaultParallelism),
         splits_total=None,
+        # The source of a rewritten partition may hold what the table's properties no longer tell of.
+        is_vectorized=not any(_holds_short_decimal(field.type) for field in table.schema),
     )
 
 
@@ -201,6 +193,16 @@ def _hashable(field: pa.Field) -> Any:
     column = functions.col(quote_name(field.name))
     # Spark hashes no maps; the text of one tells its entries in their order.
     return column.cast("string") if _holds_map(field.type) else column
+
+
+def _holds_short_decimal(data_type: pa.DataType) -> bool:
+    if pa.types.is_decimal(data_type):
+        return bool(data_type.precision <= _LONGEST_OF_64_BITS)
+    if pa.types.is_map(data_type):
+        return _holds_short_decimal(data_type.key_type) or _holds_short_decimal(data_type.item_type)
+    if pa.types.is_struct(data_type):
+        return any(_holds_short_decimal(child.type) for child in data_type)
+    return bool(pa.types.is_list(data_type) and _holds_short_decimal(data_type.value_type))
 
 
 def _holds_map(data_type: pa.DataType) -> bool:

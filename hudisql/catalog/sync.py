@@ -7,6 +7,7 @@ everything else. A failure never touches the table; it says which CALL runs the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hudisql.catalog.client import MetastoreClient
@@ -77,19 +78,23 @@ def sync_table(
     options: SyncOptions | None = None,
     *,
     metastore_uri: str | None = None,
+    parameters: Mapping[str, str] | None = None,
 ) -> SyncResult:
     """Read what the metastore has, plan, run: the whole sync of one table.
 
-    Raises SyncFailedError, whose hint is the CALL that runs it again (with `metastore_uri`, if it is not the
-    session's own metastore); the table itself is never touched.
+    `parameters` are properties that entries get when they are made. Raises SyncFailedError, whose hint is the
+    CALL that runs it again (with `metastore_uri`, if it is not the session's own metastore); the table itself
+    is never touched.
     """
     options = options or SyncOptions()
     try:
         try:
-            return run_sync(client, _read_and_plan(client, table, database, name, options))
+            plan = _read_and_plan(client, table, database, name, options)
+            return run_sync(client, plan.with_parameters(parameters or {}))
         except TableExistsError:
             # Another sync made an entry in between: the second look finds it, or finds a real conflict.
-            return run_sync(client, _read_and_plan(client, table, database, name, options))
+            plan = _read_and_plan(client, table, database, name, options)
+            return run_sync(client, plan.with_parameters(parameters or {}))
     except SyncFailedError:
         raise
     except HudisqlError as error:

@@ -33,7 +33,7 @@ from hudisql.errors import TableExistsError, UnsupportedTableError
 from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.spark_schema import arrow_from_spark_json
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_partitions, partition_of
+from hudisql.table.partitions import TablePartition, list_live_partitions, partition_of
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,18 @@ class SyncPlan:
         """True if there is nothing to do."""
         return not self.creates_database and all(entry.is_empty for entry in self.entries)
 
+    def with_parameters(self, parameters: Mapping[str, str]) -> SyncPlan:
+        """The plan in which entries that are made get these properties, too."""
+        entries = tuple(
+            entry
+            if entry.existing is not None
+            else replace(
+                entry, table=replace(entry.table, parameters={**parameters, **entry.table.parameters})
+            )
+            for entry in self.entries
+        )
+        return replace(self, entries=entries)
+
     def describe(self) -> list[str]:
         """The plan as lines of Hive DDL, in the order in which it runs; empty if there is nothing to do."""
         lines = [f"CREATE DATABASE {self.database}"] if self.creates_database else []
@@ -107,7 +119,7 @@ def plan_sync(
     """
     options = options or SyncOptions()
     kinds = entry_kinds(table, name, options)
-    partitions = list_partitions(table) if _needs_listing(table, existing, options, kinds) else []
+    partitions = list_live_partitions(table) if _needs_listing(table, existing, options, kinds) else []
     entries = []
     for kind in kinds:
         wanted = wanted_table(table, database, kind, options)

@@ -18,6 +18,8 @@ from hudisql.storage import Storage
 
 SCHEMA_KEY = "schema"
 """Key of `extra_metadata` that holds the table's Avro schema as JSON text."""
+DELETE_PARTITION = "DELETE_PARTITION"
+"""The operation type of a replacecommit that drops whole partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -189,6 +189,12 @@ class TableProperties:
         """Java class of the record payload (merge-on-read tables)."""
         return self.values.get(PAYLOAD_CLASS) or None
 
+    @property
+    def unsafe_types(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the hazards of each column that a bootstrap took although somebody breaks on it."""
+        entries = (entry.partition("=") for entry in self.values.get(UNSAFE_TYPES, "").split(";"))
+        return {column: tuple(names.split(",")) for column, equals, names in entries if equals}
+
     def _fields(self, key: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.values.get(key, "").split(",") if part.strip())
 

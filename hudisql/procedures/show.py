@@ -20,7 +20,6 @@ from hudisql.format.bootstrap_index import (
 )
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.instant import ROLLBACK, Instant, InstantState, parse_instant_file_name
-from hudisql.format.table_properties import UNSAFE_TYPES
 from hudisql.format.timeline import TIMELINE_FOLDER, instant_path
 from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
 from hudisql.procedures.tables import find_table
@@ -135,9 +134,8 @@ def show_table_properties(context: Context, arguments: Arguments) -> Iterable[Se
 
 def _unsafe_types(table: HudiTable) -> Iterator[tuple[object, ...]]:
     """What the bootstrap took with `on_unsafe_type => 'warn'`, in words."""
-    for entry in table.properties.values.get(UNSAFE_TYPES, "").split(";"):
-        column, equals, names = entry.partition("=")
-        for name in names.split(",") if equals else ():
+    for column, names in table.properties.unsafe_types.items():
+        for name in names:
             hazard = TYPE_HAZARDS.get(name)
             text = name if hazard is None else f"{hazard.stored}: {'; '.join(hazard.breaks)}"
             yield f"unsafe type of column {column}", text

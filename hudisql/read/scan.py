@@ -8,12 +8,14 @@ EXPLAIN prints. `scan_to_dataframe` runs it: Spark's own vectorised parquet scan
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
+from hudisql.errors import QueryError
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.read.log_rule import LogRule, log_rule_of
 from hudisql.read.predicates import (
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _DEFAULT_PARALLELISM = 8
+_BINARY_DECIMAL = "binary_decimal"  # as the bootstrap's table of types names them
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,7 @@ class ScanPlan:
     name, structs possibly pruned, in the same order) hold values. `partition_columns` come from the partition
     and not from files. `predicate` and `partition_predicate` are what could be pushed down; the query still
     applies its own filters. In `native` mode slices with log files still go through the slice reader.
+    `is_vectorized` is False if Spark's scan has to read row by row.
     """
 
     base_path: str
@@ -74,6 +78,7 @@ class ScanPlan:
     splits_total: int | None
     as_of: str | None = None
     log_rule: LogRule | None = None
+    is_vectorized: bool = True
 
     @property
     def splits_read(self) -> int:
@@ -181,7 +186,13 @@ def plan_scan(
         splits_total=splits_total,
         as_of=as_of,
         log_rule=log_rule_of(table, as_of) if merges else None,
+        is_vectorized=can_vectorize(table),
     )
+
+
+def can_vectorize(table: HudiTable) -> bool:
+    """False if files left as they are hold decimals that Spark 4's vectorised reader fails on."""
+    return all(_BINARY_DECIMAL not in names for names in table.properties.unsafe_types.values())
 
 
 def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
@@ -193,12 +204,20 @@ def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     from hudisql.read.arrow_scan import arrow_dataframe
     from hudisql.read.native_scan import native_dataframe
 
-    if plan.mode == "stitched":
-        return arrow_dataframe(spark, plan)
-    if plan.log_rule is None:
-        return native_dataframe(spark, plan)
-    alone, merged = _without_and_with_logs(plan)
-    return native_dataframe(spark, alone).unionAll(arrow_dataframe(spark, merged))
+    if plan.mode == "native":
+        try:
+            if plan.log_rule is None:
+                return native_dataframe(spark, plan)
+            alone, merged = _without_and_with_logs(plan)
+            return native_dataframe(spark, alone).unionAll(arrow_dataframe(spark, merged))
+        except QueryError as error:
+            what_to_do = f" ({error.hint})" if error.hint else ""
+            warnings.warn(
+                f"{error.message}: hudisql reads by its own, slower, reader{what_to_do}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+    return arrow_dataframe(spark, plan)
 
 
 def _without_and_with_logs(plan: ScanPlan) -> tuple[ScanPlan, ScanPlan]:

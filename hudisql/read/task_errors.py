@@ -1,13 +1,14 @@
 """Carry hudisql's errors out of Spark tasks to the driver as one clear error.
 
 Spark turns whatever a Python task raises into a JVM exception whose message holds the traceback's text. The
-error travels in that text as one marked line of JSON and is rebuilt on the driver. No Spark import.
+error travels in that text as one marked line of JSON and is rebuilt on the driver. Tasks load no Spark by it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from hudisql import errors
@@ -45,6 +46,30 @@ def translate_task_error(exception: BaseException) -> errors.HudisqlError | None
             return found
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+@contextmanager
+def spark_job(failure: str, hint: str | None = None) -> Iterator[None]:
+    """What Spark raises inside becomes the error that a task raised, else a QueryError.
+
+    `failure` says what could not be done; the QueryError adds Spark's first and last cause.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        own = translate_task_error(error)
+        raise own or errors.QueryError(f"{failure}: {_causes(error)}", hint=hint) from error
+
+
+def _causes(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line.partition(": ")[2] for line in lines if line.startswith((": ", "Caused by: "))] or lines
+    if not causes:
+        return type(error).__name__
+    return causes[0] if causes[0] == causes[-1] else f"{causes[0]}: {causes[-1]}"
 
 
 def _decode(text: str) -> errors.HudisqlError | None:

@@ -16,8 +16,11 @@ from hudisql.procedures.registry import find_procedure
 from hudisql.result import LocalResult, Result
 from hudisql.sql import query, table_statements
 from hudisql.sql import statements as st
+from hudisql.sql.alter_table import alter_table
 from hudisql.sql.change_rows import change_rows
+from hudisql.sql.create_table import PROVIDERS, create_table
 from hudisql.sql.database_statements import drop_database
+from hudisql.sql.drop_table import drop_entry, purge_table
 from hudisql.sql.explain import explain_statement
 from hudisql.sql.folders import refuse_folders_of_hudi_tables, refuse_overwriting_what_is_read
 from hudisql.sql.guard import find_hudi_subject
@@ -97,6 +100,13 @@ def _change_rows(context: Context, statement: st.ChangeStatement, source: Source
     return _change(context, statement, source)
 
 
+def _alter_table(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
+    entry = find_hudi_entry(context, statement.table)
+    if entry is None:
+        return _change(context, statement, source)
+    return alter_table(context, entry, statement)
+
+
 def _change(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
     _check_change(context, statement)
     refuse_folders_of_hudi_tables(context, statement.text)
@@ -112,12 +122,8 @@ def _check_change(context: Context, statement: st.ChangeStatement) -> None:
 
 
 def _create_table(context: Context, statement: st.CreateTableStatement, source: SourceText) -> Result:
-    if statement.provider in ("hudi", "org.apache.hudi"):
-        raise UnsupportedStatementError(
-            f"CREATE TABLE {statement.table} USING hudi is not supported: {_NEXT_RELEASE}",
-            hint="CALL bootstrap_table(…) makes a Hudi table of existing parquet files, "
-            "CALL hive_sync(…) registers a Hudi table that exists",
-        )
+    if statement.provider in PROVIDERS:
+        return create_table(context, statement)
     if statement.like is not None and (entry := find_hudi_entry(context, statement.like)) is not None:
         raise _unsupported(
             "CREATE TABLE LIKE", entry, f"CREATE TABLE {statement.table} AS SELECT * FROM … WHERE false"
@@ -130,13 +136,7 @@ def _drop_table(context: Context, statement: st.DropTableStatement, source: Sour
     entry = find_hudi_entry(context, statement.table)
     if entry is None:
         return _run_query(context, statement, source)
-    if statement.purge:
-        raise _unsupported("DROP TABLE … PURGE", entry, "DROP TABLE without PURGE removes the entry alone")
-    context.metastore.drop_table(entry.database, entry.name, delete_data=False)
-    context.console.info(
-        f"{entry.full_name}: the metastore entry is dropped, the files stay in {entry.location}"
-    )
-    return _nothing(context)
+    return purge_table(context, entry) if statement.purge else drop_entry(context, entry)
 
 
 def _drop_database(context: Context, statement: st.DropDatabaseStatement, _source: SourceText) -> Result:
@@ -232,8 +232,9 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.UpdateStatement: _change_rows,
     st.DeleteStatement: _change_rows,
     st.MergeStatement: _change_rows,
-    st.TruncateStatement: _change,
-    st.AlterTableStatement: _change,
+    st.TruncateStatement: _alter_table,
+    st.AlterTableStatement: _alter_table,
+    st.CommentOnStatement: _alter_table,
     st.DropTableStatement: _drop_table,
     st.DropDatabaseStatement: _drop_database,
     st.MsckRepairStatement: _repair,

@@ -274,6 +274,16 @@ class _Parser:
                 return st.CreateViewStatement(self.text, name, replaces=True)
         return st.PassThroughStatement(self.text, "ALTER")
 
+    def comment(self) -> st.Statement:
+        self.skip("COMMENT")
+        self.skip("ON")
+        kind = self.skip_one_of("TABLE", "COLUMN")
+        if not kind:
+            return st.PassThroughStatement(self.text, "COMMENT ON")
+        name = self.table_name()
+        parts = name.parts if kind == "TABLE" else name.parts[:-1]
+        return st.CommentOnStatement(self.text, st.TableName(parts or name.parts))
+
     def drop(self) -> st.Statement:
         self.skip("DROP")
         if self.skip_one_of("DATABASE", "SCHEMA"):
@@ -303,14 +313,14 @@ class _Parser:
             return st.CreateViewStatement(self.text, view, temporary, replaces)
         if not self.skip("TABLE"):
             return st.PassThroughStatement(self.text, f"CREATE {self.word()}")
-        self.skip("IF", "NOT", "EXISTS")
+        if_not_exists = self.skip("IF", "NOT", "EXISTS")
         table = self.table_name()
         like = self._after("LIKE", self.at)
         using = self._depth_zero("USING")
         provider = "" if using is None else self._dotted_text(using + 1).lower()
         if self._query_start() is None:
-            return st.CreateTableStatement(self.text, table, provider, like)
-        return st.CreateTableAsStatement(self.text, table, provider)
+            return st.CreateTableStatement(self.text, table, provider, like, if_not_exists)
+        return st.CreateTableAsStatement(self.text, table, provider, None, if_not_exists)
 
     def _dotted_text(self, index: int) -> str:
         self.at = index
@@ -454,6 +464,7 @@ _READERS: Final[dict[str, Callable[[_Parser], st.Statement]]] = {
     "FROM": _Parser.from_query,
     "TRUNCATE": _Parser.truncate,
     "ALTER": _Parser.alter,
+    "COMMENT": _Parser.comment,
     "DROP": _Parser.drop,
     "CREATE": _Parser.create,
     "REPLACE": _Parser.create,

@@ -145,6 +145,7 @@ class CreateTableStatement(TableStatement):
 
     provider: str = ""
     like: TableName | None = None
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True)
@@ -223,6 +224,16 @@ class AlterTableStatement(ChangeStatement):
     def verb(self) -> str:
         """ALTER TABLE."""
         return "ALTER TABLE"
+
+
+@dataclass(frozen=True)
+class CommentOnStatement(ChangeStatement):
+    """`COMMENT ON {TABLE|COLUMN} … IS …`; of a column, `table` is the table that it belongs to."""
+
+    @property
+    def verb(self) -> str:
+        """COMMENT ON."""
+        return "COMMENT ON"
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,14 @@ from hudisql.catalog.sync_description import quote
 from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import partition_path
-from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.schema import comment_of
+from hudisql.format.spark_schema import quote_name, spark_type_name
 from hudisql.result import LocalResult
 from hudisql.sql.statements import DescribeStatement, ShowPartitionsStatement
+from hudisql.sql.table_options import KNOWN_PROPERTIES, user_properties
 from hudisql.sql.tables import open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_partitions
+from hudisql.table.partitions import TablePartition, list_live_partitions
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -47,7 +49,7 @@ def show_partitions(
                 hint=f"these are: {', '.join(names)}",
             )
         wanted[by_lower[name.lower()]] = value
-    found = [partition for partition in list_partitions(table) if _matches(partition, wanted)]
+    found = [partition for partition in list_live_partitions(table) if _matches(partition, wanted)]
     rows = sorted((_partition_name(names, partition),) for partition in found)
     return LocalResult(context.spark, (("partition", "string"),), rows)
 
@@ -66,7 +68,7 @@ def describe_table(context: Context, entry: MetastoreTable, statement: DescribeS
     table = open_hudi_entry(context, entry)
     comments = {column.name.lower(): column.comment for column in (*entry.columns, *entry.partition_columns)}
     columns = [
-        (field.name, spark_type_name(field.type), comments.get(field.name.lower()))
+        (field.name, spark_type_name(field.type), comments.get(field.name.lower()) or comment_of(field))
         for field in table.full_schema
     ]
     if statement.column is not None:
@@ -105,22 +107,36 @@ def describe_details(table: HudiTable, entry: MetastoreTable) -> list[tuple[str,
 
 
 def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
-    """The CREATE TABLE that stands for the table in engines with Hudi's own DDL."""
+    """The CREATE TABLE that stands for the table, here and in engines with Hudi's own DDL."""
     table = open_hudi_entry(context, entry)
     properties = table.properties
-    lines = [f"  {_quoted(field.name)} {spark_type_name(field.type)}" for field in table.schema]
-    options: list[tuple[str, str]] = [("type", "mor" if table.is_merge_on_read else "cow")]
+    lines = [
+        f"  {_quoted(field.name)} {spark_type_name(field.type)}{_comment_clause(comment_of(field))}"
+        for field in table.schema
+    ]
+    options: dict[str, str] = {"type": "mor" if table.is_merge_on_read else "cow"}
     if properties.record_key_fields:
-        options.append(("primaryKey", ",".join(properties.record_key_fields)))
+        options["primaryKey"] = ",".join(properties.record_key_fields)
     if properties.precombine_field:
-        options.append(("preCombineField", properties.precombine_field))
+        options["preCombineField"] = properties.precombine_field
+    known = {name.lower() for names in KNOWN_PROPERTIES for name in names}
+    options |= {
+        key: value for key, value in user_properties(entry.parameters).items() if key.lower() not in known
+    }
     name = f"{_quoted(entry.database)}.{_quoted(entry.name)}"
     text = f"CREATE TABLE {name} (\n" + ",\n".join(lines) + ")\nUSING hudi\n"
     if table.partition_columns:
         text += f"PARTITIONED BY ({', '.join(_quoted(field.name) for field in table.partition_columns)})\n"
-    text += f"LOCATION {quote(table.base_path)}\nTBLPROPERTIES (\n"
-    text += ",\n".join(f"  {quote(key)} = {quote(value)}" for key, value in options) + ")\n"
+    text += f"LOCATION {quote(table.base_path)}\n"
+    if comment := entry.parameters.get("comment"):
+        text += f"COMMENT {quote(comment)}\n"
+    text += "TBLPROPERTIES (\n"
+    text += ",\n".join(f"  {quote(key)} = {quote(value)}" for key, value in options.items()) + ")\n"
     return LocalResult(context.spark, (("createtab_stmt", "string"),), [(text,)])
+
+
+def _comment_clause(comment: str | None) -> str:
+    return f" COMMENT {quote(comment)}" if comment else ""
 
 
 def _describe_column(
@@ -159,5 +175,4 @@ def _value_text(value: object) -> str | None:
 
 
 def _quoted(name: str) -> str:
-    escaped = name.replace("`", "``")
-    return name if name.isidentifier() else f"`{escaped}`"
+    return name if name.isidentifier() else quote_name(name)

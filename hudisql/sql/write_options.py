@@ -14,6 +14,7 @@ from hudisql.errors import SettingsError
 from hudisql.write.apply import WriteOptions
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
+from hudisql.write.log_file import BlockFormat
 from hudisql.write.open_base_file import CODECS
 from hudisql.write.work_plan import FileSizing
 
@@ -28,6 +29,7 @@ BLOOM_ENTRIES: Final = "hoodie.index.bloom.num_entries"
 BLOOM_FPP: Final = "hoodie.index.bloom.fpp"
 INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
 OVERWRITE_MODE: Final = "hoodie.datasource.overwrite.mode"
+BLOCK_FORMAT: Final = "hoodie.logfile.data.block.format"
 SYNC: Final = "hudisql.sync"
 INSERT_OPERATIONS: Final = ("insert", "upsert", "bulk_insert")
 # What a value takes in a file, about: fixed widths compress by half, texts and the like have some length.
@@ -55,6 +57,7 @@ def write_options(context: Context, table: HudiTable) -> WriteOptions:
         ),
         ordering=ordering if by_event_time else None,
         newest_by=ordering,
+        block_format=_block_format(context),
     )
 
 
@@ -89,6 +92,15 @@ def _codec(context: Context) -> str:
     if codec not in CODECS:
         raise SettingsError(f"{CODEC} must be one of {', '.join(CODECS)}, not '{text}'")
     return codec
+
+
+def _block_format(context: Context) -> BlockFormat:
+    text = _text(context, BLOCK_FORMAT, "avro").lower()
+    if text == "avro":
+        return "avro"
+    if text == "parquet":
+        return "parquet"
+    raise SettingsError(f"{BLOCK_FORMAT} must be avro or parquet, not '{text}'")
 
 
 def _number(context: Context, key: str, default: int) -> int:

@@ -156,7 +156,7 @@ def _refuse_planned_services(table: HudiTable) -> None:
         if instant.action == COMPACTION or is_clustering:
             what = "clustering" if is_clustering else "compaction"
             raise UnsupportedTableError(
-                f"a {what} ({instant.timestamp}) of the Hudi table at {table.base_path} is planned and not done",
+                f"a {what} ({instant.timestamp}) of the Hudi table at {table.base_path} is not done",
                 hint=f"let Apache Hudi run it (CALL run_{what}) or unschedule it, then run this again",
             )
 

@@ -20,6 +20,7 @@ from hudisql.errors import WriteConflictError, WriteRefusedError
 from hudisql.format import meta_columns
 from hudisql.format.file_names import base_file_name
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
+from hudisql.read.log_rule import LogRule
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
@@ -39,7 +40,8 @@ class MergeTask:
 
     `schema` is the table's (data and partition columns), `ordering` the column by which an UPSERT yields to a
     newer stored row, or None if the incoming row always wins; `newest_by` the column that decides between
-    several changes of one row. `place.file_id_prefix` is not used.
+    several changes of one row. `log_rule` is needed for slices with log files, `place.file_id_prefix` is not
+    used.
     """
 
     file_slice: FileSlice
@@ -53,6 +55,7 @@ class MergeTask:
     ordering: str | None = None
     newest_by: str | None = None
     calendars: CalendarSettings = DEFAULT_CALENDARS
+    log_rule: LogRule | None = None
 
     @property
     def file_name(self) -> str:
@@ -144,7 +147,7 @@ def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
     operations = changes.column(OPERATION).to_numpy()
     is_new = np.isin(operations, [Operation.INSERT, Operation.MOVE_IN])
     rows = changes.drop_columns(list(CHANGE_COLUMNS))
-    stored = _one_for_each_row(task, changes.filter(pa.array(~is_new)))
+    stored = one_change_for_each_row(task, changes.filter(pa.array(~is_new)))
     keys = stored.column(RECORD_KEY).combine_chunks()
     new_rows = rows.filter(pa.array(is_new))
     rendered = render_record_keys(new_rows, task.record_key_fields, composite=task.composite)
@@ -161,7 +164,7 @@ def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
     )
 
 
-def _one_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
+def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
     """One change for each stored row: of several the newest, by `task.newest_by`.
 
     Deleting a row twice, by two source rows or of two rows with one key, is deleting it once. Raises
@@ -178,7 +181,6 @@ def _one_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
     order = pc.sort_indices(
         pa.table({"key": keys, "ordering": changes.column(task.newest_by)}),
         sort_keys=[("key", "ascending"), ("ordering", "descending")],
-        null_placement="at_end",
     )
     ordered, by_key = changes.take(order), keys.take(order)
     starts = np.ones(len(by_key), dtype=bool)
@@ -226,7 +228,13 @@ def _merged_tables(
     storage: Storage, task: MergeTask, schema: pa.Schema, changes: _Changes, counts: _Counts
 ) -> Iterator[pa.Table]:
     """The new file's rows: stored ones in their order, changed in their places, new ones at the end."""
-    read = SliceRead(task.file_slice, schema, task.partition_values, calendars=task.calendars)
+    read = SliceRead(
+        task.file_slice,
+        schema,
+        task.partition_values,
+        calendars=task.calendars,
+        log_rule=task.log_rule,
+    )
     numbered = 0
     for batch in read_file_slice(storage, read):
         merged, replaced = _merge_batch(task, batch, changes, counts, numbered)

@@ -8,36 +8,39 @@ rows go straight into new base files. Results are small pickled values. Knows no
 from __future__ import annotations
 
 import pickle
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import HudisqlError, StorageError, WriteConflictError
+from hudisql.format.commit_metadata import LogWriteStat
 from hudisql.format.partition_metadata import (
     PARTITION_METADATA_FILE,
     PartitionMetadata,
     render_partition_metadata,
 )
 from hudisql.read.conform import batch_of, conform_array
+from hudisql.read.hybrid_calendar import CalendarSettings
+from hudisql.read.log_rule import LogRule
 from hudisql.read.task_errors import encode_error
 from hudisql.read.task_heap import spare_loaded_modules
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.base_file import BaseFileForm, BaseFilePlace, BaseFileWriter
 from hudisql.write.changes import CHANGE_COLUMNS, change_schema
+from hudisql.write.held_changes import HeldChanges
+from hudisql.write.log_file import BlockFormat
 from hudisql.write.markers import Marker, MarkerKind, create_marker
 from hudisql.write.record_keys import render_record_keys
+from hudisql.write.slice_log import append_changes, can_append
 from hudisql.write.slice_merge import MergeTask, merge_slice, null_key_error
 
 BUCKET: Final = "__hudisql_bucket"
-_HELD_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,11 @@ class WriteTask:
 
 @dataclass(frozen=True, slots=True)
 class CommitWork:
-    """What all tasks of a commit share; see `MergeTask` for `ordering`."""
+    """What all tasks of a commit share; see `MergeTask` for `ordering`, `newest_by` and `log_rule`.
+
+    With `appends` (merge-on-read) changes go to log files of `block_format` where those say the same;
+    `merges_bootstrapped` says that the real Hudi would read skeletons with log files wrong.
+    """
 
     storage: Storage
     base_path: str
@@ -72,11 +79,19 @@ class CommitWork:
     ordering: str | None
     newest_by: str | None
     bytes_per_row: float
+    calendars: CalendarSettings
+    log_rule: LogRule | None = None
+    appends: bool = False
+    merges_bootstrapped: bool = False
+    block_format: BlockFormat = "avro"
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in."""
+    """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in.
+
+    `log` is there for a log file.
+    """
 
     file_id: str
     path: str
@@ -91,6 +106,7 @@ class WrittenFile:
     moved: int
     milliseconds: int
     changes: int
+    log: LogWriteStat | None = None
 
 
 def write_buckets(
@@ -100,7 +116,7 @@ def write_buckets(
 
     `attempt` tells apart the files of several tries. Raises what `merge_slice` raises, StorageError.
     """
-    with _HeldChanges(change_schema(work.schema)) as held:
+    with HeldChanges(change_schema(work.schema)) as held:
         writers: dict[int, _NewFiles] = {}
         try:
             for batch in batches:
@@ -167,55 +183,6 @@ class _Unpickled(dict[int, WriteTask]):
         task: WriteTask = pickle.loads(self._pickled[number])
         self[number] = task
         return task
-
-
-class _HeldChanges:
-    """The changes of slices that wait for their merge: in memory, beyond 64 MB in files."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._held: dict[int, list[pa.RecordBatch]] = {}
-        self._spilled: dict[int, list[Path]] = {}
-        self._bytes = 0
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def __enter__(self) -> _HeldChanges:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
-
-    @property
-    def numbers(self) -> list[int]:
-        """The buckets there are changes for."""
-        return sorted({*self._held, *self._spilled})
-
-    def add(self, number: int, rows: pa.RecordBatch) -> None:
-        """Take in changes of a bucket."""
-        self._held.setdefault(number, []).append(rows)
-        self._bytes += rows.nbytes
-        if self._bytes >= _HELD_BYTES:
-            self._spill()
-
-    def table(self, number: int) -> pa.Table:
-        """All changes of a bucket; spilled ones are mapped into memory."""
-        batches = self._held.get(number, [])
-        spilled = self._spilled.get(number, [])
-        parts = [pa.ipc.open_file(pa.memory_map(str(path))).read_all() for path in spilled]
-        return pa.concat_tables([*parts, pa.Table.from_batches(batches, self._schema)])
-
-    def _spill(self) -> None:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="hudisql-changes-")
-        for number, batches in self._held.items():
-            paths = self._spilled.setdefault(number, [])
-            path = Path(self._folder.name) / f"{number}-{len(paths)}.arrow"
-            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, self._schema) as writer:
-                for batch in batches:
-                    writer.write_batch(batch)
-            paths.append(path)
-        self._held, self._bytes = {}, 0
 
 
 class _NewFiles:
@@ -290,7 +257,12 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
         composite=work.composite,
         ordering=work.ordering,
         newest_by=work.newest_by,
+        calendars=work.calendars,
+        log_rule=work.log_rule,
     )
+    keeps_source_safe = not (work.merges_bootstrapped and task.file_slice.is_bootstrapped)
+    if work.appends and keeps_source_safe and can_append(merge, changes):
+        return _append(work, task, merge, changes, started)
     merged = merge_slice(
         work.storage, merge, changes, lambda name: _announce(work, task, name, MarkerKind.MERGE)
     )
@@ -308,6 +280,35 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
         moved=merged.moved,
         milliseconds=round((time.perf_counter() - started) * 1000),
         changes=changes.num_rows,
+    )
+
+
+def _append(
+    work: CommitWork, task: WriteTask, merge: MergeTask, changes: pa.Table, started: float
+) -> WrittenFile:
+    # Of a file that is marked as created, the real Hudi's rollback knows that it may be deleted.
+    logged = append_changes(
+        work.storage,
+        merge,
+        changes,
+        work.block_format,
+        lambda name: _announce(work, task, name, MarkerKind.CREATE),
+    )
+    return WrittenFile(
+        file_id=merge.file_slice.file_id,
+        path=logged.path,
+        partition_path=task.place.partition_path,
+        previous_instant=merge.file_slice.base_instant_time,
+        rows=logged.updated,
+        bytes=logged.bytes,
+        inserted=0,
+        updated=logged.updated,
+        deleted=logged.deleted,
+        late=0,
+        moved=logged.moved,
+        milliseconds=round((time.perf_counter() - started) * 1000),
+        changes=changes.num_rows,
+        log=logged.stat,
     )
 
 

@@ -41,21 +41,61 @@ def _change(session: Any, table: str, shape: Shape, source: pa.Table) -> pa.Tabl
     return rows.set_column(position, "note", pa.array(notes, rows["note"].type))
 
 
-def test_hudi_015_reads_a_merge_on_read_table_that_statements_changed(
+def test_hudi_015_goes_on_with_a_merge_on_read_table_that_statements_changed(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:
     shape = next(shape for shape in SHAPES if shape.table_type == "MERGE_ON_READ")
     table = bootstrap_shape(session, shape, tmp_path, table="oracle.changed_mor")
     changes = shape.with_partition_columns(sample_rows(100, 130, "second"))
     expected = _change(session, "oracle.changed_mor", shape, changes)
-    theirs = oracle_015.read(table.path)
-    assert_same_rows(theirs.select(expected.column_names), expected, sort_by=["seq"])
+    session.sql("UPDATE oracle.changed_mor SET fare = -1 WHERE seq = 50")
+    assert list(Path(table.path).rglob("*.log.*"))
+    _assert_both_read(oracle_015, session, "oracle.changed_mor", table.path)
+
+    # A write that died with its log file written: the real Hudi rolls it back before its own.
+    pending = _struck_update(session, table.path)
     third = shape.with_partition_columns(sample_rows(15, 25, "third"))
     options = {**shape.write_options(), "hoodie.table.name": "changed_mor"}
     oracle_015.upsert(third, table.path, options)
+    assert not pending.exists()
+    _assert_both_read(oracle_015, session, "oracle.changed_mor", table.path)
+    compacting = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+    oracle_015.upsert(shape.with_partition_columns(sample_rows(50, 51)), table.path, options | compacting)
+    _assert_both_read(oracle_015, session, "oracle.changed_mor", table.path)
     kept = expected.filter(pc.or_(pc.less(expected["seq"], 15), pc.greater_equal(expected["seq"], 25)))
     theirs = oracle_015.read(table.path)
     assert_same_rows(theirs.select(expected.column_names), pa.concat_tables([kept, third]), sort_by=["seq"])
+
+
+def _assert_both_read(oracle: HudiOracle, session: Any, name: str, path: str) -> None:
+    theirs = oracle.read(path)
+    ours = session.sql(f"SELECT * FROM {name}").arrow()
+    assert_same_rows(ours, theirs, sort_by=["seq"])
+
+
+def _struck_update(session: Any, path: str) -> Path:
+    """A deltacommit that ends before its last step; gives the log file that it has written."""
+    from hudisql.storage import Storage
+    from hudisql.table.hudi_table import open_table
+    from hudisql.table.snapshot import load_file_slices
+    from hudisql.write.commit import begin_commit
+    from hudisql.write.log_file import delete_block, next_log_version, write_log_file
+    from hudisql.write.markers import Marker, MarkerKind, create_marker
+
+    storage = Storage()
+    commit = begin_commit(open_table(storage, path), "UPSERT")
+    chosen = load_file_slices(commit.table)[0]
+    keys = [row[0] for row in session.sql("SELECT _hoodie_record_key FROM oracle.changed_mor").rows]
+    block = delete_block(pa.array(keys), chosen.partition_path, "{}", commit.instant_time)
+    version = next_log_version(chosen, chosen.base_instant_time)
+    name = f".{chosen.file_id}_{chosen.base_instant_time}.log.{version}_0-0-0"
+    marker = Marker(chosen.partition_path, name, MarkerKind.CREATE)
+    create_marker(storage, path, commit.instant_time, marker)
+    folder = f"{path}/{chosen.partition_path}"
+    written = write_log_file(
+        storage, folder, chosen.file_id, chosen.base_instant_time, version, "0-0-0", [block]
+    )
+    return Path(written.path)
 
 
 @pytest.mark.parametrize("shape", COPY_ON_WRITE_SHAPES, ids=lambda shape: shape.name)

@@ -82,8 +82,14 @@ HAZARDS = {
 
 def test_every_type_that_claims_to_be_mended_is_tried_here() -> None:
     mended = {name for name, hazard in TYPE_HAZARDS.items() if hazard.full_record_mends}
-    of_calendars = {"older_calendar", "unknown_calendar"}  # test_old_dates
-    assert mended - of_calendars == {name.removesuffix("_of_32_bits") for name in HAZARDS}
+    elsewhere = {
+        "older_calendar",
+        "unknown_calendar",
+        "binary_decimal",
+        "small_integer",
+        "uuid",
+    }  # test_old_dates, test_odd_input
+    assert mended - elsewhere == {name.removesuffix("_of_32_bits") for name in HAZARDS}
 
 
 @pytest.mark.parametrize("name", HAZARDS)

@@ -82,3 +82,16 @@ def daily_orders(tmp_path: Path) -> Path:
             folder / f"dt=2024-03-0{number // 2 + 1}" / f"part-{number}.parquet", orders(number * 100)
         )
     return folder
+
+
+@pytest.fixture
+def bootstrap(
+    call: Callable[..., list[dict[str, Any]]], daily_orders: Path, tmp_path: Path, name: str
+) -> Callable[..., list[dict[str, Any]]]:
+    """`bootstrap(parameter=value)` makes a table `name` of the daily orders in `t`, unless told otherwise."""
+
+    def make(**more: object) -> list[dict[str, Any]]:
+        arguments = {"source": daily_orders, "record_key": "id", "target_path": tmp_path / "t"}
+        return call("bootstrap_table", table=name, **{**arguments, **more})
+
+    return make

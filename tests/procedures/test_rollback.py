@@ -28,15 +28,6 @@ from tests.procedures.conftest import fingerprint, orders, write_parquet
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 
-@pytest.fixture
-def bootstrap(call, daily_orders, tmp_path, name):
-    def make(**more):
-        arguments = {"source": daily_orders, "record_key": "id", "target_path": tmp_path / "t"}
-        return call("bootstrap_table", table=name, **{**arguments, **more})
-
-    return make
-
-
 def test_a_rollback_takes_away_table_and_entries_and_the_source_can_be_bootstrapped_again(
     call, session, bootstrap, daily_orders, tmp_path, name
 ):

@@ -110,6 +110,11 @@ def bootstrapped_original(session: Session, tmp_path_factory: pytest.TempPathFac
         f"CALL bootstrap_table(table => 'changes.original', source => '{source}', record_key => 'id', "
         f"precombine => 'seq', target_path => '{folder / 'table'}')"
     )
+    session.sql(
+        f"CALL bootstrap_table(table => 'changes.original_log', source => '{source}', record_key => 'id', "
+        f"precombine => 'seq', table_type => 'mor', target_path => '{folder / 'merge-on-read'}', "
+        "sync => false)"
+    )
     yield folder
     session.sql("DROP TABLE IF EXISTS changes.original")
     session.sql("DROP DATABASE changes CASCADE")
@@ -118,10 +123,25 @@ def bootstrapped_original(session: Session, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture
 def table(session: Session, bootstrapped_original: Path, tmp_path: Path) -> Iterator[ChangedTable]:
     """A copy of the bootstrapped table; whatever is done with it, its source stays byte for byte."""
+    yield from _copied(session, bootstrapped_original, tmp_path, "table", "t")
+
+
+@pytest.fixture
+def merge_on_read_table(
+    session: Session, bootstrapped_original: Path, tmp_path: Path
+) -> Iterator[ChangedTable]:
+    """A copy of the same rows as a merge-on-read table."""
+    yield from _copied(session, bootstrapped_original, tmp_path, "merge-on-read", "m")
+
+
+def _copied(
+    session: Session, folder: Path, tmp_path: Path, original: str, name: str
+) -> Iterator[ChangedTable]:
     path = tmp_path / "table"
-    shutil.copytree(bootstrapped_original / "table", path)
-    session.sql(f"CALL hive_sync(table => 'changes.t', path => '{path}')")
-    before = fingerprint(bootstrapped_original / "source")
-    yield ChangedTable(session, "changes.t", str(path))
-    assert fingerprint(bootstrapped_original / "source") == before
-    session.sql("DROP TABLE changes.t")
+    shutil.copytree(folder / original, path)
+    session.sql(f"CALL hive_sync(table => 'changes.{name}', path => '{path}')")
+    before = fingerprint(folder / "source")
+    yield ChangedTable(session, f"changes.{name}", str(path))
+    assert fingerprint(folder / "source") == before
+    for suffix in ("", "_ro", "_rt"):
+        session.sql(f"DROP TABLE IF EXISTS changes.{name}{suffix}")

@@ -153,13 +153,8 @@ def test_the_same_statements_on_plain_tables_are_spark_s(shop: Session) -> None:
     [
         ("FROM shop.plain INSERT INTO shop.plain SELECT id INSERT INTO shop.trips SELECT id", "INSERT INTO"),
         ("EXPLAIN DELETE FROM shop.trips", "DELETE"),
-        ("TRUNCATE TABLE shop.trips", "TRUNCATE TABLE"),
-        ("ALTER TABLE shop.trips RENAME TO shop.other", "ALTER TABLE"),
-        ("ALTER TABLE shop.trips DROP PARTITION (dt = '2024-03-01')", "ALTER TABLE"),
-        ("DROP TABLE shop.trips PURGE", "PURGE"),
         ("ANALYZE TABLE shop.trips COMPUTE STATISTICS", "ANALYZE TABLE"),
         ("LOAD DATA INPATH '/nowhere' INTO TABLE shop.trips", "LOAD DATA"),
-        ("COMMENT ON TABLE shop.trips IS 'x'", "COMMENT ON"),
         ("CREATE TABLE shop.copy LIKE shop.trips", "CREATE TABLE LIKE"),
         ("DESCRIBE shop.trips PARTITION (dt = '2024-03-01')", "DESCRIBE"),
         ("DROP DATABASE shop CASCADE", "trips"),
@@ -179,7 +174,6 @@ def test_what_would_change_a_hudi_table_is_refused_by_name(shop: Session, text: 
 @pytest.mark.parametrize(
     "text",
     [
-        "CREATE TABLE shop.h (a int) USING hudi",
         "CREATE TABLE shop.h USING HUDI AS SELECT 1 a",
         "EXECUTE IMMEDIATE 'DROP TABLE shop.plain'",
         "BEGIN SELECT 1",

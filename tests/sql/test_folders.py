@@ -56,7 +56,6 @@ def files_of(folder: Path) -> dict[Path, bytes]:
         ("INSERT OVERWRITE DIRECTORY '{0}/source/dt=d0' USING parquet SELECT id FROM yard.taken", "taken"),
         ("CREATE TABLE yard.raw USING parquet OPTIONS (path '{0}/hudi/taken')", "rows of all its versions"),
         ("CREATE TABLE yard.raw LIKE yard.plain LOCATION '{0}/hudi/taken'", "rows of all its versions"),
-        ("CREATE TABLE yard.raw (a int) USING org.apache.hudi", "USING hudi is not supported"),
         ("ALTER TABLE yard.plain SET LOCATION '{0}/hudi/taken'", "rows of all its versions"),
         ("ALTER TABLE yard.origin ADD PARTITION (dt = 'x') LOCATION '{0}/hudi/taken/dt=d0'", "its versions"),
         ("LOAD DATA INPATH '{0}/hudi/taken/dt=d0' INTO TABLE yard.plain", "would move its files away"),

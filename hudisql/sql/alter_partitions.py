@@ -1,0 +1,58 @@
+"""Which partitions DROP PARTITION and TRUNCATE TABLE mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value
+from hudisql.sql.alterations import DroppedPartitions
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition, list_live_partitions
+
+
+def partitions_to_drop(
+    table: HudiTable, dropped: DroppedPartitions, place: str
+) -> tuple[TablePartition, ...]:
+    """The partitions with the given values, all of them without any; `place` names the table in errors.
+
+    Raises InvalidArgumentError for columns that are none, values that are none of their type, and partitions
+    that are not there (but with IF EXISTS).
+    """
+    partitions = list_live_partitions(table)
+    if not dropped.specifications:
+        return tuple(partitions)
+    chosen: dict[str, TablePartition] = {}
+    for specification in dropped.specifications:
+        wanted = _typed(table, specification, place)
+        found = [each for each in partitions if all(each.values[at] == wanted[at] for at in wanted)]
+        if not found and not dropped.if_exists:
+            listed = ", ".join(f"{name} = {value}" for name, value in specification.items())
+            raise InvalidArgumentError(
+                f"{place} has no partition with {listed}", hint=f"SHOW PARTITIONS {place} lists them"
+            )
+        chosen |= {each.path: each for each in found}
+    return tuple(chosen.values())
+
+
+def _typed(table: HudiTable, specification: Mapping[str, str | None], place: str) -> dict[int, object]:
+    """The values as the partition columns have them, by the columns' places."""
+    columns = table.partition_columns
+    places = {column.name.lower(): number for number, column in enumerate(columns)}
+    wanted: dict[int, object] = {}
+    for name, text in specification.items():
+        number = places.get(name.lower())
+        if number is None:
+            names = ", ".join(column.name for column in columns)
+            raise InvalidArgumentError(
+                f"{name} is not a partition column of {place}",
+                hint=f"these are: {names}" if names else "the table is not partitioned",
+            )
+        value = None if text == HIVE_DEFAULT_PARTITION else text
+        try:
+            wanted[number] = parse_partition_value(value, columns[number].type)
+        except (ValueError, OverflowError) as error:
+            raise InvalidArgumentError(
+                f"'{text}' is no value of the partition column {name} of {place} ({columns[number].type})"
+            ) from error
+    return wanted

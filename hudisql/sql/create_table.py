@@ -1,0 +1,199 @@
+"""CREATE TABLE … USING hudi: an empty table of version 6, or the entry of a table that exists.
+
+Follows `CreateHoodieTableCommand` of Hudi 0.15. The table's properties are created last, in one atomic step;
+the metastore follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from hudisql.catalog.sync import sync_table
+from hudisql.catalog.sync_entries import READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX
+from hudisql.errors import (
+    InvalidArgumentError,
+    NoSuchTableError,
+    PathExistsError,
+    TableExistsError,
+    UnsupportedStatementError,
+)
+from hudisql.format import table_properties as keys
+from hudisql.format.schema import avro_from_arrow
+from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.timeline import TIMELINE_FOLDER
+from hudisql.result import LocalResult, Result
+from hudisql.sql import statements as st
+from hudisql.sql.table_definition import TableDefinition, read_table_definition
+from hudisql.sql.table_options import (
+    check_properties,
+    new_table,
+    ordering_of,
+    record_key_of,
+    table_type_of,
+)
+from hudisql.sql.tables import find_hudi_root
+from hudisql.storage import join
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.write.new_table import make_timeline_folders, new_table_properties, publish_properties
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+PROVIDERS: Final = ("hudi", "org.apache.hudi")
+COMMENT: Final = "comment"
+
+
+def create_table(context: Context, statement: st.CreateTableStatement) -> Result:
+    """Make the table, or register the one that lies at the given place, and give no rows.
+
+    Raises TableExistsError, NoSuchTableError for a missing database, UnsupportedTableError,
+    UnsupportedStatementError, InvalidArgumentError; nothing is then left behind. SyncFailedError says that
+    the table is there and only the metastore lags.
+    """
+    if isinstance(statement, st.CreateTableAsStatement):
+        raise UnsupportedStatementError(
+            f"CREATE TABLE {statement.table} USING hudi AS SELECT is not supported: nothing was run",
+            hint="CREATE TABLE with its columns, then INSERT INTO it",
+        )
+    definition = read_table_definition(context, statement.text)
+    check_properties(definition.properties)
+    database, name = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+    _check_name(database, name)
+    if context.metastore.get_table(database, name) is not None:
+        if statement.if_not_exists:
+            context.console.info(f"{database}.{name} exists already: nothing was done")
+            return _nothing(context)
+        raise TableExistsError(
+            f"{database}.{name} exists already", hint="CREATE TABLE IF NOT EXISTS leaves it as it is"
+        )
+    path = _place_of(context, definition, database, name)
+    table = _find_table(context, path)
+    if table is None:
+        table = _make_table(context, definition, database, name, path)
+    else:
+        _check_agreement(definition, table)
+        context.console.info(f"{database}.{name}: the Hudi table at {path} is registered as it is")
+    comment = {} if definition.comment is None else {COMMENT: definition.comment}
+    parameters = {**definition.properties, **comment}
+    sync_table(context.metastore, table, database, name, parameters=parameters)
+    return _nothing(context)
+
+
+def _make_table(
+    context: Context, definition: TableDefinition, database: str, name: str, path: str
+) -> HudiTable:
+    storage = context.storage
+    if not len(definition.columns):
+        raise InvalidArgumentError(
+            f"CREATE TABLE {database}.{name} gives no columns, and there is no Hudi table at {path}",
+            hint="give columns, or the LOCATION of a Hudi table",
+        )
+    schema_text = avro_from_arrow(definition.columns, name)
+    values = new_table_properties(new_table(definition, database, name, {keys.CREATE_SCHEMA: schema_text}))
+    _check_free(context, path)
+    if values[keys.TYPE] == keys.MERGE_ON_READ:
+        _check_names_free(context, database, name)
+    make_timeline_folders(storage, path)
+    try:
+        publish_properties(storage, path, values, datetime.now(UTC))
+    except PathExistsError as error:
+        raise TableExistsError(f"another table was made at {path} meanwhile") from error
+    return open_table(storage, path)
+
+
+def _check_name(database: str, name: str) -> None:
+    for part in (database, name):
+        if not part.isascii() or not part.replace("_", "a").isalnum():
+            raise InvalidArgumentError(
+                f"'{part}' is not a name that the metastore takes", hint="letters, digits and _ only"
+            )
+
+
+def _place_of(context: Context, definition: TableDefinition, database: str, name: str) -> str:
+    """The table's folder: the given one, or that of its name in the database's folder."""
+    found = context.metastore.get_database(database)
+    if found is None:
+        raise NoSuchTableError(f"there is no database {database}", hint=f"CREATE DATABASE {database}")
+    home = found.location or join(context.warehouse, f"{database}.db")
+    location = definition.location
+    if location is None:
+        return context.storage.qualify(join(home, name))
+    is_relative = not location.startswith("/") and ":/" not in location
+    return context.storage.qualify(join(home, location) if is_relative else location)
+
+
+def _find_table(context: Context, path: str) -> HudiTable | None:
+    root = find_hudi_root(context, path)
+    if root is None:
+        return None
+    if root != path:
+        raise TableExistsError(f"{path} lies in the Hudi table at {root}", hint="choose another LOCATION")
+    return open_table(context.storage, path)
+
+
+def _check_free(context: Context, path: str) -> None:
+    """Raise TableExistsError if the folder holds anything but the beginnings of a table."""
+    storage = context.storage
+    info = storage.info(path)
+    if info is None:
+        return
+    timeline = join(path, TIMELINE_FOLDER)
+    entries = storage.list_directory(path) if info.is_directory else [info]
+    others = [entry.path for entry in entries if entry.path != timeline]
+    if not others and entries:
+        others = [file.path for file in storage.list_files(timeline)]
+    if others:
+        raise TableExistsError(
+            f"{path} is not empty: it holds {others[0]}",
+            hint="choose an empty LOCATION; CALL bootstrap_table(…) makes a Hudi table of parquet files",
+        )
+
+
+def _check_names_free(context: Context, database: str, name: str) -> None:
+    for suffix in (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX):
+        if context.metastore.get_table(database, name + suffix) is not None:
+            raise TableExistsError(
+                f"{database}.{name}{suffix} exists already, and a merge-on-read table {name} needs that name",
+                hint="drop it, or choose another name",
+            )
+
+
+def _check_agreement(definition: TableDefinition, table: HudiTable) -> None:
+    """Raise TableExistsError if what the statement says differs from the table that lies there."""
+    differences = list(_differences(definition, table))
+    if differences:
+        raise TableExistsError(
+            f"there is a Hudi table at {table.base_path} already, and it differs: {'; '.join(differences)}",
+            hint="CREATE TABLE … USING hudi LOCATION '…' without columns registers it as it is",
+        )
+
+
+def _differences(definition: TableDefinition, table: HudiTable) -> Iterator[str]:
+    properties = table.properties
+    if len(definition.columns):
+        stored = {field.name.lower(): spark_type_name(field.type) for field in table.schema}
+        wanted = {field.name.lower(): spark_type_name(field.type) for field in definition.columns}
+        for name in dict.fromkeys([*wanted, *stored]):
+            if stored.get(name) != wanted.get(name):
+                yield f"column {name} is {stored.get(name, 'absent')}, not {wanted.get(name, 'absent')}"
+    asked: list[tuple[str, object, object]] = [
+        ("type", table_type_of(definition.properties), properties.table_type),
+        ("primaryKey", _joined(record_key_of(definition)), _joined(properties.record_key_fields)),
+        ("preCombineField", ordering_of(definition), properties.precombine_field),
+    ]
+    if len(definition.columns) or definition.partition_columns:
+        partitions = _joined(definition.partition_columns) or "nothing"
+        asked.append(("PARTITIONED BY", partitions, _joined(properties.partition_fields) or "nothing"))
+    for label, wish, value in asked:
+        if wish is not None and str(wish).lower() != str(value).lower():
+            yield f"{label} is {value}, not {wish}"
+
+
+def _joined(names: tuple[str, ...] | None) -> str | None:
+    return None if names is None else ",".join(names)
+
+
+def _nothing(context: Context) -> Result:
+    return LocalResult(context.spark, (), ())

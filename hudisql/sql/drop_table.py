@@ -1,0 +1,48 @@
+"""DROP TABLE of a Hudi table: its metastore entry, and with PURGE the table's own files.
+
+A bootstrap's source files are never among them: `bootstrap.undo` tells which files a table has made.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hudisql.bootstrap.undo import plan_purge, run_rollback
+from hudisql.catalog.tables import MetastoreTable, hudi_base_path
+from hudisql.errors import CorruptTableError
+from hudisql.result import LocalResult, Result
+from hudisql.sql.table_names import check_is_main_name
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+def drop_entry(context: Context, entry: MetastoreTable) -> Result:
+    """Remove the entry alone; the files stay. Raises MetastoreError."""
+    context.metastore.drop_table(entry.database, entry.name, delete_data=False)
+    context.console.info(
+        f"{entry.full_name}: the metastore entry is dropped, the files stay in {entry.location}"
+    )
+    return LocalResult(context.spark, (), ())
+
+
+def purge_table(context: Context, entry: MetastoreTable) -> Result:
+    """Remove the table's files and all its entries.
+
+    Raises UnsupportedStatementError for one of a merge-on-read table's further names, RollbackRefusedError
+    if a bootstrap's source lies in the table's folder, and what removing files raises.
+    """
+    location = hudi_base_path(entry)
+    if location is None:
+        raise CorruptTableError(f"the metastore knows no location of the Hudi table {entry.full_name}")
+    base_path = context.storage.qualify(location)
+    check_is_main_name(context, entry, "DROP TABLE … PURGE")
+    plan = plan_purge(context, base_path, (entry.database, entry.name))
+    run_rollback(context, plan)
+    kept = [path for removal in plan.removals for path in removal.kept]
+    names = ", ".join(f"{database}.{name}" for database, name in plan.entries)
+    context.console.info(
+        f"{names}: the table at {base_path} is removed"
+        + (f"; {len(kept)} files that no Hudi table makes stay, such as {kept[0]}" if kept else "")
+    )
+    return LocalResult(context.spark, (), ())

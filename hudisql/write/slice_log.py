@@ -1,0 +1,117 @@
+"""Merge-on-read: the changed rows of a file slice become a new log file on top of it.
+
+Follows `HoodieAppendHandle` of Hudi 0.15: one log file a slice and commit, rows in data blocks, deletes in a
+delete block, both found again by record key when the slice is read. The stored rows are not read at all.
+Works on Arrow tables inside one task; knows no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.format import meta_columns
+from hudisql.format.commit_metadata import LogWriteStat
+from hudisql.format.file_names import log_file_name
+from hudisql.format.log_block import LogBlock
+from hudisql.read.conform import batch_of
+from hudisql.storage import Storage
+from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation
+from hudisql.write.log_file import BlockFormat, data_blocks, delete_block, next_log_version, write_log_file
+from hudisql.write.meta_arrays import meta_arrays_of_new_rows
+from hudisql.write.slice_merge import MergeTask, one_change_for_each_row
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedChanges:
+    """What was appended to a slice; `bytes` is the log file's length."""
+
+    path: str
+    bytes: int
+    updated: int
+    deleted: int
+    moved: int
+    stat: LogWriteStat
+
+
+def can_append(task: MergeTask, changes: pa.Table) -> bool:
+    """True if a log file says the same as a merge would.
+
+    New rows are no log rows. A row that a statement sets to a lower ordering value would lose against an
+    earlier log row, with event-time payloads against the base row too, so then the slice is merged.
+    """
+    operations = changes.column(OPERATION).to_numpy()
+    if np.isin(operations, [Operation.INSERT, Operation.MOVE_IN]).any():
+        return False
+    if (operations != Operation.UPDATE).all():
+        return True
+    return not task.file_slice.has_log_files and task.ordering is None
+
+
+def append_changes(
+    storage: Storage,
+    task: MergeTask,
+    changes: pa.Table,
+    block_format: BlockFormat = "avro",
+    announce: Callable[[str], None] | None = None,
+) -> LoggedChanges:
+    """Write the changes (columns of `changes.change_schema`) as the slice's next log file.
+
+    `announce` is told the file's name before it is made. Raises WriteRefusedError if several changes meet one
+    row, StorageError.
+    """
+    chosen = one_change_for_each_row(task, changes)
+    operations = chosen.column(OPERATION).to_numpy()
+    removes = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
+    file_slice, place = task.file_slice, task.place
+    blocks: list[LogBlock] = []
+    if not removes.all():
+        rows = _log_rows(task, chosen.filter(pa.array(~removes)))
+        blocks += data_blocks(
+            rows, task.schema, task.avro_schema, place.instant_time, block_format=block_format
+        )
+    if removes.any():
+        keys = chosen.column(RECORD_KEY).combine_chunks().filter(pa.array(removes))
+        blocks.append(delete_block(keys, place.partition_path, task.avro_schema, place.instant_time))
+    base_instant = file_slice.base_instant_time
+    version = next_log_version(file_slice, base_instant)
+    name = log_file_name(file_slice.file_id, base_instant, version, place.write_token)
+    if announce is not None:
+        announce(name)
+    log_file = write_log_file(
+        storage, place.folder, file_slice.file_id, base_instant, version, place.write_token, blocks
+    )
+    base_file = file_slice.base_file
+    return LoggedChanges(
+        path=log_file.path,
+        bytes=log_file.length,
+        updated=int((~removes).sum()),
+        deleted=int((operations == Operation.DELETE).sum()),
+        moved=int((operations == Operation.MOVE_OUT).sum()),
+        stat=LogWriteStat(
+            log_version=version,
+            log_offset=0,
+            base_file=None if base_file is None else base_file.path.rsplit("/", 1)[-1],
+            log_files=(name,),
+        ),
+    )
+
+
+def _log_rows(task: MergeTask, changes: pa.Table) -> pa.RecordBatch:
+    """The rows with their meta columns; a log row's file name is the file id."""
+    meta = meta_arrays_of_new_rows(
+        changes.column(RECORD_KEY).combine_chunks(),
+        instant_time=task.place.instant_time,
+        partition_path=task.place.partition_path,
+        file_name=task.file_slice.file_id,
+        task=task.place.task_partition_id,
+        first_row=0,
+    )
+    columns = [pc.cast(array, pa.string()) for array in meta]
+    rows = changes.drop_columns(list(CHANGE_COLUMNS)).combine_chunks()
+    columns += [rows.column(field.name).combine_chunks() for field in task.schema]
+    return batch_of(columns, pa.schema([*meta_columns.META_SCHEMA, *task.schema]), rows.num_rows)

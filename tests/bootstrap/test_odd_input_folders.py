@@ -1,0 +1,114 @@
+"""Partitions as many writers lay them out: each is read right by both scans, or refused by a clear error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+from hudisql.bootstrap.partition_columns import parse_partition_by
+from hudisql.context import Context
+from tests.bootstrap.odd_sources import blockers_of, bootstrap, plan_of, read_both_ways, write_file
+
+pytestmark = pytest.mark.spark
+
+VALUES = (
+    "plain",
+    "with space",
+    "a=b",
+    "a/b",
+    "50%",
+    "%41",
+    'it\'s "quoted"',
+    "ümläut 名 \U0001f600",
+    "a:b*c?d<e>f|g",
+    "back\\slash",
+    "#fragment",
+    "[x]{y}^z",
+    "tab\tnewline\n",
+    "..",
+    "__HIVE_DEFAULT_PARTITION",
+    "NULL",
+    "2024-03-01 00:00:00",
+    None,
+)
+
+
+def test_partition_values_of_all_kinds_are_those_that_spark_wrote(context: Context, tmp_path: Path) -> None:
+    rows = [(f"k{number:02d}", value, number % 2) for number, value in enumerate(VALUES)]
+    frame = context.spark.createDataFrame(rows, "id string, v string, n int")
+    frame.coalesce(1).write.partitionBy("v", "n").parquet(str(tmp_path / "s"))
+    table = bootstrap(context, tmp_path / "s", tmp_path / "t", partition_by=parse_partition_by("v, n int"))
+    found = read_both_ways(context.spark, table)
+    assert [(row["id"], row["v"], row["n"]) for row in found.to_pylist()] == rows
+    where = "v = 'a/b' OR v = '%41' OR v LIKE 'tab%' OR v IS NULL OR (v = '..' AND n = 1)"
+    assert read_both_ways(context.spark, table, where)["id"].to_pylist() == [
+        "k03",
+        "k05",
+        "k12",
+        "k13",
+        "k17",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("folders", "partition_by", "columns"),
+    [
+        # By Hive and Spark, by Trino, by hand, in one level or three, and by whoever liked capitals.
+        (("dt=2024-03-01", "dt=2024-03-02"), None, {"dt": ["2024-03-01", "2024-03-02"]}),
+        (("DT=20240301", "DT=20240302"), None, {"DT": ["20240301", "20240302"]}),
+        (("20240301", "20240302"), "day", {"day": ["20240301", "20240302"]}),
+        (
+            ("2024/03/01", "2024/03/02"),
+            "y int, m int, d int",
+            {"y": [2024, 2024], "m": [3, 3], "d": [1, 2]},
+        ),
+        (("Jahr=2024/dt=a b", "Jahr=2024/dt=50%"), None, {"Jahr": ["2024"] * 2, "dt": ["a b", "50%"]}),
+    ],
+)
+def test_folders_of_every_style_give_their_values(
+    context: Context,
+    tmp_path: Path,
+    folders: tuple[str, ...],
+    partition_by: str | None,
+    columns: dict[str, Any],
+) -> None:
+    for number, folder in enumerate(folders):
+        write_file(tmp_path / "s" / folder / "a.parquet", pa.table({"id": [f"k{number}"]}))
+    named = None if partition_by is None else parse_partition_by(partition_by)
+    table = bootstrap(context, tmp_path / "s", tmp_path / "t", partition_by=named)
+    assert read_both_ways(context.spark, table).to_pydict() == {"id": ["k0", "k1"], **columns}
+    assert {path.parent.relative_to(tmp_path / "t") for path in (tmp_path / "t").rglob("*.parquet")} == {
+        Path(folder) for folder in folders
+    }
+
+
+@pytest.mark.parametrize("value", ["2024-03-01", "another"])
+@pytest.mark.parametrize("name", ["dt", "DT"])
+def test_a_partition_column_that_the_files_hold_too_is_refused_whatever_they_say(
+    context: Context, tmp_path: Path, name: str, value: str
+) -> None:
+    path = write_file(tmp_path / "s" / "dt=2024-03-01" / "a.parquet", pa.table({"id": ["a"], name: [value]}))
+    plan = plan_of(context, tmp_path / "s", tmp_path / "t")
+    (finding,) = [each for each in plan.findings if each.is_blocker]
+    assert finding.message.startswith(f"partition column {name} is also a column inside 1 file: {path}")
+    assert "drop the column from the files" in str(finding.hint)
+
+
+def test_files_of_other_formats_are_refused_by_name(context: Context, tmp_path: Path) -> None:
+    folder = tmp_path / "s" / "dt=1"
+    write_file(folder / "a.parquet", pa.table({"id": ["a"]}))
+    orc.write_table(pa.table({"id": ["b"]}), folder / "b.orc")
+    with (folder / "c.avro").open("wb") as stream:
+        schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}
+        fastavro.writer(stream, schema, [{"id": "c"}])
+    (folder / "d.csv").write_text("id\nd\n")
+    assert blockers_of(context, tmp_path / "s", tmp_path / "t").splitlines() == [
+        f"{folder}/b.orc is an ORC file, not parquet",
+        f"{folder}/c.avro is an Avro file, not parquet",
+        f"{folder}/d.csv is not a parquet file",
+    ]

@@ -1,0 +1,301 @@
+"""CREATE TABLE … USING hudi: what lies on disk, what the metastore has, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.errors import (
+    HudisqlError,
+    InvalidArgumentError,
+    NoSuchTableError,
+    TableExistsError,
+    UnsupportedStatementError,
+    UnsupportedTableError,
+)
+from hudisql.format.table_properties import parse_properties
+from hudisql.session import Session
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(autouse=True)
+def database(session: Session) -> Iterator[None]:
+    session.sql("CREATE DATABASE made")
+    yield
+    for name in session.context.metastore.list_tables("made"):
+        session.sql(f"DROP TABLE made.{name}")
+    session.sql("DROP DATABASE made")
+
+
+def properties_at(path: Path) -> dict[str, str]:
+    return parse_properties((path / ".hoodie" / "hoodie.properties").read_bytes())
+
+
+def parameters_of(session: Session, name: str) -> dict[str, str]:
+    entry = session.context.metastore.get_table("made", name)
+    assert entry is not None
+    return dict(entry.parameters)
+
+
+def rows(session: Session, text: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in session.sql(text).rows]
+
+
+def test_a_new_table_is_empty_and_has_its_columns(session: Session, tmp_path: Path) -> None:
+    session.sql(
+        f"""CREATE TABLE made.t (id BIGINT NOT NULL COMMENT 'the key', dt STRING COMMENT 'the day',
+        ts TIMESTAMP, s STRUCT<a: INT COMMENT 'inner', b: ARRAY<DECIMAL(20, 2)>>, m MAP<STRING, DOUBLE>)
+        USING hudi PARTITIONED BY (dt) LOCATION '{tmp_path / "t"}' COMMENT 'what it is'
+        TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts', 'hoodie.index.type' = 'BLOOM')"""
+    )
+    frame = session.sql("SELECT * FROM made.t")
+    assert frame.rows == []
+    described = rows(session, "DESCRIBE made.t")
+    data = [row for row in described if not row[0].startswith("_hoodie")][:5]
+    assert data == [
+        ("id", "bigint", "the key"),
+        ("ts", "timestamp", None),
+        ("s", "struct<a:int,b:array<decimal(20,2)>>", None),
+        ("m", "map<string,double>", None),
+        ("dt", "string", "the day"),
+    ]
+    assert rows(session, "SHOW PARTITIONS made.t") == []
+    assert rows(session, "SELECT count(*), max(id), count(s.b) FROM made.t WHERE dt > '2024'") == [
+        (0, None, 0)
+    ]
+    parameters = parameters_of(session, "t")
+    assert parameters["comment"] == "what it is"
+    assert parameters["hoodie.index.type"] == "BLOOM"
+    assert '"comment":"inner"' in parameters["spark.sql.sources.schema.part.0"]
+
+
+def test_the_properties_are_those_of_hudis_own_create_table(session: Session, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    session.sql(
+        f"CREATE TABLE made.t (id INT, name STRING, dt DATE) USING hudi PARTITIONED BY (dt) "
+        f"LOCATION '{path}' TBLPROPERTIES (primaryKey = 'ID', type = 'cow')"
+    )
+    found = properties_at(path)
+    schema = found.pop("hoodie.table.create.schema")
+    assert schema.startswith(
+        '{"type":"record","name":"t_record","namespace":"hoodie.t","fields":[{"name":"id"'
+    )
+    assert found == {
+        "hoodie.table.type": "COPY_ON_WRITE",
+        "hoodie.table.partition.fields": "dt",
+        "hoodie.table.cdc.enabled": "false",
+        "hoodie.archivelog.folder": "archived",
+        "hoodie.timeline.layout.version": "1",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.table.timeline.timezone": "UTC",
+        "hoodie.table.recordkey.fields": "id",
+        "hoodie.table.name": "t",
+        "hoodie.database.name": "made",
+        "hoodie.partition.metafile.use.base.format": "false",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        "hoodie.populate.meta.fields": "true",
+        "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+        "hoodie.table.base.file.format": "PARQUET",
+        "hoodie.datasource.write.partitionpath.urlencode": "false",
+        "hoodie.table.version": "6",
+        "hoodie.table.checksum": "130889292",
+    }
+    assert sorted(each.name for each in (path / ".hoodie").iterdir()) == [
+        ".schema",
+        ".temp",
+        "archived",
+        "hoodie.properties",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "partitions", "key", "generator"),
+    [
+        ("id INT, v STRING", "", "id", "NonpartitionedKeyGenerator"),
+        ("id INT, v STRING", "", "id,v", "NonpartitionedKeyGenerator"),
+        ("id INT, v STRING, p INT", "PARTITIONED BY (p)", "id", "SimpleKeyGenerator"),
+        ("id INT, v STRING, p INT", "PARTITIONED BY (p)", "id,v", "ComplexKeyGenerator"),
+        ("id INT, p INT, q INT", "PARTITIONED BY (p, q)", "id", "ComplexKeyGenerator"),
+        ("id INT", "PARTITIONED BY (p STRING)", "id", "SimpleKeyGenerator"),
+    ],
+)
+def test_key_and_partition_columns_choose_the_key_generator(
+    session: Session, tmp_path: Path, columns: str, partitions: str, key: str, generator: str
+) -> None:
+    session.sql(
+        f"CREATE TABLE made.t ({columns}) USING hudi OPTIONS (primaryKey '{key}') {partitions} "
+        f"LOCATION '{tmp_path / 't'}'"
+    )
+    found = properties_at(tmp_path / "t")["hoodie.table.keygenerator.class"]
+    assert found == f"org.apache.hudi.keygen.{generator}"
+
+
+def test_a_merge_on_read_table_gets_its_three_names(session: Session, tmp_path: Path) -> None:
+    session.sql(
+        f"CREATE TABLE made.t (id INT, n INT) USING hudi LOCATION '{tmp_path / 't'}' "
+        "TBLPROPERTIES (primaryKey = 'id', type = 'mor', orderingFields = 'n', payloadClass = "
+        "'org.apache.hudi.common.model.DefaultHoodieRecordPayload')"
+    )
+    assert session.context.metastore.list_tables("made") == ["t", "t_ro", "t_rt"]
+    found = properties_at(tmp_path / "t")
+    assert found["hoodie.table.type"] == "MERGE_ON_READ"
+    assert found["hoodie.table.precombine.field"] == "n"
+    assert found["hoodie.compaction.payload.class"].endswith(".DefaultHoodieRecordPayload")
+    assert [rows(session, f"SELECT * FROM made.{name}") for name in ("t", "t_ro", "t_rt")] == [[], [], []]
+
+
+def test_without_a_location_a_table_lies_in_its_databases_folder(session: Session) -> None:
+    home = session.context.metastore.get_database("made")
+    assert home is not None
+    assert home.location is not None
+    session.sql("CREATE TABLE made.Here (id INT) USING HUDI TBLPROPERTIES (primaryKey = 'id')")
+    entry = session.context.metastore.get_table("made", "here")
+    assert entry is not None
+    assert entry.location == f"{home.location}/here"
+    assert properties_at(Path(entry.location.removeprefix("file:")))["hoodie.table.name"] == "here"
+
+
+def test_rows_can_be_written_to_a_new_table(session: Session, tmp_path: Path) -> None:
+    session.sql(
+        f"CREATE TABLE made.t (id INT, s STRUCT<a: INT>, dt STRING) USING hudi PARTITIONED BY (dt) "
+        f"LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id')"
+    )
+    session.sql("INSERT INTO made.t VALUES (1, named_struct('a', 5), 'x'), (2, NULL, 'y')")
+    session.sql("UPDATE made.t SET s = named_struct('a', id) WHERE dt = 'y'")
+    assert rows(session, "SELECT id, s.a, dt FROM made.t ORDER BY id") == [(1, 5, "x"), (2, 2, "y")]
+    assert rows(session, "SHOW PARTITIONS made.t") == [("dt=x",), ("dt=y",)]
+
+
+def test_the_text_of_show_create_table_makes_the_same_table(session: Session, tmp_path: Path) -> None:
+    session.sql(
+        f"CREATE TABLE made.t (id BIGINT COMMENT 'it''s the key', s STRUCT<a: INT COMMENT 'in'>, d DATE) "
+        f"USING hudi PARTITIONED BY (d) LOCATION '{tmp_path / 't'}' COMMENT 'a table' "
+        "TBLPROPERTIES (primaryKey = 'id', type = 'mor', preCombineField = 'id', team = 'x')"
+    )
+    (text,) = rows(session, "SHOW CREATE TABLE made.t")[0]
+    session.sql(text.replace("made.t", "made.u").replace(f"{tmp_path / 't'}", f"{tmp_path / 'u'}"))
+    (again,) = rows(session, "SHOW CREATE TABLE made.u")[0]
+    assert again.replace("made.u", "made.t").replace(f"{tmp_path / 'u'}", f"{tmp_path / 't'}") == text
+    for part in ("COMMENT 'it\\'s the key'", "COMMENT 'a table'", "'team' = 'x'"):
+        assert part in text
+
+
+def test_an_existing_name_is_refused_or_left_as_it_is(session: Session, tmp_path: Path) -> None:
+    text = f"(id INT) USING hudi LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id')"
+    session.sql(f"CREATE TABLE made.t {text}")
+    with pytest.raises(TableExistsError, match="exists already"):
+        session.sql(f"CREATE TABLE made.t {text}")
+    before = properties_at(tmp_path / "t")
+    session.sql("CREATE TABLE IF NOT EXISTS made.t (other STRING) USING hudi")
+    assert properties_at(tmp_path / "t") == before
+
+
+def test_a_table_that_lies_at_the_location_is_registered_if_it_agrees(
+    session: Session, tmp_path: Path
+) -> None:
+    place = f"USING hudi PARTITIONED BY (p) LOCATION '{tmp_path / 't'}'"
+    session.sql(f"CREATE TABLE made.t (id INT, v STRING, p INT) {place} TBLPROPERTIES (primaryKey = 'id')")
+    session.sql("INSERT INTO made.t VALUES (1, 'a', 7)")
+    session.sql("DROP TABLE made.t")
+    for columns, properties, difference in (
+        ("id BIGINT, v STRING, p INT", "primaryKey = 'id'", "column id is int, not bigint"),
+        ("id INT, p INT", "primaryKey = 'id'", "column v is string, not absent"),
+        ("id INT, v STRING, p INT", "primaryKey = 'v'", "primaryKey is id, not v"),
+        ("id INT, v STRING, p INT", "type = 'mor'", "type is COPY_ON_WRITE, not MERGE_ON_READ"),
+    ):
+        with pytest.raises(TableExistsError, match=difference):
+            session.sql(f"CREATE TABLE made.t ({columns}) {place} TBLPROPERTIES ({properties})")
+    session.sql(f"CREATE TABLE made.t (id INT, v STRING, p INT) {place} TBLPROPERTIES (primaryKey = 'id')")
+    session.sql(f"CREATE TABLE made.u USING hudi LOCATION '{tmp_path / 't'}'")
+    for name in ("t", "u"):
+        assert rows(session, f"SELECT id, v, p FROM made.{name} WHERE p = 7") == [(1, "a", 7)]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("(id INT) USING hudi", InvalidArgumentError, r"record key(.|\n)*primaryKey = "),
+        ("USING hudi", InvalidArgumentError, "gives no columns"),
+        ("(id INT, v VARIANT) USING hudi TBLPROPERTIES (primaryKey='id')", UnsupportedTableError, "column v"),
+        ("(id INT, v CHAR(3)) USING hudi TBLPROPERTIES (primaryKey='id')", UnsupportedTableError, "CHAR"),
+        (
+            "(id INT, v MAP<INT, INT>) USING hudi TBLPROPERTIES (primaryKey='id')",
+            UnsupportedTableError,
+            "column v",
+        ),
+        (
+            "(id INT, v INTERVAL DAY) USING hudi TBLPROPERTIES (primaryKey='id')",
+            UnsupportedTableError,
+            "column v",
+        ),
+        (
+            "(id INT, v STRUCT<a: VARCHAR(3)>) USING hudi TBLPROPERTIES (primaryKey='id')",
+            UnsupportedTableError,
+            r"column v.a: .* VARCHAR\(3\)",
+        ),
+        ("(id INT, v INT NOT NULL) USING hudi TBLPROPERTIES (primaryKey='id')", HudisqlError, "NOT NULL"),
+        (
+            "(id INT, v INT DEFAULT 3) USING hudi TBLPROPERTIES (primaryKey='id')",
+            UnsupportedStatementError,
+            "column v: a DEFAULT",
+        ),
+        ("(id INT) USING hudi TBLPROPERTIES (primaryKey='no')", InvalidArgumentError, "names no column"),
+        (
+            "(id INT) USING hudi TBLPROPERTIES (primaryKey='id', type='x')",
+            InvalidArgumentError,
+            "'cow' or 'mor'",
+        ),
+        (
+            "(id INT) USING hudi PARTITIONED BY (bucket(3, id)) TBLPROPERTIES (primaryKey='id')",
+            UnsupportedStatementError,
+            "bucket",
+        ),
+        (
+            "(id INT) USING hudi TBLPROPERTIES (primaryKey='id', 'hoodie.table.version'='8')",
+            UnsupportedTableError,
+            "hoodie.table.version = 8",
+        ),
+        (
+            "(id INT) USING hudi TBLPROPERTIES (primaryKey='id', 'hoodie.table.recordkey.fields'='v')",
+            InvalidArgumentError,
+            "contradict",
+        ),
+        ("(id INT, _hoodie_file_name STRING) USING hudi", UnsupportedTableError, "meta columns"),
+        ("(id INT) USING hudi AS SELECT 1 AS id", UnsupportedStatementError, "AS SELECT"),
+        ("USING hudi TBLPROPERTIES (primaryKey='id') AS SELECT 1 AS id", UnsupportedStatementError, "INSERT"),
+    ],
+)
+def test_what_a_table_cannot_be_is_refused_by_name(
+    session: Session, tmp_path: Path, text: str, error: type[HudisqlError], words: str
+) -> None:
+    clause = f"USING hudi LOCATION '{tmp_path / 't'}'"
+    with pytest.raises(error, match=words):
+        session.sql(f"CREATE TABLE made.t {text.replace('USING hudi', clause)}")
+    assert not (tmp_path / "t").exists()
+    assert session.context.metastore.list_tables("made") == []
+
+
+def test_folders_that_hold_something_are_refused(session: Session, tmp_path: Path) -> None:
+    properties = "TBLPROPERTIES (primaryKey = 'id')"
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "note.txt").write_text("mine")
+    with pytest.raises(TableExistsError, match="is not empty"):
+        session.sql(f"CREATE TABLE made.t (id INT) USING hudi LOCATION '{tmp_path / 'full'}' {properties}")
+    session.sql(f"CREATE TABLE made.t (id INT) USING hudi LOCATION '{tmp_path / 't'}' {properties}")
+    with pytest.raises(TableExistsError, match="lies in the Hudi table"):
+        session.sql(f"CREATE TABLE made.u (id INT) USING hudi LOCATION '{tmp_path / 't' / 'u'}' {properties}")
+    with pytest.raises(NoSuchTableError, match="no database nowhere"):
+        session.sql(f"CREATE TABLE nowhere.u (id INT) USING hudi {properties}")
+
+
+def test_what_a_killed_create_table_left_is_taken_over(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "t" / ".hoodie" / "archived").mkdir(parents=True)
+    session.sql(
+        f"CREATE TABLE made.t (id INT) USING hudi LOCATION '{tmp_path / 't'}' "
+        "TBLPROPERTIES (primaryKey = 'id')"
+    )
+    assert rows(session, "SELECT * FROM made.t") == []
