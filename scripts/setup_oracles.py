@@ -1,8 +1,9 @@
-"""Sets up the oracles on a fresh machine: PySpark 3.5, the real Hudi bundles, a real HiveServer2, HDFS.
+"""Sets up the oracles on a fresh machine: PySpark 3.5, the real Hudi bundles, a real HiveServer2, HDFS, s3a.
 
 Everything is cached below `${XDG_CACHE_HOME:-~/.cache}/hudisql` and made only if it is not there, so the
-Makefile and the test fixtures may both call it, also at the same time. Versions are pinned here and in
-`tests/hive/pom.xml`. Uses the standard library alone, so that any Python 3.11 can run it.
+Makefile and the test fixtures may both call it, also at the same time. Versions are pinned here, in
+`tests/hive/pom.xml` and in `tests/storage/pom.xml`. Uses the standard library alone, so that any Python 3.11
+can run it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ HADOOP_JARS = (
     "org.slf4j:slf4j-api:2.0.17",
 )
 HIVE_POM = Path(__file__).resolve().parent.parent / "tests" / "hive" / "pom.xml"
+# Hadoop's s3a for this project's own PySpark, which names its Hadoop.
+S3A_POM = HIVE_POM.parent.parent / "storage" / "pom.xml"
+S3A_VERSION = "3.5.0"
+# Spark brings these itself, in newer versions.
+S3A_LEFT_OUT = ("io.netty", "org.slf4j", "commons-codec", "commons-logging")
 
 
 class SetupError(RuntimeError):
@@ -117,6 +123,24 @@ def install_hadoop() -> Path:
     return folder
 
 
+def s3a_jars() -> list[Path]:
+    """The jars that give Spark s3a:// paths, none if they are not set up."""
+    folder = cache_folder() / f"s3a-{S3A_VERSION}"
+    return sorted(folder.glob("*.jar")) if (folder / "complete").exists() else []
+
+
+def install_s3a() -> Path:
+    """Return the folder of the jars of Hadoop's s3a; fetch them with Maven if absent."""
+    folder = cache_folder() / f"s3a-{S3A_VERSION}"
+    with _installing(f"s3a-{S3A_VERSION}"):
+        if not s3a_jars():
+            command = [_maven(), "-q", "-B", "-f", str(S3A_POM), "dependency:copy-dependencies"]
+            left_out = f"-DexcludeGroupIds={','.join(S3A_LEFT_OUT)}"
+            _run([*command, "-DincludeScope=runtime", left_out, f"-DoutputDirectory={folder}"])
+            (folder / "complete").touch()
+    return folder
+
+
 def _copy_artifacts(artifacts: Sequence[str], folder: Path) -> None:
     """Copy Maven artifacts (`group:name:version`) into `folder`; a broken-off download leaves none there."""
     staging = folder.parent / f"{folder.name}.part-{os.getpid()}"
@@ -170,16 +194,18 @@ def main() -> int:
     """Install what the named oracles need."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "oracles", nargs="*", choices=["hudi", "hive", "hdfs", []], default=[], help="default: all"
+        "oracles", nargs="*", choices=["hudi", "hive", "hdfs", "s3a", []], default=[], help="default: all"
     )
-    wanted = parser.parse_args().oracles or ["hudi", "hive", "hdfs"]
+    wanted = parser.parse_args().oracles or ["hudi", "hive", "hdfs", "s3a"]
     try:
-        if wanted != ["hdfs"]:
+        if {"hudi", "hive"} & set(wanted):
             print(f"PySpark {PYSPARK_VERSION}: {install_oracle_python()}")
             for version in HUDI_VERSIONS:
                 print(f"Hudi {version}: {install_hudi_bundle(version)}")
         if "hdfs" in wanted:
             print(f"Hadoop {HADOOP_VERSION}: {install_hadoop()}")
+        if "s3a" in wanted:
+            print(f"s3a of Hadoop {S3A_VERSION}: {install_s3a()}")
         if "hive" in wanted:
             print(f"Hive {HIVE_VERSION}: {install_hive().libraries}")
     except SetupError as error:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from hudisql.bootstrap.footer_bytes import MAGIC, find_unreadable, parse_footer, read_footer_bytes
 from hudisql.bootstrap.old_dates import old_date_hazards
+from hudisql.bootstrap.small_integers import small_integer_hazards
 from hudisql.bootstrap.spark_tasks import run_on_files
 from hudisql.bootstrap.type_safety import classify_columns
 from hudisql.console import Console
@@ -125,6 +126,7 @@ def _read_footer(
         if problem := find_unreadable(metadata, footer):
             return FileFooter(file.path, problem=problem)
         schema = _with_hazards(_classified(metadata.schema, classified), old_date_hazards(metadata))
+        schema = _with_hazards(schema, small_integer_hazards(metadata))
     except HudisqlError as error:
         return FileFooter(file.path, problem=error.message)
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:

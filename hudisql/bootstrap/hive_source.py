@@ -25,10 +25,11 @@ from hudisql.bootstrap.source import (
     check_is_plain_folder,
     describe_empty_files,
     external_file,
+    is_hidden,
     list_data_files,
 )
 from hudisql.catalog.tables import MetastorePartition, MetastoreTable, is_hudi_table
-from hudisql.errors import NoSuchTableError, SourceError
+from hudisql.errors import NoSuchTableError, SourceError, StorageError
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, partition_path
 from hudisql.storage import Storage, is_inside, join
 
@@ -156,6 +157,7 @@ def scan_hive_source(
         values = [value for value, taken in zip(values, chosen, strict=True) if taken]
         locations = [location for location, taken in zip(locations, chosen, strict=True) if taken]
     findings = list(_check_formats(partitions, locations))
+    findings += _find_unregistered(storage, base_path, len(columns), frozenset(everywhere))
     columns = _with_folder_case(columns, base_path, locations)
     source = _scan_partitions(storage, base_path, columns, declared, values, locations, findings)
     taken_locations = {partition.location for partition in source.partitions}
@@ -178,6 +180,31 @@ def _check_formats(partitions: Sequence[MetastorePartition], locations: Sequence
     ]
     if other:
         yield blocker(f"partitions of another format than parquet: {name_some(other, 'partition')}")
+
+
+def _find_unregistered(
+    storage: Storage, base_path: str, depth: int, registered: frozenset[str]
+) -> Iterator[Finding]:
+    """A warning for data files below the table's folder that lie in no partition of the metastore."""
+    level = [base_path] if storage.exists(base_path) else []
+    holding: list[str] = []
+    for number in range(depth + 1):
+        asked = [folder for folder in level if number < depth or folder not in registered]
+        level = []
+        try:
+            listings = storage.list_directories(asked)
+        except StorageError:
+            break  # nothing of the table lies there: it need not be readable
+        for folder, entries in zip(asked, listings, strict=True):
+            shown = [entry for entry in entries if not is_hidden(entry.name)]
+            if folder not in registered and any(not entry.is_directory and entry.length for entry in shown):
+                holding.append(folder)
+            level += [entry.path for entry in shown if entry.is_directory]
+    if holding:
+        yield warning(
+            f"files in no partition of the metastore, left out: {name_some(holding, 'folder')}",
+            hint="Hive and Spark do not read them; MSCK REPAIR TABLE registers folders that belong to it",
+        )
 
 
 def _scan_unpartitioned(

@@ -209,7 +209,7 @@ def _distribute(
         tuple(
             finished.get((partition.path, file.source.path))
             or SkeletonOrder(
-                _skeleton_task(plan, partition, file, next(numbers), claim.generation), file.footer_hash
+                skeleton_task(plan, partition, file, next(numbers), claim.generation), file.footer_hash
             )
             for partition, file in planned_files(plan)
         )
@@ -221,9 +221,10 @@ def planned_files(plan: BootstrapPlan) -> Iterator[tuple[PlannedPartition, Plann
     return ((partition, file) for partition in plan.skeleton_partitions for file in partition.files)
 
 
-def _skeleton_task(
+def skeleton_task(
     plan: BootstrapPlan, partition: PlannedPartition, file: PlannedFile, number: int, generation: int
 ) -> SkeletonTask:
+    """The order for the skeleton of one file; `number` tells it from all others of the table."""
     request = plan.request
     task = SkeletonTask(
         source=file.source,

@@ -86,7 +86,10 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
     ),
     "binary_decimal": TypeHazard(
         "decimal of up to 18 digits stored as BYTE_ARRAY",
-        ("Spark 4's vectorised reader fails on it (NullPointerException): hudisql reads the column by rows",),
+        (
+            "Hudi 0.15 cannot read the column (1.2 can)",
+            "Spark 4's vectorised reader fails on it (NullPointerException): hudisql reads the table by rows",
+        ),
         hint="other readers on Spark 4 need spark.sql.parquet.enableVectorizedReader=false",
         is_unsafe=True,
         full_record_mends=True,
@@ -125,6 +128,18 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
     "fixed_binary": TypeHazard(
         "FIXED_LEN_BYTE_ARRAY without a logical type",
         ("Hudi 0.15's upserts fail on it",),
+        is_unsafe=True,
+        full_record_mends=True,
+    ),
+    "small_integer": TypeHazard(
+        "8- or 16-bit integer, without a dictionary or nested",
+        ("Hudi 0.15 cannot read the column (1.2 can)",),
+        is_unsafe=True,
+        full_record_mends=True,
+    ),
+    "uuid": TypeHazard(
+        "UUID",
+        ("Hudi 0.15 and 1.2 on Spark 3 can read no column of a file that has one",),
         is_unsafe=True,
         full_record_mends=True,
     ),
@@ -318,7 +333,7 @@ def _fixed_byte_array(logical: Mapping[str, Any]) -> _LeafVerdict:
     if kind == "Decimal":
         return _decimal(logical, None)
     if kind in ("None", "UUID"):
-        return pa.binary(), "fixed_binary"
+        return pa.binary(), "uuid" if kind == "UUID" else "fixed_binary"
     return None, "float16" if kind == "Float16" else "unsupported"
 
 

@@ -34,6 +34,7 @@ from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.run import BootstrapResult
+    from hudisql.bootstrap.time_estimate import TimeEstimate
     from hudisql.context import Context
 
 TOTAL: Final = "TOTAL"
@@ -125,7 +126,12 @@ _OUTPUT: Final = (
             False,
             "go on where a run that was killed or failed has stopped; if this one fails, keep what is done",
         ),
-        Parameter("dry_run", "boolean", False, "only show the plan; written_bytes is then an estimate"),
+        Parameter(
+            "dry_run",
+            "boolean",
+            False,
+            "only show the plan; written_bytes and the total's seconds are then estimates",
+        ),
         Parameter("sync", "boolean", True, "register the table in the metastore"),
         Parameter("options", "map", None, "hoodie.* settings, map('key', 'value') or 'key=value,key=value'"),
     ),
@@ -138,6 +144,7 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
     it is a dry run, TableExistsError if another table is there, VerificationFailedError.
     """
     from hudisql.bootstrap.finished import end_finished_bootstrap
+    from hudisql.bootstrap.time_estimate import estimate_time
 
     database, name = context.qualify_table_name(arguments.table)
     request = BootstrapRequest(
@@ -174,8 +181,10 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
             finished = end_finished_bootstrap(context, request)
         return [(WHOLE_TABLE, None, None, None, None, None, None, finished, None)]
     plan = plan_bootstrap(context, request, findings)
-    if arguments.dry_run or request.on_schema_drift == SchemaDrift.REPORT:
-        return list(_plan_rows(plan))
+    if arguments.dry_run:
+        return list(_plan_rows(plan, estimate_time(context, plan)))
+    if request.on_schema_drift == SchemaDrift.REPORT:
+        return list(_plan_rows(plan, None))
     result = _run(context, plan)
     notices = _verify(context, plan) if arguments.verify else ()
     return list(_result_rows(plan, result, notices))
@@ -215,7 +224,7 @@ def _run(context: Context, plan: BootstrapPlan) -> BootstrapResult:
     return run_bootstrap(context, plan)
 
 
-def _plan_rows(plan: BootstrapPlan) -> Iterator[Sequence[object]]:
+def _plan_rows(plan: BootstrapPlan, estimate: TimeEstimate | None) -> Iterator[Sequence[object]]:
     for partition in plan.partitions:
         yield (
             partition.path,
@@ -235,8 +244,8 @@ def _plan_rows(plan: BootstrapPlan) -> Iterator[Sequence[object]]:
         sum(partition.rows for partition in plan.partitions),
         sum(partition.source_bytes for partition in plan.partitions),
         sum(partition.estimated_bytes for partition in plan.partitions),
-        None,
-        None,
+        None if estimate is None else round(estimate.seconds, 3),
+        None if estimate is None else str(estimate),
         None,
     )
     for finding in (*plan.blockers, *plan.warnings):

@@ -2,23 +2,24 @@
 
 All use of Spark's internal classes through py4j is in this module: a HadoopFsRelation over an
 InMemoryFileIndex of just these files with given partition values, so that partition filters still prune.
-Should another Spark version have other internals, the slice reader gives the same rows.
+Should Spark lack what this needs (another version's internals, a store's jars), the slice reader gives the
+same rows; whoever wants Spark's own reader and no other is told by an error.
 """
 
 from __future__ import annotations
 
-import warnings
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from hudisql.errors import SourceChangedError
+from hudisql.errors import QueryError, SourceChangedError
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
-from hudisql.read.arrow_scan import arrow_dataframe, complete_columns, spark_struct
+from hudisql.read.arrow_scan import complete_columns, spark_struct
 from hudisql.read.java_classes import java_class
 from hudisql.read.slice_reader import data_file_path
-from hudisql.storage import parent_of
+from hudisql.storage import parent_of, scheme_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,11 +28,21 @@ if TYPE_CHECKING:
 
 _DATASOURCES = "org.apache.spark.sql.execution.datasources"
 _PYTHON_UTILS = "org.apache.spark.api.python.PythonUtils"
+_NO_FILE_SYSTEM: Final = re.compile(
+    r"No FileSystem for scheme"
+    r"|(?:ClassNotFoundException|NoClassDefFoundError): (?:Class )?(?:org[./]apache[./]hadoop|software)[./]"
+)
+# Spark knows `s3a` alone, metastores of other engines say `s3`: one store, one file system.
+_S3_ALIASES: Final = frozenset({"s3", "s3n"})
+_S3_FILE_SYSTEM: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}
 
 
 def native_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
-    """The plan's rows by Spark's parquet scan; see `scan_to_dataframe` for the columns."""
+    """The plan's rows by Spark's parquet scan; see `scan_to_dataframe` for the columns.
+
+    Raises QueryError if this Spark cannot scan the files, SourceChangedError if some are gone.
+    """
     from py4j.protocol import Py4JError
 
     from hudisql.format.meta_columns import META_COLUMNS
@@ -43,14 +54,30 @@ def native_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     try:
         frame = _file_relation(spark, plan, data_names)
     except (Py4JError, AttributeError, TypeError) as error:
-        warnings.warn(
-            f"Spark's parquet scan cannot be used with this version of Spark ({type(error).__name__}): "
-            "hudisql reads by its own, slower, reader",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return arrow_dataframe(spark, plan)
+        raise _describe_failure(spark, plan, error) from error
     return complete_columns(_unpushable_floats(frame, plan), plan, data_names)
+
+
+def _describe_failure(spark: SparkSession, plan: ScanPlan, error: Exception) -> QueryError:
+    """What Spark lacks, and for a store's file system the setting that brings it."""
+    from py4j.protocol import Py4JJavaError
+
+    if not isinstance(error, Py4JJavaError):
+        return QueryError(
+            f"Spark's parquet scan cannot be used with this version of Spark ({type(error).__name__})"
+        )
+    text = str(error.java_exception.toString())
+    files = [data_file_path(file_slice) for file_slice, _ in plan.slices]
+    path = next((each for each in files if scheme_of(each)), files[0])
+    if _NO_FILE_SYSTEM.search(text) is None:
+        return QueryError(f"Spark's parquet scan cannot open files such as {path}: {text.splitlines()[0]}")
+    what = f"Spark has no file system for {scheme_of(path)}:// paths such as {path}"
+    if not scheme_of(path).startswith("s3"):
+        return QueryError(f"{what} ({text.splitlines()[0]})")
+    version = java_class(spark, "org.apache.hadoop.util.VersionInfo").getVersion()
+    return QueryError(
+        what, hint=f"start with --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:{version}"
+    )
 
 
 def _unpushable_floats(frame: DataFrame, plan: ScanPlan) -> DataFrame:
@@ -111,7 +138,7 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -
 
 
 def _scan_session(session: Any, plan: ScanPlan) -> Any:
-    """A copy of the user's session that differs in how parquet files are listed and filtered.
+    """A copy of the user's session that differs in how parquet files are found, listed and filtered.
 
     Files are listed on the driver: Spark's default is a job from 32 paths on. Row groups are not skipped by
     filters on decimals: where a file's decimal has fewer digits than the table's, Spark fails on values that
@@ -121,6 +148,10 @@ def _scan_session(session: Any, plan: ScanPlan) -> Any:
     configuration = scanning.sessionState().conf()
     configuration.setConfString("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000000")
     configuration.setConfString("spark.sql.parquet.filterPushdown.decimal", "false")
+    schemes = {scheme_of(data_file_path(file_slice)) for file_slice, _ in plan.slices}
+    for setting in (f"fs.{scheme}.impl" for scheme in _S3_ALIASES & schemes):
+        if session.sessionState().newHadoopConf().get(setting) is None:
+            configuration.setConfString(setting, _S3_FILE_SYSTEM)
     if not plan.is_vectorized:
         configuration.setConfString("spark.sql.parquet.enableVectorizedReader", "false")
     return scanning

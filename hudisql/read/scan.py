@@ -8,12 +8,14 @@ EXPLAIN prints. `scan_to_dataframe` runs it: Spark's own vectorised parquet scan
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
+from hudisql.errors import QueryError
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.read.log_rule import LogRule, log_rule_of
 from hudisql.read.predicates import (
@@ -202,12 +204,20 @@ def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     from hudisql.read.arrow_scan import arrow_dataframe
     from hudisql.read.native_scan import native_dataframe
 
-    if plan.mode == "stitched":
-        return arrow_dataframe(spark, plan)
-    if plan.log_rule is None:
-        return native_dataframe(spark, plan)
-    alone, merged = _without_and_with_logs(plan)
-    return native_dataframe(spark, alone).unionAll(arrow_dataframe(spark, merged))
+    if plan.mode == "native":
+        try:
+            if plan.log_rule is None:
+                return native_dataframe(spark, plan)
+            alone, merged = _without_and_with_logs(plan)
+            return native_dataframe(spark, alone).unionAll(arrow_dataframe(spark, merged))
+        except QueryError as error:
+            what_to_do = f" ({error.hint})" if error.hint else ""
+            warnings.warn(
+                f"{error.message}: hudisql reads by its own, slower, reader{what_to_do}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+    return arrow_dataframe(spark, plan)
 
 
 def _without_and_with_logs(plan: ScanPlan) -> tuple[ScanPlan, ScanPlan]:

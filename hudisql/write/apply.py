@@ -20,10 +20,9 @@ from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeSt
 from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.partition_path import partition_path, render_partition_value
 from hudisql.format.schema import avro_from_arrow
-from hudisql.format.spark_schema import quote_name
 from hudisql.format.table_properties import UNSAFE_TYPES
 from hudisql.format.timeline import instant_path
-from hudisql.read.arrow_scan import calendar_settings, spark_struct
+from hudisql.read.arrow_scan import calendar_settings
 from hudisql.read.log_rule import log_rule_of
 from hudisql.read.task_errors import translate_task_error
 from hudisql.storage import join
@@ -31,19 +30,17 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, list_partitions
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.base_file import BaseFileForm, BaseFilePlace, base_file_avro_schema
-from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, Operation
 from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, complete_commit
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.markers import list_markers
 from hudisql.write.overwrite import Overwrite, replaced_file_ids
-from hudisql.write.work_plan import HASH_RANGE, Bucket, FileSizing, WorkPlan, plan_work
+from hudisql.write.routing import CountedChanges, count_changes, route_changes
+from hudisql.write.work_plan import Bucket, FileSizing, plan_work
 from hudisql.write.write_tasks import BUCKET, CommitWork, WriteTask, WrittenFile, run_write_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_NEW_ROWS = (int(Operation.INSERT), int(Operation.MOVE_IN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,7 @@ def apply_changes(
     schema = schema or table.schema
     kept = changes.persist()
     try:
-        counted = _count_changes(kept, table)
+        counted = count_changes(kept, table)
         if not counted.rows and overwrite is None:
             return WriteResult(None)
         commit = begin_commit(table, operation_type, replaces=overwrite is not None)
@@ -134,40 +131,11 @@ def apply_changes(
     )
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """Rows by what they concern: file groups (partition path, file id) or values of the partition columns."""
-
-    changed: Mapping[tuple[str, str], int]
-    new_rows: Mapping[tuple[object, ...], int]
-
-    @property
-    def rows(self) -> int:
-        """All of them."""
-        return sum(self.changed.values()) + sum(self.new_rows.values())
-
-
-def _count_changes(changes: DataFrame, table: HudiTable) -> _Counted:
-    from pyspark.sql import functions as sf
-
-    columns = [column.name for column in table.partition_columns]
-    is_new = sf.col(OPERATION).isin(*_NEW_ROWS)
-    values = [sf.when(is_new, sf.col(quote_name(name))).alias(f"p{n}") for n, name in enumerate(columns)]
-    changed: dict[tuple[str, str], int] = {}
-    new_rows: dict[tuple[object, ...], int] = defaultdict(int)
-    for row in changes.groupBy(sf.col(PARTITION), sf.col(FILE_GROUP), *values).count().collect():
-        if row[1] is None:
-            new_rows[tuple(row[2:-1])] += row[-1]
-        else:
-            changed[row[0], row[1]] = row[-1]
-    return _Counted(changed, dict(new_rows))
-
-
 def _write_files(
     spark: SparkSession,
     commit: OpenCommit,
     changes: DataFrame,
-    counted: _Counted,
+    counted: CountedChanges,
     options: WriteOptions,
     schema: pa.Schema,
     *,
@@ -205,7 +173,7 @@ def _write_files(
         merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
         block_format=options.block_format,
     )
-    routed = _route(spark, changes, plan, of_values, table)
+    routed = route_changes(spark, changes, plan, of_values, table)
     shared = spark.sparkContext.broadcast(tasks)
 
     def write(batches: Any) -> Any:
@@ -299,70 +267,6 @@ def _write_task(
         rows=bucket.rows,
         is_new_partition=partition is None,
         depth=len([part for part in bucket.partition_path.split("/") if part]),
-    )
-
-
-def _route(
-    spark: SparkSession,
-    changes: DataFrame,
-    plan: WorkPlan,
-    of_values: Mapping[tuple[object, ...], str],
-    table: HudiTable,
-) -> DataFrame:
-    """The changes with the number of the bucket each one goes to."""
-    from pyspark.sql import functions as sf
-
-    is_new = sf.col(OPERATION).isin(*_NEW_ROWS)
-    parts = []
-    if plan.of_file_group:
-        groups = spark.createDataFrame(
-            [(path, file_id, number) for (path, file_id), number in plan.of_file_group.items()],
-            f"g_path string, g_file string, {BUCKET} int",
-        )
-        stored = changes.filter(~is_new).join(
-            sf.broadcast(groups),
-            (sf.col(PARTITION) == sf.col("g_path")) & (sf.col(FILE_GROUP) == sf.col("g_file")),
-        )
-        parts.append(stored.drop("g_path", "g_file"))
-    if plan.of_new_rows:
-        parts.append(_spread(spark, changes.filter(is_new), plan, of_values, table))
-    routed = parts[0]
-    for part in parts[1:]:
-        routed = routed.unionByName(part)
-    return routed
-
-
-def _spread(
-    spark: SparkSession,
-    new_rows: DataFrame,
-    plan: WorkPlan,
-    of_values: Mapping[tuple[object, ...], str],
-    table: HudiTable,
-) -> DataFrame:
-    from pyspark.sql import functions as sf
-
-    columns = table.partition_columns
-    spreads = [(values, plan.of_new_rows[path]) for values, path in of_values.items()]
-    schema = spark_struct(
-        pa.schema(
-            [
-                *(pa.field(f"v{number}", column.type) for number, column in enumerate(columns)),
-                pa.field("bounds", pa.list_(pa.int32())),
-                pa.field("buckets", pa.list_(pa.int32())),
-            ]
-        )
-    )
-    rows = [(*values, list(spread.bounds), list(spread.buckets)) for values, spread in spreads]
-    places = spark.createDataFrame(rows, schema)
-    keys = [quote_name(name.split(".")[0]) for name in table.properties.record_key_fields]
-    hashed = sf.pmod(sf.xxhash64(*[sf.col(key) for key in keys]), sf.lit(HASH_RANGE))
-    condition = sf.lit(True)
-    for number, column in enumerate(columns):
-        condition = condition & sf.col(quote_name(column.name)).eqNullSafe(sf.col(f"v{number}"))
-    placed = new_rows.withColumn("__hash", hashed).join(sf.broadcast(places), condition)
-    position = sf.expr("size(filter(bounds, bound -> bound <= __hash))")
-    return placed.withColumn(BUCKET, sf.get("buckets", position)).drop(
-        "__hash", "bounds", "buckets", *(f"v{number}" for number in range(len(columns)))
     )
 
 

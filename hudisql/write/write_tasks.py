@@ -8,12 +8,10 @@ rows go straight into new base files. Results are small pickled values. Knows no
 from __future__ import annotations
 
 import pickle
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -35,6 +33,7 @@ from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.base_file import BaseFileForm, BaseFilePlace, BaseFileWriter
 from hudisql.write.changes import CHANGE_COLUMNS, change_schema
+from hudisql.write.held_changes import HeldChanges
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.markers import Marker, MarkerKind, create_marker
 from hudisql.write.record_keys import render_record_keys
@@ -42,7 +41,6 @@ from hudisql.write.slice_log import append_changes, can_append
 from hudisql.write.slice_merge import MergeTask, merge_slice, null_key_error
 
 BUCKET: Final = "__hudisql_bucket"
-_HELD_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +116,7 @@ def write_buckets(
 
     `attempt` tells apart the files of several tries. Raises what `merge_slice` raises, StorageError.
     """
-    with _HeldChanges(change_schema(work.schema)) as held:
+    with HeldChanges(change_schema(work.schema)) as held:
         writers: dict[int, _NewFiles] = {}
         try:
             for batch in batches:
@@ -185,55 +183,6 @@ class _Unpickled(dict[int, WriteTask]):
         task: WriteTask = pickle.loads(self._pickled[number])
         self[number] = task
         return task
-
-
-class _HeldChanges:
-    """The changes of slices that wait for their merge: in memory, beyond 64 MB in files."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._held: dict[int, list[pa.RecordBatch]] = {}
-        self._spilled: dict[int, list[Path]] = {}
-        self._bytes = 0
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def __enter__(self) -> _HeldChanges:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
-
-    @property
-    def numbers(self) -> list[int]:
-        """The buckets there are changes for."""
-        return sorted({*self._held, *self._spilled})
-
-    def add(self, number: int, rows: pa.RecordBatch) -> None:
-        """Take in changes of a bucket."""
-        self._held.setdefault(number, []).append(rows)
-        self._bytes += rows.nbytes
-        if self._bytes >= _HELD_BYTES:
-            self._spill()
-
-    def table(self, number: int) -> pa.Table:
-        """All changes of a bucket; spilled ones are mapped into memory."""
-        batches = self._held.get(number, [])
-        spilled = self._spilled.get(number, [])
-        parts = [pa.ipc.open_file(pa.memory_map(str(path))).read_all() for path in spilled]
-        return pa.concat_tables([*parts, pa.Table.from_batches(batches, self._schema)])
-
-    def _spill(self) -> None:
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="hudisql-changes-")
-        for number, batches in self._held.items():
-            paths = self._spilled.setdefault(number, [])
-            path = Path(self._folder.name) / f"{number}-{len(paths)}.arrow"
-            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, self._schema) as writer:
-                for batch in batches:
-                    writer.write_batch(batch)
-            paths.append(path)
-        self._held, self._bytes = {}, 0
 
 
 class _NewFiles:

@@ -126,6 +126,26 @@ def test_partitions_that_cannot_be_taken_are_findings(table, tmp_path):
     assert warning == f"registered partitions without a folder, left out: 1 folder: {tmp_path}/t/day=3"
 
 
+def test_files_that_no_partition_has_are_told_and_left_out(table, tmp_path):
+    two = replace(table, partition_columns=(*table.partition_columns, MetastoreColumn("hr", "int")))
+    partitions = [
+        MetastorePartition(("1", "1"), _file(tmp_path, "t/day=1/hr=1/x")),
+        MetastorePartition(("1", "2"), _file(tmp_path, "elsewhere/x")),
+        MetastorePartition(("1", "3"), f"file:{tmp_path}/t/day=1/hr=3"),
+    ]
+    for name in ("t/day=1/hr=2/x", "t/day=2/hr=1/x", "t/stray", "t/_SUCCESS", "t/.staging/hr=1/x"):
+        _file(tmp_path, name)
+    (tmp_path / "t/day=3/hr=1").mkdir(parents=True)
+    source = scan_hive_source(Storage(), _Metastore(two, partitions), two)
+    assert [each.location for each in source.partitions] == [
+        f"{tmp_path}/t/day=1/hr=1",
+        f"{tmp_path}/elsewhere",
+    ]
+    missing, stray = sorted(finding.message for finding in source.findings)[::-1]
+    assert missing == f"registered partitions without a folder, left out: 1 folder: {tmp_path}/t/day=1/hr=3"
+    assert stray.endswith(f"3 folders: {tmp_path}/t, {tmp_path}/t/day=1/hr=2, {tmp_path}/t/day=2/hr=1")
+
+
 def test_only_chosen_partitions_are_looked_at(table, tmp_path):
     partitions = [
         MetastorePartition(("1",), _file(tmp_path, "t/day=1/x")),

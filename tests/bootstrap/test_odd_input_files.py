@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
+import shutil
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +162,39 @@ def test_two_thousand_row_groups_and_one_huge_one_are_read(
     assert pq.read_metadata(skeleton).num_row_groups == rows // group_rows
     found = read_both_ways(context.spark, table, f"n % 199 = 0 OR n > {rows - 3}")
     assert found["n"].to_pylist() == [n for n in range(rows) if n % 199 == 0 or n > rows - 3]
+
+
+def test_files_of_other_writers_are_read_in_one_table(context: Context, tmp_path: Path) -> None:
+    # Made by fastparquet 2026.9.0, DuckDB 2.0.0 and Polars 2.1.0; fastparquet writes no lists and structs.
+    for path in (Path(__file__).parent / "writers").glob("*.parquet"):
+        folder = tmp_path / "s" / f"writer={path.stem}"
+        folder.mkdir(parents=True)
+        shutil.copy(path, folder)
+    table = bootstrap(context, tmp_path / "s", tmp_path / "t", on_schema_drift="widen")
+    found = read_both_ways(context.spark, table).to_pylist()
+    assert len(found) == 9
+    plain: dict[str, list[Any]] = {
+        "n": [1, None, -(2**63)],
+        "x": [1.5, None, math.inf],
+        "s": ["ü名", None, ""],
+        "b": [True, None, False],
+    }
+    others: dict[str, list[Any]] = {
+        "d": [date(2024, 2, 29), None, date(1900, 1, 1)],
+        "t": [datetime(2024, 2, 29, 1, 2, 3, 456789, UTC), None, datetime(1900, 1, 1, tzinfo=UTC)],
+        "l": [[1, 2], None, []],
+        "st": [{"u": 1, "v": "w"}, None, {"u": None, "v": None}],
+    }
+    for number, writer in enumerate(("duckdb", "fastparquet", "polars")):
+        rows = found[number * 3 : number * 3 + 3]
+        assert [(row["id"], row["writer"]) for row in rows] == [
+            (f"{writer}-{each}", writer) for each in "abc"
+        ]
+        for name, values in plain.items():
+            assert [row[name] for row in rows] == values, (writer, name)
+        for name, values in others.items():
+            given = [None] * 3 if writer == "fastparquet" else values
+            assert [row[name] for row in rows] == given, (writer, name)
 
 
 class _Kms(pe.KmsClient):

@@ -410,6 +410,8 @@ def test_types_that_a_rewrite_mends_are_right_and_verified(context: Context, tmp
     columns = {
         "timestamp_millis": pa.array(in_utc, pa.timestamp("ms", "UTC")),
         "uint32": pa.array([2**32 - 1, None, 0], pa.uint32()),
+        "small_integer": pa.array([127, None, -128], pa.int8()),
+        "uuid": pa.array([bytes(16), None, bytes(range(16))], pa.uuid()),
         "fixed_binary": pa.array([b"abc", None, b"\0\0\0"], pa.binary(3)),
         "integer_decimal": pa.array(numbers, pa.decimal128(9, 2)),
     }
@@ -425,7 +427,8 @@ def test_types_that_a_rewrite_mends_are_right_and_verified(context: Context, tmp
         pa.table({"id": IDS, **int96}),
         use_deprecated_int96_timestamps=True,
     )
-    in_table = {**columns, **nanos, "int96": pa.array(in_utc)}
+    uuids = columns["uuid"].storage
+    in_table = {**columns, **nanos, "int96": pa.array(in_utc), "uuid": uuids}
     for source, names in (("s", [*columns]), ("sns", [*nanos]), ("s96", [*int96])):
         policy = UnsafeTypePolicy.FULL_RECORD
         table = bootstrap(context, tmp_path / source, tmp_path / f"t{source}", on_unsafe_type=policy)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 from decimal import Decimal
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hudisql.bootstrap import time_estimate
 from hudisql.errors import (
     BootstrapBlockedError,
 )
@@ -335,6 +338,59 @@ def test_the_estimate_of_a_dry_run_is_near_what_is_written(call, tmp_path, name)
     estimate = call("bootstrap_table", **arguments, dry_run=True)[-1]["written_bytes"]
     written = call("bootstrap_table", **arguments)[0]["written_bytes"]
     assert written / 2 < estimate < written * 2
+
+
+def test_a_dry_run_estimates_the_time_from_a_sample_that_leaves_nothing_behind(
+    call, tmp_path, name, monkeypatch
+):
+    for number in range(6):
+        write_parquet(tmp_path / "s" / f"{number}.parquet", orders(number * 20_000, 20_000))
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    arguments = {
+        "table": name,
+        "source": tmp_path / "s",
+        "record_key": "id",
+        "target_path": tmp_path / "t",
+        "sync": False,
+    }
+    before = fingerprint(tmp_path / "s")
+    for more, cores in (({}, "2 cores"), ({"parallelism": 1}, "1 core"), ({"parallelism": 50}, "2 cores")):
+        total = call("bootstrap_table", **arguments, **more, dry_run=True)[-1]
+        basis = rf"about \d+ s for 6 files with 120,000 rows on {cores}, from a sample of 3 files with 60,.*"
+        assert re.fullmatch(basis, total["warnings"])
+        assert total["seconds"] > 0
+        assert not (tmp_path / "t").exists()
+    done = call("bootstrap_table", **arguments, parallelism=1)
+    # Other work on the machine may slow down either; an estimate that is off by its unit is out of bounds.
+    assert total["seconds"] / 20 < done[0]["seconds"] < total["seconds"] * 60
+    assert fingerprint(tmp_path / "s") == before
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_files_that_are_too_large_for_a_sample_leave_the_time_open(call, tmp_path, name, monkeypatch):
+    write_parquet(tmp_path / "s" / "a.parquet", orders())
+    monkeypatch.setattr(time_estimate, "_LARGEST_ROWS", 19)
+    (*_, total) = call(
+        "bootstrap_table",
+        table=name,
+        source=tmp_path / "s",
+        record_key="id",
+        target_path=tmp_path / "t",
+        dry_run=True,
+    )
+    assert (total["rows"], total["seconds"], total["warnings"]) == (20, None, None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.2, "1 s"), (89, "89 s"), (179, "3 min"), (7200, "2.0 h"), (90000, "25.0 h")]
+)
+def test_estimated_times_are_round(seconds, text):
+    estimate = time_estimate.TimeEstimate(seconds, 1200, 60_000_000, 1, 1, 50_000)
+    assert str(estimate) == (
+        f"about {text} for 1,200 files with 60,000,000 rows on 1 core,"
+        " from a sample of 1 file with 50,000 rows"
+    )
 
 
 def test_filters_and_form_of_the_skeletons_follow_the_parameters(call, tmp_path, name):

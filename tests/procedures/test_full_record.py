@@ -52,6 +52,8 @@ def test_the_rows_of_plan_and_result_tell_each_partitions_mode(
     assert {partition: planned[partition]["mode"] for partition in modes} == modes
     source_bytes = planned["dt=2024-03-02"]["source_bytes"]
     assert planned["dt=2024-03-02"]["written_bytes"] > source_bytes
+    assert planned["TOTAL"]["seconds"] > 0
+    assert "for 4 files with 80 rows on 2 cores, from a sample of 4 files" in planned["TOTAL"]["warnings"]
 
     done = {row["partition"]: row for row in bootstrap()}
     assert {partition: done[partition]["mode"] for partition in modes} == modes

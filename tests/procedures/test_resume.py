@@ -54,7 +54,7 @@ def failed_run(bootstrap, tmp_path, monkeypatch):
 
 
 def visible_rows(target: Path) -> int | None:
-    """Rows of the table's skeletons, None if no reader sees a table."""
+    """Rows of the table's base files, None if no reader sees a table."""
     try:
         slices = load_file_slices(open_table(Storage(), str(target)))
     except NoSuchTableError:
@@ -63,9 +63,12 @@ def visible_rows(target: Path) -> int | None:
 
 
 def check_is_whole(session, name: str | None, target: Path, rows: int = 80) -> None:
-    """The table has the source's rows, the commit names each data file, and nothing is left of the run."""
-    commit = parse_commit_metadata((target / ".hoodie/00000000000001.commit").read_bytes())
-    named = {stat.path: stat.file_size_in_bytes for stat in commit.write_stats}
+    """The table has the source's rows, its commits name each data file, and nothing is left of the run."""
+    named = {
+        stat.path: stat.file_size_in_bytes
+        for path in (target / ".hoodie").glob("*.commit")
+        for stat in parse_commit_metadata(path.read_bytes()).write_stats
+    }
     assert named == {
         str(path.relative_to(target)): path.stat().st_size
         for path in target.rglob("*.parquet")
@@ -256,13 +259,13 @@ def test_a_late_task_of_a_run_that_is_over_takes_its_skeletons_back(tmp_path):
 def strike(spark, session, call, metastore_uri, daily_orders, tmp_path):
     """`strike(place, means, step)`: a struck run, then what holds of it, then its end by resuming.
 
-    Gives False if the run was through before the step came.
+    `more` are further arguments of the call. Gives False if the run was through before the step came.
     """
 
-    def run_and_resume(place: str, means: str, step: int, *, resume: bool = True) -> bool:
+    def run_and_resume(place: str, means: str, step: int, *, resume: bool = True, **more: str) -> bool:
         before = fingerprint(daily_orders)
         rows = 20 * len(list(daily_orders.rglob("*.parquet")))
-        label = f"{place}_{means}_{step}_{resume}".lower()
+        label = "_".join([place, means, str(step), str(resume), *more]).lower()
         name, target = f"store.struck_{label}", tmp_path / label
         arguments = {
             "table": name,
@@ -272,6 +275,7 @@ def strike(spark, session, call, metastore_uri, daily_orders, tmp_path):
             "parallelism": 2,
             "resume": resume,
             "verify": False,
+            **more,
         }
         given = ", ".join(f"{key} => {sql_literal(value)}" for key, value in arguments.items())
         ended = run_struck(
@@ -315,6 +319,24 @@ def strike(spark, session, call, metastore_uri, daily_orders, tmp_path):
 )
 def test_a_struck_run_shows_no_half_table_and_resuming_ends_it(strike, place, means, step):
     assert strike(place, means, step)
+
+
+WRITTEN_ANEW = (
+    {"mode": "full_record"},
+    {"full_record_where": "dt = '2024-03-02'"},
+)
+
+
+@pytest.mark.parametrize(
+    ("more", "place", "means", "step"),
+    [
+        (WRITTEN_ANEW[0], "task", "full", 1),
+        (WRITTEN_ANEW[1], "driver", "kill", 8),
+        (WRITTEN_ANEW[1], "task", "kill", 2),
+    ],
+)
+def test_a_struck_run_that_writes_partitions_anew_shows_no_half_table(strike, more, place, means, step):
+    assert strike(place, means, step, **more)
 
 
 @pytest.fixture
@@ -371,6 +393,26 @@ def test_a_worker_struck_at_any_skeleton_shows_no_half_table(strike, daily_order
         write_parquet(path, orders(number * 100))
     for step in range(10):
         assert strike("task", means, step)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("more", WRITTEN_ANEW)
+@pytest.mark.parametrize("means", ["kill", "full"])
+def test_a_driver_struck_at_any_step_of_writing_anew_shows_no_half_table(strike, means, more):
+    step = 0
+    while strike("driver", means, step, **more):
+        step += 1
+    assert step >= 10
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("means", ["kill", "full"])
+def test_a_worker_struck_at_any_file_that_is_written_anew_shows_no_half_table(strike, means):
+    everything, one_partition = WRITTEN_ANEW
+    for step in range(2):
+        assert strike("task", means, step, **everything)
+    for step in range(3):
+        assert strike("task", means, step, **one_partition)
 
 
 @pytest.mark.soak

@@ -190,6 +190,25 @@ def test_the_native_scan_has_a_fallback_with_the_same_rows(
     assert _values(fallback, *names) == expected
 
 
+def test_the_fallback_reads_slices_with_log_files_once(
+    spark: Any, open_golden: Callable[[str], HudiTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = open_golden("mor_upsert_only_updates")
+    plan = plan_scan(table, table.schema)
+    assert plan.mode == "native"
+    assert {file_slice.has_log_files for file_slice, _ in plan.slices} == {True, False}
+    names = table.schema.names
+    expected = _values(scan_to_dataframe(spark, plan), *names)
+
+    def other_internals(*_: object) -> None:
+        raise TypeError("InMemoryFileIndex has other parameters")
+
+    monkeypatch.setattr(native_scan, "_file_relation", other_internals)
+    with pytest.warns(RuntimeWarning, match="cannot be used with this version of Spark"):
+        fallback = scan_to_dataframe(spark, plan)
+    assert _values(fallback, *names) == expected
+
+
 def test_filters_and_columns_reach_sparks_own_scan(
     spark: Any, open_golden: Callable[[str], HudiTable]
 ) -> None:

@@ -1,0 +1,120 @@
+"""Counting changes, and moving each to the Spark task that writes its file slice.
+
+Follows Hudi's `WorkloadProfile` and the partitioning of `UpsertPartitioner`: both are columns and joins of
+Spark's, so that no row passes through Python before it is written. Knows neither commits nor files.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hudisql.format.spark_schema import quote_name
+from hudisql.read.arrow_scan import spark_struct
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, Operation
+from hudisql.write.work_plan import HASH_RANGE, WorkPlan
+from hudisql.write.write_tasks import BUCKET
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_NEW_ROWS: Final = (int(Operation.INSERT), int(Operation.MOVE_IN))
+
+
+@dataclass(frozen=True)
+class CountedChanges:
+    """Rows by what they concern: file groups (partition path, file id) or values of the partition columns."""
+
+    changed: Mapping[tuple[str, str], int]
+    new_rows: Mapping[tuple[object, ...], int]
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return sum(self.changed.values()) + sum(self.new_rows.values())
+
+
+def count_changes(changes: DataFrame, table: HudiTable) -> CountedChanges:
+    """Count the changes by file group, and new rows by their values of the partition columns."""
+    from pyspark.sql import functions as sf
+
+    columns = [column.name for column in table.partition_columns]
+    is_new = sf.col(OPERATION).isin(*_NEW_ROWS)
+    values = [sf.when(is_new, sf.col(quote_name(name))).alias(f"p{n}") for n, name in enumerate(columns)]
+    changed: dict[tuple[str, str], int] = {}
+    new_rows: dict[tuple[object, ...], int] = defaultdict(int)
+    for row in changes.groupBy(sf.col(PARTITION), sf.col(FILE_GROUP), *values).count().collect():
+        if row[1] is None:
+            new_rows[tuple(row[2:-1])] += row[-1]
+        else:
+            changed[row[0], row[1]] = row[-1]
+    return CountedChanges(changed, dict(new_rows))
+
+
+def route_changes(
+    spark: SparkSession,
+    changes: DataFrame,
+    plan: WorkPlan,
+    of_values: Mapping[tuple[object, ...], str],
+    table: HudiTable,
+) -> DataFrame:
+    """The changes with the number of the bucket each one goes to."""
+    from pyspark.sql import functions as sf
+
+    is_new = sf.col(OPERATION).isin(*_NEW_ROWS)
+    parts = []
+    if plan.of_file_group:
+        groups = spark.createDataFrame(
+            [(path, file_id, number) for (path, file_id), number in plan.of_file_group.items()],
+            f"g_path string, g_file string, {BUCKET} int",
+        )
+        stored = changes.filter(~is_new).join(
+            sf.broadcast(groups),
+            (sf.col(PARTITION) == sf.col("g_path")) & (sf.col(FILE_GROUP) == sf.col("g_file")),
+        )
+        parts.append(stored.drop("g_path", "g_file"))
+    if plan.of_new_rows:
+        parts.append(_spread(spark, changes.filter(is_new), plan, of_values, table))
+    routed = parts[0]
+    for part in parts[1:]:
+        routed = routed.unionByName(part)
+    return routed
+
+
+def _spread(
+    spark: SparkSession,
+    new_rows: DataFrame,
+    plan: WorkPlan,
+    of_values: Mapping[tuple[object, ...], str],
+    table: HudiTable,
+) -> DataFrame:
+    from pyspark.sql import functions as sf
+
+    columns = table.partition_columns
+    spreads = [(values, plan.of_new_rows[path]) for values, path in of_values.items()]
+    schema = spark_struct(
+        pa.schema(
+            [
+                *(pa.field(f"v{number}", column.type) for number, column in enumerate(columns)),
+                pa.field("bounds", pa.list_(pa.int32())),
+                pa.field("buckets", pa.list_(pa.int32())),
+            ]
+        )
+    )
+    rows = [(*values, list(spread.bounds), list(spread.buckets)) for values, spread in spreads]
+    places = spark.createDataFrame(rows, schema)
+    keys = [quote_name(name.split(".")[0]) for name in table.properties.record_key_fields]
+    hashed = sf.pmod(sf.xxhash64(*[sf.col(key) for key in keys]), sf.lit(HASH_RANGE))
+    condition = sf.lit(True)
+    for number, column in enumerate(columns):
+        condition = condition & sf.col(quote_name(column.name)).eqNullSafe(sf.col(f"v{number}"))
+    placed = new_rows.withColumn("__hash", hashed).join(sf.broadcast(places), condition)
+    position = sf.expr("size(filter(bounds, bound -> bound <= __hash))")
+    return placed.withColumn(BUCKET, sf.get("buckets", position)).drop(
+        "__hash", "bounds", "buckets", *(f"v{number}" for number in range(len(columns)))
+    )
