@@ -33,7 +33,12 @@ from hudisql.errors import TableExistsError, UnsupportedTableError
 from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.spark_schema import arrow_from_spark_json
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_live_partitions, partition_of
+from hudisql.table.partitions import (
+    TablePartition,
+    dropped_partition_paths,
+    list_live_partitions,
+    partition_of,
+)
 
 
 @dataclass(frozen=True)
@@ -160,10 +165,12 @@ def is_current(table: HudiTable, entry: MetastoreTable) -> bool:
 
 
 def _is_incremental(table: HudiTable, entry: MetastoreTable) -> bool:
-    """True if the commits since the entry's last sync are all in the active timeline."""
+    """True if the commits since the entry's last sync are all in the active timeline and drop nothing."""
     synced = entry.parameters.get(LAST_COMMIT_PROPERTY)
     first = table.timeline.first_active_time
-    return synced is not None and first is not None and synced >= first
+    if synced is None or first is None or synced < first:
+        return False
+    return is_current(table, entry) or not dropped_partition_paths(table)
 
 
 def _written_since(table: HudiTable, entry: MetastoreTable) -> list[TablePartition]:

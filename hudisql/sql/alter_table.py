@@ -9,20 +9,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hudisql.catalog.sync import sync_table
 from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedStatementError
 from hudisql.format import table_properties as keys
 from hudisql.result import LocalResult, Result
 from hudisql.sql import alterations as al
 from hudisql.sql import statements as st
+from hudisql.sql.after_commit import follow_commit
 from hudisql.sql.alter_columns import with_added_columns, with_changed_columns
 from hudisql.sql.alter_partitions import partitions_to_drop
 from hudisql.sql.table_names import check_is_main_name, entries_of_table
 from hudisql.sql.table_options import properties_of_table
 from hudisql.sql.tables import open_hudi_entry
-from hudisql.sql.write_options import syncs_after_commit
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.commit import OpenCommit
 from hudisql.write.schema_change import commit_schema, commit_without_partitions
 from hudisql.write.table_configuration import update_table_properties
@@ -143,11 +142,4 @@ def _commit(
             return
         commit = commit_schema(table, schema)
     context.console.info(f"{place}: commit {commit.instant_time} ({commit.operation_type})")
-    if commit.dropped_metadata_table:
-        context.console.warning(
-            f"{place}: its metadata table is dropped, since hudisql does not keep it; "
-            "readers list folders instead, and Apache Hudi's writers make a new one"
-        )
-    if syncs_after_commit(context):
-        fresh = open_table(context.storage, table.base_path)
-        sync_table(context.metastore, fresh, entry.database, entry.name)
+    follow_commit(context, entry, table, dropped_metadata_table=commit.dropped_metadata_table)

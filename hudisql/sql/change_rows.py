@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.catalog.sync import sync_table
 from hudisql.catalog.tables import MetastoreTable, is_read_optimized
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name, spark_type_name
@@ -17,6 +16,7 @@ from hudisql.result import LocalResult, Result
 from hudisql.sql import clauses as cl
 from hudisql.sql import query
 from hudisql.sql import statements as st
+from hudisql.sql.after_commit import follow_commit
 from hudisql.sql.change_queries import (
     ACTION,
     OLD_VALUE,
@@ -35,8 +35,8 @@ from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.tables import open_hudi_entry
-from hudisql.sql.write_options import syncs_after_commit, write_options
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.sql.write_options import write_options
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.apply import WriteResult, apply_changes
 from hudisql.write.changes import (
     FILE_GROUP,
@@ -102,13 +102,8 @@ def commit_changes(
     result = apply_changes(
         context.spark, table, changes, operation_type, write_options(context, table), overwrite=overwrite
     )
-    if result.dropped_metadata_table:
-        context.console.warning(
-            f"{entry.full_name}: its metadata table is dropped, since hudisql does not keep it; "
-            "readers list folders instead, and Apache Hudi's writers make a new one"
-        )
-    if result.instant_time is not None and syncs_after_commit(context):
-        _sync(context, entry, table)
+    if result.instant_time is not None:
+        follow_commit(context, entry, table, dropped_metadata_table=result.dropped_metadata_table)
     return result
 
 
@@ -129,12 +124,6 @@ def _result_row(result: WriteResult) -> tuple[object, ...]:
         result.files,
         result.bytes,
     )
-
-
-def _sync(context: Context, entry: MetastoreTable, table: HudiTable) -> None:
-    name = entry.name.removesuffix("_rt") if table.is_merge_on_read else entry.name
-    fresh = open_table(context.storage, table.base_path)
-    sync_table(context.metastore, fresh, entry.database, name)
 
 
 def _changes_of(

@@ -20,7 +20,7 @@ from hudisql.errors import (
     UnsupportedStatementError,
 )
 from hudisql.format import table_properties as keys
-from hudisql.format.schema import avro_from_arrow
+from hudisql.format.schema import LOCAL_TIMESTAMP, avro_from_arrow
 from hudisql.format.spark_schema import spark_type_name
 from hudisql.format.timeline import TIMELINE_FOLDER
 from hudisql.result import LocalResult, Result
@@ -90,6 +90,7 @@ def _make_table(
             f"CREATE TABLE {database}.{name} gives no columns, and there is no Hudi table at {path}",
             hint="give columns, or the LOCATION of a Hudi table",
         )
+    _warn_of_types(context, definition)
     schema_text = avro_from_arrow(definition.columns, name)
     values = new_table_properties(new_table(definition, database, name, {keys.CREATE_SCHEMA: schema_text}))
     _check_free(context, path)
@@ -101,6 +102,15 @@ def _make_table(
     except PathExistsError as error:
         raise TableExistsError(f"another table was made at {path} meanwhile") from error
     return open_table(storage, path)
+
+
+def _warn_of_types(context: Context, definition: TableDefinition) -> None:
+    local = [field.name for field in definition.columns if field.type == LOCAL_TIMESTAMP]
+    if local:
+        context.console.warning(
+            f"{', '.join(local)}: Apache Hudi 0.15 cannot read TIMESTAMP_NTZ columns (1.2 can), and Hive "
+            "sees a bigint of microseconds"
+        )
 
 
 def _check_name(database: str, name: str) -> None:

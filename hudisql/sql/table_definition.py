@@ -136,6 +136,8 @@ def _check_type(document: Any, where: str) -> None:
                 f"column {where}: a Hudi table can't hold the length of {document.upper()}", hint="use STRING"
             )
         return
+    if document["type"] == "struct" and not document["fields"]:
+        raise UnsupportedTableError(f"column {where}: a Hudi table can't hold a struct without fields")
     if document.get("containsNull") is False or document.get("valueContainsNull") is False:
         raise UnsupportedTableError(f"column {where}: NOT NULL is not supported inside of a type")
     for field in document.get("fields", ()):

@@ -91,7 +91,7 @@ def test_hudi_015_goes_on_with_an_altered_table(
     name = create(session, shape, path)
     first = shape.with_partition_columns(sample_rows(0, 60))
     oracle_015.upsert(first, str(path), write_options(shape))
-    session.sql(f"ALTER TABLE {name} ADD COLUMNS (extra STRING)")
+    session.sql(f"ALTER TABLE {name} ADD COLUMNS (added STRING)")
     session.sql(f"ALTER TABLE {name} ALTER COLUMN seq TYPE BIGINT")
     if shape.partition_columns:
         session.sql(f"ALTER TABLE {name} DROP PARTITION (dt = '2024-03-01')")
@@ -101,16 +101,16 @@ def test_hudi_015_goes_on_with_an_altered_table(
     theirs = oracle_015.read(str(path))
     assert theirs.schema.field("seq").type == pa.int64()
     assert sorted(theirs["seq"].to_pylist()) == [row["seq"] for row in kept]
-    assert set(theirs["extra"].to_pylist()) == {None}
+    assert set(theirs["added"].to_pylist()) == {None}
     assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), theirs, sort_by=["seq"])
 
     second = shape.with_partition_columns(sample_rows(50, 66, "second"))
     second = second.set_column(second.schema.get_field_index("seq"), "seq", second["seq"].cast(pa.int64()))
-    second = second.append_column("extra", pa.array(["new"] * 16))
+    second = second.append_column("added", pa.array(["new"] * 16))
     oracle_015.upsert(second, str(path), write_options(shape))
     theirs = oracle_015.read(str(path))
     expected = {row["seq"]: None for row in kept} | dict.fromkeys(range(50, 66), "new")
-    found = dict(zip(theirs["seq"].to_pylist(), theirs["extra"].to_pylist(), strict=True))
+    found = dict(zip(theirs["seq"].to_pylist(), theirs["added"].to_pylist(), strict=True))
     assert found == expected
     assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), theirs, sort_by=["seq"])
     if shape.partition_columns:

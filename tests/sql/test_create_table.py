@@ -221,6 +221,11 @@ def test_a_table_that_lies_at_the_location_is_registered_if_it_agrees(
         ("(id INT) USING hudi", InvalidArgumentError, r"record key(.|\n)*primaryKey = "),
         ("USING hudi", InvalidArgumentError, "gives no columns"),
         ("(id INT, v VARIANT) USING hudi TBLPROPERTIES (primaryKey='id')", UnsupportedTableError, "column v"),
+        (
+            "(id INT, v STRUCT<>) USING hudi TBLPROPERTIES (primaryKey='id')",
+            UnsupportedTableError,
+            "without fields",
+        ),
         ("(id INT, v CHAR(3)) USING hudi TBLPROPERTIES (primaryKey='id')", UnsupportedTableError, "CHAR"),
         (
             "(id INT, v MAP<INT, INT>) USING hudi TBLPROPERTIES (primaryKey='id')",

@@ -93,6 +93,9 @@ def test_call_keeps_order_names_and_namespace() -> None:
         ),
         ("WITH s AS (SELECT 1 a) DELETE FROM t", st.DeleteStatement, "t"),
         ("TRUNCATE TABLE t", st.TruncateStatement, "t"),
+        ("COMMENT ON TABLE db.t IS 'x'", st.CommentOnStatement, "db.t"),
+        ("COMMENT ON COLUMN db.t.c IS NULL", st.CommentOnStatement, "db.t"),
+        ("CREATE TABLE IF NOT EXISTS t (a int) USING hudi", st.CreateTableStatement, "t"),
         ("ALTER TABLE db.t RENAME TO u", st.AlterTableStatement, "db.t"),
         ("CACHE LAZY TABLE t", st.CacheTableStatement, "t"),
         ("UNCACHE TABLE IF EXISTS t", st.UncacheTableStatement, "t"),
@@ -128,7 +131,7 @@ def test_queries_are_queries_also_where_sqlglot_cannot_parse_them(text: str) -> 
 @pytest.mark.parametrize(
     "text",
     ["SET a = b", "SHOW TABLES", "ANALYZE TABLE t COMPUTE STATISTICS", "DROP VIEW v", "DESCRIBE DATABASE d",
-     "LOAD DATA INPATH 'x' INTO TABLE t", "CREATE DATABASE d", "ADD JAR x",
+     "LOAD DATA INPATH 'x' INTO TABLE t", "CREATE DATABASE d", "ADD JAR x", "COMMENT ON DATABASE d IS 'x'",
      "CREATE TEMPORARY VIEW v USING parquet OPTIONS (path '/x')", "INSERT OVERWRITE DIRECTORY '/x' SELECT 1"],
 )  # fmt: skip
 def test_what_is_unknown_is_passed_on_under_guard(text: str) -> None:

@@ -1,0 +1,31 @@
+"""What a statement does once its commit stands: say what was given up, and bring the metastore in step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hudisql.catalog.sync import sync_table
+from hudisql.catalog.tables import MetastoreTable
+from hudisql.sql.write_options import syncs_after_commit
+from hudisql.table.hudi_table import HudiTable, open_table
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+def follow_commit(
+    context: Context, entry: MetastoreTable, table: HudiTable, *, dropped_metadata_table: bool
+) -> None:
+    """Warn of a metadata table that is gone, and sync the entries, unless `hudisql.sync` is off.
+
+    `table` may be as it was before the commit. Raises SyncFailedError (the commit stands), SettingsError.
+    """
+    if dropped_metadata_table:
+        context.console.warning(
+            f"{entry.full_name}: its metadata table is dropped, since hudisql does not keep it; "
+            "readers list folders instead, and Apache Hudi's writers make a new one"
+        )
+    if syncs_after_commit(context):
+        name = entry.name.removesuffix("_rt") if table.is_merge_on_read else entry.name
+        fresh = open_table(context.storage, table.base_path)
+        sync_table(context.metastore, fresh, entry.database, name)
