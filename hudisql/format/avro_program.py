@@ -24,6 +24,9 @@ RECORD, VARINT, FLOAT, DOUBLE, BOOLEAN, BYTES, FIXED, FIXED_DECIMAL, BYTES_DECIM
 
 NO_NULL = -1
 
+DONE = -1
+"""What a walk over rows returns if all of them went well; else the number of the row that did not."""
+
 
 @dataclass(slots=True)
 class AvroNode:

@@ -7,7 +7,6 @@ Rows are in Avro's binary form, as Hudi's `HoodieAvroDataBlock` frames them. The
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import CorruptTableError, InvalidArgumentError
+from hudisql.format.avro_column_parts import Bytes, ColumnParts, Integers, take_apart
 from hudisql.format.avro_program import (
     BOOLEAN,
     BYTES,
     BYTES_DECIMAL,
-    DOUBLE,
+    DONE,
     FIXED,
     FIXED_DECIMAL,
     FLOAT,
@@ -31,9 +31,6 @@ from hudisql.format.avro_program import (
     AvroProgram,
     program_of,
 )
-
-Bytes = npt.NDArray[np.uint8]
-Integers = npt.NDArray[np.int64]
 
 _MOST_BYTES = 2**31 - 1
 
@@ -46,13 +43,13 @@ def decode_framed_rows(
     `names` are the fields wanted (those that the schema lacks are left out); None means all.
     Raises CorruptTableError if the bytes are not `count` rows of the schema.
     """
-    from hudisql.format import avro_kernels
+    from hudisql.format import avro_decode_kernels
 
     data = np.frombuffer(content, np.uint8)
     if not 0 <= count <= len(data) // 4:
         raise CorruptTableError(f"a log block of {len(data)} bytes cannot hold {count} rows")
     starts, ends = np.empty(count, np.int64), np.empty(count, np.int64)
-    if avro_kernels.row_spans(data, 0, count, starts, ends) < 0:
+    if avro_decode_kernels.row_spans(data, 0, count, starts, ends) < 0:
         raise CorruptTableError(f"a log block ends before its {count} rows do")
     return decode_rows(data, starts, ends, schema_text, names)
 
@@ -61,13 +58,13 @@ def decode_rows(
     data: Bytes, starts: Integers, ends: Integers, schema_text: str, names: Collection[str] | None = None
 ) -> pa.RecordBatch:
     """The rows at [starts, ends) of `data` as columns; see `decode_framed_rows`."""
-    from hudisql.format import avro_kernels
+    from hudisql.format import avro_decode_kernels
 
     program = program_of(schema_text)
     stored = program.stored(names)
     arenas = _Arenas(len(program.nodes))
     for fill in (False, True):
-        failed = avro_kernels.decode(
+        failed = avro_decode_kernels.decode(
             data,
             starts,
             ends,
@@ -89,7 +86,7 @@ def decode_rows(
             arenas.counts,
             arenas.used,
         )
-        if failed != avro_kernels.DONE:
+        if failed != DONE:
             raise CorruptTableError(f"row {failed} of a log block is not of the block's schema")
         if not fill:
             arenas.allocate()
@@ -109,20 +106,20 @@ def encode_rows(batch: pa.RecordBatch, schema_text: str, *, framed: bool = True)
     The batch has the fields of the schema in its order, in the types of `format.schema`.
     Raises InvalidArgumentError if it does not, or for a null where the schema has none.
     """
-    from hudisql.format import avro_kernels
+    from hudisql.format import avro_encode_kernels
 
     program = program_of(schema_text)
     names = [each.name for each in program.fields]
     if batch.schema.names != names:
         raise InvalidArgumentError(f"the rows have the columns {batch.schema.names}, their schema {names}")
     arenas = _Arenas(len(program.nodes))
-    parts = _Parts()
+    parts = ColumnParts()
     for each, column in zip(program.fields, batch.columns, strict=True):
-        _take_apart(each, column, parts)
+        take_apart(each, column, parts)
     longest = arenas.load(program, parts) + (4 * batch.num_rows if framed else 0)
     out = np.empty(longest, np.uint8)
     row_ends = np.zeros(batch.num_rows, np.int64)
-    failed = avro_kernels.encode(
+    failed = avro_encode_kernels.encode(
         batch.num_rows,
         framed,
         program.kind,
@@ -142,7 +139,7 @@ def encode_rows(batch: pa.RecordBatch, schema_text: str, *, framed: bool = True)
         out,
         row_ends,
     )
-    if failed != avro_kernels.DONE:
+    if failed != DONE:
         raise InvalidArgumentError(
             f"row {failed} has a null, or a value of another length, against its schema"
         )
@@ -166,7 +163,7 @@ class _Arenas:
         self.counts[:] = 0
         self.used[:] = 0
 
-    def load(self, program: AvroProgram, parts: _Parts) -> int:
+    def load(self, program: AvroProgram, parts: ColumnParts) -> int:
         """Fill the arenas with columns to encode; returns how many bytes their rows take at most."""
         for node in program.nodes:
             part = parts.of(node)
@@ -273,96 +270,3 @@ def _union_array(
 def _offsets(arenas: _Arenas, at: int, count: int) -> npt.NDArray[np.int32]:
     first = arenas.base[at] + at
     return arenas.offsets[first : first + count + 1].astype(np.int32)
-
-
-# --- Arrow → buffers to encode ------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Part:
-    """One node's column, taken apart; slot i is row i of the array or map around it."""
-
-    valid: Bytes
-    values: npt.NDArray[Any] | None = None
-    wide: Integers | None = None
-    offsets: Integers | None = None
-    text: Bytes = field(default_factory=lambda: np.empty(0, np.uint8))
-
-
-class _Parts:
-    def __init__(self) -> None:
-        self._of: dict[int, _Part] = {}
-
-    def of(self, node: AvroNode) -> _Part:
-        return self._of[node.position]
-
-    def put(self, node: AvroNode, part: _Part) -> None:
-        self._of[node.position] = part
-
-
-def _take_apart(node: AvroNode, array: pa.Array, parts: _Parts) -> None:
-    count = len(array)
-    valid = np.ones(count, np.uint8) if not array.null_count else _bytes_of(pc.is_valid(array))
-    part = _Part(valid)
-    parts.put(node, part)
-    if node.kind == UNION:
-        for number, child in enumerate(node.children):
-            _take_apart(child, _struct_child(array, number), parts)
-        return
-    if array.type != node.arrow_type:
-        raise InvalidArgumentError(f"column {node.name} is {array.type}, its schema says {node.arrow_type}")
-    if node.kind == RECORD:
-        for number, child in enumerate(node.children):
-            _take_apart(child, _struct_child(array, number), parts)
-    elif node.kind == LOOP:
-        _take_list_apart(node, array, part, parts)
-    elif node.kind in (BYTES, FIXED):
-        offsets = _raw(array, 1, np.int32, count + 1).astype(np.int64)
-        text = array.buffers()[2]
-        if text is not None:
-            part.text = np.frombuffer(text, np.uint8)[offsets[0] : offsets[-1]]
-        part.offsets = offsets - offsets[0]
-    elif node.symbols:
-        indices = pc.index_in(array, value_set=pa.array(node.symbols, pa.string()))
-        part.values = pc.fill_null(indices, 0).to_numpy(zero_copy_only=False)
-    elif node.kind in (FIXED_DECIMAL, BYTES_DECIMAL):
-        pairs = _raw(array, 1, np.int64, 2 * count, per_slot=2)
-        part.values, part.wide = pairs[0::2], pairs[1::2]
-    elif node.kind == BOOLEAN:
-        part.values = _bytes_of(pc.fill_null(array, False))
-    elif node.kind == FLOAT:
-        part.values = _raw(array, 1, np.uint32, count)
-    elif node.kind == DOUBLE:
-        part.values = _raw(array, 1, np.int64, count)
-    else:
-        narrow = pa.types.is_int32(array.type) or pa.types.is_date32(array.type)
-        part.values = _raw(array, 1, np.int32 if narrow else np.int64, count)
-        if node.factor != 1:
-            part.values = part.values // node.factor
-
-
-def _take_list_apart(node: AvroNode, array: pa.Array, part: _Part, parts: _Parts) -> None:
-    offsets = _raw(array, 1, np.int32, len(array) + 1).astype(np.int64)
-    first, items = int(offsets[0]), int(offsets[-1] - offsets[0])
-    part.offsets = offsets - first
-    # What null lists hold is never walked, so it may stay.
-    children = [array.keys, array.items] if pa.types.is_map(array.type) else [array.values]
-    for child, values in zip(node.children, children, strict=True):
-        _take_apart(child, values.slice(first, items), parts)
-
-
-def _struct_child(array: pa.StructArray, number: int) -> pa.Array:
-    return array.field(number)
-
-
-def _raw(array: pa.Array, number: int, kind: Any, count: int, per_slot: int = 1) -> npt.NDArray[Any]:
-    """A buffer of the array as numbers, from the array's own first slot on."""
-    buffer = array.buffers()[number]
-    if buffer is None or not buffer.size:
-        return np.zeros(count, kind)
-    first = array.offset * per_slot
-    return np.frombuffer(buffer, kind, first + count)[first:]
-
-
-def _bytes_of(mask: pa.BooleanArray) -> Bytes:
-    return np.asarray(mask.to_numpy(zero_copy_only=False)).view(np.uint8)

@@ -1,6 +1,6 @@
-"""The compiled loop that lets log records of one key follow each other (numba).
+"""Compiled loops over log records: who follows whom, and which base rows they belong to (numba).
 
-Importing this module loads numba: only `log_records` does, when a slice has log files.
+Importing this module loads numba: only `log_records` and `key_table` do, when a slice has log files.
 """
 
 from __future__ import annotations
@@ -29,3 +29,51 @@ def latest_events(keys, kinds, ranks, key_count):  # type: ignore[no-untyped-def
             continue
         latest[key] = event if kinds[event] == DATA else DELETED
     return latest
+
+
+@compiled
+def _hash_of(data, start, stop):  # type: ignore[no-untyped-def]
+    # FNV-1a, with its bits mixed once more since the table takes the lowest.
+    hashed = np.uint64(14695981039346656037)
+    for at in range(start, stop):
+        hashed = (hashed ^ np.uint64(data[at])) * np.uint64(1099511628211)
+    return hashed ^ (hashed >> np.uint64(32))
+
+
+@compiled
+def fill_table(offsets, data, hashes, table):  # type: ignore[no-untyped-def]
+    """Enter each key's number into the table (open addressing; its length is a power of two; -1 is free)."""
+    mask = np.uint64(len(table) - 1)
+    for key in range(len(offsets) - 1):
+        hashed = _hash_of(data, offsets[key], offsets[key + 1])
+        hashes[key] = hashed
+        place = hashed & mask
+        while table[place] >= 0:
+            place = (place + np.uint64(1)) & mask
+        table[place] = key
+
+
+@compiled
+def look_up(  # type: ignore[no-untyped-def]
+    offsets, data, hashes, table, wanted_offsets, wanted_data, found
+):
+    """For each wanted key its number in the table, or -1."""
+    mask = np.uint64(len(table) - 1)
+    for row in range(len(wanted_offsets) - 1):
+        start, stop = wanted_offsets[row], wanted_offsets[row + 1]
+        hashed = _hash_of(wanted_data, start, stop)
+        place = hashed & mask
+        found[row] = -1
+        while table[place] >= 0:
+            key = table[place]
+            first = offsets[key]
+            if hashes[key] == hashed and offsets[key + 1] - first == stop - start:
+                same = True
+                for at in range(stop - start):
+                    if data[first + at] != wanted_data[start + at]:
+                        same = False
+                        break
+                if same:
+                    found[row] = key
+                    break
+            place = (place + np.uint64(1)) & mask

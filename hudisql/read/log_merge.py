@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.format.meta_columns import RECORD_KEY
+from hudisql.read.key_table import KeyTable
 from hudisql.read.log_records import LogRecords
 from hudisql.read.log_rule import LogRule
 
@@ -35,8 +36,9 @@ def merge_log_records(
 ) -> Iterator[pa.RecordBatch]:
     """Base batches (of `merge_schema`, as the records' rows are) with the log records in their places."""
     seen = np.zeros(len(records.keys), np.bool_)
+    keys = KeyTable(records.keys)
     for batch in base:
-        merged = _merge_batch(batch, records, rule, seen)
+        merged = _merge_batch(batch, keys, records, rule, seen)
         if merged.num_rows:
             yield merged
     rows = records.row_of_key[~seen]
@@ -47,13 +49,17 @@ def merge_log_records(
 
 
 def _merge_batch(
-    batch: pa.RecordBatch, records: LogRecords, rule: LogRule, seen: npt.NDArray[np.bool_]
+    batch: pa.RecordBatch,
+    keys: KeyTable,
+    records: LogRecords,
+    rule: LogRule,
+    seen: npt.NDArray[np.bool_],
 ) -> pa.RecordBatch:
-    found = pc.index_in(batch.column(RECORD_KEY), value_set=records.keys)
-    if found.null_count == len(found):
+    found = keys.find(batch.column(RECORD_KEY))
+    touched = np.flatnonzero(found >= 0)
+    if not len(touched):
         return batch
-    touched = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
-    key_numbers = found.take(pa.array(touched)).to_numpy()
+    key_numbers = found[touched]
     seen[key_numbers] = True
     rows = records.row_of_key[key_numbers]
     if rule.keeps_newer_base_rows and rule.ordering is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.bootstrap.modes import UnsafeTypePolicy
+from hudisql.bootstrap.modes import BootstrapMode, ModeChoice, UnsafeTypePolicy
 from hudisql.bootstrap.type_safety import TYPE_HAZARDS
 from hudisql.bootstrap.verify import VerifyLevel, verify_bootstrap
 from hudisql.context import Context
@@ -217,6 +218,43 @@ def test_int96_of_impala_and_of_any_year_is_taken_as_spark_takes_it(context: Con
     finally:
         context.spark.conf.unset("spark.sql.parquet.int96TimestampConversion")
     assert "hudisql takes them as UTC: 1 file:" in told
+
+
+def test_a_file_of_hive_2_is_rewritten_as_hive_reads_it(context: Context, tmp_path: Path) -> None:
+    # Made by Hive 2.3.10 (INSERT of three rows): dates and INT96 of the older calendar that nothing tells of.
+    (tmp_path / "s").mkdir()
+    shutil.copy(Path(__file__).parent / "writers" / "hive_2_3_000000_0", tmp_path / "s" / "000000_0")
+    told = blockers_of(context, tmp_path / "s", tmp_path / "t", on_unsafe_type=UnsafeTypePolicy.FAIL)
+    for words in ("column d (date): dates before 1582-10-15", "column t (timestamp): INT96 timestamp"):
+        assert words in told
+    settings = [f"spark.sql.parquet.{kind}RebaseModeInRead" for kind in ("datetime", "int96")]
+    before = {name: context.spark.conf.get(name) for name in settings}
+    try:
+        for name in settings:
+            context.spark.conf.set(name, "LEGACY")
+        table = bootstrap(context, tmp_path / "s", tmp_path / "t", mode=ModeChoice(BootstrapMode.FULL_RECORD))
+        assert verify_bootstrap(context, table, VerifyLevel.FULL).discrepancies == ()
+    finally:
+        for name, value in before.items():
+            context.spark.conf.set(name, value)
+    first, nulls, last = read_both_ways(context.spark, table).to_pylist()
+    same = {"f": 1.5, "x": 2.5, "ok": True, "s": "w", "ch": "ab", "vc": "abcde", "raw": b"bin"}
+    same |= {"m": [("k", 1)], "st": {"a": 1, "b": "w"}}
+    assert first == {
+        **{"id": "a", "ti": 127, "si": 32767, "i": 2**31 - 1, "b": 2**62, **same},
+        "d": datetime.date(1500, 2, 28),
+        "t": datetime.datetime(1500, 2, 28, 1, 2, 3, 456000, UTC),
+        **dict.fromkeys(("p9", "p38"), Decimal("1234567.89")),
+        **{"l": [1, 2], "ls": [{"x": 1}, {"x": 2}]},
+    }
+    assert nulls == {**dict.fromkeys(first), "id": "b"}
+    assert last == {
+        **{"id": "c", "ti": -128, "si": -32768, "i": -1, "b": -1, **same},
+        "d": datetime.date(2024, 2, 29),
+        "t": datetime.datetime(2024, 2, 29, 1, 2, 3, 456789, UTC),
+        **dict.fromkeys(("p9", "p38"), Decimal("-0.01")),
+        **{"l": [3], "ls": [{"x": 3}]},
+    }
 
 
 LIST_FORMS = {
