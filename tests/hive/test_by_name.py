@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import HudisqlError
-from tests.hive.engines import Ask, assert_rows
+from tests.hive.engines import Ask, ask_beeline, ask_oracle, assert_rows
 from tests.hive.server import HiveServer
 from tests.oracle.client import HudiOracle
 from tests.oracle.shapes import call_bootstrap

@@ -38,7 +38,8 @@ def changed(session: Any, tmp_path_factory: pytest.TempPathFactory) -> list[dict
         session.sql(f"DELETE FROM lake.{name} WHERE seq < 10")
         session.sql(f"UPDATE lake.{name} SET fare = -1, note = 'changed' WHERE seq IN (30, 60)")
         session.sql(
-            f"MERGE INTO lake.{name} t USING (SELECT * FROM lake.{name} WHERE seq = 90) s ON t.seq = s.seq + 1 "
+            f"MERGE INTO lake.{name} t USING (SELECT * FROM lake.{name} WHERE seq = 90) s "
+            "ON t.seq = s.seq + 1 "
             "WHEN MATCHED THEN UPDATE SET note = s.note, price = s.price "
             "WHEN NOT MATCHED THEN INSERT (id, seq, part) VALUES ('never', 0, 0)"
         )
