@@ -15,8 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.errors import HudisqlError
-from tests.hive.engines import Ask, ask_beeline, ask_oracle, assert_rows
+from tests.hive.engines import Ask, assert_rows
 from tests.hive.server import HiveServer
 from tests.oracle.client import HudiOracle
 from tests.oracle.shapes import call_bootstrap
@@ -241,14 +240,6 @@ def test_read_optimized_names_show_base_files_in_every_engine(ask: Ask, merged: 
 
 
 @pytest.mark.parametrize("suffix", ["_rt", ""])
-def test_real_time_names_show_merged_rows_in_hive_and_hudi(
-    hive_server: HiveServer, oracle_015: HudiOracle, merged: LakeTable, suffix: str
-) -> None:
+def test_real_time_names_show_merged_rows_in_every_engine(ask: Ask, merged: LakeTable, suffix: str) -> None:
     # Notes of every fifth row are NULL: sixteen of the twenty changed rows can be told by theirs.
-    for ask in (ask_oracle(oracle_015), ask_beeline(hive_server)):
-        assert_rows(ask(COUNT_NOTES.format(merged.name + suffix)), [(ROWS, 16, TOTAL, ROWS)])
-
-
-def test_hudisql_refuses_merged_rows_it_cannot_merge_yet(session: Any, merged: LakeTable) -> None:
-    with pytest.raises(HudisqlError, match="log"):
-        session.sql(COUNT_NOTES.format(f"{merged.name}_rt")).arrow()
+    assert_rows(ask(COUNT_NOTES.format(merged.name + suffix)), [(ROWS, 16, TOTAL, ROWS)])
