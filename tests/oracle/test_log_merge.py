@@ -101,12 +101,14 @@ def test_late_rows_and_deletes_are_merged_as_hudi_015_merges_them(
     assert 5 < ours.num_rows < 40
 
 
-@pytest.mark.parametrize("ordering", ["int", "string"])
-def test_late_rows_and_deletes_of_hudi_120_are_merged_in_commit_order(
-    oracle_120: HudiOracle, tmp_path: Path, ordering: str
+@pytest.mark.parametrize(
+    ("ordering", "payload"), [("int", PAYLOADS[0]), ("int", PAYLOADS[1]), ("string", PAYLOADS[1])]
+)
+def test_late_rows_and_deletes_of_hudi_120_are_merged_as_it_merges_them(
+    oracle_120: HudiOracle, tmp_path: Path, ordering: str, payload: str
 ) -> None:
     path = str(tmp_path / "table")
-    _write_late_rows_and_deletes(oracle_120, path, ordering, PAYLOADS[0])
+    _write_late_rows_and_deletes(oracle_120, path, ordering, payload)
     theirs, ours = oracle_120.read(path), _our_rows(path)
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["_hoodie_record_key"])
 
