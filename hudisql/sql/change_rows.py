@@ -84,7 +84,7 @@ def change_rows(
     changes, overwrite = _changes_of(context, table, entry.full_name, statement, source)
     operation_type = _operation_type(statement) if overwrite is None else overwrite.operation_type
     result = commit_changes(context, entry, table, changes, operation_type, overwrite)
-    return LocalResult(context.spark, OUTPUT, [_result_row(result)])
+    return LocalResult(context.spark, OUTPUT, [result_row(result)])
 
 
 def commit_changes(
@@ -113,7 +113,8 @@ def _operation_type(statement: st.ChangeStatement) -> str:
     return "DELETE" if isinstance(statement, st.DeleteStatement) else "UPSERT"
 
 
-def _result_row(result: WriteResult) -> tuple[object, ...]:
+def result_row(result: WriteResult) -> tuple[object, ...]:
+    """The row of `OUTPUT`."""
     return (
         result.instant_time,
         result.inserted,

@@ -17,14 +17,21 @@ from hudisql.errors import (
     NoSuchTableError,
     PathExistsError,
     TableExistsError,
-    UnsupportedStatementError,
 )
 from hudisql.format import table_properties as keys
+from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.schema import LOCAL_TIMESTAMP, avro_from_arrow
 from hudisql.format.spark_schema import spark_type_name
 from hudisql.format.timeline import TIMELINE_FOLDER
 from hudisql.result import LocalResult, Result
+from hudisql.sql import query
 from hudisql.sql import statements as st
+from hudisql.sql.change_rows import OUTPUT, result_row
+from hudisql.sql.clauses import Piece
+from hudisql.sql.composed_text import ComposedText
+from hudisql.sql.insert_rows import as_inserts
+from hudisql.sql.spark_errors import SourceText
+from hudisql.sql.store_assignment import with_types
 from hudisql.sql.table_definition import TableDefinition, read_table_definition
 from hudisql.sql.table_options import (
     check_properties,
@@ -34,8 +41,10 @@ from hudisql.sql.table_options import (
     table_type_of,
 )
 from hudisql.sql.tables import find_hudi_root
+from hudisql.sql.write_options import write_options
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.write.apply import apply_changes
 from hudisql.write.new_table import make_timeline_folders, new_table_properties, publish_properties
 
 if TYPE_CHECKING:
@@ -52,22 +61,11 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
     UnsupportedStatementError, InvalidArgumentError; nothing is then left behind. SyncFailedError says that
     the table is there and only the metastore lags.
     """
-    if isinstance(statement, st.CreateTableAsStatement):
-        raise UnsupportedStatementError(
-            f"CREATE TABLE {statement.table} USING hudi AS SELECT is not supported: nothing was run",
-            hint="CREATE TABLE with its columns, then INSERT INTO it",
-        )
     definition = read_table_definition(context, statement.text)
-    check_properties(definition.properties)
-    database, name = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
-    _check_name(database, name)
-    if context.metastore.get_table(database, name) is not None:
-        if statement.if_not_exists:
-            context.console.info(f"{database}.{name} exists already: nothing was done")
-            return _nothing(context)
-        raise TableExistsError(
-            f"{database}.{name} exists already", hint="CREATE TABLE IF NOT EXISTS leaves it as it is"
-        )
+    found = _free_name(context, statement, definition)
+    if found is None:
+        return _nothing(context)
+    database, name = found
     path = _place_of(context, definition, database, name)
     table = _find_table(context, path)
     if table is None:
@@ -75,10 +73,69 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
     else:
         _check_agreement(definition, table)
         context.console.info(f"{database}.{name}: the Hudi table at {path} is registered as it is")
+    _register(context, definition, table, database, name)
+    return _nothing(context)
+
+
+def create_table_as(context: Context, statement: st.CreateTableAsStatement, source: SourceText) -> Result:
+    """Make the table of the query's columns, fill it with the query's rows, and register it.
+
+    Gives what an INSERT gives. Raises what `create_table` and `apply_changes` raise; nothing is then left
+    behind.
+    """
+    text = statement.text[statement.query_start :]
+    composed = ComposedText().add(Piece(text, statement.query_start))
+    frame = query.run_query(context, text, composed.source(source))
+    frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
+    definition = read_table_definition(context, statement.text, frame.schema.jsonValue()["fields"])
+    found = _free_name(context, statement, definition)
+    if found is None:
+        return _nothing(context)
+    database, name = found
+    path = _place_of(context, definition, database, name)
+    if _find_table(context, path) is not None:
+        raise TableExistsError(
+            f"there is a Hudi table at {path} already", hint="INSERT INTO adds rows to a table that exists"
+        )
+    table = _make_table(context, definition, database, name, path)
+    try:
+        rows = with_types(context, frame, table.schema, f"{database}.{name}")
+        options = write_options(context, table)
+        written = apply_changes(context.spark, table, as_inserts(rows), "BULK_INSERT", options)
+    except BaseException:
+        context.storage.delete_file(join(path, keys.PROPERTIES_FILE))
+        context.storage.delete_directory(path)
+        raise
+    _register(context, definition, open_table(context.storage, path), database, name)
+    return LocalResult(context.spark, OUTPUT, [result_row(written)])
+
+
+def _free_name(
+    context: Context, statement: st.CreateTableStatement, definition: TableDefinition
+) -> tuple[str, str] | None:
+    """Database and name of the new table; None if it exists and the statement allows that.
+
+    Raises TableExistsError, InvalidArgumentError.
+    """
+    check_properties(definition.properties)
+    database, name = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+    _check_name(database, name)
+    if context.metastore.get_table(database, name) is None:
+        return database, name
+    if statement.if_not_exists:
+        context.console.info(f"{database}.{name} exists already: nothing was done")
+        return None
+    raise TableExistsError(
+        f"{database}.{name} exists already", hint="CREATE TABLE IF NOT EXISTS leaves it as it is"
+    )
+
+
+def _register(
+    context: Context, definition: TableDefinition, table: HudiTable, database: str, name: str
+) -> None:
     comment = {} if definition.comment is None else {COMMENT: definition.comment}
     parameters = {**definition.properties, **comment}
     sync_table(context.metastore, table, database, name, parameters=parameters)
-    return _nothing(context)
 
 
 def _make_table(

@@ -18,7 +18,7 @@ from hudisql.sql import query, table_statements
 from hudisql.sql import statements as st
 from hudisql.sql.alter_table import alter_table
 from hudisql.sql.change_rows import change_rows
-from hudisql.sql.create_table import PROVIDERS, create_table
+from hudisql.sql.create_table import PROVIDERS, create_table, create_table_as
 from hudisql.sql.database_statements import drop_database
 from hudisql.sql.drop_table import drop_entry, purge_table
 from hudisql.sql.explain import explain_statement
@@ -122,6 +122,8 @@ def _check_change(context: Context, statement: st.ChangeStatement) -> None:
 
 
 def _create_table(context: Context, statement: st.CreateTableStatement, source: SourceText) -> Result:
+    if statement.provider in PROVIDERS and isinstance(statement, st.CreateTableAsStatement):
+        return create_table_as(context, statement, source)
     if statement.provider in PROVIDERS:
         return create_table(context, statement)
     if statement.like is not None and (entry := find_hudi_entry(context, statement.like)) is not None:

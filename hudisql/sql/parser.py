@@ -318,9 +318,11 @@ class _Parser:
         like = self._after("LIKE", self.at)
         using = self._depth_zero("USING")
         provider = "" if using is None else self._dotted_text(using + 1).lower()
-        if self._query_start() is None:
+        query = self._query_start()
+        if query is None:
             return st.CreateTableStatement(self.text, table, provider, like, if_not_exists)
-        return st.CreateTableAsStatement(self.text, table, provider, None, if_not_exists)
+        start = self.tokens[query].start
+        return st.CreateTableAsStatement(self.text, table, provider, None, if_not_exists, start)
 
     def _dotted_text(self, index: int) -> str:
         self.at = index

@@ -150,7 +150,9 @@ class CreateTableStatement(TableStatement):
 
 @dataclass(frozen=True)
 class CreateTableAsStatement(CreateTableStatement):
-    """`{CREATE|REPLACE} TABLE t … AS query`."""
+    """`{CREATE|REPLACE} TABLE t … AS query`; `query_start` is the query's offset in the text."""
+
+    query_start: int = 0
 
 
 @dataclass(frozen=True)

@@ -43,20 +43,26 @@ class TableDefinition:
     required: frozenset[str] = frozenset()
 
 
-def read_table_definition(context: Context, text: str) -> TableDefinition:
-    """The definition in a CREATE TABLE statement.
+def read_table_definition(
+    context: Context, text: str, query_columns: list[dict[str, Any]] | None = None
+) -> TableDefinition:
+    """The definition in a CREATE TABLE statement; `query_columns` (Spark's JSON) are those of its AS SELECT.
 
     Raises SqlSyntaxError, UnsupportedStatementError for clauses and UnsupportedTableError for types that a
     Hudi table can't have, InvalidArgumentError for columns that contradict each other.
     """
     plan = parse_plan(context.spark, text)
-    if class_name(plan) != "CreateTable":
+    wanted = "CreateTable" if query_columns is None else "CreateTableAsSelect"
+    if class_name(plan) != wanted:
         form = {"CreateTempViewUsing": "CREATE TEMPORARY TABLE", "ReplaceTable": "REPLACE TABLE"}
         raise UnsupportedStatementError(
             f"{form.get(class_name(plan), class_name(plan))} … USING hudi is not supported: nothing was run",
             hint="CREATE TABLE [IF NOT EXISTS] makes a Hudi table, DROP TABLE … PURGE takes one away",
         )
-    columns = [_column_document(column) for column in items_of(plan.columns())]
+    if query_columns is None:
+        columns = [_column_document(column) for column in items_of(plan.columns())]
+    else:
+        columns = [as_nullable(column) for column in query_columns]
     partition_columns = tuple(_partition_column(each) for each in items_of(plan.partitioning()))
     schema = _ordered_schema(columns, partition_columns)
     specification = plan.tableSpec()
@@ -80,6 +86,16 @@ def read_table_definition(context: Context, text: str) -> TableDefinition:
         _text(specification.comment()),
         frozenset(each["name"] for each in columns if not each["nullable"]),
     )
+
+
+def as_nullable(document: Any) -> Any:
+    """Spark's JSON of a column or type, with everything in it nullable, as a Hudi table has it."""
+    if isinstance(document, list):
+        return [as_nullable(each) for each in document]
+    if not isinstance(document, dict):
+        return document
+    flags = {"nullable", "containsNull", "valueContainsNull"}
+    return {key: True if key in flags else as_nullable(value) for key, value in document.items()}
 
 
 def column_schema(documents: list[dict[str, Any]]) -> pa.Schema:

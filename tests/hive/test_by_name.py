@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import HudisqlError
+from tests.hive.engines import Ask, ask_beeline, ask_oracle, assert_rows
 from tests.hive.server import HiveServer
 from tests.oracle.client import HudiOracle
 from tests.oracle.shapes import call_bootstrap
@@ -94,49 +95,6 @@ def lake(session: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, La
     }
 
 
-Ask = Callable[[str], list[tuple[Any, ...]]]
-
-
-def _ask_beeline(server: HiveServer) -> Ask:
-    return lambda statement: [tuple(row.values()) for row in server.query(statement)]
-
-
-def _ask_oracle(oracle: HudiOracle) -> Ask:
-    return lambda statement: [tuple(row.values()) for row in oracle.sql(statement).to_pylist()]
-
-
-def _ask_hudisql(session: Any) -> Ask:
-    return lambda statement: [tuple(row) for row in session.sql(statement).rows]
-
-
-@pytest.fixture(params=["beeline", "spark 3.5 with Hudi 0.15", "hudisql"])
-def ask(request: pytest.FixtureRequest) -> Ask:
-    """An engine as a function: a statement in, rows out."""
-    if request.param == "beeline":
-        return _ask_beeline(request.getfixturevalue("hive_server"))
-    if request.param == "hudisql":
-        return _ask_hudisql(request.getfixturevalue("session"))
-    return _ask_oracle(request.getfixturevalue("oracle_015"))
-
-
-def _same(found: object, expected: object) -> bool:
-    # Beeline prints text, and decimals without closing zeros: numbers are compared as numbers.
-    if found is None or expected is None:
-        return found is expected
-    if isinstance(expected, int | float | Decimal) and not isinstance(expected, bool):
-        return Decimal(str(found)) == Decimal(str(expected))
-    return str(found).lower() == str(expected).lower()
-
-
-def _assert_rows(found: Sequence[Sequence[Any]], expected: Sequence[Sequence[Any]]) -> None:
-    def in_order(rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
-        return sorted(rows, key=lambda row: str(row[0]))
-
-    pairs = list(zip(in_order(found), in_order(expected), strict=True))
-    differing = [(a, b) for a, b in pairs if len(a) != len(b) or not all(map(_same, a, b))]
-    assert not differing, f"{len(differing)} of {len(pairs)} rows differ, first {differing[0]}"
-
-
 def _summary(table: LakeTable) -> tuple[Any, ...]:
     rows = table.rows
     return (
@@ -159,15 +117,15 @@ SUMMARY = (
 
 @pytest.mark.parametrize("name", ["typed", "escaped", "flat", "mixed", "rewritten"])
 def test_counts_sums_and_keys_are_equal(ask: Ask, lake: dict[str, LakeTable], name: str) -> None:
-    _assert_rows(ask(SUMMARY.format(lake[name].name)), [_summary(lake[name])])
-    _assert_rows(ask(f"SELECT count(*) AS n FROM {lake[name].name}"), [(ROWS,)])
+    assert_rows(ask(SUMMARY.format(lake[name].name)), [_summary(lake[name])])
+    assert_rows(ask(f"SELECT count(*) AS n FROM {lake[name].name}"), [(ROWS,)])
 
 
 @pytest.mark.parametrize("name", ["typed", "flat", "mixed", "rewritten"])
 def test_single_rows_are_equal(ask: Ask, lake: dict[str, LakeTable], name: str) -> None:
     columns = ["id", "seq", "total", "fare", "price", "is_even", "day", "note"]
     found = ask(f"SELECT {', '.join(columns)} FROM {lake[name].name} WHERE seq < 7")
-    _assert_rows(found, [[row[column] for column in columns] for row in lake[name].rows[:7]])
+    assert_rows(found, [[row[column] for column in columns] for row in lake[name].rows[:7]])
 
 
 def test_rewritten_partitions_lie_beside_skeletons_in_every_engine(
@@ -186,7 +144,7 @@ def test_rewritten_partitions_lie_beside_skeletons_in_every_engine(
         )
         for sold in (date(2024, 3, 1), date(2024, 3, 2), date(2024, 3, 3))
     ]
-    _assert_rows(found, expected)
+    assert_rows(found, expected)
 
 
 def test_typed_partitions_have_values_that_can_be_counted_with(ask: Ask, lake: dict[str, LakeTable]) -> None:
@@ -200,7 +158,7 @@ def test_typed_partitions_have_values_that_can_be_counted_with(ask: Ask, lake: d
         if row["year"] == 2024 and row["sold"] >= date(2024, 3, 2) and row["rate"] < 2
     ]
     assert len(expected) == 13
-    _assert_rows(found, expected)
+    assert_rows(found, expected)
 
 
 def test_escaped_partition_values_are_grouped_by_their_plain_text(
@@ -217,7 +175,7 @@ def test_escaped_partition_values_are_grouped_by_their_plain_text(
         )
         for shop in ("a b:c/d%e", "plain")
     ]
-    _assert_rows(found, expected)
+    assert_rows(found, expected)
 
 
 @pytest.mark.parametrize("name", ["flat", "rewritten"])
@@ -246,7 +204,7 @@ def test_plain_pyspark_4_gives_one_error_that_says_what_to_use(
 def test_plain_pyspark_4_reads_the_same_rows_by_path(spark: Any, lake: dict[str, LakeTable]) -> None:
     for table in lake.values():
         spark.read.format("hudi").load(table.path).createOrReplaceTempView("plain_hudi")
-        _assert_rows([tuple(spark.sql(SUMMARY.format("plain_hudi")).first())], [_summary(table)])
+        assert_rows([tuple(spark.sql(SUMMARY.format("plain_hudi")).first())], [_summary(table)])
     spark.catalog.dropTempView("plain_hudi")
 
 
@@ -279,7 +237,7 @@ TOTAL = sum(range(ROWS))
 
 
 def test_read_optimized_names_show_base_files_in_every_engine(ask: Ask, merged: LakeTable) -> None:
-    _assert_rows(ask(COUNT_NOTES.format(f"{merged.name}_ro")), [(ROWS, 0, TOTAL, ROWS)])
+    assert_rows(ask(COUNT_NOTES.format(f"{merged.name}_ro")), [(ROWS, 0, TOTAL, ROWS)])
 
 
 @pytest.mark.parametrize("suffix", ["_rt", ""])
@@ -287,8 +245,8 @@ def test_real_time_names_show_merged_rows_in_hive_and_hudi(
     hive_server: HiveServer, oracle_015: HudiOracle, merged: LakeTable, suffix: str
 ) -> None:
     # Notes of every fifth row are NULL: sixteen of the twenty changed rows can be told by theirs.
-    for ask in (_ask_oracle(oracle_015), _ask_beeline(hive_server)):
-        _assert_rows(ask(COUNT_NOTES.format(merged.name + suffix)), [(ROWS, 16, TOTAL, ROWS)])
+    for ask in (ask_oracle(oracle_015), ask_beeline(hive_server)):
+        assert_rows(ask(COUNT_NOTES.format(merged.name + suffix)), [(ROWS, 16, TOTAL, ROWS)])
 
 
 def test_hudisql_refuses_merged_rows_it_cannot_merge_yet(session: Any, merged: LakeTable) -> None:

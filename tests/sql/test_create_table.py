@@ -12,6 +12,7 @@ from hudisql.errors import (
     HudisqlError,
     InvalidArgumentError,
     NoSuchTableError,
+    SqlSyntaxError,
     TableExistsError,
     UnsupportedStatementError,
     UnsupportedTableError,
@@ -270,8 +271,7 @@ def test_a_table_that_lies_at_the_location_is_registered_if_it_agrees(
             "contradict",
         ),
         ("(id INT, _hoodie_file_name STRING) USING hudi", UnsupportedTableError, "meta columns"),
-        ("(id INT) USING hudi AS SELECT 1 AS id", UnsupportedStatementError, "AS SELECT"),
-        ("USING hudi TBLPROPERTIES (primaryKey='id') AS SELECT 1 AS id", UnsupportedStatementError, "INSERT"),
+        ("(id INT) USING hudi AS SELECT 1 AS id", SqlSyntaxError, "CTAS"),
     ],
 )
 def test_what_a_table_cannot_be_is_refused_by_name(
@@ -304,3 +304,32 @@ def test_what_a_killed_create_table_left_is_taken_over(session: Session, tmp_pat
         "TBLPROPERTIES (primaryKey = 'id')"
     )
     assert rows(session, "SELECT * FROM made.t") == []
+
+
+def test_a_table_is_made_of_a_query(session: Session, tmp_path: Path) -> None:
+    text = (
+        f"CREATE TABLE made.t USING hudi PARTITIONED BY (dt) LOCATION '{tmp_path / 't'}' "
+        "TBLPROPERTIES (primaryKey = 'id', preCombineField = 'seq') AS "
+        "SELECT concat('2024-03-0', id % 3 + 1) AS dt, id, CAST(id AS TINYINT) AS seq, "
+        "array(id, NULL) AS many, named_struct('a', id) AS one FROM range(30)"
+    )
+    assert session.sql(text).rows[0].rows_inserted == 30
+    described = [row.col_name for row in session.sql("DESCRIBE made.t").rows]
+    assert [name for name in described if not name.startswith(("_", "#"))][:5] == [
+        *("id", "seq", "many", "one", "dt"),
+    ]
+    session.sql(
+        f"CREATE TABLE made.u USING hudi LOCATION '{tmp_path / 'u'}' TBLPROPERTIES (primaryKey = 'id') "
+        "AS SELECT * FROM made.t WHERE dt = '2024-03-01'"
+    )
+    assert session.sql("SELECT count(*), max(many[0]), max(one.a) FROM made.u").rows == [(10, 27, 27)]
+    assert session.sql("UPDATE made.u SET seq = 0 WHERE id = 27").rows[0].rows_updated == 1
+    for query in ("SELECT NULL AS id, 1 AS x", "SELECT 1 / 0 AS id"):
+        with pytest.raises(HudisqlError):
+            session.sql(
+                f"CREATE TABLE made.v USING hudi LOCATION '{tmp_path / 'v'}' "
+                f"TBLPROPERTIES (primaryKey = 'id') AS {query}"
+            )
+        assert not (tmp_path / "v").exists()
+    with pytest.raises(TableExistsError, match=r"made\.t exists already"):
+        session.sql(text)

@@ -174,7 +174,6 @@ def test_what_would_change_a_hudi_table_is_refused_by_name(shop: Session, text: 
 @pytest.mark.parametrize(
     "text",
     [
-        "CREATE TABLE shop.h USING HUDI AS SELECT 1 a",
         "EXECUTE IMMEDIATE 'DROP TABLE shop.plain'",
         "BEGIN SELECT 1",
         "EXPLAIN CALL help()",
