@@ -11,23 +11,25 @@ from hudisql.format.bloom_kernels import compiled
 
 DATA, DELETE, ORDERED_DELETE = 0, 1, 2
 """Kinds of events: a row, a delete that always holds, a delete with an ordering value."""
-DELETED = -1
 
 
 @compiled
-def latest_events(keys, kinds, ranks, key_count):  # type: ignore[no-untyped-def]
-    """For each key the number of the event that holds in the end, or DELETED.
+def latest_events(keys, kinds, ranks, key_count, orders_deletes):  # type: ignore[no-untyped-def]
+    """For each key the number of the event that holds in the end; every key has one.
 
     Follows `HoodieMergedLogRecordScanner`: a row gives way to one whose rank is not lower; a delete holds
-    over a row unless it has a lower rank; after a delete every row holds.
+    over a row unless it has a lower rank; after a delete every row holds, unless `orders_deletes` and the
+    delete's rank is higher.
     """
-    latest = np.full(key_count, DELETED, np.int64)
+    latest = np.full(key_count, -1, np.int64)
     for event in range(len(keys)):
         key = keys[event]
         before = latest[key]
-        if before != DELETED and kinds[event] != DELETE and ranks[before] > ranks[event]:
-            continue
-        latest[key] = event if kinds[event] == DATA else DELETED
+        if before >= 0 and kinds[event] != DELETE and ranks[before] > ranks[event]:
+            compares = kinds[before] == DATA or (orders_deletes and kinds[before] == ORDERED_DELETE)
+            if compares:
+                continue
+        latest[key] = event
     return latest
 
 

@@ -62,8 +62,10 @@ def _merge_batch(
     key_numbers = found[touched]
     seen[key_numbers] = True
     rows = records.row_of_key[key_numbers]
-    if rule.keeps_newer_base_rows and rule.ordering is not None:
-        is_older = ~_base_is_newer(batch, touched, records.rows, rows, rule.ordering.name)
+    if rule.keeps_newer_base_rows and rule.ordering is not None and records.ordering is not None:
+        base = batch.column(rule.ordering.name).take(pa.array(touched))
+        newer = _is_newer(base, records.ordering.take(pa.array(key_numbers)))
+        is_older = ~(newer & records.may_yield[key_numbers])
         touched, rows = touched[is_older], rows[is_older]
     replaced = rows >= 0
     replaced[replaced] = ~records.is_delete[rows[replaced]]
@@ -74,17 +76,9 @@ def _merge_batch(
     return both.take(pa.array(order[order >= 0]))
 
 
-def _base_is_newer(
-    batch: pa.RecordBatch,
-    touched: npt.NDArray[np.int64],
-    log_rows: pa.RecordBatch,
-    rows: npt.NDArray[np.int64],
-    ordering: str,
-) -> npt.NDArray[np.bool_]:
-    # A delete block holds over every base row; a null is older than any value, NaN newer.
-    base = batch.column(ordering).take(pa.array(touched))
-    log = log_rows.column(ordering).take(pa.array(rows, mask=rows < 0))
+def _is_newer(base: pa.Array, log: pa.Array) -> npt.NDArray[np.bool_]:
+    # A null is older than any value, NaN newer.
     newer = pc.fill_null(pc.greater(base, log), pc.and_(pc.is_valid(base), pc.is_null(log)))
     if pa.types.is_floating(base.type):
         newer = pc.or_(newer, pc.fill_null(pc.and_(pc.is_nan(base), pc.invert(pc.is_nan(log))), False))
-    return np.asarray(newer.to_numpy(zero_copy_only=False)) & (rows >= 0)
+    return np.asarray(newer.to_numpy(zero_copy_only=False))

@@ -45,13 +45,16 @@ class LogRecords:
     """The merged records of a slice's logs.
 
     `rows` are the latest rows; `row_of_key` gives for each of `keys` its row, or -1 if a delete block holds.
-    `is_delete` marks rows that stand for a delete, which may yet give way to a newer base row.
+    `is_delete` marks rows that stand for a delete. `ordering` has each key's ordering value, and `may_yield`
+    says which keys' records give way to a base row of a higher one.
     """
 
     keys: pa.Array
     row_of_key: npt.NDArray[np.int64]
     rows: pa.RecordBatch
     is_delete: npt.NDArray[np.bool_]
+    ordering: pa.Array | None
+    may_yield: npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -81,7 +84,8 @@ def read_log_records(
     ]
     if not events:
         none = np.empty(0, np.int64)
-        return LogRecords(pa.array([], pa.string()), none, _no_rows(schema), none.astype(np.bool_))
+        nobody = none.astype(np.bool_)
+        return LogRecords(pa.array([], pa.string()), none, _no_rows(schema), nobody, None, nobody)
     kinds, row_numbers = [], []
     rows_so_far = 0
     for each in events:
@@ -93,35 +97,43 @@ def read_log_records(
         else:
             assert each.always is not None
             kinds.append(np.where(each.always, log_kernels.DELETE, log_kernels.ORDERED_DELETE))
-            row_numbers.append(np.full(count, log_kernels.DELETED, np.int64))
+            row_numbers.append(np.full(count, -1, np.int64))
     encoded = (
         pa.chunked_array([each.keys for each in events], pa.string()).combine_chunks().dictionary_encode()
     )
+    kind_of = np.concatenate(kinds)
     latest = log_kernels.latest_events(
         encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64),
-        np.concatenate(kinds),
+        kind_of,
         _ranks(events, rule),
         len(encoded.dictionary),
+        rule.orders_deletes,
     )
-    return _chosen(encoded.dictionary, latest, np.concatenate(row_numbers), events, schema)
+    may_yield = kind_of[latest] == log_kernels.DATA
+    if rule.orders_deletes:
+        may_yield |= kind_of[latest] == log_kernels.ORDERED_DELETE
+    ordering = None if rule.ordering is None else _ordering_of(events, rule).take(pa.array(latest))
+    chosen = np.concatenate(row_numbers)[latest]
+    return _chosen(encoded.dictionary, chosen, events, schema, ordering, may_yield)
 
 
 def _chosen(
     keys: pa.Array,
-    latest: npt.NDArray[np.int64],
     row_numbers: npt.NDArray[np.int64],
     events: Sequence[_Events],
     schema: pa.Schema,
+    ordering: pa.Array | None,
+    may_yield: npt.NDArray[np.bool_],
 ) -> LogRecords:
-    held = latest >= 0
+    held = row_numbers >= 0
     row_of_key = np.full(len(keys), -1, np.int64)
     row_of_key[held] = np.arange(np.count_nonzero(held))
-    chosen = row_numbers[latest[held]]
+    chosen = row_numbers[held]
     batches = [each.rows for each in events if each.rows is not None] or [_no_rows(schema)]
     deletes = [each.is_delete for each in events if each.is_delete is not None]
     rows = pa.concat_batches(batches).take(pa.array(chosen))
     is_delete = np.concatenate(deletes)[chosen] if deletes else np.zeros(0, np.bool_)
-    return LogRecords(keys, row_of_key, rows, is_delete)
+    return LogRecords(keys, row_of_key, rows, is_delete, ordering, may_yield)
 
 
 def _blocks_that_count(
@@ -223,6 +235,8 @@ def _delete_events(deletes: DeleteRecords, rule: LogRule) -> _Events:
         return _Events(deletes.record_keys, None, always=np.ones(count, np.bool_))
     ordering_type = rule.ordering.type
     wrapper = _COMPARABLE_WRAPPERS.get(pa.int64() if pa.types.is_timestamp(ordering_type) else ordering_type)
+    if rule.orders_deletes and pa.types.is_string(ordering_type):
+        wrapper = "string"
     if wrapper is None:
         return _Events(deletes.record_keys, pa.nulls(count, ordering_type), always=np.ones(count, np.bool_))
     values = deletes.ordering.column(wrapper)
@@ -237,14 +251,18 @@ def _ranks(events: Sequence[_Events], rule: LogRule) -> npt.NDArray[np.int64]:
     count = sum(len(each.keys) for each in events)
     if rule.ordering is None:
         return np.zeros(count, np.int64)
-    values = pa.chunked_array([each.ordering for each in events], rule.ordering.type).combine_chunks()
-    encoded = values.dictionary_encode()
+    encoded = _ordering_of(events, rule).dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     rank_of = np.empty(len(order) + 1, np.int64)
     rank_of[order] = np.arange(len(order))
     rank_of[-1] = -1
     places = pc.fill_null(encoded.indices, len(order)).to_numpy(zero_copy_only=False)
     return np.asarray(rank_of[places])
+
+
+def _ordering_of(events: Sequence[_Events], rule: LogRule) -> pa.Array:
+    assert rule.ordering is not None
+    return pa.chunked_array([each.ordering for each in events], rule.ordering.type).combine_chunks()
 
 
 def _true_of(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:

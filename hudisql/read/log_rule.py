@@ -32,8 +32,9 @@ class LogRule:
     """Which log blocks count, and who wins.
 
     Between log records the higher value of `ordering` wins, of equal ones the later. Over a base row the log
-    record wins, unless `keeps_newer_base_rows` and the base row's value is higher. Rows whose `delete_field`
-    holds `delete_marker` (default: whose `_hoodie_is_deleted` is true) are deletes.
+    record wins, unless `keeps_newer_base_rows` and the base row's value is higher. Delete blocks hold over
+    every base row and until the next log row, unless `orders_deletes` (1.x's event time). Rows whose
+    `delete_field` holds `delete_marker` (default: whose `_hoodie_is_deleted` is true) are deletes.
     """
 
     committed: frozenset[str]
@@ -41,6 +42,7 @@ class LogRule:
     as_of: str | None = None
     ordering: pa.Field | None = None
     keeps_newer_base_rows: bool = False
+    orders_deletes: bool = False
     delete_field: str | None = None
     delete_marker: str | None = None
 
@@ -73,6 +75,9 @@ def log_rule_of(table: HudiTable, as_of: str | None = None) -> LogRule:
         as_of=as_of,
         ordering=None if in_commit_order else _ordering_field(table),
         keeps_newer_base_rows=payload == _EVENT_TIME and not in_commit_order,
+        # A strategy under this key is the mark of a table that 1.x writes and merges.
+        orders_deletes=payload == _EVENT_TIME
+        and _text(properties, _STRATEGY_KEYS[1]) == _PAYLOAD_STRATEGIES[0],
         delete_field=properties.get(DELETE_FIELD) if payload == _EVENT_TIME else None,
         delete_marker=properties.get(DELETE_MARKER) if payload == _EVENT_TIME else None,
     )

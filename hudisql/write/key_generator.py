@@ -7,6 +7,7 @@ from 1.1 on, and `k` in between, so there the table's own files say which form i
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -50,6 +51,7 @@ def has_composite_keys(table: HudiTable, slices: Iterable[FileSlice]) -> bool:
 
 
 def _first_key(table: HudiTable, file_slice: FileSlice) -> str | None:
-    read = SliceRead(file_slice, _KEYS)
+    # Writers of one version have written base file and logs alike: the base file alone answers.
+    read = SliceRead(replace(file_slice, log_files=()), _KEYS)
     batch = next(iter(read_file_slice(table.storage, read)), None)
     return None if batch is None else batch.column(0)[0].as_py()

@@ -68,6 +68,25 @@ def _batch(ordering: str, rows: list[tuple[int, int, str, bool]]) -> pa.Table:
     )
 
 
+def _write_late_rows_and_deletes(oracle: HudiOracle, path: str, ordering: str, payload: str) -> None:
+    options = {
+        **OPTIONS,
+        "hoodie.datasource.write.payload.class": f"org.apache.hudi.common.model.{payload}",
+    }
+    chosen = random.Random(7)
+    keys = range(40)
+    oracle.upsert(_batch(ordering, [(key, 10, "base", False) for key in keys]), path, options)
+    for commit in range(3):
+        rows = [
+            (key, chosen.randint(8, 12), f"log {commit}", chosen.random() < 0.3)
+            for key in keys
+            if chosen.random() < 0.6
+        ]
+        oracle.upsert(_batch(ordering, rows), path, options)
+    (found,) = load_file_slices(open_table(Storage(), path))
+    assert len(found.log_files) >= 3
+
+
 @pytest.mark.parametrize(
     ("ordering", "payload"),
     [*((ordering, PAYLOADS[0]) for ordering in ORDERINGS), ("int", PAYLOADS[1]), ("string", PAYLOADS[1])],
@@ -75,26 +94,23 @@ def _batch(ordering: str, rows: list[tuple[int, int, str, bool]]) -> pa.Table:
 def test_late_rows_and_deletes_are_merged_as_hudi_015_merges_them(
     oracle_015: HudiOracle, tmp_path: Path, ordering: str, payload: str
 ) -> None:
-    options = {
-        **OPTIONS,
-        "hoodie.datasource.write.payload.class": f"org.apache.hudi.common.model.{payload}",
-    }
-    chosen = random.Random(7)
     path = str(tmp_path / "table")
-    keys = range(40)
-    oracle_015.upsert(_batch(ordering, [(key, 10, "base", False) for key in keys]), path, options)
-    for commit in range(3):
-        rows = [
-            (key, chosen.randint(8, 12), f"log {commit}", chosen.random() < 0.3)
-            for key in keys
-            if chosen.random() < 0.6
-        ]
-        oracle_015.upsert(_batch(ordering, rows), path, options)
-    (found,) = load_file_slices(open_table(Storage(), path))
-    assert len(found.log_files) >= 3
+    _write_late_rows_and_deletes(oracle_015, path, ordering, payload)
     theirs, ours = oracle_015.read(path), _our_rows(path)
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["_hoodie_record_key"])
     assert 5 < ours.num_rows < 40
+
+
+@pytest.mark.parametrize(
+    ("ordering", "payload"), [("int", PAYLOADS[0]), ("int", PAYLOADS[1]), ("string", PAYLOADS[1])]
+)
+def test_late_rows_and_deletes_of_hudi_120_are_merged_as_it_merges_them(
+    oracle_120: HudiOracle, tmp_path: Path, ordering: str, payload: str
+) -> None:
+    path = str(tmp_path / "table")
+    _write_late_rows_and_deletes(oracle_120, path, ordering, payload)
+    theirs, ours = oracle_120.read(path), _our_rows(path)
+    assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["_hoodie_record_key"])
 
 
 def _assert_read_alike(oracle: HudiOracle, path: str, rows: int) -> None:

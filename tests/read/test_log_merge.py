@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import io
+import json
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
+from hudisql.format.avro_container import load_codec
 from hudisql.format.data_block import encode_data_block
 from hudisql.format.delete_record import encode_delete_records
 from hudisql.format.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
@@ -74,6 +78,20 @@ def _delete_block(keys: Sequence[str], instant_time: str) -> LogBlock:
     return LogBlock(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant_time}, content)
 
 
+def _ordered_delete_block(deletes: Sequence[tuple[str, int]], instant_time: str) -> LogBlock:
+    """Deletes with ordering values, as Hudi writes those of rows that are marked as deleted."""
+    wrapper = "org.apache.hudi.avro.model.LongWrapper"
+    records = [
+        {"recordKey": key, "partitionPath": "", "orderingVal": (wrapper, {"value": value})}
+        for key, value in deletes
+    ]
+    stream = io.BytesIO()
+    schema = fastavro.parse_schema(json.loads(load_codec("HoodieDeleteRecordList").schema_text))
+    fastavro.schemaless_writer(stream, schema, {"deleteRecordList": records})
+    content = struct.pack(">ii", 3, len(stream.getvalue())) + stream.getvalue()
+    return LogBlock(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant_time}, content)
+
+
 def _rollback_block(instant_time: str, target: str) -> LogBlock:
     header = {
         HeaderKey.COMMAND_BLOCK_TYPE: "0",
@@ -119,13 +137,16 @@ SEQUENCES = st.integers(-2, 3)
 @st.composite
 def log_blocks(draw: st.DrawFn) -> tuple[str, int, list[tuple[str, int]]]:
     """A block: its kind, the day of its instant (8 and 9 are not committed), and what it says."""
-    kind = draw(st.sampled_from(["avro", "avro", "parquet", "delete", "rollback"]))
+    kind = draw(st.sampled_from(["avro", "avro", "parquet", "delete", "ordered delete", "rollback"]))
     records = draw(st.lists(st.tuples(KEYS, SEQUENCES), max_size=4))
     return kind, draw(st.integers(1, 9)), records
 
 
 def _model(
-    base: Sequence[Row], blocks: Sequence[tuple[str, int, list[tuple[str, int]]]], event_time: bool
+    base: Sequence[Row],
+    blocks: Sequence[tuple[str, int, list[tuple[str, int]]]],
+    event_time: bool,
+    orders_deletes: bool,
 ) -> list[Row]:
     counted: list[tuple[str, int, list[Row]]] = []
     for number, (kind, day, records) in enumerate(blocks):
@@ -133,21 +154,26 @@ def _model(
             counted = [each for each in counted if each[1] != day]
         elif day < 8:
             counted.append((kind, day, [(key, seq, f"{number}") for key, seq in records]))
-    state: dict[str, Row | None] = {}
+    # Of each key its row, or a delete: with no ordering value, or with one.
+    state: dict[str, tuple[str, int | None, str]] = {}
     for kind, _, records in counted:
         for key, seq, value in records:
-            if kind == "delete":
-                state[key] = None
-                continue
             before = state.get(key)
-            if before is None or before[1] <= seq:
-                state[key] = (key, seq, value)
+            compares = before is not None and before[1] is not None
+            if before is not None and before[2] == "deleted":
+                compares = compares and orders_deletes
+            if kind == "delete":
+                state[key] = (key, None, "deleted")
+            elif not (compares and before is not None and before[1] is not None and before[1] > seq):
+                state[key] = (key, seq, "deleted" if kind == "ordered delete" else value)
     merged: dict[str, Row] = {row[0]: row for row in base}
-    for key, row in state.items():
-        if row is None:
-            merged.pop(key, None)
-        elif not (event_time and key in merged and merged[key][1] > row[1]):
-            merged[key] = row
+    for key, ordering, value in state.values():
+        is_newer = key in merged and ordering is not None and merged[key][1] > ordering
+        if value == "deleted":
+            if not (event_time and orders_deletes and is_newer):
+                merged.pop(key, None)
+        elif not (event_time and is_newer):
+            merged[key] = (key, ordering, value)
     return sorted(merged.values())
 
 
@@ -157,6 +183,7 @@ def _model(
     blocks=st.lists(log_blocks(), min_size=1, max_size=7),
     files=st.integers(1, 3),
     event_time=st.booleans(),
+    orders_deletes=st.booleans(),
     wanted=st.none() | SEQUENCES,
 )
 def test_merged_rows_are_those_of_a_plain_model(
@@ -165,6 +192,7 @@ def test_merged_rows_are_those_of_a_plain_model(
     blocks: list[tuple[str, int, list[tuple[str, int]]]],
     files: int,
     event_time: bool,
+    orders_deletes: bool,
     wanted: int | None,
 ) -> None:
     written: list[LogBlock] = []
@@ -174,6 +202,8 @@ def test_merged_rows_are_those_of_a_plain_model(
             written.append(_rollback_block("20260209000000009", _instant(day)))
         elif kind == "delete":
             written.append(_delete_block([key for key, _ in records], _instant(day)))
+        elif kind == "ordered delete":
+            written.append(_ordered_delete_block(records, _instant(day)))
         else:
             batch = _rows(rows, _instant(day))
             written.append(_data_block(batch, _instant(day), parquet=kind == "parquet"))
@@ -181,15 +211,14 @@ def test_merged_rows_are_those_of_a_plain_model(
     logs = [written[start : start + each] for start in range(0, len(written), each)]
     base_rows = None if base is None else [(key, seq, "base") for key, seq in sorted(base.items())]
     file_slice = _slice(tmp_path, base_rows, logs)
-    rule = replace(RULE, keeps_newer_base_rows=event_time)
+    rule = replace(RULE, keeps_newer_base_rows=event_time, orders_deletes=orders_deletes)
+    modelled = _model(base_rows or [], blocks, event_time, orders_deletes)
     predicate = None if wanted is None else Comparison(("seq",), "=", wanted)
-    expected = [
-        row for row in _model(base_rows or [], blocks, event_time) if wanted is None or row[1] == wanted
-    ]
+    expected = [row for row in modelled if wanted is None or row[1] == wanted]
     assert sorted(_as_rows(_read(file_slice, rule, predicate=predicate))) == expected
     few = pa.schema([DATA.field("v")])
     values = _read(file_slice, rule, few).column(0).to_pylist()
-    assert sorted(values) == sorted(row[2] for row in _model(base_rows or [], blocks, event_time))
+    assert sorted(values) == sorted(row[2] for row in modelled)
     count = sum(
         batch.num_rows
         for batch in read_file_slice(Storage(), SliceRead(file_slice, pa.schema([]), log_rule=rule))
@@ -322,6 +351,10 @@ def test_the_event_time_payload_keeps_newer_base_rows(trips: HudiTable) -> None:
     rule = log_rule_of(table)
     assert rule.keeps_newer_base_rows
     assert rule.delete_field == "op"
+    assert not rule.orders_deletes
+    strategy = {"hoodie.record.merge.strategy.id": "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"}
+    by_1x = replace(table.properties, values={**table.properties.values, **strategy})
+    assert log_rule_of(replace(table, properties=by_1x)).orders_deletes
 
 
 def test_other_rules_are_refused_by_name(trips: HudiTable) -> None:
