@@ -100,7 +100,12 @@ def commit_changes(
     Raises what `apply_changes` raises, SettingsError, SyncFailedError (the commit then stands).
     """
     result = apply_changes(
-        context.spark, table, changes, operation_type, write_options(context, table), overwrite=overwrite
+        context.spark,
+        table,
+        changes,
+        operation_type,
+        write_options(context, table, entry.parameters),
+        overwrite=overwrite,
     )
     if result.instant_time is not None:
         follow_commit(context, entry, table, dropped_metadata_table=result.dropped_metadata_table)

@@ -100,7 +100,7 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
     table = _make_table(context, definition, database, name, path)
     try:
         rows = with_types(context, frame, table.schema, f"{database}.{name}")
-        options = write_options(context, table)
+        options = write_options(context, table, definition.properties)
         written = apply_changes(context.spark, table, as_inserts(rows), "BULK_INSERT", options)
     except BaseException:
         context.storage.delete_file(join(path, keys.PROPERTIES_FILE))

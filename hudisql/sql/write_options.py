@@ -1,4 +1,4 @@
-"""How a statement writes: the `hoodie.*` settings of the session, over the table's own properties.
+"""How a statement writes: the `hoodie.*` settings of the session, over those of the table's TBLPROPERTIES.
 
 `SET hoodie.parquet.max.file.size=…` and its kin mean what Apache Hudi documents. Values that are not
 understood are refused by name.
@@ -6,6 +6,7 @@ understood are refused by name.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -38,26 +39,39 @@ _COMPRESSION: Final = 0.5
 _META_BYTES: Final = 10
 
 
-def write_options(context: Context, table: HudiTable) -> WriteOptions:
-    """The options for writing to the table. Raises SettingsError for a value that is not understood."""
+Lookup = Callable[[str, str], str]
+
+
+def write_options(
+    context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
+) -> WriteOptions:
+    """The options for writing to the table: the session's, else those of its TBLPROPERTIES (`parameters`).
+
+    Raises SettingsError for a value that is not understood.
+    """
+    given = parameters or {}
+
+    def lookup(key: str, default: str) -> str:
+        return _text(context, key, given.get(key, default))
+
     defaults = FileSizing()
     ordering = table.properties.precombine_field
     by_event_time = table.properties.payload_class == EVENT_TIME_PAYLOAD
     return WriteOptions(
         form=BaseFileForm(
-            codec=_codec(context),
-            max_file_bytes=_number(context, MAX_FILE_SIZE, defaults.max_file_bytes),
-            bloom_entries=_number(context, BLOOM_ENTRIES, 0) or None,
-            bloom_fpp=_fraction(context, BLOOM_FPP, DEFAULT_BLOOM_FPP),
+            codec=_codec(lookup),
+            max_file_bytes=_number(lookup, MAX_FILE_SIZE, defaults.max_file_bytes),
+            bloom_entries=_number(lookup, BLOOM_ENTRIES, 0) or None,
+            bloom_fpp=_fraction(lookup, BLOOM_FPP, DEFAULT_BLOOM_FPP),
         ),
         sizing=FileSizing(
-            small_file_bytes=_number(context, SMALL_FILE_LIMIT, defaults.small_file_bytes),
-            max_file_bytes=_number(context, MAX_FILE_SIZE, defaults.max_file_bytes),
+            small_file_bytes=_number(lookup, SMALL_FILE_LIMIT, defaults.small_file_bytes),
+            max_file_bytes=_number(lookup, MAX_FILE_SIZE, defaults.max_file_bytes),
             bytes_per_row=_META_BYTES + sum(_bytes_of(field.type) for field in table.schema) * _COMPRESSION,
         ),
         ordering=ordering if by_event_time else None,
         newest_by=ordering,
-        block_format=_block_format(context),
+        block_format=_block_format(lookup),
     )
 
 
@@ -86,16 +100,16 @@ def syncs_after_commit(context: Context) -> bool:
     return text == "true"
 
 
-def _codec(context: Context) -> str:
-    text = _text(context, CODEC, "gzip").lower()
+def _codec(lookup: Lookup) -> str:
+    text = lookup(CODEC, "gzip").lower()
     codec = "none" if text == "uncompressed" else text
     if codec not in CODECS:
         raise SettingsError(f"{CODEC} must be one of {', '.join(CODECS)}, not '{text}'")
     return codec
 
 
-def _block_format(context: Context) -> BlockFormat:
-    text = _text(context, BLOCK_FORMAT, "avro").lower()
+def _block_format(lookup: Lookup) -> BlockFormat:
+    text = lookup(BLOCK_FORMAT, "avro").lower()
     if text == "avro":
         return "avro"
     if text == "parquet":
@@ -103,15 +117,15 @@ def _block_format(context: Context) -> BlockFormat:
     raise SettingsError(f"{BLOCK_FORMAT} must be avro or parquet, not '{text}'")
 
 
-def _number(context: Context, key: str, default: int) -> int:
-    text = _text(context, key, str(default))
+def _number(lookup: Lookup, key: str, default: int) -> int:
+    text = lookup(key, str(default))
     if not text.isdigit():
         raise SettingsError(f"{key} must be a whole number, not '{text}'")
     return int(text)
 
 
-def _fraction(context: Context, key: str, default: float) -> float:
-    text = _text(context, key, str(default))
+def _fraction(lookup: Lookup, key: str, default: float) -> float:
+    text = lookup(key, str(default))
     try:
         value = float(text)
     except ValueError:

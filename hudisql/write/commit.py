@@ -7,6 +7,7 @@ left unfinished. Knows timelines and markers, not what the files of a commit hol
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -25,7 +26,8 @@ from hudisql.format.instant import (
     InstantState,
     new_instant_time,
 )
-from hudisql.format.timeline import Timeline, instant_path, load_timeline
+from hudisql.format.timeline import TIMELINE_FOLDER, Timeline, instant_path, load_timeline
+from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.markers import delete_markers
 from hudisql.write.rollback import interrupted_rollbacks, now_on_timeline, roll_back_instant
@@ -33,6 +35,8 @@ from hudisql.write.table_configuration import drop_metadata_table
 from hudisql.write.timeline_payloads import render_requested_replace, requested_operation
 
 _ATTEMPTS: Final = 100
+# Hudi's default interval of a minute, with two misses and some grace.
+_HEARTBEAT_TOLERANCE_MS: Final = 200_000
 _PAYLOAD_PACKAGE: Final = "org.apache.hudi.common.model"
 EVENT_TIME_PAYLOAD: Final = f"{_PAYLOAD_PACKAGE}.DefaultHoodieRecordPayload"
 PAYLOADS: Final = (f"{_PAYLOAD_PACKAGE}.OverwriteWithLatestAvroPayload", EVENT_TIME_PAYLOAD)
@@ -108,17 +112,35 @@ def roll_back_failed_writes(table: HudiTable) -> tuple[Instant, ...]:
     """Roll back every pending commit, deltacommit and overwrite, newest first; gives those that were there.
 
     A rollback that was itself interrupted is ended. A pending compaction or clustering is somebody's plan and
-    stays. Raises UnsupportedTableError for what cannot be taken back, StorageError.
+    stays. Raises WriteConflictError if a writer with a heartbeat is still at work, UnsupportedTableError for
+    what cannot be taken back, StorageError.
     """
     pending = [
         instant
         for instant in table.timeline.pending
         if instant.action in COMMIT_ACTIONS and not _is_clustering(table, instant)
     ]
+    for instant in pending:
+        _check_not_alive(table, instant)
     failed = {instant.timestamp: instant for instant in (*interrupted_rollbacks(table), *pending)}
     for _, instant in sorted(failed.items(), reverse=True):
         roll_back_instant(table, instant)
     return tuple(pending)
+
+
+def _check_not_alive(table: HudiTable, instant: Instant) -> None:
+    """Raise WriteConflictError if the instant's writer has given a sign of life of late.
+
+    Writers that share a table under a lock (`LAZY` clean-up) touch `.hoodie/.heartbeat/<instant>` every
+    minute.
+    """
+    beat = table.storage.info(join(table.base_path, TIMELINE_FOLDER, ".heartbeat", instant.timestamp))
+    if beat is not None and time.time() * 1000 - beat.modification_time_ms < _HEARTBEAT_TOLERANCE_MS:
+        raise WriteConflictError(
+            f"another writer is at work on {table.base_path}: its {instant.action} {instant.timestamp} is "
+            "not finished, and its heartbeat is fresh",
+            hint="run the statement again when it has finished; hudisql has no part in Hudi's locks yet",
+        )
 
 
 def check_writable(table: HudiTable) -> None:
@@ -169,12 +191,12 @@ def _request_instant(table: HudiTable, action: str, content: bytes) -> Instant:
     """Take the first free instant time; two writers can never hold the same."""
     after = table.timeline.latest_time
     for _ in range(_ATTEMPTS):
-        time = new_instant_time(after, now_on_timeline(table))
-        requested = Instant(time, action, InstantState.REQUESTED)
+        instant_time = new_instant_time(after, now_on_timeline(table))
+        requested = Instant(instant_time, action, InstantState.REQUESTED)
         try:
             table.storage.create(instant_path(table.base_path, requested), content)
         except PathExistsError:
-            after = time
+            after = instant_time
             continue
         return requested
     raise WriteConflictError(f"no free instant time on the timeline of {table.base_path}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import (
@@ -319,11 +320,14 @@ def test_a_table_is_made_of_a_query(session: Session, tmp_path: Path) -> None:
         *("id", "seq", "many", "one", "dt"),
     ]
     session.sql(
-        f"CREATE TABLE made.u USING hudi LOCATION '{tmp_path / 'u'}' TBLPROPERTIES (primaryKey = 'id') "
-        "AS SELECT * FROM made.t WHERE dt = '2024-03-01'"
+        f"CREATE TABLE made.u USING hudi LOCATION '{tmp_path / 'u'}' TBLPROPERTIES (primaryKey = 'id', "
+        "'hoodie.parquet.compression.codec' = 'snappy') AS SELECT * FROM made.t WHERE dt = '2024-03-01'"
     )
     assert session.sql("SELECT count(*), max(many[0]), max(one.a) FROM made.u").rows == [(10, 27, 27)]
     assert session.sql("UPDATE made.u SET seq = 0 WHERE id = 27").rows[0].rows_updated == 1
+    footers = [pq.read_metadata(path) for path in (tmp_path / "u").glob("*.parquet")]
+    assert {footer.row_group(0).column(0).compression for footer in footers} == {"SNAPPY"}
+    assert len(footers) == 2
     for query in ("SELECT NULL AS id, 1 AS x", "SELECT 1 / 0 AS id"):
         with pytest.raises(HudisqlError):
             session.sql(
