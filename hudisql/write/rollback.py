@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.instant import ROLLBACK, Instant, InstantState, new_instant_time
+from hudisql.format.log_block import LogBlock, parse_log_blocks
 from hudisql.format.timeline import instant_path, load_timeline
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
@@ -32,7 +33,7 @@ def roll_back_instant(table: HudiTable, instant: Instant) -> None:
     started = time.monotonic()
     storage, base_path = table.storage, table.base_path
     markers = list_markers(storage, base_path, instant.timestamp)
-    _check_markers(table, instant, markers)
+    _check_log_files(table, instant, markers)
     files: dict[str, list[str]] = defaultdict(list)
     for marker in markers:
         files[marker.partition_path].append(marker.file_name)
@@ -93,10 +94,21 @@ def _target_of(table: HudiTable, rollback: Instant) -> tuple[str, str] | None:
     return rolled_back_instant(content, path) if content else None
 
 
-def _check_markers(table: HudiTable, instant: Instant, markers: list[Marker]) -> None:
-    if any(marker.kind is MarkerKind.APPEND for marker in markers):
-        raise UnsupportedTableError(
-            f"the failed write {instant.timestamp} on {table.base_path} has appended to log files, "
-            "which hudisql does not take back yet",
-            hint="let the real Hudi write to the table once: it rolls the write back first",
-        )
+def _check_log_files(table: HudiTable, instant: Instant, markers: list[Marker]) -> None:
+    """Raise UnsupportedTableError if a marked log file holds blocks of other commits, too.
+
+    Each of hudisql's commits, and of Hudi's on most stores, writes log files of its own, which may go.
+    """
+    for marker in markers:
+        if marker.kind is not MarkerKind.APPEND:
+            continue
+        path = join(table.base_path, marker.partition_path, marker.file_name)
+        if not table.storage.exists(path):
+            continue
+        blocks = parse_log_blocks(table.storage.read(path), path)
+        if any(isinstance(each, LogBlock) and each.instant_time != instant.timestamp for each in blocks):
+            raise UnsupportedTableError(
+                f"the failed write {instant.timestamp} on {table.base_path} has appended to {path}, which "
+                "holds rows of other commits",
+                hint="let the real Hudi write to the table once: it rolls the write back first",
+            )

@@ -286,13 +286,12 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
 def _append(
     work: CommitWork, task: WriteTask, merge: MergeTask, changes: pa.Table, started: float
 ) -> WrittenFile:
-    # Of a file that is marked as created, the real Hudi's rollback knows that it may be deleted.
     logged = append_changes(
         work.storage,
         merge,
         changes,
         work.block_format,
-        lambda name: _announce(work, task, name, MarkerKind.CREATE),
+        lambda name: _announce(work, task, name, MarkerKind.APPEND),
     )
     return WrittenFile(
         file_id=merge.file_slice.file_id,

@@ -14,9 +14,11 @@ import pytest
 from hudisql.errors import UnsupportedTableError, WriteConflictError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.commit_metadata import CommitMetadata, WriteStat
+from hudisql.format.log_block import encode_log_block
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.commit import abandon_commit, begin_commit, complete_commit, roll_back_failed_writes
+from hudisql.write.log_file import rollback_block
 from hudisql.write.markers import Marker, MarkerKind, create_marker, list_markers
 
 STORAGE = Storage()
@@ -97,11 +99,18 @@ def test_a_writer_with_a_fresh_heartbeat_is_left_alone(table: HudiTable) -> None
     assert _states(table, alive.instant_time) == set()
 
 
-def test_appends_to_logs_of_others_are_not_taken_back(table: HudiTable) -> None:
+def test_a_log_file_is_taken_back_unless_others_wrote_to_it(table: HudiTable) -> None:
     pending = begin_commit(table, "UPSERT")
-    _marked_file(table, pending.instant_time, ".f_1.log.1_0-0-0", MarkerKind.APPEND)
-    with pytest.raises(UnsupportedTableError, match="appended to log files"):
+    own = _marked_file(table, pending.instant_time, ".f_1.log.1_0-0-0", MarkerKind.APPEND)
+    own.write_bytes(encode_log_block(rollback_block(pending.instant_time, "1")) + b"#HUDI#torn")
+    shared = _marked_file(table, pending.instant_time, ".g_1.log.1_0-0-0", MarkerKind.APPEND)
+    shared.write_bytes(encode_log_block(rollback_block("20200101000000000", "1")))
+    with pytest.raises(UnsupportedTableError, match="rows of other commits"):
         roll_back_failed_writes(open_table(STORAGE, table.base_path))
+    shared.unlink()
+    roll_back_failed_writes(open_table(STORAGE, table.base_path))
+    assert not own.exists()
+    assert open_table(STORAGE, table.base_path).timeline.pending == ()
 
 
 def test_a_commit_that_another_commit_overtook_or_removed_is_refused(table: HudiTable) -> None:
