@@ -42,8 +42,9 @@ oracle: oracles ## the real Hudi reads and goes on writing what we wrote
 hive: oracles ## beeline, spark-sql + Hudi, hudisql and plain Spark by table name
 	$(PYTEST) -m hive
 
-bench: oracles ## side by side with the real Hudi and plain Spark; writes docs/benchmarks.md
+bench: oracles ## side by side with the real Hudi and plain Spark; writes docs/benchmarks.md and -changes.md
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.changes
 
 scale: $(STAMP) ## 1,000 to 10,000 files in 500 partitions; writes docs/benchmarks-scale.md
 	$(BIN)/python -m benchmarks.scale
