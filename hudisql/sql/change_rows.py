@@ -81,7 +81,7 @@ def change_rows(
         )
     table = open_hudi_entry(context, entry)
     check_writable(table)
-    changes, overwrite = _changes_of(context, table, entry.full_name, statement, source)
+    changes, overwrite = _changes_of(context, table, entry, statement, source)
     operation_type = _operation_type(statement) if overwrite is None else overwrite.operation_type
     result = commit_changes(context, entry, table, changes, operation_type, overwrite)
     return LocalResult(context.spark, OUTPUT, [result_row(result)])
@@ -133,8 +133,13 @@ def result_row(result: WriteResult) -> tuple[object, ...]:
 
 
 def _changes_of(
-    context: Context, table: HudiTable, place: str, statement: st.ChangeStatement, source: SourceText
+    context: Context,
+    table: HudiTable,
+    entry: MetastoreTable,
+    statement: st.ChangeStatement,
+    source: SourceText,
 ) -> tuple[DataFrame, Overwrite | None]:
+    place = entry.full_name
     where: Any = {"line": source.line, "column": source.column}
     schema = table.schema
     moving = _moving_columns(table)
@@ -150,7 +155,7 @@ def _changes_of(
     elif isinstance(statement, st.InsertStatement):
         clauses = cl.read_insert(statement.text, **where)
         frame = _run(context, insert_query(clauses), source)
-        return insert_changes(context, table, clauses, frame, place)
+        return insert_changes(context, table, clauses, frame, place, entry.parameters)
     else:
         raise UnsupportedStatementError(f"{statement.verb} is not supported on the Hudi table {place}")
     frame = _run(context, made.text, source)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hudisql.errors import WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.sql import clauses as cl
+from hudisql.sql.index_options import record_index
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.write_options import insert_operation, overwrites_touched_partitions
 from hudisql.table.hudi_table import HudiTable
@@ -26,17 +27,23 @@ if TYPE_CHECKING:
 
 
 def insert_changes(
-    context: Context, table: HudiTable, clauses: cl.InsertClauses, frame: DataFrame, place: str
+    context: Context,
+    table: HudiTable,
+    clauses: cl.InsertClauses,
+    frame: DataFrame,
+    place: str,
+    parameters: Mapping[str, str],
 ) -> tuple[DataFrame, Overwrite | None]:
     """The changes that insert the query's rows, and what they overwrite (None: nothing).
 
-    `place` names the table in errors. Raises WriteRefusedError, SettingsError.
+    `place` names the table in errors, `parameters` are its TBLPROPERTIES. Raises WriteRefusedError,
+    SettingsError.
     """
     rows, static = _rows_of_table(context, table, clauses, frame, place)
     if clauses.overwrite:
         return as_inserts(rows), _overwrite_of(context, table, static)
     if insert_operation(context) == "upsert":
-        return tag_rows(context.spark, table, rows), None
+        return tag_rows(context.spark, table, rows, record_index(context, table, parameters)), None
     return as_inserts(rows), None
 
 

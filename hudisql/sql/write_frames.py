@@ -14,6 +14,7 @@ from hudisql.errors import InvalidArgumentError, NoSuchTableError, WriteRefusedE
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
 from hudisql.sql.change_rows import commit_changes
+from hudisql.sql.index_options import record_index
 from hudisql.sql.insert_rows import as_inserts
 from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
@@ -59,13 +60,14 @@ def write_frame(
     table = open_hudi_entry(context, entry)
     rows = _rows_of_table(context, table, frame, entry.full_name, is_delete=operation == "delete")
     overwrite = None
-    if operation in ("upsert", "delete"):
-        changes = tag_rows(context.spark, table, rows, deletes=operation == "delete")
-    else:
-        changes = as_inserts(rows)
-        if operation.startswith("insert_overwrite"):
-            overwrite = Overwrite("table" if operation.endswith("table") else "touched")
     with _settings(context, options):
+        if operation in ("upsert", "delete"):
+            index = record_index(context, table, entry.parameters)
+            changes = tag_rows(context.spark, table, rows, index, deletes=operation == "delete")
+        else:
+            changes = as_inserts(rows)
+            if operation.startswith("insert_overwrite"):
+                overwrite = Overwrite("table" if operation.endswith("table") else "touched")
         return commit_changes(context, entry, table, changes, operation.upper(), overwrite)
 
 
