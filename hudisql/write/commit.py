@@ -101,6 +101,14 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
     return completed
 
 
+def withdraw_commit(commit: OpenCommit) -> None:
+    """Take the instant of a commit that has written nothing off the timeline again. Raises StorageError."""
+    table = commit.table
+    delete_markers(table.storage, table.base_path, commit.instant_time)
+    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+        table.storage.delete_file(instant_path(table.base_path, commit.instant.in_state(state)))
+
+
 def abandon_commit(commit: OpenCommit) -> None:
     """Roll the commit back: its files, then its instant. A completed one stands. Raises StorageError."""
     completed = commit.instant.in_state(InstantState.COMPLETED)
