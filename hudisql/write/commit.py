@@ -29,7 +29,7 @@ from hudisql.format.instant import (
 from hudisql.format.timeline import TIMELINE_FOLDER, Timeline, instant_path, load_timeline
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.write.markers import delete_markers
+from hudisql.write.markers import delete_left_markers, delete_markers
 from hudisql.write.rollback import interrupted_rollbacks, now_on_timeline, roll_back_instant
 from hudisql.write.table_configuration import drop_metadata_table
 from hudisql.write.timeline_payloads import render_requested_replace, requested_operation
@@ -72,6 +72,8 @@ def begin_commit(table: HudiTable, operation_type: str, *, replaces: bool = Fals
     roll_back_failed_writes(table)
     given, table = table, open_table(table.storage, table.base_path)
     _check_no_other_commit(given, table.timeline)
+    completed = {each.timestamp for each in table.timeline.completed}
+    delete_left_markers(table.storage, table.base_path, completed)
     _refuse_planned_services(table)
     dropped = drop_metadata_table(table)
     if dropped:
