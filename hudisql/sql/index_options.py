@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from hudisql.errors import SettingsError
-from hudisql.write.record_index import IndexKind, RecordIndex
+from hudisql.errors import SettingsError, UnsupportedTableError
+from hudisql.write.record_index import HashBuckets, IndexKind, RecordIndex
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 INDEX_TYPE: Final = "hoodie.index.type"
 BLOOM_MOVES: Final = "hoodie.bloom.index.update.partition.path"
 SIMPLE_MOVES: Final = "hoodie.simple.index.update.partition.path"
+BUCKET_COUNT: Final = "hoodie.bucket.index.num.buckets"
+BUCKET_FIELDS: Final = "hoodie.bucket.index.hash.field"
+BUCKET_ENGINE: Final = "hoodie.index.bucket.engine"
+_DEFAULT_BUCKETS: Final = 256
+# File ids have eight digits for them.
+_MOST_BUCKETS: Final = 100_000_000
 # Hudi itself takes the global simple index where it finds no record index, which lies in the metadata table.
 _FALLBACKS: Final = {"RECORD_INDEX": IndexKind.GLOBAL_SIMPLE}
 
@@ -40,7 +46,34 @@ def record_index(
 
     kind = _kind(lookup)
     moves = SIMPLE_MOVES if kind is IndexKind.GLOBAL_SIMPLE else BLOOM_MOVES
-    return RecordIndex(kind, moves_rows=_flag(lookup, moves))
+    buckets = None
+    if kind is IndexKind.BUCKET:
+        buckets = hash_buckets(lookup, table.properties.record_key_fields)
+    return RecordIndex(kind, moves_rows=_flag(lookup, moves), buckets=buckets)
+
+
+def hash_buckets(lookup: Lookup, record_key_fields: tuple[str, ...]) -> HashBuckets:
+    """The buckets of a table with these key columns, by its settings.
+
+    Raises SettingsError for values that are not understood, UnsupportedTableError for consistent hashing.
+    """
+    engine = lookup(BUCKET_ENGINE, "SIMPLE").upper()
+    if engine != "SIMPLE":
+        raise UnsupportedTableError(
+            f"{BUCKET_ENGINE} = {engine} is not supported: hudisql knows buckets of a fixed number",
+            hint="write to such a table with Apache Hudi's own Spark SQL",
+        )
+    count = lookup(BUCKET_COUNT, str(_DEFAULT_BUCKETS))
+    if not count.isdigit() or not 0 < int(count) < _MOST_BUCKETS:
+        raise SettingsError(f"{BUCKET_COUNT} must be a whole number above 0, not '{count}'")
+    fields = tuple(part.strip() for part in lookup(BUCKET_FIELDS, "").split(",") if part.strip())
+    strangers = [name for name in fields if name not in record_key_fields]
+    if strangers:
+        raise SettingsError(
+            f"{BUCKET_FIELDS} names '{strangers[0]}', which is no column of the record key "
+            f"({', '.join(record_key_fields)})"
+        )
+    return HashBuckets(int(count), fields or record_key_fields)
 
 
 def _kind(lookup: Lookup) -> IndexKind:

@@ -7,17 +7,18 @@ Follows Spark's rules for column lists, BY NAME and PARTITION clauses, and Hudi'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudisql.errors import WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.sql import clauses as cl
-from hudisql.sql.index_options import record_index
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.write_options import insert_operation, overwrites_touched_partitions
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
 from hudisql.write.overwrite import Overwrite
+from hudisql.write.record_index import RecordIndex
 from hudisql.write.upsert import tag_rows
 
 if TYPE_CHECKING:
@@ -26,25 +27,35 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 
-def insert_changes(
+@dataclass(frozen=True)
+class RowsToLoad:
+    """New rows, the table's columns alone, and what they overwrite (None: nothing)."""
+
+    rows: DataFrame
+    overwrite: Overwrite | None = None
+
+
+def rows_to_insert(
     context: Context,
     table: HudiTable,
     clauses: cl.InsertClauses,
     frame: DataFrame,
     place: str,
-    parameters: Mapping[str, str],
-) -> tuple[DataFrame, Overwrite | None]:
-    """The changes that insert the query's rows, and what they overwrite (None: nothing).
+    index: RecordIndex,
+) -> DataFrame | RowsToLoad:
+    """The changes that insert the query's rows, or the rows if they are to be loaded as they come.
 
-    `place` names the table in errors, `parameters` are its TBLPROPERTIES. Raises WriteRefusedError,
+    `place` names the table in errors. Raises WriteRefusedError,
     SettingsError.
     """
     rows, static = _rows_of_table(context, table, clauses, frame, place)
     if clauses.overwrite:
-        return as_inserts(rows), _overwrite_of(context, table, static)
-    if insert_operation(context) == "upsert":
-        return tag_rows(context.spark, table, rows, record_index(context, table, parameters)), None
-    return as_inserts(rows), None
+        return RowsToLoad(rows, _overwrite_of(context, table, static))
+    operation = insert_operation(context)
+    # A bucket has one file group, which a load would not look for.
+    if operation == "bulk_insert" and index.buckets is None:
+        return RowsToLoad(rows)
+    return tag_rows(context.spark, table, rows, index) if operation == "upsert" else as_inserts(rows)
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:

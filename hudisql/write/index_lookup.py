@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.log_rule import log_rule_of
@@ -26,6 +27,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.changes import PARTITION, RECORD_KEY
+from hudisql.write.hash_buckets import groups_of_buckets
 from hudisql.write.record_index import RecordIndex
 from hudisql.write.stored_keys import SliceLookup, find_keys, read_keys
 
@@ -45,13 +47,18 @@ _ANYWHERE: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class _SentKeys:
-    """The incoming keys that travel to the slices, by partition path (`_ANYWHERE` of a global index)."""
+    """The incoming keys that travel to the slices, by partition path (`_ANYWHERE` of a global index).
 
-    of_partition: Mapping[str, pa.StringArray] = field(default_factory=dict)
+    With a bucket index they are told apart by bucket, too.
+    """
 
-    def of(self, path: str, index: RecordIndex) -> pa.StringArray:
-        """The keys that are looked for in a partition."""
-        return self.of_partition[_ANYWHERE if index.is_global else path]
+    keys: Mapping[tuple[str, int | None], pa.StringArray] = field(default_factory=dict)
+
+    def of(self, file_slice: FileSlice, index: RecordIndex) -> pa.StringArray:
+        """The keys that are looked for in a slice."""
+        path = _ANYWHERE if index.is_global else file_slice.partition_path
+        bucket = None if index.buckets is None else bucket_of_file_id(file_slice.file_id)
+        return self.keys.get((path, bucket), pa.array([], pa.string()))
 
 
 def locate_keys(
@@ -60,7 +67,8 @@ def locate_keys(
     """Where the table holds the incoming keys: key, partition path, file group and the stored `columns`.
 
     `keyed` has the record key and partition path of each incoming row, each key once. Rows that are stored
-    under other keys may be among the result; whoever joins it leaves them out.
+    under other keys may be among the result; whoever joins it leaves them out. Raises UnsupportedTableError
+    if the table does not have the index.
     """
     from pyspark.sql import functions as sf
 
@@ -69,9 +77,12 @@ def locate_keys(
         for row in keyed.groupBy(PARTITION).agg(sf.count("*"), sf.sum(sf.octet_length(RECORD_KEY))).collect()
     }
     lookups = _lookups(table, None if index.is_global else set(sizes), columns)
+    if index.buckets is not None:
+        groups_of_buckets(table, [each.file_slice for each in lookups], index.buckets)
     keys = sum(count for count, _ in sizes.values())
     length = sum(length for _, length in sizes.values())
-    is_sent = index.asks_footers and keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
+    spares_slices = index.asks_footers or index.buckets is not None
+    is_sent = spares_slices and keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
     sent = _collect_keys(keyed, index) if is_sent else None
     return _stored_rows(spark, table.storage, lookups, columns, index, sent)
 
@@ -98,14 +109,18 @@ def _collect_keys(keyed: DataFrame, index: RecordIndex) -> _SentKeys:
     rows = keyed.select(PARTITION, RECORD_KEY).toArrow()
     keys = pc.cast(rows.column(1), pa.string()).combine_chunks()
     if index.is_global:
-        return _SentKeys({_ANYWHERE: keys})
+        return _SentKeys({(_ANYWHERE, None): keys})
     paths = rows.column(0).combine_chunks().dictionary_encode()
-    return _SentKeys(
-        {
-            path: keys.filter(pc.equal(paths.indices, number))
-            for number, path in enumerate(paths.dictionary.to_pylist())
-        }
-    )
+    sent: dict[tuple[str, int | None], pa.StringArray] = {}
+    for number, path in enumerate(paths.dictionary.to_pylist()):
+        of_path = keys.filter(pc.equal(paths.indices, number))
+        if index.buckets is None:
+            sent[path, None] = of_path
+            continue
+        buckets = pa.array(bucket_ids(of_path, index.buckets.fields, index.buckets.count))
+        for bucket in buckets.unique().to_pylist():
+            sent[path, bucket] = of_path.filter(pc.equal(buckets, bucket))
+    return _SentKeys(sent)
 
 
 def _stored_rows(
@@ -148,7 +163,7 @@ def _rows_of_slice(
     if sent is None:
         found = read_keys(storage, lookup)
     else:
-        keys = sent.of(file_slice.partition_path, index)
+        keys = sent.of(file_slice, index)
         found = find_keys(storage, lookup, keys, asks_footer=index.asks_footers)
     for batch in found:
         place = [

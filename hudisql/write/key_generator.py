@@ -17,12 +17,15 @@ from hudisql.format.meta_columns import META_SCHEMA, RECORD_KEY
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.snapshot import load_file_slices
 
 _KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
 
 
-def has_composite_keys(table: HudiTable, slices: Iterable[FileSlice]) -> bool:
+def has_composite_keys(table: HudiTable, slices: Iterable[FileSlice] | None = None) -> bool:
     """True if keys are `column:value` pairs, as found in the newest of `slices` of each instant.
+
+    Without `slices` the table's own are listed if they have to be asked.
 
     Raises UnsupportedTableError if the table's files do not agree.
     """
@@ -35,6 +38,7 @@ def has_composite_keys(table: HudiTable, slices: Iterable[FileSlice]) -> bool:
     )
     if not is_complex:
         return False
+    slices = load_file_slices(table) if slices is None else slices
     samples = {each.base_instant_time: each for each in slices if each.base_file is not None}
     forms = {
         key.startswith(f"{fields[0]}:")
