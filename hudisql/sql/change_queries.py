@@ -27,6 +27,7 @@ from hudisql.sql.clauses import (
     UpdateClauses,
 )
 from hudisql.sql.composed_text import ComposedText
+from hudisql.sql.merge_bounds import MergeBounds
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
 
 ACTION = "__hudisql_action"
@@ -112,12 +113,14 @@ def merge_query(
     moving_columns: Sequence[str],
     ordering: str | None,
     place: str,
+    bounds: MergeBounds | None = None,
 ) -> ChangeQuery:
     """`MERGE`: target and source joined, each pair (or lone row) with the first action that fits.
 
+    `bounds` spare the target's scan what cannot match.
     Raises WriteRefusedError for unknown columns, UnsupportedStatementError for a source without a name.
     """
-    target = _qualifier(clauses.target)
+    target = target_alias(clauses.target)
     source = source_alias(clauses)
     actions = [_MergeValues(action, schema, source_columns, source, place) for action in clauses.actions]
     moves_by = tuple(
@@ -144,8 +147,9 @@ def merge_query(
     text.add(" FROM ", clauses.target.name, "" if clauses.target.alias is None else f" AS {target}")
     text.add(f" {_join(kinds)} JOIN (SELECT *, true AS {_IS_SOURCE_ROW} FROM ")
     _add_source(text, clauses)
-    text.add(f") AS {source}")
-    text.add(" ON ", clauses.condition)
+    text.add("" if bounds is None else f" WHERE {bounds.source}", f") AS {source}")
+    text.add(" ON (", clauses.condition, ")")
+    text.add("" if bounds is None else f" AND {bounds.target}")
     return ChangeQuery(text, moves_by)
 
 
@@ -215,7 +219,8 @@ def _join(kinds: set[str]) -> str:
     return "RIGHT OUTER" if "not_matched" in kinds else "INNER"
 
 
-def _qualifier(target: TargetClause) -> str:
+def target_alias(target: TargetClause) -> str:
+    """The name that the target goes by in the statement."""
     return target.name.text if target.alias is None else target.alias
 
 

@@ -26,17 +26,19 @@ from hudisql.sql.change_queries import (
     merge_query,
     source_alias,
     source_query,
+    target_alias,
     update_query,
 )
 from hudisql.sql.composed_text import ComposedText
 from hudisql.sql.index_options import record_index
 from hudisql.sql.insert_rows import RowsToLoad, rows_to_insert
+from hudisql.sql.merge_bounds import find_merge_bounds
 from hudisql.sql.relations import TableBinder
 from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.tables import open_hudi_entry
-from hudisql.sql.write_options import write_options
+from hudisql.sql.write_options import path_generator, write_options
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.apply import apply_changes
 from hudisql.write.changes import (
@@ -164,13 +166,23 @@ def _changes_of(
     elif isinstance(statement, st.MergeStatement):
         merge = cl.read_merge(statement.text, **where)
         columns = _columns_of(context, source_query(merge), source)
-        merge = qualify_source_names(context.spark, merge, columns, source_alias(merge))
-        made = merge_query(merge, schema, columns, moving, table.properties.precombine_field, place)
+        alias = source_alias(merge)
+        merge = qualify_source_names(context.spark, merge, columns, alias)
+        bounds = find_merge_bounds(
+            context.spark,
+            table,
+            merge,
+            target_alias(merge.target),
+            alias,
+            lambda: _run(context, source_query(merge), source),
+        )
+        made = merge_query(merge, schema, columns, moving, table.properties.precombine_field, place, bounds)
     elif isinstance(statement, st.InsertStatement):
         clauses = cl.read_insert(statement.text, **where)
         frame = _run(context, insert_query(clauses), source)
         index = record_index(context, table, entry.parameters)
-        return rows_to_insert(context, table, clauses, frame, place, index)
+        generator = path_generator(context, table, entry.parameters)
+        return rows_to_insert(context, table, clauses, frame, place, index, generator)
     else:
         raise UnsupportedStatementError(f"{statement.verb} is not supported on the Hudi table {place}")
     frame = _run(context, made.text, source)
@@ -180,8 +192,10 @@ def _changes_of(
 
 
 def _moving_columns(table: HudiTable) -> tuple[str, ...]:
-    keys = [name.split(".")[0] for name in table.properties.record_key_fields]
-    return tuple(dict.fromkeys([*keys, *(column.name for column in table.partition_columns)]))
+    properties = table.properties
+    tops = [name.split(".")[0] for name in (*properties.record_key_fields, *properties.partition_fields)]
+    in_case = {name.lower(): name for name in table.schema.names}
+    return tuple(dict.fromkeys(in_case[name.lower()] for name in tops if name.lower() in in_case))
 
 
 def _run(context: Context, text: ComposedText, source: SourceText) -> DataFrame:

@@ -18,6 +18,7 @@ from hudisql.sql.write_options import insert_operation, overwrites_touched_parti
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
 from hudisql.write.overwrite import Overwrite
+from hudisql.write.path_generator import PathGenerator
 from hudisql.write.record_index import RecordIndex
 from hudisql.write.upsert import tag_rows
 
@@ -42,6 +43,7 @@ def rows_to_insert(
     frame: DataFrame,
     place: str,
     index: RecordIndex,
+    generator: PathGenerator | None = None,
 ) -> DataFrame | RowsToLoad:
     """The changes that insert the query's rows, or the rows if they are to be loaded as they come.
 
@@ -55,7 +57,9 @@ def rows_to_insert(
     # A bucket has one file group, which a load would not look for.
     if operation == "bulk_insert" and index.buckets is None:
         return RowsToLoad(rows)
-    return tag_rows(context.spark, table, rows, index) if operation == "upsert" else as_inserts(rows)
+    if operation == "upsert":
+        return tag_rows(context.spark, table, rows, index, generator=generator)
+    return as_inserts(rows)
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:

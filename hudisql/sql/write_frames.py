@@ -19,6 +19,7 @@ from hudisql.sql.insert_rows import RowsToLoad, as_inserts
 from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.tables import find_hudi_entry, open_hudi_entry
+from hudisql.sql.write_options import path_generator
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.commit_files import WriteResult
 from hudisql.write.overwrite import Overwrite
@@ -72,7 +73,9 @@ def write_frame(
         if operation in ("insert", "bulk_insert"):
             changes = as_inserts(rows)
         else:
-            changes = tag_rows(context.spark, table, rows, index, deletes=operation == "delete")
+            generator = path_generator(context, table, entry.parameters)
+            is_delete = operation == "delete"
+            changes = tag_rows(context.spark, table, rows, index, generator=generator, deletes=is_delete)
         return commit_changes(context, entry, table, changes, operation.upper())
 
 
@@ -89,7 +92,7 @@ def _rows_of_table(
             hint=f"drop it from the rows; the table's columns are {', '.join(table.schema.names)}",
         )
     needed = {field.split(".")[0].lower() for field in table.properties.record_key_fields}
-    needed |= {column.name.lower() for column in table.partition_columns}
+    needed |= {field.split(".")[0].lower() for field in table.properties.partition_fields}
     missing = sorted(needed - set(given))
     if missing:
         raise WriteRefusedError(f"the rows for {place} lack the key or partition column '{missing[0]}'")

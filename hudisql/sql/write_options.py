@@ -17,6 +17,7 @@ from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.open_base_file import CODECS
+from hudisql.write.path_generator import PathGenerator, path_generator_of
 from hudisql.write.work_plan import FileSizing
 from hudisql.write.write_options import LoadOrder, WriteOptions
 
@@ -89,7 +90,25 @@ def write_options(
         load_order=_load_order(lookup),
         load_columns=_load_columns(lookup, table),
         buckets=buckets,
+        path_generator=path_generator(context, table, given),
     )
+
+
+def path_generator(
+    context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
+) -> PathGenerator | None:
+    """How the table's partition paths are made, if not of its partition columns' values as they are.
+
+    The session's settings count first, then TBLPROPERTIES (`parameters`), then the table's own. Raises
+    UnsupportedTableError if they do not say it.
+    """
+    given = parameters or {}
+
+    def setting(key: str) -> str | None:
+        value = context.spark.conf.get(key, None) or given.get(key) or table.properties.get(key)
+        return None if value is None else str(value)
+
+    return path_generator_of(table, setting)
 
 
 def insert_operation(context: Context) -> str:

@@ -23,6 +23,7 @@ from hudisql.table.snapshot import load_file_slices
 from hudisql.write.commit import OpenCommit
 from hudisql.write.commit_files import WriteResult, commit_files
 from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile, task_of, work_of
+from hudisql.write.generated_paths import with_generated_paths
 from hudisql.write.hash_buckets import groups_of_buckets, refuse_unnamed_buckets, with_hash_buckets
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.partition_paths import PartitionPaths, Values
@@ -53,6 +54,8 @@ def apply_changes(
     """
     options = options or WriteOptions()
     schema = schema or table.schema
+    if options.path_generator is not None:
+        changes = with_generated_paths(changes, table, options.path_generator)
     if options.buckets is not None:
         changes = with_hash_buckets(changes, table, options.buckets)
     kept = changes.persist()
@@ -80,7 +83,7 @@ def _write_files(
 ) -> list[WrittenFile]:
     """Write all files; new rows also go to small file groups that are there."""
     table = commit.table
-    paths = PartitionPaths(table)
+    paths = PartitionPaths(table, options.path_generator)
     of_values = {values: paths.path(values) for values in counted.new_rows}
     concerned = {path for path, _ in counted.changed} | set(of_values.values())
     slices = load_file_slices(
@@ -95,10 +98,9 @@ def _write_files(
         composite=has_composite_keys(table, slices),
         log_rule=log_rule_of(table) if any(each.has_log_files for each in slices) else None,
     )
-    columns = [column.name for column in table.partition_columns]
     values_of = {path: values for values, path in of_values.items()}
     tasks = {
-        each.number: pickle.dumps(_task(work, each, columns, paths, values_of.get(each.partition_path)))
+        each.number: pickle.dumps(_task(work, each, paths, values_of.get(each.partition_path)))
         for each in plan.buckets
     }
     routed = route_changes(spark, changes, plan, of_values, table)
@@ -139,9 +141,7 @@ def _plan(
     return plan_work(slices, counted.changed, new_by_path, options.sizing)
 
 
-def _task(
-    work: CommitWork, bucket: Bucket, columns: Sequence[str], paths: PartitionPaths, values: Values | None
-) -> WriteTask:
+def _task(work: CommitWork, bucket: Bucket, paths: PartitionPaths, values: Values | None) -> WriteTask:
     """`values` are those of a partition that the table does not have yet."""
     partition = paths.existing.get(bucket.partition_path)
     found = partition.values if partition is not None else values
@@ -150,7 +150,7 @@ def _task(
         work,
         bucket.number,
         bucket.partition_path,
-        dict(zip(columns, found, strict=True)),
+        paths.named(found),
         is_new_partition=partition is None,
         file_slice=bucket.file_slice,
         rows=bucket.rows,

@@ -19,6 +19,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.write.commit import OpenCommit
 from hudisql.write.commit_files import WriteResult, commit_files
 from hudisql.write.commit_work import CommitWork, WrittenFile, task_of, work_of
+from hudisql.write.generated_paths import GENERATED_PATH, path_column
 from hudisql.write.hash_buckets import HASH_BUCKET, bucket_column, split_by_bucket
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.new_files import NewFiles
@@ -76,7 +77,7 @@ def load_partition(
                 if writer is None or (path, bucket) != at:
                     if writer is not None:
                         yield from writer.finish()
-                    named = dict(zip(paths.names, values, strict=True))
+                    named = paths.named(values)
                     is_new = path not in paths.existing
                     task = task_of(work, number, path, named, is_new_partition=is_new, hash_bucket=bucket)
                     writer, at = NewFiles(work, task.of_attempt(attempt)), (path, bucket)
@@ -107,7 +108,7 @@ def _write_files(
     table = commit.table
     composite = has_composite_keys(table)
     work = work_of(commit, options, table.schema, calendar_settings(spark), composite=composite)
-    paths = PartitionPaths(table)
+    paths = PartitionPaths(table, options.path_generator)
 
     def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return give_files(load_partition(work, paths, number, attempt, batches))
@@ -118,6 +119,9 @@ def _write_files(
 def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataFrame:
     """The rows spread over Spark's partitions and sorted in them, as `hoodie.bulkinsert.sort.mode` says."""
     partition = [quote_name(column.name) for column in table.partition_columns]
+    if options.path_generator is not None:
+        rows = rows.withColumn(GENERATED_PATH, path_column(table, options.path_generator))
+        partition = [GENERATED_PATH]
     if options.buckets is not None:
         rows = rows.withColumn(HASH_BUCKET, bucket_column(table, options.buckets))
         return rows.repartition(*partition, HASH_BUCKET).sortWithinPartitions(*partition, HASH_BUCKET)

@@ -17,6 +17,7 @@ from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, Operation
+from hudisql.write.generated_paths import GENERATED_PATH, placing_columns
 from hudisql.write.hash_buckets import HASH_BUCKET
 from hudisql.write.work_plan import HASH_RANGE, WorkPlan
 from hudisql.write.write_tasks import BUCKET
@@ -51,7 +52,7 @@ def count_changes(changes: DataFrame, table: HudiTable) -> CountedChanges:
     """
     from pyspark.sql import functions as sf
 
-    columns = [column.name for column in table.partition_columns]
+    columns = [column.name for column in placing_columns(changes, table)]
     is_new = sf.col(OPERATION).isin(*_NEW_ROWS)
     values = [sf.when(is_new, sf.col(quote_name(name))).alias(f"p{n}") for n, name in enumerate(columns)]
     bucket = sf.col(HASH_BUCKET) if HASH_BUCKET in changes.columns else sf.lit(None).cast("int")
@@ -96,7 +97,7 @@ def route_changes(
     routed = parts[0]
     for part in parts[1:]:
         routed = routed.unionByName(part)
-    return routed.drop(HASH_BUCKET)
+    return routed.drop(HASH_BUCKET, GENERATED_PATH)
 
 
 def _spread(
@@ -108,7 +109,7 @@ def _spread(
 ) -> DataFrame:
     from pyspark.sql import functions as sf
 
-    columns = table.partition_columns
+    columns = placing_columns(new_rows, table)
     is_bucketed = HASH_BUCKET in new_rows.columns
     spreads = [(values, plan.of_new_rows[path]) for values, path in of_values.items()]
     schema = spark_struct(

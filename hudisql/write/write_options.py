@@ -7,6 +7,7 @@ from typing import Literal
 
 from hudisql.write.base_file import BaseFileForm
 from hudisql.write.log_file import BlockFormat
+from hudisql.write.path_generator import PathGenerator
 from hudisql.write.record_index import HashBuckets
 from hudisql.write.work_plan import FileSizing
 
@@ -20,7 +21,7 @@ class WriteOptions:
     `ordering` is the column by which an UPSERT may come late, if any; `newest_by` the one that decides
     between several changes of one row, `block_format` how log files hold rows. A bulk load sorts its rows in
     `load_order`, and by `load_columns` where these are given. `buckets` are those of a table with a bucket
-    index.
+    index, `path_generator` makes partition paths where they are not the values of the partition columns.
     """
 
     form: BaseFileForm = field(default_factory=BaseFileForm)
@@ -31,3 +32,4 @@ class WriteOptions:
     load_order: LoadOrder = "partition"
     load_columns: tuple[str, ...] = ()
     buckets: HashBuckets | None = None
+    path_generator: PathGenerator | None = None
