@@ -32,7 +32,7 @@ from hudisql.sql.change_queries import (
 from hudisql.sql.composed_text import ComposedText
 from hudisql.sql.index_options import record_index
 from hudisql.sql.insert_rows import RowsToLoad, rows_to_insert
-from hudisql.sql.merge_bounds import find_merge_bounds
+from hudisql.sql.merge_bounds import MergeBounds, find_merge_bounds
 from hudisql.sql.relations import TableBinder
 from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
@@ -51,6 +51,7 @@ from hudisql.write.changes import (
 )
 from hudisql.write.commit import check_writable
 from hudisql.write.commit_files import WriteResult
+from hudisql.write.index_lookup import slices_without
 from hudisql.write.load import load_rows
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ def _changes_of(
     where: Any = {"line": source.line, "column": source.column}
     schema = table.schema
     moving = _moving_columns(table)
+    spared: query.SparedSlices | None = None
     if isinstance(statement, st.DeleteStatement):
         made = delete_query(cl.read_delete(statement.text, **where), schema)
     elif isinstance(statement, st.UpdateStatement):
@@ -176,6 +178,7 @@ def _changes_of(
             alias,
             lambda: _run(context, source_query(merge), source),
         )
+        spared = _slices_to_spare(context, table, bounds)
         made = merge_query(merge, schema, columns, moving, table.properties.precombine_field, place, bounds)
     elif isinstance(statement, st.InsertStatement):
         clauses = cl.read_insert(statement.text, **where)
@@ -185,10 +188,20 @@ def _changes_of(
         return rows_to_insert(context, table, clauses, frame, place, index, generator)
     else:
         raise UnsupportedStatementError(f"{statement.verb} is not supported on the Hudi table {place}")
-    frame = _run(context, made.text, source)
+    frame = _run(context, made.text, source, spared)
     if ACTION in frame.columns:
         frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
     return with_types(context, _with_moves(frame, made, table), change_schema(schema), place)
+
+
+def _slices_to_spare(
+    context: Context, table: HudiTable, bounds: MergeBounds | None
+) -> query.SparedSlices | None:
+    """Slices of the target whose footers say that no row of the source can match."""
+    if bounds is None or bounds.keys is None:
+        return None
+    found = slices_without(context.spark, table, bounds.keys, bounds.partition_values)
+    return query.SparedSlices(table.base_path, found)
 
 
 def _moving_columns(table: HudiTable) -> tuple[str, ...]:
@@ -198,8 +211,10 @@ def _moving_columns(table: HudiTable) -> tuple[str, ...]:
     return tuple(dict.fromkeys(in_case[name.lower()] for name in tops if name.lower() in in_case))
 
 
-def _run(context: Context, text: ComposedText, source: SourceText) -> DataFrame:
-    return query.run_query(context, text.text, text.source(source))
+def _run(
+    context: Context, text: ComposedText, source: SourceText, spared: query.SparedSlices | None = None
+) -> DataFrame:
+    return query.run_query(context, text.text, text.source(source), spared=spared)
 
 
 def _columns_of(context: Context, text: ComposedText, source: SourceText) -> list[str]:

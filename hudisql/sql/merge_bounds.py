@@ -2,13 +2,13 @@
 
 Where the condition equates a partition or record key column with one of the source's, the source's values are
 asked first, and put as literals into the join condition, so that the target's scan leaves out partitions and
-row groups. Makes text alone; the statement's meaning stays.
+row groups; few keys also rule out files by their bloom filters. The statement's meaning stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,21 +18,30 @@ from hudisql.format.spark_schema import quote_name, spark_type_name
 from hudisql.sql.clauses import MergeClauses
 from hudisql.sql.scala_values import class_name, items_of
 from hudisql.table.hudi_table import HudiTable
+from hudisql.write.key_generator import has_composite_keys
+from hudisql.write.record_keys import render_record_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _MOST_BYTES: Final = 32 << 20
 _MOST_VALUES: Final = 200
+_MOST_KEYS: Final = 5_000
 _CHANGED: Final = "the source of the MERGE gave other rows when it was read again: run the statement again"
 
 
 @dataclass(frozen=True, slots=True)
 class MergeBounds:
-    """Two conditions that hold anyway: on target rows that can match, and on all rows of the source."""
+    """Two conditions that hold anyway: on target rows that can match, and on all rows of the source.
+
+    `keys` are the only record keys that can match, in the partitions of `partition_values` (of each column
+    named there); None if they are too many, or not known.
+    """
 
     target: str
     source: str
+    keys: pa.StringArray | None = None
+    partition_values: Mapping[str, frozenset[object]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +75,34 @@ def find_merge_bounds(
     equated = _equated_columns(table, pairs, frame)
     if not equated or not _is_small_and_stable(frame):
         return None
-    values = _values_of(frame, equated)
     on_target, on_source = [], []
-    for each, (low, high, distinct) in zip(equated, values, strict=True):
+    keys: pa.StringArray | None = None
+    partition_values: dict[str, frozenset[object]] = {}
+    for each, (low, high, distinct) in zip(equated, _values_of(frame, equated), strict=True):
         texts = [_literal(value) for value in (low, high, *(distinct or ()))]
         if low is None or not all(texts):
             continue
         column, own = f"{target}.{quote_name(each.target.name)}", quote_name(each.source)
-        bound = f"BETWEEN {texts[0]} AND {texts[1]}"
-        if each.is_partition and distinct is not None:
-            bound = f"IN ({', '.join(text for text in texts[2:] if text)})"
-        on_target.append(f"{column} {bound}")
-        on_source.append(f"({own} IS NULL OR {own} {bound})")
+        between = f"BETWEEN {texts[0]} AND {texts[1]}"
+        among = between if distinct is None else f"IN ({', '.join(text for text in texts[2:] if text)})"
+        on_target.append(f"{column} {among if each.is_partition else between}")
+        on_source.append(f"({own} IS NULL OR {own} {among})")
+        if distinct is not None and each.is_partition:
+            partition_values[each.target.name] = frozenset(distinct)
+        elif distinct is not None:
+            keys = _record_keys(table, each.target, distinct)
     if not on_target:
         return None
     guard = f"({' AND '.join(on_source)}) OR raise_error('{_CHANGED}') IS NULL"
-    return MergeBounds(" AND ".join(on_target), guard)
+    return MergeBounds(" AND ".join(on_target), guard, keys, partition_values)
+
+
+def _record_keys(table: HudiTable, column: pa.Field, values: Sequence[object]) -> pa.StringArray | None:
+    """The record keys of rows with these values, if the column alone makes them."""
+    if table.properties.record_key_fields != (column.name,):
+        return None
+    rows = pa.record_batch([pa.array(values, column.type)], names=[column.name])
+    return render_record_keys(rows, (column.name,), composite=has_composite_keys(table)).keys
 
 
 def _equated_names(
@@ -110,14 +131,14 @@ def _equated_names(
 def _equated_columns(table: HudiTable, pairs: Sequence[tuple[str, str]], frame: DataFrame) -> list[_Equated]:
     """The pairs whose columns have one type: a cast between them might not keep their order."""
     types = {name.lower(): (name, kind) for name, kind in frame.dtypes}
-    fields = {field.name.lower(): field for field in table.schema}
+    fields = {column.name.lower(): column for column in table.schema}
     partitions = {column.name.lower() for column in table.partition_columns}
     found = []
     for mine, theirs in pairs:
         if mine in fields and theirs in types:
-            field, (name, kind) = fields[mine], types[theirs]
-            if kind == spark_type_name(field.type).lower() and _has_bounds(field.type):
-                found.append(_Equated(field, name, mine in partitions))
+            column, (name, kind) = fields[mine], types[theirs]
+            if kind == spark_type_name(column.type).lower() and _has_bounds(column.type):
+                found.append(_Equated(column, name, mine in partitions))
     return found
 
 
@@ -142,7 +163,7 @@ def _is_small_and_stable(frame: DataFrame) -> bool:
 
 
 def _values_of(frame: DataFrame, equated: Sequence[_Equated]) -> list[tuple[Any, Any, list[Any] | None]]:
-    """Least and greatest value of each column, and all of a partition column if they are few."""
+    """Least and greatest value of each column, and all of them if they are few."""
     from pyspark.sql import functions as sf
 
     columns = []
@@ -150,8 +171,8 @@ def _values_of(frame: DataFrame, equated: Sequence[_Equated]) -> list[tuple[Any,
         column = sf.col(quote_name(each.source))
         columns += [sf.min(column), sf.max(column)]
         values = sf.collect_set(column)
-        is_few = (sf.size(values) <= _MOST_VALUES) & sf.lit(each.is_partition)
-        columns.append(sf.when(is_few, sf.sort_array(values)))
+        most = _MOST_VALUES if each.is_partition else _MOST_KEYS
+        columns.append(sf.when(sf.size(values) <= most, sf.sort_array(values)))
     row = frame.agg(*columns).collect()[0]
     return [(row[3 * n], row[3 * n + 1], row[3 * n + 2]) for n in range(len(equated))]
 

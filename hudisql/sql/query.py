@@ -56,6 +56,14 @@ class PlannedRelation:
 
 
 @dataclass(frozen=True)
+class SparedSlices:
+    """Slices (partition path, file id) of the table at `base_path` that a statement need not read."""
+
+    base_path: str
+    slices: frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True)
 class PreparedQuery:
     """A statement bound and planned: `bound.text` is what Spark is given, over the planned scans."""
 
@@ -69,13 +77,19 @@ def references_hudi(context: Context, text: str) -> bool:
 
 
 def prepare_query(
-    context: Context, text: str, source: SourceText | None = None, *, count_all: bool = False
+    context: Context,
+    text: str,
+    source: SourceText | None = None,
+    *,
+    count_all: bool = False,
+    spared: SparedSlices | None = None,
 ) -> PreparedQuery:
     """Bind the statement and plan a scan for each Hudi table that it reads; nothing is run.
 
     `source` places the text in its script, for error messages; `count_all` also counts what the scans leave
-    out, for EXPLAIN. Raises SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError,
-    UnsupportedTableError, SourceChangedError.
+    out, for EXPLAIN. `spared` are left out of a table that the statement names once. Raises
+    SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError, UnsupportedTableError,
+    SourceChangedError.
     """
     binder = TableBinder(context)
     bound = binder.bind(text)
@@ -93,20 +107,25 @@ def prepare_query(
         needs = find_scan_needs(context.spark, executions, partition_columns)
     for execution in executions:
         binder.refuse_hidden_tables(str(execution.analyzed().toString()))
+    paths = [table.base_path for table in tables.values()]
+    if spared is not None and paths.count(spared.base_path) > 1:
+        spared = None
     scans = tuple(
-        _plan_relation(context, each, tables[each.view_name], needs[each.view_name], count_all)
+        _plan_relation(context, each, tables[each.view_name], needs[each.view_name], count_all, spared)
         for each in bound.hudi_relations
     )
     return PreparedQuery(bound, scans)
 
 
-def run_query(context: Context, text: str, source: SourceText | None = None) -> DataFrame:
+def run_query(
+    context: Context, text: str, source: SourceText | None = None, *, spared: SparedSlices | None = None
+) -> DataFrame:
     """Run a statement over Hudi and other tables; a query's rows come as a lazily evaluated DataFrame.
 
     Also INSERT, CREATE TABLE AS and other commands that hold a query, which Spark runs at once: whether their
     target may be changed is the caller's matter. Raises what `prepare_query` raises, QueryError.
     """
-    return run_prepared(context, prepare_query(context, text, source), source)
+    return run_prepared(context, prepare_query(context, text, source, spared=spared), source)
 
 
 def run_prepared(context: Context, prepared: PreparedQuery, source: SourceText | None = None) -> DataFrame:
@@ -154,7 +173,12 @@ def create_view(context: Context, text: str, source: SourceText | None = None) -
 
 
 def _plan_relation(
-    context: Context, relation: HudiRelation, table: HudiTable, needs: ScanNeeds, count_all: bool
+    context: Context,
+    relation: HudiRelation,
+    table: HudiTable,
+    needs: ScanNeeds,
+    count_all: bool,
+    spared: SparedSlices | None,
 ) -> PlannedRelation:
     if not needs.is_read:
         return PlannedRelation(relation, table, None)
@@ -181,6 +205,7 @@ def _plan_relation(
         max_split_bytes=configuration.filesMaxPartitionBytes(),
         open_cost_bytes=configuration.filesOpenCostInBytes(),
         count_all=count_all,
+        leave_out=spared.slices if spared is not None and spared.base_path == table.base_path else (),
     )
     return PlannedRelation(relation, table, plan)
 

@@ -8,7 +8,7 @@ slice is asked is `stored_keys`' matter.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,7 @@ from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.log_rule import log_rule_of
-from hudisql.read.task_errors import carry_errors
+from hudisql.read.task_errors import carry_errors, spark_job
 from hudisql.read.task_heap import spare_loaded_modules
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
@@ -29,7 +29,7 @@ from hudisql.table.snapshot import load_file_slices
 from hudisql.write.changes import PARTITION, RECORD_KEY
 from hudisql.write.hash_buckets import groups_of_buckets
 from hudisql.write.record_index import RecordIndex
-from hudisql.write.stored_keys import SliceLookup, find_keys, read_keys
+from hudisql.write.stored_keys import SliceLookup, find_keys, possible_keys, read_key_footer, read_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +43,7 @@ STORED: Final = "__hudisql_stored_"
 _MOST_KEYS_SENT: Final = 1_000_000
 _MOST_BYTES_SENT: Final = 64 << 20
 _ANYWHERE: Final = ""
+_FEWEST_ASKED: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,50 @@ def locate_keys(
     is_sent = spares_slices and keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
     sent = _collect_keys(keyed, index) if is_sent else None
     return _stored_rows(spark, table.storage, lookups, columns, index, sent)
+
+
+def slices_without(
+    spark: SparkSession, table: HudiTable, keys: pa.StringArray, values: Mapping[str, Collection[object]]
+) -> frozenset[tuple[str, str]]:
+    """(partition path, file id) of the slices whose footers rule all these record keys out.
+
+    Of partitions with other values of the columns that `values` names nothing is said, nor of slices with log
+    files. Few slices are not worth the question. Raises CorruptTableError, StorageError.
+    """
+    names = [column.name for column in table.partition_columns]
+    partitions = [
+        each
+        for each in list_partitions(table)
+        if all(value in values.get(name, (value,)) for name, value in zip(names, each.values, strict=True))
+    ]
+    slices = [
+        each
+        for each in load_file_slices(table, partitions)
+        if each.base_file is not None and not each.has_log_files
+    ]
+    if len(slices) < _FEWEST_ASKED:
+        return frozenset()
+    tasks = min(len(slices), 4 * spark.sparkContext.defaultParallelism)
+    paths = [each.base_file.path for each in slices if each.base_file is not None]
+    storage = table.storage
+
+    def rule_out(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                numbers = range(task, len(paths), tasks)
+                footers = carry_errors(read_key_footer(storage, paths[number]) for number in numbers)
+                ruled_out = [
+                    number
+                    for number, footer in zip(numbers, footers, strict=True)
+                    if not len(possible_keys(footer, keys))
+                ]
+                yield pa.record_batch([pa.array(ruled_out, pa.int64())], names=["slice"])
+        spare_loaded_modules()
+
+    positions = spark.range(0, tasks, 1, numPartitions=tasks)
+    with spark_job("cannot read the footers of the table's files"):
+        found = [slices[row[0]] for row in positions.mapInArrow(rule_out, "slice bigint").collect()]
+    return frozenset((each.partition_path, each.file_id) for each in found)
 
 
 def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> list[SliceLookup]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hudisql.session import Session
@@ -13,7 +14,9 @@ from hudisql.sql.change_queries import merge_query, source_query
 from hudisql.sql.merge_bounds import find_merge_bounds
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from tests.sql.changed_tables import ROWS, ChangedTable
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.index_lookup import slices_without
+from tests.sql.changed_tables import ROWS, ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -41,12 +44,42 @@ def test_a_small_source_leaves_out_partitions_and_row_groups(session: Session, t
     delete = f"MERGE INTO {{t}} t USING {SOURCE} s ON {on} WHEN MATCHED THEN DELETE"
     scan, bounds = _plan(session, table, delete)
     assert bounds.target == "t.`id` BETWEEN 'k03' AND 'k07' AND t.`dt` IN ('2024-03-01')"
+    assert bounds.keys.to_pylist() == ["k03", "k07"]
     assert (scan.partitions_read, scan.partitions_total) == (1, 3)
     assert "k03" in str(scan.predicate)
     insert = delete.replace(
         "WHEN MATCHED THEN DELETE", "WHEN NOT MATCHED THEN INSERT (id, dt) VALUES (s.id, s.dt)"
     )
     assert _plan(session, table, insert)[0].partitions_read == 1
+
+
+def test_files_whose_footers_rule_out_all_keys_are_not_read(session: Session, table: ChangedTable) -> None:
+    for day in ("2024-03-01", "2024-03-04"):
+        values = ", ".join(f"('x{number:03d}', 1, '{day}')" for number in range(0, 100, 2))
+        with setting(session, "hoodie.parquet.small.file.limit", "0"):
+            table.run(f"INSERT INTO {{t}} (id, seq, dt) VALUES {values}")
+    opened = open_table(Storage(), table.path)
+    assert len(load_file_slices(opened)) == 5
+
+    def spared(*keys: str, **values: set[str]) -> list[str]:
+        found = slices_without(session.spark, opened, pa.array(keys), values)
+        return sorted(path for path, _ in found)
+
+    march = [f"dt=2024-03-0{number}" for number in (1, 1, 2, 3, 4)]
+    assert spared("nothing") == march
+    assert spared("x001", "x007") == march
+    assert spared("k03", "x002") == ["dt=2024-03-02", "dt=2024-03-03"]
+    assert spared("k03", dt={"2024-03-01"}) == []
+    source = "(SELECT 'x004' AS id UNION ALL SELECT 'k29')"
+    merge = f"MERGE INTO {{t}} t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET seq = 9"
+    assert table.run(merge)["updated"] == 3
+    assert sorted(table.rows("id, dt", "seq = 9 AND id <> 'k09'")) == [
+        ("k29", "2024-03-03"),
+        ("x004", "2024-03-01"),
+        ("x004", "2024-03-04"),
+    ]
+    again = "MERGE INTO {t} t USING {t} s ON t.id = s.id AND s.id = 'x006' WHEN MATCHED THEN DELETE"
+    assert table.run(again)["deleted"] == 2
 
 
 def test_the_statement_does_what_it_did(table: ChangedTable) -> None:
