@@ -7,6 +7,8 @@ differ from it.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.tables import MetastoreTable, is_read_optimized
@@ -29,6 +31,7 @@ from hudisql.sql.change_queries import (
     update_query,
 )
 from hudisql.sql.composed_text import ComposedText
+from hudisql.sql.held_source import hold_source, inserts_only_by_source, target_alias
 from hudisql.sql.insert_rows import RowsToLoad, rows_to_insert
 from hudisql.sql.relations import TableBinder
 from hudisql.sql.source_names import qualify_source_names
@@ -82,11 +85,12 @@ def change_rows(
         )
     table = open_hudi_entry(context, entry)
     check_writable(table)
-    changes = _changes_of(context, table, entry.full_name, statement, source)
-    if isinstance(changes, RowsToLoad):
-        result = commit_load(context, entry, table, changes)
-    else:
-        result = commit_changes(context, entry, table, changes, _operation_type(statement))
+    with ExitStack() as held:
+        changes = _changes_of(context, table, entry.full_name, statement, source, held)
+        if isinstance(changes, RowsToLoad):
+            result = commit_load(context, entry, table, changes)
+        else:
+            result = commit_changes(context, entry, table, changes, _operation_type(statement))
     return LocalResult(context.spark, OUTPUT, [result_row(result)])
 
 
@@ -146,8 +150,14 @@ def result_row(result: WriteResult) -> tuple[object, ...]:
 
 
 def _changes_of(
-    context: Context, table: HudiTable, place: str, statement: st.ChangeStatement, source: SourceText
+    context: Context,
+    table: HudiTable,
+    place: str,
+    statement: st.ChangeStatement,
+    source: SourceText,
+    held: ExitStack,
 ) -> DataFrame | RowsToLoad:
+    """The changes, or rows to load; what they are computed from is there until `held` is closed."""
     where: Any = {"line": source.line, "column": source.column}
     schema = table.schema
     moving = _moving_columns(table)
@@ -156,10 +166,7 @@ def _changes_of(
     elif isinstance(statement, st.UpdateStatement):
         made = update_query(cl.read_update(statement.text, **where), schema, moving, place)
     elif isinstance(statement, st.MergeStatement):
-        merge = cl.read_merge(statement.text, **where)
-        columns = _columns_of(context, source_query(merge), source)
-        merge = qualify_source_names(context.spark, merge, columns, source_alias(merge))
-        made = merge_query(merge, schema, columns, moving, table.properties.precombine_field, place)
+        made = _merge_query(context, table, place, statement.text, source, held)
     elif isinstance(statement, st.InsertStatement):
         clauses = cl.read_insert(statement.text, **where)
         frame = _run(context, insert_query(clauses), source)
@@ -170,6 +177,27 @@ def _changes_of(
     if ACTION in frame.columns:
         frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
     return with_types(context, _with_moves(frame, made, table), change_schema(schema), place)
+
+
+def _merge_query(
+    context: Context, table: HudiTable, place: str, statement: str, source: SourceText, held: ExitStack
+) -> ChangeQuery:
+    merge = cl.read_merge(statement, line=source.line, column=source.column)
+    alias = source_alias(merge)
+    reduced_as = None
+    if inserts_only_by_source(merge):
+        frame = _run(context, source_query(merge), source)
+        columns = frame.columns
+        rows = hold_source(frame, held)
+        view = cl.Piece(rows.view_name, merge.source.start)
+        merge = replace(merge, source=view, source_alias=alias, column_names=None)
+        if rows.is_small:
+            reduced_as = target_alias(merge, statement)
+    else:
+        columns = _columns_of(context, source_query(merge), source)
+    merge = qualify_source_names(context.spark, merge, columns, alias)
+    ordering = table.properties.precombine_field
+    return merge_query(merge, table.schema, columns, _moving_columns(table), ordering, place, reduced_as)
 
 
 def _moving_columns(table: HudiTable) -> tuple[str, ...]:
