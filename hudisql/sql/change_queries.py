@@ -37,10 +37,14 @@ OLD_VALUE = "__hudisql_old_"
 
 @dataclass(frozen=True)
 class ChangeQuery:
-    """The SELECT and what its rows need done: `moves_by` are columns whose change moves a row."""
+    """The SELECT and what its rows need done: `moves_by` are columns whose change moves a row.
+
+    `reduced_at` is the offset of the target's name where only rows that match the source are read of it.
+    """
 
     text: ComposedText
     moves_by: tuple[str, ...] = ()
+    reduced_at: int | None = None
 
 
 def delete_query(clauses: DeleteClauses, schema: pa.Schema) -> ChangeQuery:
@@ -145,10 +149,12 @@ def merge_query(
         text.add(f" END AS {quote_name(field.name)}")
     kinds = {action.matched for action in clauses.actions}
     text.add(" FROM ")
+    reduced_at = None
     if reduced_as is None:
         _add_target(text, clauses.target)
     else:
         text.add(f"(SELECT /*+ BROADCAST({source}) */ * FROM ")
+        reduced_at = text.length
         _add_target(text, clauses.target)
         text.add(" LEFT SEMI JOIN (SELECT * FROM ")
         _add_source(text, clauses)
@@ -157,7 +163,7 @@ def merge_query(
     _add_source(text, clauses)
     text.add(f") AS {source}")
     text.add(" ON ", clauses.condition)
-    return ChangeQuery(text, moves_by)
+    return ChangeQuery(text, moves_by, reduced_at)
 
 
 class _MergeValues:

@@ -7,6 +7,7 @@ differ from it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.catalog.tables import MetastoreTable, is_read_optimized
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name, spark_type_name
+from hudisql.read.predicates import Predicate
 from hudisql.result import LocalResult, Result
 from hudisql.sql import clauses as cl
 from hudisql.sql import query
@@ -33,6 +35,7 @@ from hudisql.sql.change_queries import (
 from hudisql.sql.composed_text import ComposedText
 from hudisql.sql.held_source import hold_source, inserts_only_by_source, target_alias
 from hudisql.sql.insert_rows import RowsToLoad, rows_to_insert
+from hudisql.sql.match_values import matching_predicate
 from hudisql.sql.relations import TableBinder
 from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
@@ -161,19 +164,20 @@ def _changes_of(
     where: Any = {"line": source.line, "column": source.column}
     schema = table.schema
     moving = _moving_columns(table)
+    filters: Mapping[int, Predicate] = {}
     if isinstance(statement, st.DeleteStatement):
         made = delete_query(cl.read_delete(statement.text, **where), schema)
     elif isinstance(statement, st.UpdateStatement):
         made = update_query(cl.read_update(statement.text, **where), schema, moving, place)
     elif isinstance(statement, st.MergeStatement):
-        made = _merge_query(context, table, place, statement.text, source, held)
+        made, filters = _merge_query(context, table, place, statement.text, source, held)
     elif isinstance(statement, st.InsertStatement):
         clauses = cl.read_insert(statement.text, **where)
         frame = _run(context, insert_query(clauses), source)
         return rows_to_insert(context, table, clauses, frame, place)
     else:
         raise UnsupportedStatementError(f"{statement.verb} is not supported on the Hudi table {place}")
-    frame = _run(context, made.text, source)
+    frame = query.run_query(context, made.text.text, made.text.source(source), filters=filters)
     if ACTION in frame.columns:
         frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
     return with_types(context, _with_moves(frame, made, table), change_schema(schema), place)
@@ -181,10 +185,11 @@ def _changes_of(
 
 def _merge_query(
     context: Context, table: HudiTable, place: str, statement: str, source: SourceText, held: ExitStack
-) -> ChangeQuery:
+) -> tuple[ChangeQuery, Mapping[int, Predicate]]:
+    """The query, and what it needs of the table that it names at an offset."""
     merge = cl.read_merge(statement, line=source.line, column=source.column)
     alias = source_alias(merge)
-    reduced_as = None
+    reduced_as = predicate = None
     if inserts_only_by_source(merge):
         frame = _run(context, source_query(merge), source)
         columns = frame.columns
@@ -193,11 +198,17 @@ def _merge_query(
         merge = replace(merge, source=view, source_alias=alias, column_names=None)
         if rows.is_small:
             reduced_as = target_alias(merge, statement)
+        if reduced_as is not None and "${" not in statement:
+            condition = merge.condition.text
+            predicate = matching_predicate(rows.rows, alias, reduced_as, table.schema, condition)
     else:
         columns = _columns_of(context, source_query(merge), source)
     merge = qualify_source_names(context.spark, merge, columns, alias)
     ordering = table.properties.precombine_field
-    return merge_query(merge, table.schema, columns, _moving_columns(table), ordering, place, reduced_as)
+    made = merge_query(merge, table.schema, columns, _moving_columns(table), ordering, place, reduced_as)
+    if made.reduced_at is None or predicate is None:
+        return made, {}
+    return made, {made.reduced_at: predicate}
 
 
 def _moving_columns(table: HudiTable) -> tuple[str, ...]:

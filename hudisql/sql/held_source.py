@@ -22,8 +22,9 @@ _SMALL_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True)
 class HeldSource:
-    """A temporary view with the source's rows; `is_small` if all tasks can have them."""
+    """The source's rows, also as a temporary view; `is_small` if all tasks can have them."""
 
+    rows: DataFrame
     view_name: str
     is_small: bool
 
@@ -38,7 +39,7 @@ def hold_source(frame: DataFrame, stack: ExitStack) -> HeldSource:
     stack.callback(spark.catalog.dropTempView, view_name)
     held.count()
     plan: Any = held._jdf.queryExecution().optimizedPlan()
-    return HeldSource(view_name, int(plan.stats().sizeInBytes()) <= _SMALL_BYTES)
+    return HeldSource(held, view_name, int(plan.stats().sizeInBytes()) <= _SMALL_BYTES)
 
 
 def inserts_only_by_source(merge: MergeClauses) -> bool:
