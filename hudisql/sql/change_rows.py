@@ -7,11 +7,15 @@ differ from it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.tables import MetastoreTable, is_read_optimized
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name, spark_type_name
+from hudisql.read.predicates import Predicate
 from hudisql.result import LocalResult, Result
 from hudisql.sql import clauses as cl
 from hudisql.sql import query
@@ -26,13 +30,13 @@ from hudisql.sql.change_queries import (
     merge_query,
     source_alias,
     source_query,
-    target_alias,
     update_query,
 )
 from hudisql.sql.composed_text import ComposedText
+from hudisql.sql.held_source import hold_source, inserts_only_by_source, target_alias
 from hudisql.sql.index_options import record_index
 from hudisql.sql.insert_rows import RowsToLoad, rows_to_insert
-from hudisql.sql.merge_bounds import MergeBounds, find_merge_bounds
+from hudisql.sql.match_values import matching_predicate
 from hudisql.sql.relations import TableBinder
 from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
@@ -51,7 +55,6 @@ from hudisql.write.changes import (
 )
 from hudisql.write.commit import check_writable
 from hudisql.write.commit_files import WriteResult
-from hudisql.write.index_lookup import slices_without
 from hudisql.write.load import load_rows
 
 if TYPE_CHECKING:
@@ -86,11 +89,12 @@ def change_rows(
         )
     table = open_hudi_entry(context, entry)
     check_writable(table)
-    changes = _changes_of(context, table, entry, statement, source)
-    if isinstance(changes, RowsToLoad):
-        result = commit_load(context, entry, table, changes)
-    else:
-        result = commit_changes(context, entry, table, changes, _operation_type(statement))
+    with ExitStack() as held:
+        changes = _changes_of(context, table, entry, statement, source, held)
+        if isinstance(changes, RowsToLoad):
+            result = commit_load(context, entry, table, changes)
+        else:
+            result = commit_changes(context, entry, table, changes, _operation_type(statement))
     return LocalResult(context.spark, OUTPUT, [result_row(result)])
 
 
@@ -155,31 +159,20 @@ def _changes_of(
     entry: MetastoreTable,
     statement: st.ChangeStatement,
     source: SourceText,
+    held: ExitStack,
 ) -> DataFrame | RowsToLoad:
+    """The changes, or rows to load; what they are computed from is there until `held` is closed."""
     place = entry.full_name
     where: Any = {"line": source.line, "column": source.column}
     schema = table.schema
     moving = _moving_columns(table)
-    spared: query.SparedSlices | None = None
+    filters: Mapping[int, Predicate] = {}
     if isinstance(statement, st.DeleteStatement):
         made = delete_query(cl.read_delete(statement.text, **where), schema)
     elif isinstance(statement, st.UpdateStatement):
         made = update_query(cl.read_update(statement.text, **where), schema, moving, place)
     elif isinstance(statement, st.MergeStatement):
-        merge = cl.read_merge(statement.text, **where)
-        columns = _columns_of(context, source_query(merge), source)
-        alias = source_alias(merge)
-        merge = qualify_source_names(context.spark, merge, columns, alias)
-        bounds = find_merge_bounds(
-            context.spark,
-            table,
-            merge,
-            target_alias(merge.target),
-            alias,
-            lambda: _run(context, source_query(merge), source),
-        )
-        spared = _slices_to_spare(context, table, bounds)
-        made = merge_query(merge, schema, columns, moving, table.properties.precombine_field, place, bounds)
+        made, filters = _merge_query(context, table, place, statement.text, source, held)
     elif isinstance(statement, st.InsertStatement):
         clauses = cl.read_insert(statement.text, **where)
         frame = _run(context, insert_query(clauses), source)
@@ -188,20 +181,38 @@ def _changes_of(
         return rows_to_insert(context, table, clauses, frame, place, index, generator)
     else:
         raise UnsupportedStatementError(f"{statement.verb} is not supported on the Hudi table {place}")
-    frame = _run(context, made.text, source, spared)
+    frame = query.run_query(context, made.text.text, made.text.source(source), filters=filters)
     if ACTION in frame.columns:
         frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
     return with_types(context, _with_moves(frame, made, table), change_schema(schema), place)
 
 
-def _slices_to_spare(
-    context: Context, table: HudiTable, bounds: MergeBounds | None
-) -> query.SparedSlices | None:
-    """Slices of the target whose footers say that no row of the source can match."""
-    if bounds is None or bounds.keys is None:
-        return None
-    found = slices_without(context.spark, table, bounds.keys, bounds.partition_values)
-    return query.SparedSlices(table.base_path, found)
+def _merge_query(
+    context: Context, table: HudiTable, place: str, statement: str, source: SourceText, held: ExitStack
+) -> tuple[ChangeQuery, Mapping[int, Predicate]]:
+    """The query, and what it needs of the table that it names at an offset."""
+    merge = cl.read_merge(statement, line=source.line, column=source.column)
+    alias = source_alias(merge)
+    reduced_as = predicate = None
+    if inserts_only_by_source(merge):
+        frame = _run(context, source_query(merge), source)
+        columns = frame.columns
+        rows = hold_source(frame, held)
+        view = cl.Piece(rows.view_name, merge.source.start)
+        merge = replace(merge, source=view, source_alias=alias, column_names=None)
+        if rows.is_small:
+            reduced_as = target_alias(merge, statement)
+        if reduced_as is not None and "${" not in statement:
+            condition = merge.condition.text
+            predicate = matching_predicate(rows.rows, alias, reduced_as, table.schema, condition)
+    else:
+        columns = _columns_of(context, source_query(merge), source)
+    merge = qualify_source_names(context.spark, merge, columns, alias)
+    ordering = table.properties.precombine_field
+    made = merge_query(merge, table.schema, columns, _moving_columns(table), ordering, place, reduced_as)
+    if made.reduced_at is None or predicate is None:
+        return made, {}
+    return made, {made.reduced_at: predicate}
 
 
 def _moving_columns(table: HudiTable) -> tuple[str, ...]:
@@ -211,10 +222,8 @@ def _moving_columns(table: HudiTable) -> tuple[str, ...]:
     return tuple(dict.fromkeys(in_case[name.lower()] for name in tops if name.lower() in in_case))
 
 
-def _run(
-    context: Context, text: ComposedText, source: SourceText, spared: query.SparedSlices | None = None
-) -> DataFrame:
-    return query.run_query(context, text.text, text.source(source), spared=spared)
+def _run(context: Context, text: ComposedText, source: SourceText) -> DataFrame:
+    return query.run_query(context, text.text, text.source(source))
 
 
 def _columns_of(context: Context, text: ComposedText, source: SourceText) -> list[str]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 from hudisql.context import Context
 from hudisql.errors import HudisqlError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
-from hudisql.read.predicates import And, Comparison, In, Or, Predicate
+from hudisql.read.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
 from hudisql.read.scan import ScanPlan, plan_scan, scan_to_dataframe
 from hudisql.sql.catalyst import (
     PartitionCondition,
@@ -35,6 +35,7 @@ from hudisql.sql.catalyst import (
 from hudisql.sql.references import parse_plan
 from hudisql.sql.relations import BoundText, HudiRelation, TableBinder, ViewRelation
 from hudisql.sql.scala_values import items_of
+from hudisql.sql.spared_slices import slices_to_spare
 from hudisql.sql.spark_errors import SourceText, translated_spark_errors
 from hudisql.sql.views import query_text_of, shape_view, store_view, view_settings
 from hudisql.table.hudi_table import HudiTable
@@ -56,14 +57,6 @@ class PlannedRelation:
 
 
 @dataclass(frozen=True)
-class SparedSlices:
-    """Slices (partition path, file id) of the table at `base_path` that a statement need not read."""
-
-    base_path: str
-    slices: frozenset[tuple[str, str]]
-
-
-@dataclass(frozen=True)
 class PreparedQuery:
     """A statement bound and planned: `bound.text` is what Spark is given, over the planned scans."""
 
@@ -82,14 +75,14 @@ def prepare_query(
     source: SourceText | None = None,
     *,
     count_all: bool = False,
-    spared: SparedSlices | None = None,
+    filters: Mapping[int, Predicate] | None = None,
 ) -> PreparedQuery:
     """Bind the statement and plan a scan for each Hudi table that it reads; nothing is run.
 
     `source` places the text in its script, for error messages; `count_all` also counts what the scans leave
-    out, for EXPLAIN. `spared` are left out of a table that the statement names once. Raises
-    SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError, UnsupportedTableError,
-    SourceChangedError.
+    out, for EXPLAIN. Of the table named at an offset of `filters` only rows for which that holds are needed.
+    Raises SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError,
+    UnsupportedTableError, SourceChangedError.
     """
     binder = TableBinder(context)
     bound = binder.bind(text)
@@ -107,25 +100,38 @@ def prepare_query(
         needs = find_scan_needs(context.spark, executions, partition_columns)
     for execution in executions:
         binder.refuse_hidden_tables(str(execution.analyzed().toString()))
-    paths = [table.base_path for table in tables.values()]
-    if spared is not None and paths.count(spared.base_path) > 1:
-        spared = None
+    by_name = {
+        each.view_name: filters[each.at]
+        for each in bound.relations
+        if filters and isinstance(each, HudiRelation) and each.at in filters
+    }
     scans = tuple(
-        _plan_relation(context, each, tables[each.view_name], needs[each.view_name], count_all, spared)
+        _plan_relation(
+            context,
+            each,
+            tables[each.view_name],
+            needs[each.view_name],
+            count_all,
+            by_name.get(each.view_name),
+        )
         for each in bound.hudi_relations
     )
     return PreparedQuery(bound, scans)
 
 
 def run_query(
-    context: Context, text: str, source: SourceText | None = None, *, spared: SparedSlices | None = None
+    context: Context,
+    text: str,
+    source: SourceText | None = None,
+    *,
+    filters: Mapping[int, Predicate] | None = None,
 ) -> DataFrame:
     """Run a statement over Hudi and other tables; a query's rows come as a lazily evaluated DataFrame.
 
     Also INSERT, CREATE TABLE AS and other commands that hold a query, which Spark runs at once: whether their
     target may be changed is the caller's matter. Raises what `prepare_query` raises, QueryError.
     """
-    return run_prepared(context, prepare_query(context, text, source, spared=spared), source)
+    return run_prepared(context, prepare_query(context, text, source, filters=filters), source)
 
 
 def run_prepared(context: Context, prepared: PreparedQuery, source: SourceText | None = None) -> DataFrame:
@@ -178,10 +184,13 @@ def _plan_relation(
     table: HudiTable,
     needs: ScanNeeds,
     count_all: bool,
-    spared: SparedSlices | None,
+    keys: Predicate | None,
 ) -> PlannedRelation:
+    """`keys` is what rows must be to be needed; by that, footers of files are asked, too."""
     if not needs.is_read:
         return PlannedRelation(relation, table, None)
+    if keys is not None:
+        needs = replace(needs, predicate=conjunction([*split_conjuncts(needs.predicate), keys]))
     session: Any = context.spark
     configuration = session._jsparkSession.sessionState().conf()
     partition_names = [column.name for column in table.partition_columns]
@@ -205,7 +214,7 @@ def _plan_relation(
         max_split_bytes=configuration.filesMaxPartitionBytes(),
         open_cost_bytes=configuration.filesOpenCostInBytes(),
         count_all=count_all,
-        leave_out=spared.slices if spared is not None and spared.base_path == table.base_path else (),
+        leave_out=() if keys is None else slices_to_spare(context.spark, table, keys),
     )
     return PlannedRelation(relation, table, plan)
 
