@@ -6,7 +6,7 @@ understood are refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from hudisql.errors import SettingsError
 from hudisql.write.apply import WriteOptions
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
+from hudisql.write.concurrency import Concurrency, Lookup, read_concurrency
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.open_base_file import CODECS
 from hudisql.write.work_plan import FileSizing
@@ -39,21 +40,15 @@ _COMPRESSION: Final = 0.5
 _META_BYTES: Final = 10
 
 
-Lookup = Callable[[str, str], str]
-
-
 def write_options(
     context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
 ) -> WriteOptions:
     """The options for writing to the table: the session's, else those of its TBLPROPERTIES (`parameters`).
 
-    Raises SettingsError for a value that is not understood.
+    Raises SettingsError for a value that is not understood, UnsupportedTableError for a lock provider or
+    concurrency mode that hudisql lacks.
     """
-    given = parameters or {}
-
-    def lookup(key: str, default: str) -> str:
-        return _text(context, key, given.get(key, default))
-
+    lookup = _lookup(context, table, parameters or {})
     defaults = FileSizing()
     ordering = table.properties.precombine_field
     by_event_time = table.properties.payload_class == EVENT_TIME_PAYLOAD
@@ -72,7 +67,19 @@ def write_options(
         ordering=ordering if by_event_time else None,
         newest_by=ordering,
         block_format=_block_format(lookup),
+        concurrency=read_concurrency(lookup, table.storage, table.base_path),
     )
+
+
+def writer_concurrency(
+    context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
+) -> Concurrency:
+    """How the session's writes share the table with other writers; settings as in `write_options`.
+
+    Raises SettingsError, UnsupportedTableError for what hudisql lacks.
+    """
+    lookup = _lookup(context, table, parameters or {})
+    return read_concurrency(lookup, table.storage, table.base_path)
 
 
 def insert_operation(context: Context) -> str:
@@ -98,6 +105,13 @@ def syncs_after_commit(context: Context) -> bool:
     if text not in ("true", "false"):
         raise SettingsError(f"{SYNC} must be true or false, not '{text}'")
     return text == "true"
+
+
+def _lookup(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> Lookup:
+    def lookup(key: str, default: str) -> str:
+        return _text(context, key, parameters.get(key, table.properties.get(key) or default))
+
+    return lookup
 
 
 def _codec(lookup: Lookup) -> str:

@@ -31,6 +31,7 @@ from hudisql.table.partitions import TablePartition, list_partitions
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.base_file import BaseFileForm, BaseFilePlace, base_file_avro_schema
 from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, complete_commit
+from hudisql.write.concurrency import ALONE, Concurrency
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.markers import list_markers
@@ -48,7 +49,8 @@ class WriteOptions:
     """How files are written and sized.
 
     `ordering` is the column by which an UPSERT may come late, if any; `newest_by` the one that decides
-    between several changes of one row, `block_format` how log files hold rows.
+    between several changes of one row, `block_format` how log files hold rows, `concurrency` how the table is
+    shared with other writers.
     """
 
     form: BaseFileForm = field(default_factory=BaseFileForm)
@@ -56,6 +58,7 @@ class WriteOptions:
     ordering: str | None = None
     newest_by: str | None = None
     block_format: BlockFormat = "avro"
+    concurrency: Concurrency = ALONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,13 @@ def apply_changes(
         counted = count_changes(kept, table)
         if not counted.rows and overwrite is None:
             return WriteResult(None)
-        commit = begin_commit(table, operation_type, replaces=overwrite is not None)
+        commit = begin_commit(
+            table,
+            operation_type,
+            replaces=overwrite is not None,
+            concurrency=options.concurrency,
+            changed=counted.changed,
+        )
         try:
             files = (
                 _write_files(spark, commit, kept, counted, options, schema, fills_up=overwrite is None)
@@ -261,13 +270,18 @@ def _write_task(
             partition_path=bucket.partition_path,
             instant_time=commit.instant_time,
             file_id_prefix=new_file_id(),
-            write_token=write_token(bucket.number, 0, 0),
+            write_token=write_token(bucket.number, _stage_of(commit.instant_time), 0),
             task_partition_id=bucket.number,
         ),
         rows=bucket.rows,
         is_new_partition=partition is None,
         depth=len([part for part in bucket.partition_path.split("/") if part]),
     )
+
+
+def _stage_of(instant_time: str) -> int:
+    """A number in place of Spark's stage, by which two writers never give a log file the same name."""
+    return int(instant_time[-9:])
 
 
 def _metadata(
