@@ -7,10 +7,11 @@ differ from it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.tables import MetastoreTable, is_read_optimized
-from hudisql.errors import UnsupportedStatementError
+from hudisql.errors import TableLockedError, UnsupportedStatementError, WriteConflictError
 from hudisql.format.spark_schema import quote_name, spark_type_name
 from hudisql.result import LocalResult, Result
 from hudisql.sql import clauses as cl
@@ -35,7 +36,7 @@ from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.tables import open_hudi_entry
-from hudisql.sql.write_options import write_options
+from hudisql.sql.write_options import write_options, writer_concurrency
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.apply import WriteResult, apply_changes
 from hudisql.write.changes import (
@@ -79,12 +80,38 @@ def change_rows(
             f"{statement.verb} is not possible on {entry.full_name}, which shows base files only",
             hint=f"name the table itself: {entry.database}.{entry.name.removesuffix('_ro')}",
         )
-    table = open_hudi_entry(context, entry)
-    check_writable(table)
-    changes, overwrite = _changes_of(context, table, entry.full_name, statement, source)
-    operation_type = _operation_type(statement) if overwrite is None else overwrite.operation_type
-    result = commit_changes(context, entry, table, changes, operation_type, overwrite)
+
+    def change(table: HudiTable) -> WriteResult:
+        changes, overwrite = _changes_of(context, table, entry.full_name, statement, source)
+        operation_type = _operation_type(statement) if overwrite is None else overwrite.operation_type
+        return commit_changes(context, entry, table, changes, operation_type, overwrite)
+
+    result = again_after_conflicts(context, entry, change)
     return LocalResult(context.spark, OUTPUT, [result_row(result)])
+
+
+def again_after_conflicts(
+    context: Context, entry: MetastoreTable, change: Callable[[HudiTable], WriteResult]
+) -> WriteResult:
+    """Do `change` with the table as it stands, again after a conflict with another writer.
+
+    As often as `hoodie.write.num.retries.on.conflict.failures` says, as Hudi's `HoodieSparkSqlWriter`. Raises
+    what `change` raises, UnsupportedTableError.
+    """
+    conflicts = 0
+    while True:
+        table = open_hudi_entry(context, entry)
+        check_writable(table)
+        retries = writer_concurrency(context, table, entry.parameters).conflict_retries
+        try:
+            return change(table)
+        except TableLockedError:
+            raise
+        except WriteConflictError as error:
+            conflicts += 1
+            if conflicts > retries:
+                raise
+            context.console.info(f"{entry.full_name}: {error.message}; attempt {conflicts + 1}")
 
 
 def commit_changes(

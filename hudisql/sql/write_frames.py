@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from hudisql.errors import InvalidArgumentError, NoSuchTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
-from hudisql.sql.change_rows import commit_changes
+from hudisql.sql.change_rows import again_after_conflicts, commit_changes
 from hudisql.sql.insert_rows import as_inserts
 from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
-from hudisql.sql.tables import find_hudi_entry, open_hudi_entry
+from hudisql.sql.tables import find_hudi_entry
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.apply import WriteResult
 from hudisql.write.overwrite import Overwrite
@@ -56,17 +56,21 @@ def write_frame(
             f"there is no Hudi table {name} in the metastore",
             hint="CALL hive_sync(table => 'db.name', path => '…') registers one that exists",
         )
-    table = open_hudi_entry(context, entry)
-    rows = _rows_of_table(context, table, frame, entry.full_name, is_delete=operation == "delete")
-    overwrite = None
-    if operation in ("upsert", "delete"):
-        changes = tag_rows(context.spark, table, rows, deletes=operation == "delete")
-    else:
-        changes = as_inserts(rows)
-        if operation.startswith("insert_overwrite"):
-            overwrite = Overwrite("table" if operation.endswith("table") else "touched")
+    found = entry
+
+    def change(table: HudiTable) -> WriteResult:
+        rows = _rows_of_table(context, table, frame, found.full_name, is_delete=operation == "delete")
+        overwrite = None
+        if operation in ("upsert", "delete"):
+            changes = tag_rows(context.spark, table, rows, deletes=operation == "delete")
+        else:
+            changes = as_inserts(rows)
+            if operation.startswith("insert_overwrite"):
+                overwrite = Overwrite("table" if operation.endswith("table") else "touched")
+        return commit_changes(context, found, table, changes, operation.upper(), overwrite)
+
     with _settings(context, options):
-        return commit_changes(context, entry, table, changes, operation.upper(), overwrite)
+        return again_after_conflicts(context, found, change)
 
 
 def _rows_of_table(
