@@ -57,7 +57,8 @@ def background() -> Iterator[ThreadPoolExecutor]:
 
 
 def _rows(start: int, stop: int, note: str = "first", partition: int | None = None) -> pa.Table:
-    rows = SHAPE.with_partition_columns(sample_rows(start, stop, note))
+    rows = SHAPE.with_partition_columns(sample_rows(start, stop))
+    rows = rows.set_column(rows.column_names.index("note"), "note", pa.array([note] * len(rows)))
     return rows if partition is None else rows.filter(pc.equal(rows["dt"], f"2024-03-0{partition}"))
 
 
