@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.errors import SettingsError
+from hudisql.catalog.metastore_lock import PROVIDER as METASTORE_PROVIDER
+from hudisql.catalog.metastore_lock import MetastoreLock
+from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.write.apply import WriteOptions
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
@@ -32,6 +34,7 @@ BLOOM_FPP: Final = "hoodie.index.bloom.fpp"
 INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
 OVERWRITE_MODE: Final = "hoodie.datasource.overwrite.mode"
 BLOCK_FORMAT: Final = "hoodie.logfile.data.block.format"
+METASTORE_LOCK: Final = "hoodie.write.lock.hivemetastore"
 SYNC: Final = "hudisql.sync"
 INSERT_OPERATIONS: Final = ("insert", "upsert", "bulk_insert")
 # What a value takes in a file, about: fixed widths compress by half, texts and the like have some length.
@@ -67,7 +70,7 @@ def write_options(
         ordering=ordering if by_event_time else None,
         newest_by=ordering,
         block_format=_block_format(lookup),
-        concurrency=read_concurrency(lookup, table.storage, table.base_path),
+        concurrency=_concurrency(context, table, lookup),
     )
 
 
@@ -78,8 +81,7 @@ def writer_concurrency(
 
     Raises SettingsError, UnsupportedTableError for what hudisql lacks.
     """
-    lookup = _lookup(context, table, parameters or {})
-    return read_concurrency(lookup, table.storage, table.base_path)
+    return _concurrency(context, table, _lookup(context, table, parameters or {}))
 
 
 def insert_operation(context: Context) -> str:
@@ -112,6 +114,24 @@ def _lookup(context: Context, table: HudiTable, parameters: Mapping[str, str]) -
         return _text(context, key, parameters.get(key, table.properties.get(key) or default))
 
     return lookup
+
+
+def _concurrency(context: Context, table: HudiTable, lookup: Lookup) -> Concurrency:
+    def metastore_lock() -> MetastoreLock:
+        named = {key: lookup(f"{METASTORE_LOCK}.{key}", "") for key in ("database", "table", "uris")}
+        for key in ("database", "table"):
+            if not named[key]:
+                raise SettingsError(f"{METASTORE_PROVIDER} needs {METASTORE_LOCK}.{key}")
+        if named["uris"] not in ("", context.metastore.uris):
+            raise UnsupportedTableError(
+                f"the lock of the Hudi table at {table.base_path} is in the metastore {named['uris']}, and "
+                f"this session's metastore is {context.metastore.uris}",
+                hint="write to it with a session on that metastore (--metastore)",
+            )
+        return MetastoreLock(context.metastore, named["database"], named["table"])
+
+    more_locks = {METASTORE_PROVIDER: metastore_lock}
+    return read_concurrency(lookup, table.storage, table.base_path, more_locks)
 
 
 def _codec(lookup: Lookup) -> str:
