@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 from hudisql.errors import InvalidArgumentError, NoSuchTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
-from hudisql.sql.change_rows import again_after_conflicts, commit_changes
-from hudisql.sql.insert_rows import as_inserts
+from hudisql.sql.change_rows import again_after_conflicts, commit_changes, commit_load
+from hudisql.sql.insert_rows import RowsToLoad, as_inserts
 from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.tables import find_hudi_entry
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.apply import WriteResult
+from hudisql.write.commit_files import WriteResult
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.upsert import tag_rows
 
@@ -36,6 +36,12 @@ OPERATIONS: Final = (
     "insert_overwrite",
     "insert_overwrite_table",
 )
+
+_LOADS: Final[Mapping[str, Overwrite | None]] = {
+    "bulk_insert": None,
+    "insert_overwrite": Overwrite("touched"),
+    "insert_overwrite_table": Overwrite("table"),
+}
 
 
 def write_frame(
@@ -60,14 +66,13 @@ def write_frame(
 
     def change(table: HudiTable) -> WriteResult:
         rows = _rows_of_table(context, table, frame, found.full_name, is_delete=operation == "delete")
-        overwrite = None
-        if operation in ("upsert", "delete"):
-            changes = tag_rows(context.spark, table, rows, deletes=operation == "delete")
-        else:
+        if operation in _LOADS:
+            return commit_load(context, found, table, RowsToLoad(rows, _LOADS[operation]))
+        if operation == "insert":
             changes = as_inserts(rows)
-            if operation.startswith("insert_overwrite"):
-                overwrite = Overwrite("table" if operation.endswith("table") else "touched")
-        return commit_changes(context, found, table, changes, operation.upper(), overwrite)
+        else:
+            changes = tag_rows(context.spark, table, rows, deletes=operation == "delete")
+        return commit_changes(context, found, table, changes, operation.upper())
 
     with _settings(context, options):
         return again_after_conflicts(context, found, change)

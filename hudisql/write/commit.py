@@ -40,7 +40,7 @@ from hudisql.write.concurrency import ALONE, Concurrency, FailedWrites
 from hudisql.write.conflicts import FileGroup, check_no_conflict, new_commits, touched_file_groups
 from hudisql.write.heartbeat import Heartbeat, delete_heartbeat, is_alive, start_heartbeat
 from hudisql.write.lock import holding
-from hudisql.write.markers import delete_markers
+from hudisql.write.markers import delete_left_markers, delete_markers
 from hudisql.write.rollback import interrupted_rollbacks, now_on_timeline, roll_back_instant
 from hudisql.write.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.write.timeline_payloads import render_requested_replace, requested_operation
@@ -97,6 +97,7 @@ def begin_commit(
         if roll_back_failed_writes(table, concurrency):
             table = open_table(table.storage, table.base_path)
         _check_not_overtaken(given, table.timeline, changed, concurrency)
+        _drop_left_markers(table)
         _refuse_planned_services(table)
         dropped = drop_metadata_table(table)
         if dropped:
@@ -133,6 +134,15 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
         delete_markers(storage, table.base_path, commit.instant_time)
     _stop(commit.heartbeat)
     return completed
+
+
+def withdraw_commit(commit: OpenCommit) -> None:
+    """Take the instant of a commit that has written nothing off the timeline again. Raises StorageError."""
+    table = commit.table
+    delete_markers(table.storage, table.base_path, commit.instant_time)
+    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+        table.storage.delete_file(instant_path(table.base_path, commit.instant.in_state(state)))
+    _stop(commit.heartbeat)
 
 
 def abandon_commit(commit: OpenCommit) -> None:
@@ -191,6 +201,13 @@ def _is_at_work(table: HudiTable, instant: Instant, concurrency: Concurrency) ->
             "docs/changing-rows.md, Several writers",
         )
     return True
+
+
+def _drop_left_markers(table: HudiTable) -> None:
+    """Remove the markers of commits that stand; their writers may be doing so, too."""
+    completed = {each.timestamp for each in table.timeline.completed}
+    with suppress(StorageError):
+        delete_left_markers(table.storage, table.base_path, completed)
 
 
 def _stop(heartbeat: Heartbeat | None) -> None:
