@@ -26,7 +26,6 @@ from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.instant import (
     COMMIT,
     COMMIT_ACTIONS,
-    COMPACTION,
     DELTA_COMMIT,
     REPLACE_COMMIT,
     Instant,
@@ -37,13 +36,14 @@ from hudisql.format.schema import arrow_from_avro
 from hudisql.format.timeline import Timeline, instant_path, load_timeline
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.concurrency import ALONE, Concurrency, FailedWrites
-from hudisql.write.conflicts import FileGroup, check_no_conflict, new_commits, touched_file_groups
+from hudisql.write.conflicts import FileGroup, check_no_commit, check_no_conflict, touched_file_groups
 from hudisql.write.heartbeat import Heartbeat, delete_heartbeat, is_alive, start_heartbeat
 from hudisql.write.lock import holding
 from hudisql.write.markers import delete_left_markers, delete_markers
+from hudisql.write.planned_services import check_not_clustered, is_clustering
 from hudisql.write.rollback import interrupted_rollbacks, now_on_timeline, roll_back_instant
 from hudisql.write.table_configuration import drop_metadata_table, has_metadata_table
-from hudisql.write.timeline_payloads import render_requested_replace, requested_operation
+from hudisql.write.timeline_payloads import render_requested_replace
 
 _ATTEMPTS: Final = 100
 # A writer that gives up asks for the lock just so often: who comes next can roll back for it.
@@ -98,7 +98,7 @@ def begin_commit(
             table = open_table(table.storage, table.base_path)
         _check_not_overtaken(given, table.timeline, changed, concurrency)
         _drop_left_markers(table)
-        _refuse_planned_services(table)
+        check_not_clustered(table, changed)
         dropped = drop_metadata_table(table)
         if dropped:
             table = open_table(table.storage, table.base_path)
@@ -175,7 +175,7 @@ def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = ALONE) 
     pending = [
         instant
         for instant in table.timeline.pending
-        if instant.action in COMMIT_ACTIONS and not _is_clustering(table, instant)
+        if instant.action in COMMIT_ACTIONS and not is_clustering(table, instant)
     ]
     dead = [instant for instant in pending if not _is_at_work(table, instant, concurrency)]
     failed = {instant.timestamp: instant for instant in (*interrupted_rollbacks(table), *dead)}
@@ -245,18 +245,6 @@ def check_writable(table: HudiTable) -> None:
         )
 
 
-def _refuse_planned_services(table: HudiTable) -> None:
-    """Raise UnsupportedTableError while a compaction or clustering is planned: its groups must not change."""
-    for instant in table.timeline.pending:
-        is_clustering = instant.action == REPLACE_COMMIT and _is_clustering(table, instant)
-        if instant.action == COMPACTION or is_clustering:
-            what = "clustering" if is_clustering else "compaction"
-            raise UnsupportedTableError(
-                f"a {what} ({instant.timestamp}) of the Hudi table at {table.base_path} is not done",
-                hint=f"let Apache Hudi run it (CALL run_{what}) or unschedule it, then run this again",
-            )
-
-
 def _requested_content(action: str) -> bytes:
     return render_requested_replace() if action == REPLACE_COMMIT else b""
 
@@ -297,7 +285,9 @@ def _check_undisturbed(commit: OpenCommit, timeline: Timeline, metadata: CommitM
             "or let all writers of the table use one lock",
         )
     schema = arrow_from_avro(metadata.schema) if metadata.schema else None
-    _check_not_overtaken(table, timeline, touched_file_groups(metadata), commit.concurrency, schema)
+    touched = touched_file_groups(metadata)
+    check_not_clustered(table, touched)
+    _check_not_overtaken(table, timeline, touched, commit.concurrency, schema)
     if commit.concurrency.optimistic and has_metadata_table(open_table(table.storage, table.base_path)):
         raise WriteConflictError(
             f"another writer has made a metadata table for {table.base_path}, which hudisql does not keep",
@@ -315,17 +305,5 @@ def _check_not_overtaken(
     """Raise WriteConflictError if commits that `known` was opened without stand in the way."""
     if concurrency.optimistic:
         check_no_conflict(known, timeline, touched, schema)
-        return
-    others = new_commits(known, timeline)
-    if others:
-        raise WriteConflictError(
-            f"another writer has committed {others[-1].timestamp} to {known.base_path} meanwhile",
-            hint="run the statement again: it then works on the table as that commit left it",
-        )
-
-
-def _is_clustering(table: HudiTable, instant: Instant) -> bool:
-    if instant.action != REPLACE_COMMIT:
-        return False
-    requested = instant.in_state(InstantState.REQUESTED)
-    return requested_operation(table.storage, instant_path(table.base_path, requested)) == "CLUSTER"
+    else:
+        check_no_commit(known, timeline, touched)

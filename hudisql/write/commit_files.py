@@ -55,8 +55,8 @@ def commit_files(
     """Make one commit of the files that `write` writes; nothing is visible before it.
 
     `schema` is what the commit makes the table's, `changed` the file groups whose rows it changes. Without
-    files and `overwrite` there is no commit. Whatever goes wrong, what was written is taken back. Raises what `write` raises, WriteConflictError,
-    UnsupportedTableError, StorageError.
+    files and `overwrite` there is no commit. Whatever goes wrong, what was written is taken back. Raises what
+    `write` raises, WriteConflictError, UnsupportedTableError, StorageError.
     """
     commit = begin_commit(
         table, operation_type, replaces=overwrite is not None, concurrency=concurrency, changed=changed

@@ -7,7 +7,7 @@ Besides, a commit never takes back a schema that another has changed, which Hudi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import pyarrow as pa
 
@@ -53,8 +53,9 @@ def check_no_conflict(
     the table's as it stands now.
     """
     _check_none_vanished(known, timeline)
+    _check_plans(known, timeline, touched)
     changes_schema = schema is not None and _shape(schema) != _shape(known.schema)
-    for other in new_commits(known, timeline):
+    for other in _new_commits(known, timeline):
         metadata = read_commit_metadata(known.storage, known.base_path, other)
         if changes_schema:
             raise WriteConflictError(
@@ -70,12 +71,25 @@ def check_no_conflict(
         # Whoever began while a compaction was pending has written beside it.
         if other.timestamp not in known.timeline.pending_compactions:
             _check_apart(known, other, touched, touched_file_groups(metadata))
-    for other in _new_plans(known, timeline):
-        planned = planned_file_groups(known.storage, known.base_path, other)
-        _check_apart(known, other, touched, planned)
 
 
-def new_commits(known: HudiTable, timeline: Timeline) -> list[Instant]:
+def check_no_commit(known: HudiTable, timeline: Timeline, touched: Collection[FileGroup]) -> None:
+    """Raise WriteConflictError if anybody has committed since `known` was opened.
+
+    But for compactions that were pending then: whoever began since has written beside them. Those that were
+    planned since count for their file groups.
+    """
+    _check_plans(known, timeline, touched)
+    pending = known.timeline.pending_compactions
+    others = [each for each in _new_commits(known, timeline) if each.timestamp not in pending]
+    if others:
+        raise WriteConflictError(
+            f"another writer has committed {others[-1].timestamp} to {known.base_path} meanwhile",
+            hint="run the statement again: it then works on the table as that commit left it",
+        )
+
+
+def _new_commits(known: HudiTable, timeline: Timeline) -> list[Instant]:
     """The commits of the timeline that `known` was opened without, oldest first."""
     before = {(each.timestamp, each.action) for each in known.timeline.completed}
     return [each for each in timeline.commits if (each.timestamp, each.action) not in before]
@@ -114,11 +128,13 @@ def _check_none_vanished(known: HudiTable, timeline: Timeline) -> None:
             )
 
 
-def _new_plans(known: HudiTable, timeline: Timeline) -> Iterator[Instant]:
+def _check_plans(known: HudiTable, timeline: Timeline, touched: Collection[FileGroup]) -> None:
+    """Raise WriteConflictError if a compaction or clustering of the file groups was planned meanwhile."""
     before = {each.timestamp for each in known.timeline.instants}
-    for each in timeline.pending:
-        if each.action in (COMPACTION, REPLACE_COMMIT) and each.timestamp not in before:
-            yield each
+    for other in timeline.pending:
+        if other.action in (COMPACTION, REPLACE_COMMIT) and other.timestamp not in before:
+            planned = planned_file_groups(known.storage, known.base_path, other)
+            _check_apart(known, other, touched, planned)
 
 
 def _shape(schema: pa.Schema) -> list[tuple[str, str]]:

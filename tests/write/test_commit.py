@@ -19,6 +19,7 @@ from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.log_block import encode_log_block
 from hudisql.format.schema import avro_from_arrow
 from hudisql.storage import Storage
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.commit import (
     OpenCommit,
@@ -31,6 +32,7 @@ from hudisql.write.concurrency import Concurrency, FailedWrites
 from hudisql.write.lock import FileSystemLock, LockPatience
 from hudisql.write.log_file import rollback_block
 from hudisql.write.markers import Marker, MarkerKind, create_marker, list_markers
+from hudisql.write.planned_services import free_slices
 
 STORAGE = Storage()
 EMPTY = CommitMetadata(partition_to_write_stats={}, operation_type="UPSERT")
@@ -278,10 +280,49 @@ def test_failed_writes_are_left_if_that_is_the_policy(table: HudiTable) -> None:
     assert pending.instant in open_table(STORAGE, table.base_path).timeline.pending
 
 
-def test_a_planned_compaction_is_not_written_past(table: HudiTable) -> None:
-    Path(table.base_path, ".hoodie", "20300101000000000.compaction.requested").write_bytes(b"")
-    with pytest.raises(UnsupportedTableError, match="compaction"):
-        begin_commit(open_table(STORAGE, table.base_path), "UPSERT")
+def test_file_groups_that_are_to_be_clustered_are_neither_changed_nor_replaced(table: HudiTable) -> None:
+    group = {"slices": [{"fileId": "f", "partitionPath": "dt=1"}, {"fileId": "g", "partitionPath": "dt=1"}]}
+    plan = {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": [group]}}
+    content = load_codec("HoodieRequestedReplaceMetadata").encode(plan)
+    Path(table.base_path, ".hoodie", "20300101000000000.replacecommit.requested").write_bytes(content)
+    table = open_table(STORAGE, table.base_path)
+    with pytest.raises(UnsupportedTableError, match=r"clustering \(20300101000000000\).*: dt=1/f\n"):
+        begin_commit(table, "UPSERT", changed=[("dt=1", "f"), ("dt=2", "f")])
+    commit = begin_commit(table, "INSERT_OVERWRITE", replaces=True)
+    replaced = CommitMetadata(
+        partition_to_write_stats={}, partition_to_replace_file_ids={"dt=1": ("g",), "dt=2": ("f",)}
+    )
+    with pytest.raises(UnsupportedTableError, match="dt=1/g"):
+        complete_commit(commit, replaced)
+    complete_commit(commit, replace(replaced, partition_to_replace_file_ids={"dt=2": ("f",)}))
+    # An overwrite that is pending is no clustering: it is rolled back like any commit.
+    pending = begin_commit(open_table(STORAGE, table.base_path), "INSERT_OVERWRITE", replaces=True)
+    begin_commit(open_table(STORAGE, table.base_path), "UPSERT")
+    assert _states(table, pending.instant_time) == set()
+
+
+def test_a_compaction_that_was_planned_may_be_done_meanwhile(table: HudiTable) -> None:
+    operation = {"fileId": "f", "partitionPath": "dt=1", "baseInstantTime": "1"}
+    content = load_codec("HoodieCompactionPlan").encode({"operations": [operation], "version": 2})
+    requested = Path(table.base_path, ".hoodie", "20300101000000000.compaction.requested")
+    requested.write_bytes(content)
+    table = open_table(STORAGE, table.base_path)
+    slices = [
+        FileSlice("dt=1", "f", "20200101000000000", None),
+        FileSlice("dt=1", "f", "20310101000000000", None),
+        FileSlice("dt=2", "f", "20200101000000000", None),
+    ]
+    bases = [each.log_base_instant for each in free_slices(table, slices)]
+    assert bases == ["20300101000000000", "20310101000000000", "20200101000000000"]
+    lazy = Concurrency(failed_writes=FailedWrites.LAZY)
+    commit, other = begin_commit(table, "UPSERT", concurrency=lazy), _begin(table)
+    assert commit.instant_time > "20300101000000000"
+    compacted = replace(_stat("dt=1", "f"), operation_type="COMPACT")
+    requested.with_name("20300101000000000.commit").write_bytes(compacted.to_json())
+    complete_commit(commit, _stat("dt=1", "f"))
+    with pytest.raises(WriteConflictError, match=commit.instant_time):
+        complete_commit(other, _stat("dt=1", "f"))
+    complete_commit(other, _stat("dt=2", "f"))
 
 
 def test_tables_that_others_alone_can_write_are_refused_by_name(table: HudiTable) -> None:
