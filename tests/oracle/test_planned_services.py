@@ -96,11 +96,8 @@ def test_only_file_groups_outside_a_planned_clustering_are_changed(
     shape = SHAPES[0]
     path, name = str(tmp_path / "table"), "planned_clustering"
     options = _make(oracle_015, session, shape, path, name)
-    told = (
-        "hoodie.metadata.enable=false,hoodie.clustering.plan.strategy.partition.selected=dt=2024-03-01,"
-        "hoodie.clustering.plan.strategy.single.group.clustering.enabled=true"
-    )
-    oracle_015.sql(f"call run_clustering(op=>'schedule', path=>'{path}', options=>'{told}')")
+    call = f"call run_clustering(path=>'{path}', options=>'hoodie.metadata.enable=false'"
+    oracle_015.sql(f"{call}, op=>'schedule', selected_partitions=>'dt=2024-03-01', order=>'seq')")
     (planned,) = open_table(Storage(), path).timeline.pending
     for statement in (
         f"UPDATE oracle.{name} SET note = 'refused' WHERE seq = 3",
@@ -112,7 +109,7 @@ def test_only_file_groups_outside_a_planned_clustering_are_changed(
     session.sql(f"INSERT INTO oracle.{name} (id, seq, note, dt) VALUES ('k1000', 1000, 'new', '2024-03-01')")
     expected = dict.fromkeys(range(60), "first") | {4: "updated", 1000: "new"}
     assert _notes(oracle_015, session, name, path) == expected
-    oracle_015.sql(f"call run_clustering(op=>'execute', path=>'{path}', options=>'{told}')")
+    oracle_015.sql(f"{call}, op=>'execute')")
     assert open_table(Storage(), path).timeline.pending == ()
     assert _notes(oracle_015, session, name, path) == expected
     session.sql(f"UPDATE oracle.{name} SET note = 'again' WHERE seq = 3")
