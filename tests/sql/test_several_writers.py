@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.errors import UnsupportedTableError
+from hudisql.errors import TableLockedError, UnsupportedTableError
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.write.concurrency import FILE_SYSTEM_PROVIDER
@@ -130,6 +133,46 @@ def test_inserts_into_one_partition_both_stand_unless_they_fill_up_the_same_file
     assert [each.returncode for each in ended] == [0, 0], [each.stderr for each in ended]
     assert table.seqs("seq >= 100") == [100, 101]
     _assert_nothing_is_left(table, commits=2)
+
+
+def _kill(table: ChangedTable, spark: Any, metastore_uri: str, step: int) -> None:
+    """A writer of all slices that is killed before its `step`-th change of the store."""
+    statement = f"UPDATE {table.name} SET price = -1"
+    ended = run_struck(spark, metastore_uri, statement=statement, target=table.path, step=step)
+    assert ended.returncode == -signal.SIGKILL
+
+
+def test_a_writer_that_was_killed_is_cleared_up_after_once_its_heartbeat_is_old(
+    table: ChangedTable, spark: Any, metastore_uri: str
+) -> None:
+    _share(table, hoodie__client__heartbeat__interval_in_ms="60000")
+    # Lock, heartbeat, requested, inflight, unlock: then files are written, and strays are looked for.
+    _kill(table, spark, metastore_uri, 5)
+    (dead,) = open_table(Storage(), table.path).timeline.pending
+    assert table.orphans() != []
+    table.run("INSERT INTO {t} (id, seq, dt) VALUES ('z', 1000, '2024-03-01')")
+    assert open_table(Storage(), table.path).timeline.pending == (dead,)
+    beat = Path(table.path, ".hoodie", ".heartbeat", dead.timestamp)
+    os.utime(beat, (time.time() - 121, time.time() - 121))
+    table.run("INSERT INTO {t} (id, seq, dt) VALUES ('y', 1001, '2024-03-01')")
+    assert table.seqs("price < 0") == []
+    assert len(table.rows()) == ROWS + 2
+    _assert_nothing_is_left(table, commits=2, rollbacks=1)
+
+
+def test_a_lock_that_a_killed_writer_left_is_told_of_and_expires_if_that_is_set(
+    table: ChangedTable, spark: Any, metastore_uri: str
+) -> None:
+    _share(table, hoodie__write__lock__filesystem__expire="1", hoodie__write__lock__client__num_retries="1")
+    _kill(table, spark, metastore_uri, 1)
+    lock = Path(table.path, ".hoodie", "lock")
+    insert = "INSERT INTO {t} (id, seq, dt) VALUES ('z', 1000, '2024-03-01')"
+    with pytest.raises(TableLockedError, match=r"lock .*/\.hoodie/lock .*by hudisql .* process"):
+        table.run(insert)
+    os.utime(lock, (time.time() - 61, time.time() - 61))
+    table.run(insert)
+    assert table.seqs("seq >= 30") == [1000]
+    _assert_nothing_is_left(table, commits=1)
 
 
 def test_a_table_that_names_a_lock_hudisql_lacks_is_not_written(table: ChangedTable) -> None:
