@@ -7,13 +7,13 @@ differ from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.tables import MetastoreTable, is_read_optimized
-from hudisql.errors import UnsupportedStatementError
+from hudisql.errors import TableLockedError, UnsupportedStatementError, WriteConflictError
 from hudisql.format.spark_schema import quote_name, spark_type_name
 from hudisql.read.predicates import Predicate
 from hudisql.result import LocalResult, Result
@@ -33,7 +33,7 @@ from hudisql.sql.change_queries import (
     update_query,
 )
 from hudisql.sql.composed_text import ComposedText
-from hudisql.sql.held_source import hold_source, inserts_only_by_source, target_alias
+from hudisql.sql.held_source import hold_source, leaves_other_targets, target_alias
 from hudisql.sql.insert_rows import RowsToLoad, rows_to_insert
 from hudisql.sql.match_values import matching_predicate
 from hudisql.sql.relations import TableBinder
@@ -41,7 +41,7 @@ from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.tables import open_hudi_entry
-from hudisql.sql.write_options import write_options
+from hudisql.sql.write_options import write_options, writer_concurrency
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.apply import apply_changes
 from hudisql.write.changes import (
@@ -86,15 +86,40 @@ def change_rows(
             f"{statement.verb} is not possible on {entry.full_name}, which shows base files only",
             hint=f"name the table itself: {entry.database}.{entry.name.removesuffix('_ro')}",
         )
-    table = open_hudi_entry(context, entry)
-    check_writable(table)
-    with ExitStack() as held:
-        changes = _changes_of(context, table, entry.full_name, statement, source, held)
-        if isinstance(changes, RowsToLoad):
-            result = commit_load(context, entry, table, changes)
-        else:
-            result = commit_changes(context, entry, table, changes, _operation_type(statement))
+
+    def change(table: HudiTable) -> WriteResult:
+        with ExitStack() as held:
+            changes = _changes_of(context, table, entry.full_name, statement, source, held)
+            if isinstance(changes, RowsToLoad):
+                return commit_load(context, entry, table, changes)
+            return commit_changes(context, entry, table, changes, _operation_type(statement))
+
+    result = again_after_conflicts(context, entry, change)
     return LocalResult(context.spark, OUTPUT, [result_row(result)])
+
+
+def again_after_conflicts(
+    context: Context, entry: MetastoreTable, change: Callable[[HudiTable], WriteResult]
+) -> WriteResult:
+    """Do `change` with the table as it stands, again after a conflict with another writer.
+
+    As often as `hoodie.write.num.retries.on.conflict.failures` says, as Hudi's `HoodieSparkSqlWriter`. Raises
+    what `change` raises, UnsupportedTableError.
+    """
+    conflicts = 0
+    while True:
+        table = open_hudi_entry(context, entry)
+        check_writable(table)
+        retries = writer_concurrency(context, table, entry.parameters).conflict_retries
+        try:
+            return change(table)
+        except TableLockedError:
+            raise
+        except WriteConflictError as error:
+            conflicts += 1
+            if conflicts > retries:
+                raise
+            context.console.info(f"{entry.full_name}: {error.message}; attempt {conflicts + 1}")
 
 
 def commit_changes(
@@ -190,7 +215,7 @@ def _merge_query(
     merge = cl.read_merge(statement, line=source.line, column=source.column)
     alias = source_alias(merge)
     reduced_as = predicate = None
-    if inserts_only_by_source(merge):
+    if leaves_other_targets(merge):
         frame = _run(context, source_query(merge), source)
         columns = frame.columns
         rows = hold_source(frame, held)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from hudisql.errors import InvalidArgumentError, NoSuchTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
-from hudisql.sql.change_rows import commit_changes, commit_load
+from hudisql.sql.change_rows import again_after_conflicts, commit_changes, commit_load
 from hudisql.sql.insert_rows import RowsToLoad, as_inserts
 from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
-from hudisql.sql.tables import find_hudi_entry, open_hudi_entry
+from hudisql.sql.tables import find_hudi_entry
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.commit_files import WriteResult
 from hudisql.write.overwrite import Overwrite
@@ -62,16 +62,20 @@ def write_frame(
             f"there is no Hudi table {name} in the metastore",
             hint="CALL hive_sync(table => 'db.name', path => '…') registers one that exists",
         )
-    table = open_hudi_entry(context, entry)
-    rows = _rows_of_table(context, table, frame, entry.full_name, is_delete=operation == "delete")
-    with _settings(context, options):
+    found = entry
+
+    def change(table: HudiTable) -> WriteResult:
+        rows = _rows_of_table(context, table, frame, found.full_name, is_delete=operation == "delete")
         if operation in _LOADS:
-            return commit_load(context, entry, table, RowsToLoad(rows, _LOADS[operation]))
+            return commit_load(context, found, table, RowsToLoad(rows, _LOADS[operation]))
         if operation == "insert":
             changes = as_inserts(rows)
         else:
             changes = tag_rows(context.spark, table, rows, deletes=operation == "delete")
-        return commit_changes(context, entry, table, changes, operation.upper())
+        return commit_changes(context, found, table, changes, operation.upper())
+
+    with _settings(context, options):
+        return again_after_conflicts(context, found, change)
 
 
 def _rows_of_table(

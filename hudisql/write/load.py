@@ -56,6 +56,7 @@ def load_rows(
         table.schema,
         lambda commit: _write_files(spark, commit, rows, options),
         overwrite,
+        concurrency=options.concurrency,
     )
 
 
