@@ -68,6 +68,11 @@ def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def quote_path(path: str) -> str:
+    """A column's name, or `a.b` for a member of a struct, each part in backticks."""
+    return ".".join(quote_name(part) for part in path.split("."))
+
+
 def _struct_to_json(fields: list[pa.Field]) -> dict[str, Any]:
     return {"type": "struct", "fields": [_field_to_json(field) for field in fields]}
 

@@ -7,10 +7,11 @@ differ from it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.tables import MetastoreTable, is_read_optimized
-from hudisql.errors import UnsupportedStatementError
+from hudisql.errors import RepeatedKeysError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name, spark_type_name
 from hudisql.result import LocalResult, Result
 from hudisql.sql import clauses as cl
@@ -29,7 +30,7 @@ from hudisql.sql.change_queries import (
     update_query,
 )
 from hudisql.sql.composed_text import ComposedText
-from hudisql.sql.insert_rows import insert_changes
+from hudisql.sql.insert_rows import insert_changes, newest_inserts
 from hudisql.sql.relations import TableBinder
 from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
@@ -83,8 +84,32 @@ def change_rows(
     check_writable(table)
     changes, overwrite = _changes_of(context, table, entry.full_name, statement, source)
     operation_type = _operation_type(statement) if overwrite is None else overwrite.operation_type
-    result = commit_changes(context, entry, table, changes, operation_type, overwrite)
+    if isinstance(statement, st.MergeStatement):
+        result = _commit_merge(context, entry, table, changes, operation_type)
+    else:
+        result = commit_changes(context, entry, table, changes, operation_type, overwrite)
     return LocalResult(context.spark, OUTPUT, [result_row(result)])
+
+
+def _commit_merge(
+    context: Context, entry: MetastoreTable, table: HudiTable, changes: DataFrame, operation_type: str
+) -> WriteResult:
+    """Commit what a MERGE changes; of several rows that it inserts with one key the newest stays.
+
+    The tasks see for nothing whether keys repeat, so only then the newest rows are looked for.
+    """
+    ordering = table.properties.precombine_field
+    try:
+        return commit_changes(context, entry, table, changes, operation_type, None, unique_new_keys=True)
+    except RepeatedKeysError as error:
+        if ordering is None:
+            raise
+        chosen = newest_inserts(changes, table, ordering)
+        try:
+            return commit_changes(context, entry, table, chosen, operation_type, None, unique_new_keys=True)
+        except RepeatedKeysError as repeated:
+            repeated.message = f"{repeated.message}; none has the highest {ordering} alone"
+            raise repeated from error
 
 
 def commit_changes(
@@ -94,17 +119,20 @@ def commit_changes(
     changes: DataFrame,
     operation_type: str,
     overwrite: Overwrite | None,
+    *,
+    unique_new_keys: bool = False,
 ) -> WriteResult:
     """Write the changes as one commit, by the session's settings, and bring the metastore in step.
 
-    Raises what `apply_changes` raises, SettingsError, SyncFailedError (the commit then stands).
+    With `unique_new_keys` new rows must differ in record key or partition. Raises what `apply_changes`
+    raises, RepeatedKeysError, SettingsError, SyncFailedError (the commit then stands).
     """
     result = apply_changes(
         context.spark,
         table,
         changes,
         operation_type,
-        write_options(context, table, entry.parameters),
+        replace(write_options(context, table, entry.parameters), unique_new_keys=unique_new_keys),
         overwrite=overwrite,
     )
     if result.instant_time is not None:

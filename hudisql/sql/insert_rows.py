@@ -7,10 +7,11 @@ Follows Spark's rules for column lists, BY NAME and PARTITION clauses, and Hudi'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
+from hudisql.format.spark_schema import quote_path
 from hudisql.sql import clauses as cl
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.write_options import insert_operation, overwrites_touched_partitions
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hudisql.context import Context
+
+_RANK: Final = "__hudisql_rank"
 
 
 def insert_changes(
@@ -49,6 +52,22 @@ def as_inserts(rows: DataFrame) -> DataFrame:
         *(sf.lit(None).cast("string").alias(name) for name in (PARTITION, FILE_GROUP, RECORD_KEY)),
         "*",
     )
+
+
+def newest_inserts(changes: DataFrame, table: HudiTable, ordering: str) -> DataFrame:
+    """The changes with those new rows alone that no other of their key and partition is newer than.
+
+    Rows with the same highest value of `ordering` all stay.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    names = [*table.properties.record_key_fields, *(column.name for column in table.partition_columns)]
+    same_row = [sf.col(OPERATION), *(sf.col(quote_path(name)) for name in names)]
+    by = Window.partitionBy(*same_row).orderBy(sf.col(quote_path(ordering)).desc_nulls_last())
+    ranked = changes.withColumn(_RANK, sf.rank().over(by))
+    is_insert = sf.col(OPERATION) == int(Operation.INSERT)
+    return ranked.filter(~is_insert | (sf.col(_RANK) == 1)).drop(_RANK)
 
 
 def _rows_of_table(

@@ -11,11 +11,11 @@ import pickle
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from hudisql.errors import WriteRefusedError
+from hudisql.errors import RepeatedKeysError, WriteRefusedError
 from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeStats, WriteStat
 from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.partition_path import partition_path, render_partition_value
@@ -43,12 +43,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_SHOWN_KEYS: Final = 3
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """How files are written and sized.
 
     `ordering` is the column by which an UPSERT may come late, if any; `newest_by` the one that decides
     between several changes of one row, `block_format` how log files hold rows.
+    With `unique_new_keys` new rows of one key and partition are refused.
     """
 
     form: BaseFileForm = field(default_factory=BaseFileForm)
@@ -56,6 +60,7 @@ class WriteOptions:
     ordering: str | None = None
     newest_by: str | None = None
     block_format: BlockFormat = "avro"
+    unique_new_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +177,7 @@ def _write_files(
         appends=table.is_merge_on_read,
         merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
         block_format=options.block_format,
+        unique_new_keys=options.unique_new_keys,
     )
     routed = route_changes(spark, changes, plan, of_values, table)
     shared = spark.sparkContext.broadcast(tasks)
@@ -192,7 +198,20 @@ def _write_files(
             "when they were written: they are not the same each time they are computed",
             hint="store the source in a table first, then use that; nothing was written",
         )
+    _refuse_repeated_keys(table, files)
     return files
+
+
+def _refuse_repeated_keys(table: HudiTable, files: Sequence[WrittenFile]) -> None:
+    """Raise RepeatedKeysError if new rows of one partition share a record key."""
+    repeated = sorted({key for file in files for key in file.repeated_keys})
+    if repeated:
+        shown = ", ".join(f"'{key}'" for key in repeated[:_SHOWN_KEYS])
+        raise RepeatedKeysError(
+            f"several new rows have one record key: {len(repeated)} key(s) of {table.base_path}, among them "
+            f"{shown}; nothing was written",
+            hint="make the source unique by the record key (for example by row_number())",
+        )
 
 
 def _remove_strays(commit: OpenCommit, files: Sequence[WrittenFile]) -> None:

@@ -36,7 +36,7 @@ from hudisql.write.changes import CHANGE_COLUMNS, change_schema
 from hudisql.write.held_changes import HeldChanges
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.markers import Marker, MarkerKind, create_marker
-from hudisql.write.record_keys import render_record_keys
+from hudisql.write.record_keys import render_record_keys, repeated_keys
 from hudisql.write.slice_log import append_changes, can_append
 from hudisql.write.slice_merge import MergeTask, merge_slice, null_key_error
 
@@ -64,7 +64,8 @@ class CommitWork:
     """What all tasks of a commit share; see `MergeTask` for `ordering`, `newest_by` and `log_rule`.
 
     With `appends` (merge-on-read) changes go to log files of `block_format` where those say the same;
-    `merges_bootstrapped` says that the real Hudi would read skeletons with log files wrong.
+    `merges_bootstrapped` says that the real Hudi would read skeletons with log files wrong. With
+    `unique_new_keys` the results name keys that several new rows have.
     """
 
     storage: Storage
@@ -84,13 +85,14 @@ class CommitWork:
     appends: bool = False
     merges_bootstrapped: bool = False
     block_format: BlockFormat = "avro"
+    unique_new_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
     """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in.
 
-    `log` is there for a log file.
+    `log` is there for a log file; `repeated_keys` are those of several new rows, if that was asked for.
     """
 
     file_id: str
@@ -107,6 +109,7 @@ class WrittenFile:
     milliseconds: int
     changes: int
     log: LogWriteStat | None = None
+    repeated_keys: tuple[str, ...] = ()
 
 
 def write_buckets(
@@ -192,6 +195,7 @@ class _NewFiles:
         self._work = work
         self._task = task
         self._started = time.perf_counter()
+        self._keys: list[pa.StringArray] = []
         _mark_partition(work, task)
         self._writer = BaseFileWriter(
             work.storage,
@@ -214,11 +218,15 @@ class _NewFiles:
                 work.record_key_fields, self._task.place.partition_path, rendered.null_keys.count
             )
         self._writer.write(rendered.keys, rows)
+        if work.unique_new_keys:
+            # A copy, since a slice of a batch would keep all its columns.
+            self._keys.append(pa.concat_arrays([rendered.keys.slice(0, 0), rendered.keys]))
 
     def finish(self) -> list[WrittenFile]:
         """Close the files. Raises StorageError."""
         files = self._writer.finish()
         milliseconds = round((time.perf_counter() - self._started) * 1000)
+        repeated = repeated_keys(pa.chunked_array(self._keys, pa.string()))
         return [
             WrittenFile(
                 file_id=file.file_id,
@@ -234,6 +242,7 @@ class _NewFiles:
                 moved=0,
                 milliseconds=milliseconds,
                 changes=file.rows,
+                repeated_keys=repeated,
             )
             for file in files
         ]
@@ -259,6 +268,7 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
         newest_by=work.newest_by,
         calendars=work.calendars,
         log_rule=work.log_rule,
+        unique_new_keys=work.unique_new_keys,
     )
     keeps_source_safe = not (work.merges_bootstrapped and task.file_slice.is_bootstrapped)
     if work.appends and keeps_source_safe and can_append(merge, changes):
@@ -280,6 +290,7 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
         moved=merged.moved,
         milliseconds=round((time.perf_counter() - started) * 1000),
         changes=changes.num_rows,
+        repeated_keys=merged.repeated_keys,
     )
 
 
