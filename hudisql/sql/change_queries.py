@@ -7,7 +7,7 @@ Makes text alone; casts and execution are `change_rows`' matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -112,14 +112,21 @@ def merge_query(
     moving_columns: Sequence[str],
     ordering: str | None,
     place: str,
+    *,
+    stored_columns: Collection[str] | None = None,
 ) -> ChangeQuery:
     """`MERGE`: target and source joined, each pair (or lone row) with the first action that fits.
 
-    Raises WriteRefusedError for unknown columns, UnsupportedStatementError for a source without a name.
+    If the statement may change the table's schema, `schema` is the new one and `stored_columns` those that
+    the table has; `*` then leaves out what the source lacks. Raises WriteRefusedError for unknown columns,
+    UnsupportedStatementError for a source without a name.
     """
     target = _qualifier(clauses.target)
     source = source_alias(clauses)
-    actions = [_MergeValues(action, schema, source_columns, source, place) for action in clauses.actions]
+    actions = [
+        _MergeValues(action, schema, source_columns, source, place, stored_columns)
+        for action in clauses.actions
+    ]
     moves_by = tuple(
         name
         for name in moving_columns
@@ -159,14 +166,17 @@ class _MergeValues:
         source_columns: Sequence[str],
         source: str,
         place: str,
+        stored_columns: Collection[str] | None,
     ) -> None:
         self.action = action
+        self._stored_columns = stored_columns
         self._source = source
         self._source_columns = source_columns
         if action.verb == "DELETE":
             self.assigned: Mapping[str, tuple[Assignment, ...]] = {}
         elif action.assignments is None:
-            self.assigned = _by_name(action, schema, source_columns, source, place)
+            may_lack = stored_columns is not None
+            self.assigned = _by_name(action, schema, source_columns, source, place, may_lack=may_lack)
         else:
             self.assigned = _by_column(action.assignments, schema, place)
 
@@ -177,7 +187,8 @@ class _MergeValues:
 
     def add_value(self, text: ComposedText, field: pa.Field, target: str, ordering: str | None) -> None:
         """Add the SQL of the column's value after the action."""
-        own = f"{target}.{quote_name(field.name)}"
+        is_stored = self._stored_columns is None or field.name in self._stored_columns
+        own = f"{target}.{quote_name(field.name)}" if is_stored else None
         if self.action.verb == "DELETE":
             # Of several source rows that delete one row and others that change it, the newest decides.
             from_source = _named(self._source_columns, field.name) if field.name == ordering else None
@@ -285,12 +296,20 @@ def _resolve(path: tuple[str, ...], schema: pa.Schema, place: str) -> tuple[str,
 
 
 def _by_name(
-    action: MergeAction, schema: pa.Schema, source_columns: Sequence[str], source: str, place: str
+    action: MergeAction,
+    schema: pa.Schema,
+    source_columns: Sequence[str],
+    source: str,
+    place: str,
+    *,
+    may_lack: bool,
 ) -> dict[str, tuple[Assignment, ...]]:
     """`*`: every column of the table gets the source's column of its name."""
     found: dict[str, tuple[Assignment, ...]] = {}
     for name in schema.names:
         from_source = _named(source_columns, name)
+        if from_source is None and may_lack:
+            continue
         if from_source is None:
             raise WriteRefusedError(
                 f"{action.verb} * of {place}: the source has no column '{name}'",

@@ -1,54 +1,28 @@
-"""INSERT, UPDATE, DELETE and MERGE on Hudi tables: the statement's query is run and its rows are committed.
+"""INSERT, UPDATE, DELETE and MERGE on Hudi tables: what `change_plan` plans is run and committed.
 
-text → clauses → one SELECT (`change_queries`) → changes with the table's types → `write.apply` → metastore.
-Casts follow Spark's ANSI store assignment, and the statements mean what standard SQL says where Hudi's own
-differ from it.
+changes → `write.apply`, new rows that nothing stored concerns → `write.load`; then the metastore follows.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from hudisql.catalog.tables import MetastoreTable, is_read_optimized
-from hudisql.errors import RepeatedKeysError, UnsupportedStatementError
-from hudisql.format.spark_schema import quote_name, spark_type_name
+from hudisql.catalog.tables import MetastoreTable
+from hudisql.errors import RepeatedKeysError
 from hudisql.result import LocalResult, Result
-from hudisql.sql import clauses as cl
-from hudisql.sql import query
 from hudisql.sql import statements as st
 from hudisql.sql.after_commit import follow_commit
-from hudisql.sql.change_queries import (
-    ACTION,
-    OLD_VALUE,
-    ChangeQuery,
-    delete_query,
-    insert_query,
-    merge_query,
-    source_alias,
-    source_query,
-    update_query,
-)
-from hudisql.sql.composed_text import ComposedText
-from hudisql.sql.insert_rows import insert_changes, newest_inserts
-from hudisql.sql.relations import TableBinder
-from hudisql.sql.source_names import qualify_source_names
+from hudisql.sql.change_plan import plan_change
+from hudisql.sql.clauses import DeleteClauses, MergeClauses
+from hudisql.sql.insert_rows import RowsToInsert, as_inserts, newest_inserts
 from hudisql.sql.spark_errors import SourceText
-from hudisql.sql.store_assignment import with_types
-from hudisql.sql.tables import open_hudi_entry
 from hudisql.sql.write_options import write_options
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.apply import WriteResult, apply_changes
-from hudisql.write.changes import (
-    FILE_GROUP,
-    OPERATION,
-    PARTITION,
-    RECORD_KEY,
-    Operation,
-    change_schema,
-)
-from hudisql.write.commit import check_writable
-from hudisql.write.overwrite import Overwrite
+from hudisql.write.apply import apply_changes
+from hudisql.write.commit_files import WriteResult
+from hudisql.write.load import load_rows
+from hudisql.write.upsert import tag_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,24 +49,19 @@ def change_rows(
     Raises SqlSyntaxError, QueryError, WriteRefusedError, UnsupportedStatementError, UnsupportedTableError,
     WriteConflictError; the table is then as before. SyncFailedError says that only the metastore lags.
     """
-    if is_read_optimized(entry):
-        raise UnsupportedStatementError(
-            f"{statement.verb} is not possible on {entry.full_name}, which shows base files only",
-            hint=f"name the table itself: {entry.database}.{entry.name.removesuffix('_ro')}",
-        )
-    table = open_hudi_entry(context, entry)
-    check_writable(table)
-    changes, overwrite = _changes_of(context, table, entry.full_name, statement, source)
-    operation_type = _operation_type(statement) if overwrite is None else overwrite.operation_type
-    if isinstance(statement, st.MergeStatement):
-        result = _commit_merge(context, entry, table, changes, operation_type)
+    plan = plan_change(context, entry, statement, source)
+    if isinstance(plan.rows, RowsToInsert):
+        result = commit_rows(context, entry, plan.table, plan.rows)
+    elif isinstance(plan.clauses, MergeClauses):
+        result = _commit_merge(context, entry, plan.table, plan.rows)
     else:
-        result = commit_changes(context, entry, table, changes, operation_type, overwrite)
+        verb = "DELETE" if isinstance(plan.clauses, DeleteClauses) else "UPSERT"
+        result = commit_changes(context, entry, plan.table, plan.rows, verb)
     return LocalResult(context.spark, OUTPUT, [result_row(result)])
 
 
 def _commit_merge(
-    context: Context, entry: MetastoreTable, table: HudiTable, changes: DataFrame, operation_type: str
+    context: Context, entry: MetastoreTable, table: HudiTable, changes: DataFrame
 ) -> WriteResult:
     """Commit what a MERGE changes; of several rows that it inserts with one key the newest stays.
 
@@ -100,13 +69,13 @@ def _commit_merge(
     """
     ordering = table.properties.precombine_field
     try:
-        return commit_changes(context, entry, table, changes, operation_type, None, unique_new_keys=True)
+        return commit_changes(context, entry, table, changes, "UPSERT", unique_new_keys=True)
     except RepeatedKeysError as error:
         if ordering is None:
             raise
         chosen = newest_inserts(changes, table, ordering)
         try:
-            return commit_changes(context, entry, table, chosen, operation_type, None, unique_new_keys=True)
+            return commit_changes(context, entry, table, chosen, "UPSERT", unique_new_keys=True)
         except RepeatedKeysError as repeated:
             repeated.message = f"{repeated.message}; none has the highest {ordering} alone"
             raise repeated from error
@@ -118,7 +87,6 @@ def commit_changes(
     table: HudiTable,
     changes: DataFrame,
     operation_type: str,
-    overwrite: Overwrite | None,
     *,
     unique_new_keys: bool = False,
 ) -> WriteResult:
@@ -127,23 +95,35 @@ def commit_changes(
     With `unique_new_keys` new rows must differ in record key or partition. Raises what `apply_changes`
     raises, RepeatedKeysError, SettingsError, SyncFailedError (the commit then stands).
     """
-    result = apply_changes(
-        context.spark,
-        table,
-        changes,
-        operation_type,
-        replace(write_options(context, table, entry.parameters), unique_new_keys=unique_new_keys),
-        overwrite=overwrite,
-    )
-    if result.instant_time is not None:
-        follow_commit(context, entry, table, dropped_metadata_table=result.dropped_metadata_table)
+    options = replace(write_options(context, table, entry.parameters), unique_new_keys=unique_new_keys)
+    result = apply_changes(context.spark, table, changes, operation_type, options)
+    _follow(context, entry, table, result)
     return result
 
 
-def _operation_type(statement: st.ChangeStatement) -> str:
-    if isinstance(statement, st.InsertStatement):
-        return "INSERT"
-    return "DELETE" if isinstance(statement, st.DeleteStatement) else "UPSERT"
+def commit_rows(
+    context: Context, entry: MetastoreTable, table: HudiTable, given: RowsToInsert
+) -> WriteResult:
+    """Write new rows as one commit, and bring the metastore in step.
+
+    Raises what `apply_changes` and `load_rows` raise, SettingsError, SyncFailedError (the commit then
+    stands).
+    """
+    if given.operation == "insert":
+        return commit_changes(context, entry, table, as_inserts(given.rows), "INSERT")
+    if given.operation == "upsert":
+        return commit_changes(context, entry, table, tag_rows(context.spark, table, given.rows), "UPSERT")
+    overwrite = given.overwrite
+    operation_type = "BULK_INSERT" if overwrite is None else overwrite.operation_type
+    options = write_options(context, table, entry.parameters)
+    result = load_rows(context.spark, table, given.rows, operation_type, options, overwrite=overwrite)
+    _follow(context, entry, table, result)
+    return result
+
+
+def _follow(context: Context, entry: MetastoreTable, table: HudiTable, result: WriteResult) -> None:
+    if result.instant_time is not None:
+        follow_commit(context, entry, table, dropped_metadata_table=result.dropped_metadata_table)
 
 
 def result_row(result: WriteResult) -> tuple[object, ...]:
@@ -158,74 +138,3 @@ def result_row(result: WriteResult) -> tuple[object, ...]:
         result.files,
         result.bytes,
     )
-
-
-def _changes_of(
-    context: Context, table: HudiTable, place: str, statement: st.ChangeStatement, source: SourceText
-) -> tuple[DataFrame, Overwrite | None]:
-    where: Any = {"line": source.line, "column": source.column}
-    schema = table.schema
-    moving = _moving_columns(table)
-    if isinstance(statement, st.DeleteStatement):
-        made = delete_query(cl.read_delete(statement.text, **where), schema)
-    elif isinstance(statement, st.UpdateStatement):
-        made = update_query(cl.read_update(statement.text, **where), schema, moving, place)
-    elif isinstance(statement, st.MergeStatement):
-        merge = cl.read_merge(statement.text, **where)
-        columns = _columns_of(context, source_query(merge), source)
-        merge = qualify_source_names(context.spark, merge, columns, source_alias(merge))
-        made = merge_query(merge, schema, columns, moving, table.properties.precombine_field, place)
-    elif isinstance(statement, st.InsertStatement):
-        clauses = cl.read_insert(statement.text, **where)
-        frame = _run(context, insert_query(clauses), source)
-        return insert_changes(context, table, clauses, frame, place)
-    else:
-        raise UnsupportedStatementError(f"{statement.verb} is not supported on the Hudi table {place}")
-    frame = _run(context, made.text, source)
-    if ACTION in frame.columns:
-        frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
-    return with_types(context, _with_moves(frame, made, table), change_schema(schema), place), None
-
-
-def _moving_columns(table: HudiTable) -> tuple[str, ...]:
-    keys = [name.split(".")[0] for name in table.properties.record_key_fields]
-    return tuple(dict.fromkeys([*keys, *(column.name for column in table.partition_columns)]))
-
-
-def _run(context: Context, text: ComposedText, source: SourceText) -> DataFrame:
-    return query.run_query(context, text.text, text.source(source))
-
-
-def _columns_of(context: Context, text: ComposedText, source: SourceText) -> list[str]:
-    """The columns of a query, which is analyzed and not run."""
-    binder = TableBinder(context)
-    bound = binder.bind(text.text)
-    with (
-        query.placeholders(context, binder, bound),
-        query.bound_errors(bound, text.source(source)),
-    ):
-        return context.spark.sql(bound.text).columns
-
-
-def _with_moves(frame: DataFrame, made: ChangeQuery, table: HudiTable) -> DataFrame:
-    """Rows whose key or partition changes become two: the stored one goes, the new one is inserted."""
-    from pyspark.sql import functions as sf
-
-    if not made.moves_by:
-        return frame
-    types = {field.name: spark_type_name(field.type) for field in table.schema}
-    moves = sf.lit(False)
-    for name in made.moves_by:
-        new = sf.col(quote_name(name)).cast(types[name])
-        moves = moves | ~new.eqNullSafe(sf.col(quote_name(OLD_VALUE + name)))
-    moves = moves & (sf.col(OPERATION) == int(Operation.UPDATE))
-    both = sf.array(*[sf.lit(int(each)).cast("tinyint") for each in (Operation.MOVE_OUT, Operation.MOVE_IN)])
-    operations = sf.when(moves, both).otherwise(sf.array(sf.col(OPERATION)))
-    rest = [
-        quote_name(name) for name in frame.columns if name != OPERATION and not name.startswith(OLD_VALUE)
-    ]
-    exploded = frame.select(sf.explode(operations).alias(OPERATION), *rest)
-    is_new = sf.col(OPERATION) == int(Operation.MOVE_IN)
-    for name in (PARTITION, FILE_GROUP, RECORD_KEY):
-        exploded = exploded.withColumn(name, sf.when(~is_new, sf.col(name)))
-    return exploded

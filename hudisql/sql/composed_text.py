@@ -44,6 +44,10 @@ class ComposedText:
             nearest = origin + min(offset - start, length)
         return nearest
 
+    def composed_offset(self, offset: int) -> int | None:
+        """Where the piece stands that begins at an offset of the user's text; None if there is none."""
+        return next((start for start, _, origin in self._origins if origin == offset), None)
+
     def source(self, statement: SourceText) -> SourceText:
         """How errors about the composed text are shown in the user's statement."""
         return SourceText(statement.text, statement.line, statement.column, self.text, self.original_offset)

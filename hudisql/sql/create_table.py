@@ -7,6 +7,7 @@ the metastore follows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -29,7 +30,6 @@ from hudisql.sql import statements as st
 from hudisql.sql.change_rows import OUTPUT, result_row
 from hudisql.sql.clauses import Piece
 from hudisql.sql.composed_text import ComposedText
-from hudisql.sql.insert_rows import as_inserts
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.table_definition import TableDefinition, read_table_definition
@@ -44,10 +44,12 @@ from hudisql.sql.tables import find_hudi_root
 from hudisql.sql.write_options import write_options
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.write.apply import apply_changes
+from hudisql.write.load import load_rows
 from hudisql.write.new_table import make_timeline_folders, new_table_properties, publish_properties
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from hudisql.context import Context
 
 PROVIDERS: Final = ("hudi", "org.apache.hudi")
@@ -80,34 +82,75 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
 def create_table_as(context: Context, statement: st.CreateTableAsStatement, source: SourceText) -> Result:
     """Make the table of the query's columns, fill it with the query's rows, and register it.
 
-    Gives what an INSERT gives. Raises what `create_table` and `apply_changes` raise; nothing is then left
+    Gives what an INSERT gives. Raises what `create_table` and `load_rows` raise; nothing is then left
     behind.
     """
-    text = statement.text[statement.query_start :]
-    composed = ComposedText().add(Piece(text, statement.query_start))
-    frame = query.run_query(context, text, composed.source(source))
-    frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
-    definition = read_table_definition(context, statement.text, frame.schema.jsonValue()["fields"])
-    found = _free_name(context, statement, definition)
-    if found is None:
+    planned = plan_table_as(context, statement, source)
+    definition, target = planned.definition, planned.target
+    if target is None:
         return _nothing(context)
-    database, name = found
-    path = _place_of(context, definition, database, name)
-    if _find_table(context, path) is not None:
-        raise TableExistsError(
-            f"there is a Hudi table at {path} already", hint="INSERT INTO adds rows to a table that exists"
-        )
+    database, name, path = target.database, target.name, target.path
     table = _make_table(context, definition, database, name, path)
     try:
-        rows = with_types(context, frame, table.schema, f"{database}.{name}")
+        rows = with_types(context, planned.frame, table.schema, f"{database}.{name}")
         options = write_options(context, table, definition.properties)
-        written = apply_changes(context.spark, table, as_inserts(rows), "BULK_INSERT", options)
+        written = load_rows(context.spark, table, rows, "BULK_INSERT", options)
     except BaseException:
         context.storage.delete_file(join(path, keys.PROPERTIES_FILE))
         context.storage.delete_directory(path)
         raise
     _register(context, definition, open_table(context.storage, path), database, name)
     return LocalResult(context.spark, OUTPUT, [result_row(written)])
+
+
+@dataclass(frozen=True)
+class TableTarget:
+    """Where a table is going to be made, and as what."""
+
+    database: str
+    name: str
+    path: str
+    table_type: str
+    record_key: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """A CREATE TABLE AS SELECT that has not run; `target` is None if the table exists and that is allowed."""
+
+    definition: TableDefinition
+    frame: DataFrame
+    prepared: query.PreparedQuery
+    target: TableTarget | None
+
+
+def plan_table_as(
+    context: Context, statement: st.CreateTableAsStatement, source: SourceText, *, count_all: bool = False
+) -> PlannedTable:
+    """Analyze the query and check the definition; nothing is made.
+
+    Raises TableExistsError, NoSuchTableError for a missing database, UnsupportedTableError,
+    UnsupportedStatementError, InvalidArgumentError, QueryError.
+    """
+    text = statement.text[statement.query_start :]
+    origin = ComposedText().add(Piece(text, statement.query_start)).source(source)
+    prepared = query.prepare_query(context, text, origin, count_all=count_all)
+    frame = query.run_prepared(context, prepared, origin)
+    frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
+    definition = read_table_definition(context, statement.text, frame.schema.jsonValue()["fields"])
+    found = _free_name(context, statement, definition)
+    if found is None:
+        return PlannedTable(definition, frame, prepared, None)
+    database, name = found
+    path = _place_of(context, definition, database, name)
+    if _find_table(context, path) is not None:
+        raise TableExistsError(
+            f"there is a Hudi table at {path} already", hint="INSERT INTO adds rows to a table that exists"
+        )
+    made = new_table(definition, database, name, {})
+    return PlannedTable(
+        definition, frame, prepared, TableTarget(database, name, path, made.table_type, made.record_key)
+    )
 
 
 def _free_name(

@@ -7,6 +7,7 @@ Follows Spark's rules for column lists, BY NAME and PARTITION clauses, and Hudi'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import WriteRefusedError
@@ -14,11 +15,10 @@ from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_path
 from hudisql.sql import clauses as cl
 from hudisql.sql.store_assignment import with_types
-from hudisql.sql.write_options import insert_operation, overwrites_touched_partitions
+from hudisql.sql.write_options import InsertOperation, insert_operation, overwrites_touched_partitions
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
 from hudisql.write.overwrite import Overwrite
-from hudisql.write.upsert import tag_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,19 +28,30 @@ if TYPE_CHECKING:
 _RANK: Final = "__hudisql_rank"
 
 
-def insert_changes(
+@dataclass(frozen=True)
+class RowsToInsert:
+    """New rows, the table's columns alone, and how they are written.
+
+    An insert also fills small files, an upsert takes the place of rows with the same key and partition; a
+    bulk insert writes rows as they come, and may overwrite (None: nothing).
+    """
+
+    rows: DataFrame
+    operation: InsertOperation
+    overwrite: Overwrite | None = None
+
+
+def rows_to_insert(
     context: Context, table: HudiTable, clauses: cl.InsertClauses, frame: DataFrame, place: str
-) -> tuple[DataFrame, Overwrite | None]:
-    """The changes that insert the query's rows, and what they overwrite (None: nothing).
+) -> RowsToInsert:
+    """The rows that a query gives to an INSERT, and how the session's settings write them.
 
     `place` names the table in errors. Raises WriteRefusedError, SettingsError.
     """
     rows, static = _rows_of_table(context, table, clauses, frame, place)
     if clauses.overwrite:
-        return as_inserts(rows), _overwrite_of(context, table, static)
-    if insert_operation(context) == "upsert":
-        return tag_rows(context.spark, table, rows), None
-    return as_inserts(rows), None
+        return RowsToInsert(rows, "bulk_insert", _overwrite_of(context, table, static))
+    return RowsToInsert(rows, insert_operation(context))
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:
@@ -89,7 +100,8 @@ def _rows_of_table(
         for field in table.schema
     ]
     named = [value.alias(field.name) for value, field in zip(values, table.schema, strict=True)]
-    rows = with_types(context, renamed.select(*named), table.schema, place)
+    chosen = renamed.select(*named)
+    rows = with_types(context, chosen, table.schema, place, members_by_name=clauses.by_name)
     return rows, _static_values(context, table, static, place)
 
 

@@ -1,7 +1,7 @@
 """Writing a DataFrame into a Hudi table, with Hudi's names for operations and options.
 
-The other face of what INSERT and MERGE do: rows are matched by record key. Columns are found by name, cast as
-INSERT casts, and missing ones are null.
+The other face of what INSERT and MERGE do: rows are matched by record key. Columns are found by name and
+cast as INSERT casts; missing ones are null, new ones become the table's.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 from hudisql.errors import InvalidArgumentError, NoSuchTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
-from hudisql.sql.change_rows import commit_changes
-from hudisql.sql.insert_rows import as_inserts
+from hudisql.sql.change_rows import commit_changes, commit_rows
+from hudisql.sql.insert_rows import RowsToInsert
+from hudisql.sql.schema_evolution import describe_difference, evolved_table
 from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.tables import find_hudi_entry, open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.apply import WriteResult
+from hudisql.write.commit_files import WriteResult
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.upsert import tag_rows
 
@@ -36,6 +37,12 @@ OPERATIONS: Final = (
     "insert_overwrite",
     "insert_overwrite_table",
 )
+
+_LOADS: Final[Mapping[str, Overwrite | None]] = {
+    "bulk_insert": None,
+    "insert_overwrite": Overwrite("touched"),
+    "insert_overwrite_table": Overwrite("table"),
+}
 
 
 def write_frame(
@@ -57,30 +64,26 @@ def write_frame(
             hint="CALL hive_sync(table => 'db.name', path => '…') registers one that exists",
         )
     table = open_hudi_entry(context, entry)
-    rows = _rows_of_table(context, table, frame, entry.full_name, is_delete=operation == "delete")
-    overwrite = None
-    if operation in ("upsert", "delete"):
-        changes = tag_rows(context.spark, table, rows, deletes=operation == "delete")
-    else:
-        changes = as_inserts(rows)
-        if operation.startswith("insert_overwrite"):
-            overwrite = Overwrite("table" if operation.endswith("table") else "touched")
     with _settings(context, options):
-        return commit_changes(context, entry, table, changes, operation.upper(), overwrite)
+        if operation != "delete":
+            table = evolved_table(context, table, frame.schema, entry.full_name)
+        rows = _rows_of_table(context, table, frame, entry.full_name)
+        if operation == "delete":
+            deletes = tag_rows(context.spark, table, rows, deletes=True)
+            return commit_changes(context, entry, table, deletes, "DELETE")
+        return commit_rows(context, entry, table, _rows_to_insert(rows, operation))
 
 
-def _rows_of_table(
-    context: Context, table: HudiTable, frame: DataFrame, place: str, *, is_delete: bool
-) -> DataFrame:
+def _rows_to_insert(rows: DataFrame, operation: str) -> RowsToInsert:
+    if operation in ("insert", "upsert"):
+        return RowsToInsert(rows, "insert" if operation == "insert" else "upsert")
+    return RowsToInsert(rows, "bulk_insert", _LOADS[operation])
+
+
+def _rows_of_table(context: Context, table: HudiTable, frame: DataFrame, place: str) -> DataFrame:
     from pyspark.sql import functions as sf
 
     given = {column.lower(): column for column in frame.columns if not is_meta_column(column)}
-    unknown = sorted(set(given) - {name.lower() for name in table.schema.names})
-    if unknown and not is_delete:
-        raise WriteRefusedError(
-            f"{place} has no column '{given[unknown[0]]}'",
-            hint=f"drop it from the rows; the table's columns are {', '.join(table.schema.names)}",
-        )
     needed = {field.split(".")[0].lower() for field in table.properties.record_key_fields}
     needed |= {column.name.lower() for column in table.partition_columns}
     missing = sorted(needed - set(given))
@@ -90,7 +93,13 @@ def _rows_of_table(
         (sf.col(quote_name(given[name.lower()])) if name.lower() in given else sf.lit(None)).alias(name)
         for name in table.schema.names
     ]
-    return with_types(context, frame.select(*columns), table.schema, place)
+    chosen = frame.select(*columns)
+    try:
+        return with_types(context, chosen, table.schema, place, members_by_name=True)
+    except WriteRefusedError as error:
+        raise WriteRefusedError(
+            f"{error.message}: {describe_difference(table, frame.schema)}", hint=error.hint
+        ) from error
 
 
 @contextmanager

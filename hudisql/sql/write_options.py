@@ -7,17 +7,17 @@ understood are refused by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
 from hudisql.errors import SettingsError
-from hudisql.write.apply import WriteOptions
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.open_base_file import CODECS
 from hudisql.write.work_plan import FileSizing
+from hudisql.write.write_options import LoadOrder, WriteOptions
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -31,8 +31,19 @@ BLOOM_FPP: Final = "hoodie.index.bloom.fpp"
 INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
 OVERWRITE_MODE: Final = "hoodie.datasource.overwrite.mode"
 BLOCK_FORMAT: Final = "hoodie.logfile.data.block.format"
+LOAD_ORDER: Final = "hoodie.bulkinsert.sort.mode"
+LOAD_COLUMNS: Final = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
+RECONCILE_SCHEMA: Final = "hoodie.datasource.write.reconcile.schema"
 SYNC: Final = "hudisql.sync"
-INSERT_OPERATIONS: Final = ("insert", "upsert", "bulk_insert")
+_LOAD_ORDERS: Final[Mapping[str, LoadOrder]] = {
+    "NONE": "none",
+    "PARTITION_SORT": "local",
+    "GLOBAL_SORT": "global",
+    "PARTITION_PATH_REPARTITION": "partition",
+    "PARTITION_PATH_REPARTITION_AND_SORT": "partition",
+}
+InsertOperation = Literal["insert", "upsert", "bulk_insert"]
+INSERT_OPERATIONS: Final[tuple[InsertOperation, ...]] = ("insert", "upsert", "bulk_insert")
 # What a value takes in a file, about: fixed widths compress by half, texts and the like have some length.
 _TEXT_BYTES: Final = 16
 _COMPRESSION: Final = 0.5
@@ -72,15 +83,18 @@ def write_options(
         ordering=ordering if by_event_time else None,
         newest_by=ordering,
         block_format=_block_format(lookup),
+        load_order=_load_order(lookup),
+        load_columns=_load_columns(lookup, table),
     )
 
 
-def insert_operation(context: Context) -> str:
+def insert_operation(context: Context) -> InsertOperation:
     """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert."""
     text = _text(context, INSERT_OPERATION, "insert").lower()
-    if text not in INSERT_OPERATIONS:
+    found = next((each for each in INSERT_OPERATIONS if each == text), None)
+    if found is None:
         raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(INSERT_OPERATIONS)}, not '{text}'")
-    return text
+    return found
 
 
 def overwrites_touched_partitions(context: Context) -> bool:
@@ -92,11 +106,20 @@ def overwrites_touched_partitions(context: Context) -> bool:
     return mode == "DYNAMIC"
 
 
+def evolves_schema(context: Context) -> bool:
+    """True if INSERT … BY NAME and `*` in MERGE may add columns and widen types."""
+    return _flag(context, RECONCILE_SCHEMA, False)
+
+
 def syncs_after_commit(context: Context) -> bool:
     """False if the session has switched off that the metastore follows each commit."""
-    text = _text(context, SYNC, "true").lower()
+    return _flag(context, SYNC, True)
+
+
+def _flag(context: Context, key: str, default: bool) -> bool:
+    text = _text(context, key, str(default)).lower()
     if text not in ("true", "false"):
-        raise SettingsError(f"{SYNC} must be true or false, not '{text}'")
+        raise SettingsError(f"{key} must be true or false, not '{text}'")
     return text == "true"
 
 
@@ -115,6 +138,25 @@ def _block_format(lookup: Lookup) -> BlockFormat:
     if text == "parquet":
         return "parquet"
     raise SettingsError(f"{BLOCK_FORMAT} must be avro or parquet, not '{text}'")
+
+
+def _load_order(lookup: Lookup) -> LoadOrder:
+    text = lookup(LOAD_ORDER, "PARTITION_PATH_REPARTITION").upper()
+    if text not in _LOAD_ORDERS:
+        raise SettingsError(f"{LOAD_ORDER} must be one of {', '.join(_LOAD_ORDERS)}, not '{text}'")
+    return _LOAD_ORDERS[text]
+
+
+def _load_columns(lookup: Lookup, table: HudiTable) -> tuple[str, ...]:
+    given = [name.strip() for name in lookup(LOAD_COLUMNS, "").split(",") if name.strip()]
+    names = {name.lower(): name for name in table.schema.names}
+    unknown = [name for name in given if name.lower() not in names]
+    if unknown:
+        raise SettingsError(
+            f"{LOAD_COLUMNS} names '{unknown[0]}', and {table.base_path} has no such column; "
+            f"the columns are {', '.join(table.schema.names)}"
+        )
+    return tuple(names[name.lower()] for name in given)
 
 
 def _number(lookup: Lookup, key: str, default: int) -> int:

@@ -306,7 +306,6 @@ def test_a_refused_change_leaves_the_table_as_it_was(table: ChangedTable) -> Non
         ("MERGE INTO {t} t USING x s ON true", SqlSyntaxError, "WHEN is missing"),
         ("MERGE INTO {t} t USING (SELECT 1 id) ON t.id = 1 WHEN MATCHED THEN DELETE",
          UnsupportedStatementError, "has no name"),
-        ("EXPLAIN DELETE FROM {t}", UnsupportedStatementError, "DELETE"),
     ],
 )  # fmt: skip
 def test_bad_statements_get_one_clear_error(
