@@ -105,11 +105,11 @@ def _type_to_json(field_type: pa.DataType) -> Any:
     }
 
 
-def _fields_from_json(document: dict[str, Any]) -> list[pa.Field]:
+def _fields_from_json(document: dict[str, Any], where: str = "") -> list[pa.Field]:
     return [
         commented_field(
             field["name"],
-            _type_from_json(field["type"], field["name"]),
+            _type_from_json(field["type"], f"{where}.{field['name']}" if where else field["name"]),
             (field.get("metadata") or {}).get("comment"),
         )
         for field in document["fields"]
@@ -121,7 +121,7 @@ def _type_from_json(document: Any, where: str) -> pa.DataType:
         return _type_from_name(document, where)
     kind = document["type"]
     if kind == "struct":
-        return pa.struct(_fields_from_json(document))
+        return pa.struct(_fields_from_json(document, where))
     if kind == "array":
         return pa.list_(pa.field("element", _type_from_json(document["elementType"], where)))
     if kind == "map":

@@ -34,7 +34,6 @@ from hudisql.sql.schema_evolution import evolved_schema, evolved_table
 from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.store_assignment import with_types
-from hudisql.sql.tables import open_hudi_entry
 from hudisql.sql.write_options import evolves_schema
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import (
@@ -45,7 +44,6 @@ from hudisql.write.changes import (
     Operation,
     change_schema,
 )
-from hudisql.write.commit import check_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,25 +76,28 @@ class PlannedChange:
         return self.rows.rows if isinstance(self.rows, RowsToInsert) else self.rows
 
 
-def plan_change(
-    context: Context,
-    entry: MetastoreTable,
-    statement: st.ChangeStatement,
-    source: SourceText,
-    *,
-    count_all: bool = False,
-) -> PlannedChange:
-    """Read and analyze the statement; `count_all` also counts what scans leave out, for EXPLAIN.
-
-    Raises SqlSyntaxError, QueryError, WriteRefusedError, UnsupportedStatementError, UnsupportedTableError.
-    """
+def check_changeable(entry: MetastoreTable, statement: st.ChangeStatement) -> None:
+    """Raise UnsupportedStatementError if the entry shows only a part of its table."""
     if is_read_optimized(entry):
         raise UnsupportedStatementError(
             f"{statement.verb} is not possible on {entry.full_name}, which shows base files only",
             hint=f"name the table itself: {entry.database}.{entry.name.removesuffix('_ro')}",
         )
-    table = open_hudi_entry(context, entry)
-    check_writable(table)
+
+
+def plan_change(
+    context: Context,
+    entry: MetastoreTable,
+    table: HudiTable,
+    statement: st.ChangeStatement,
+    source: SourceText,
+    *,
+    count_all: bool = False,
+) -> PlannedChange:
+    """Read and analyze the statement on `table`; `count_all` also counts what scans leave out, for EXPLAIN.
+
+    Raises SqlSyntaxError, QueryError, WriteRefusedError, UnsupportedStatementError, UnsupportedTableError.
+    """
     planner = _Planner(context, table, entry.full_name, source, count_all)
     where: Any = {"line": source.line, "column": source.column}
     if isinstance(statement, st.DeleteStatement):

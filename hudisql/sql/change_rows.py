@@ -13,13 +13,15 @@ from hudisql.errors import RepeatedKeysError
 from hudisql.result import LocalResult, Result
 from hudisql.sql import statements as st
 from hudisql.sql.after_commit import follow_commit
-from hudisql.sql.change_plan import plan_change
+from hudisql.sql.change_plan import check_changeable, plan_change
 from hudisql.sql.clauses import DeleteClauses, MergeClauses
 from hudisql.sql.insert_rows import RowsToInsert, as_inserts, newest_inserts
 from hudisql.sql.spark_errors import SourceText
+from hudisql.sql.tables import open_hudi_entry
 from hudisql.sql.write_options import write_options
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.apply import apply_changes
+from hudisql.write.commit import check_writable
 from hudisql.write.commit_files import WriteResult
 from hudisql.write.load import load_rows
 from hudisql.write.upsert import tag_rows
@@ -49,15 +51,27 @@ def change_rows(
     Raises SqlSyntaxError, QueryError, WriteRefusedError, UnsupportedStatementError, UnsupportedTableError,
     WriteConflictError; the table is then as before. SyncFailedError says that only the metastore lags.
     """
-    plan = plan_change(context, entry, statement, source)
-    if isinstance(plan.rows, RowsToInsert):
-        result = commit_rows(context, entry, plan.table, plan.rows)
-    elif isinstance(plan.clauses, MergeClauses):
-        result = _commit_merge(context, entry, plan.table, plan.rows)
-    else:
-        verb = "DELETE" if isinstance(plan.clauses, DeleteClauses) else "UPSERT"
-        result = commit_changes(context, entry, plan.table, plan.rows, verb)
+    check_changeable(entry, statement)
+    table = open_hudi_entry(context, entry)
+    check_writable(table)
+    result = _change_table(context, entry, table, statement, source)
     return LocalResult(context.spark, OUTPUT, [result_row(result)])
+
+
+def _change_table(
+    context: Context,
+    entry: MetastoreTable,
+    table: HudiTable,
+    statement: st.ChangeStatement,
+    source: SourceText,
+) -> WriteResult:
+    plan = plan_change(context, entry, table, statement, source)
+    if isinstance(plan.rows, RowsToInsert):
+        return commit_rows(context, entry, plan.table, plan.rows)
+    if isinstance(plan.clauses, MergeClauses):
+        return _commit_merge(context, entry, plan.table, plan.rows)
+    verb = "DELETE" if isinstance(plan.clauses, DeleteClauses) else "UPSERT"
+    return commit_changes(context, entry, plan.table, plan.rows, verb)
 
 
 def _commit_merge(
@@ -89,35 +103,44 @@ def commit_changes(
     operation_type: str,
     *,
     unique_new_keys: bool = False,
+    follows: bool = True,
 ) -> WriteResult:
     """Write the changes as one commit, by the session's settings, and bring the metastore in step.
 
-    With `unique_new_keys` new rows must differ in record key or partition. Raises what `apply_changes`
-    raises, RepeatedKeysError, SettingsError, SyncFailedError (the commit then stands).
+    With `unique_new_keys` new rows must differ in record key or partition; without `follows` the metastore
+    is the caller's matter. Raises what `apply_changes` raises, RepeatedKeysError, SettingsError,
+    SyncFailedError (the commit then stands).
     """
     options = replace(write_options(context, table, entry.parameters), unique_new_keys=unique_new_keys)
     result = apply_changes(context.spark, table, changes, operation_type, options)
-    _follow(context, entry, table, result)
+    if follows:
+        _follow(context, entry, table, result)
     return result
 
 
 def commit_rows(
-    context: Context, entry: MetastoreTable, table: HudiTable, given: RowsToInsert
+    context: Context,
+    entry: MetastoreTable,
+    table: HudiTable,
+    given: RowsToInsert,
+    *,
+    follows: bool = True,
 ) -> WriteResult:
-    """Write new rows as one commit, and bring the metastore in step.
+    """Write new rows as one commit, and bring the metastore in step unless that is the caller's matter.
 
     Raises what `apply_changes` and `load_rows` raise, SettingsError, SyncFailedError (the commit then
     stands).
     """
-    if given.operation == "insert":
-        return commit_changes(context, entry, table, as_inserts(given.rows), "INSERT")
-    if given.operation == "upsert":
-        return commit_changes(context, entry, table, tag_rows(context.spark, table, given.rows), "UPSERT")
+    if given.operation != "bulk_insert":
+        is_insert = given.operation == "insert"
+        changes = as_inserts(given.rows) if is_insert else tag_rows(context.spark, table, given.rows)
+        return commit_changes(context, entry, table, changes, given.operation.upper(), follows=follows)
     overwrite = given.overwrite
     operation_type = "BULK_INSERT" if overwrite is None else overwrite.operation_type
     options = write_options(context, table, entry.parameters)
     result = load_rows(context.spark, table, given.rows, operation_type, options, overwrite=overwrite)
-    _follow(context, entry, table, result)
+    if follows:
+        _follow(context, entry, table, result)
     return result
 
 

@@ -75,7 +75,7 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
     else:
         _check_agreement(definition, table)
         context.console.info(f"{database}.{name}: the Hudi table at {path} is registered as it is")
-    _register(context, definition, table, database, name)
+    register_table(context, definition, table, database, name)
     return _nothing(context)
 
 
@@ -96,10 +96,9 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
         options = write_options(context, table, definition.properties)
         written = load_rows(context.spark, table, rows, "BULK_INSERT", options)
     except BaseException:
-        context.storage.delete_file(join(path, keys.PROPERTIES_FILE))
-        context.storage.delete_directory(path)
+        remove_new_table(context, table)
         raise
-    _register(context, definition, open_table(context.storage, path), database, name)
+    register_table(context, definition, open_table(context.storage, path), database, name)
     return LocalResult(context.spark, OUTPUT, [result_row(written)])
 
 
@@ -153,6 +152,30 @@ def plan_table_as(
     )
 
 
+def create_table_of_rows(
+    context: Context, definition: TableDefinition, database: str, name: str
+) -> HudiTable:
+    """Make an empty table for rows that come along; it is registered by `register_table` afterwards.
+
+    Raises what `create_table` raises.
+    """
+    check_properties(definition.properties)
+    _check_name(database, name)
+    path = _place_of(context, definition, database, name)
+    if _find_table(context, path) is not None:
+        raise TableExistsError(
+            f"there is a Hudi table at {path} already, and the metastore has no {database}.{name}",
+            hint=f"CALL hive_sync(table => '{database}.{name}', path => '{path}') registers it",
+        )
+    return _make_table(context, definition, database, name, path)
+
+
+def remove_new_table(context: Context, table: HudiTable) -> None:
+    """Take back a table that nobody knows yet, with all its files. Raises StorageError."""
+    context.storage.delete_file(join(table.base_path, keys.PROPERTIES_FILE))
+    context.storage.delete_directory(table.base_path)
+
+
 def _free_name(
     context: Context, statement: st.CreateTableStatement, definition: TableDefinition
 ) -> tuple[str, str] | None:
@@ -173,9 +196,10 @@ def _free_name(
     )
 
 
-def _register(
+def register_table(
     context: Context, definition: TableDefinition, table: HudiTable, database: str, name: str
 ) -> None:
+    """Make the table's metastore entries. Raises SyncFailedError: the table is there all the same."""
     comment = {} if definition.comment is None else {COMMENT: definition.comment}
     parameters = {**definition.properties, **comment}
     sync_table(context.metastore, table, database, name, parameters=parameters)

@@ -14,16 +14,18 @@ from hudisql.format import table_properties as keys
 from hudisql.result import LocalResult, Result
 from hudisql.sql import clauses as cl
 from hudisql.sql import statements as st
-from hudisql.sql.change_plan import PlannedChange, plan_change
+from hudisql.sql.change_plan import PlannedChange, check_changeable, plan_change
 from hudisql.sql.create_table import plan_table_as
 from hudisql.sql.explain import describe_scans, inner_source
 from hudisql.sql.insert_rows import RowsToInsert
 from hudisql.sql.query import PlannedRelation, PreparedQuery
 from hudisql.sql.spark_errors import SourceText
+from hudisql.sql.tables import open_hudi_entry
 from hudisql.sql.write_options import syncs_after_commit, write_options
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
 from hudisql.table.snapshot import load_file_slices
+from hudisql.write.commit import check_writable
 from hudisql.write.overwrite import Overwrite, overwritten_partitions
 from hudisql.write.write_options import WriteOptions
 
@@ -45,10 +47,14 @@ Fact = tuple[str, str]
 def explain_change(
     context: Context, entry: MetastoreTable, statement: st.ExplainStatement, source: SourceText
 ) -> Result:
-    """One row with the plan as text. Raises what `plan_change` raises."""
+    """One row with the plan as text. Raises what `plan_change` and `check_writable` raises."""
     explained = statement.explained
     assert isinstance(explained, st.ChangeStatement)
-    plan = plan_change(context, entry, explained, inner_source(statement, source), count_all=True)
+    check_changeable(entry, explained)
+    table = open_hudi_entry(context, entry)
+    check_writable(table)
+    inner = inner_source(statement, source)
+    plan = plan_change(context, entry, table, explained, inner, count_all=True)
     facts: list[Fact] = [("statement", explained.verb), ("table", _table_text(entry, plan.table))]
     options = write_options(context, plan.table, entry.parameters)
     if isinstance(plan.rows, RowsToInsert):

@@ -16,7 +16,7 @@ from hudisql.bootstrap.type_safety import is_safe_widening
 from hudisql.errors import UnsupportedTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
-from hudisql.sql.alter_columns import with_added_columns
+from hudisql.sql.alter_columns import COMPACT_FIRST, LOGS_FORBID, logs_forbid, with_added_columns
 from hudisql.sql.table_definition import as_nullable, column_schema
 from hudisql.sql.write_options import syncs_after_commit
 from hudisql.table.hudi_table import HudiTable
@@ -109,6 +109,12 @@ def _wider_type(
     wanted = _holding_type(field.type, given)
     if wanted == field.type:
         return None
+    if logs_forbid(table, field.type, wanted):
+        raise WriteRefusedError(
+            f"column '{field.name}' of {place} is {spark_type_name(field.type)}, not "
+            f"{spark_type_name(wanted)}: {LOGS_FORBID}",
+            hint=COMPACT_FIRST,
+        )
     if pa.types.is_nested(wanted) and not into_structs:
         raise WriteRefusedError(
             f"column '{field.name}' of {place} would gain members, which a Hive Metastore does not take: "

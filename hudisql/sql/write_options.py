@@ -65,6 +65,14 @@ def write_options(
     def lookup(key: str, default: str) -> str:
         return _text(context, key, given.get(key, default))
 
+    return write_options_by(lookup, table)
+
+
+def write_options_by(lookup: Lookup, table: HudiTable) -> WriteOptions:
+    """The options for writing to the table; `lookup` gives the text of a setting, or the given default.
+
+    Raises SettingsError for a value that is not understood.
+    """
     defaults = FileSizing()
     ordering = table.properties.precombine_field
     by_event_time = table.properties.payload_class == EVENT_TIME_PAYLOAD

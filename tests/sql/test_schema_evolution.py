@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.errors import HudisqlError, UnsupportedTableError, WriteRefusedError
+from hudisql.errors import HudisqlError, UnsupportedStatementError, UnsupportedTableError, WriteRefusedError
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
@@ -71,10 +71,16 @@ def test_a_merge_on_read_table_reads_logs_of_the_narrower_schema(
     table = merge_on_read_table
     table.run("UPDATE {t} SET price = price + 1, st.a = 0 WHERE seq IN (1, 2)")
     row = ("k02", (7, "x"), Decimal("99999999999999.25"), "2024-03-01", 2, ("y", 2))
-    session.write(_frame(session, row, columns=WIDER), table.name)
+    # Avro reads no decimal from fewer bytes than its schema says.
+    with pytest.raises(WriteRefusedError, match="log files hold it in fewer bytes"):
+        session.write(_frame(session, row, columns=WIDER), table.name)
+    with pytest.raises(UnsupportedStatementError, match="log files hold it in fewer bytes"):
+        session.sql(f"ALTER TABLE {table.name} ALTER COLUMN price TYPE DECIMAL(20,2)")
+    row = (*row[:2], Decimal("999999999999.25"), *row[3:])
+    session.write(_frame(session, row, columns=WIDER.replace("20,2", "14,2")), table.name)
     assert table.rows("price, st.a, extra.a", "seq IN (1, 2, 3)") == [
         (2, 0, None),
-        (Decimal("99999999999999.25"), 2, 7),
+        (Decimal("999999999999.25"), 2, 7),
         (3, 3, None),
     ]
     assert len(table.rows()) == ROWS
