@@ -78,7 +78,7 @@ def render_record_keys(
 
 def repeated_keys(keys: pa.StringArray | pa.ChunkedArray) -> tuple[str, ...]:
     """The keys that are there more than once, each once."""
-    if pc.count_distinct(keys).as_py() == len(keys):
+    if len(pc.unique(keys)) == len(keys):
         return ()
     counted = pc.value_counts(keys)
     repeated: list[str] = counted.filter(pc.greater(counted.field("counts"), 1)).field("values").to_pylist()
