@@ -119,8 +119,16 @@ class WriteConflictError(HudisqlError):
     """Another writer changed the table meanwhile, or took the instant away: nothing became visible."""
 
 
+class TableLockedError(WriteConflictError):
+    """Other writers have held the table's lock for longer than this one was told to wait."""
+
+
 class WriteRefusedError(HudisqlError, ValueError):
     """Rows cannot be written as given (null keys, several source rows for one target row, bad types)."""
+
+
+class RepeatedKeysError(WriteRefusedError):
+    """Several new rows of one statement have one record key and partition."""
 
 
 class MetastoreError(HudisqlError):

@@ -6,14 +6,13 @@ not understood are refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.write.record_index import HashBuckets, IndexKind, RecordIndex
 
 if TYPE_CHECKING:
-    from hudisql.context import Context
     from hudisql.table.hudi_table import HudiTable
 
 INDEX_TYPE: Final = "hoodie.index.type"
@@ -31,18 +30,14 @@ _FALLBACKS: Final = {"RECORD_INDEX": IndexKind.GLOBAL_SIMPLE}
 Lookup = Callable[[str, str], str]
 
 
-def record_index(
-    context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
-) -> RecordIndex:
-    """The index for writes to the table, `parameters` being its TBLPROPERTIES.
+def record_index(given: Lookup, table: HudiTable) -> RecordIndex:
+    """The index for writes to the table; `given` gives the text of a setting, or a default.
 
-    Raises SettingsError for a value that is not understood.
+    Raises SettingsError for a value that is not understood, UnsupportedTableError for consistent hashing.
     """
-    given = parameters or {}
 
     def lookup(key: str, default: str) -> str:
-        of_table = given.get(key, table.properties.get(key, default))
-        return str(context.spark.conf.get(key, of_table)).strip()
+        return given(key, table.properties.get(key) or default)
 
     kind = _kind(lookup)
     moves = SIMPLE_MOVES if kind is IndexKind.GLOBAL_SIMPLE else BLOOM_MOVES

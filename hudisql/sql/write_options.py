@@ -6,18 +6,21 @@ understood are refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
-from hudisql.errors import SettingsError
+from hudisql.catalog.metastore_lock import PROVIDER as METASTORE_PROVIDER
+from hudisql.catalog.metastore_lock import MetastoreLock
+from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.sql.index_options import record_index
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
+from hudisql.write.concurrency import Concurrency, LockFactory, Lookup, read_concurrency
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.open_base_file import CODECS
-from hudisql.write.path_generator import PathGenerator, path_generator_of
+from hudisql.write.path_generator import path_generator_of
 from hudisql.write.work_plan import FileSizing
 from hudisql.write.write_options import LoadOrder, WriteOptions
 
@@ -33,8 +36,10 @@ BLOOM_FPP: Final = "hoodie.index.bloom.fpp"
 INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
 OVERWRITE_MODE: Final = "hoodie.datasource.overwrite.mode"
 BLOCK_FORMAT: Final = "hoodie.logfile.data.block.format"
+METASTORE_LOCK: Final = "hoodie.write.lock.hivemetastore"
 LOAD_ORDER: Final = "hoodie.bulkinsert.sort.mode"
 LOAD_COLUMNS: Final = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
+RECONCILE_SCHEMA: Final = "hoodie.datasource.write.reconcile.schema"
 SYNC: Final = "hudisql.sync"
 _LOAD_ORDERS: Final[Mapping[str, LoadOrder]] = {
     "NONE": "none",
@@ -43,7 +48,8 @@ _LOAD_ORDERS: Final[Mapping[str, LoadOrder]] = {
     "PARTITION_PATH_REPARTITION": "partition",
     "PARTITION_PATH_REPARTITION_AND_SORT": "partition",
 }
-INSERT_OPERATIONS: Final = ("insert", "upsert", "bulk_insert")
+InsertOperation = Literal["insert", "upsert", "bulk_insert"]
+INSERT_OPERATIONS: Final[tuple[InsertOperation, ...]] = ("insert", "upsert", "bulk_insert")
 # What a value takes in a file, about: fixed widths compress by half, texts and the like have some length.
 _TEXT_BYTES: Final = 16
 _COMPRESSION: Final = 0.5
@@ -51,31 +57,36 @@ _META_BYTES: Final = 10
 _UNLIMITED: Final = 1 << 62
 
 
-Lookup = Callable[[str, str], str]
-
-
 def write_options(
     context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
 ) -> WriteOptions:
     """The options for writing to the table: the session's, else those of its TBLPROPERTIES (`parameters`).
 
-    Raises SettingsError for a value that is not understood.
+    Raises SettingsError for a value that is not understood, UnsupportedTableError for a lock provider or
+    concurrency mode that hudisql lacks.
     """
-    given = parameters or {}
+    lookup = _lookup(context, table, parameters or {})
+    return write_options_by(lookup, table, _metastore_locks(context, table, lookup))
 
-    def lookup(key: str, default: str) -> str:
-        return _text(context, key, given.get(key, default))
 
+def write_options_by(
+    lookup: Lookup, table: HudiTable, more_locks: Mapping[str, LockFactory] | None = None
+) -> WriteOptions:
+    """The options for writing to the table; `lookup` gives the text of a setting, or the given default.
+
+    `more_locks` are lock providers by name besides those that need a file system alone. Raises SettingsError
+    for a value that is not understood, UnsupportedTableError as `write_options`.
+    """
     defaults = FileSizing()
     ordering = table.properties.precombine_field
     by_event_time = table.properties.payload_class == EVENT_TIME_PAYLOAD
-    buckets = record_index(context, table, given).buckets
+    index = record_index(lookup, table)
     max_file_bytes = _number(lookup, MAX_FILE_SIZE, defaults.max_file_bytes)
     return WriteOptions(
         form=BaseFileForm(
             codec=_codec(lookup),
             # A bucket is one file group, however large.
-            max_file_bytes=max_file_bytes if buckets is None else _UNLIMITED,
+            max_file_bytes=max_file_bytes if index.buckets is None else _UNLIMITED,
             bloom_entries=_number(lookup, BLOOM_ENTRIES, 0) or None,
             bloom_fpp=_fraction(lookup, BLOOM_FPP, DEFAULT_BLOOM_FPP),
         ),
@@ -87,36 +98,37 @@ def write_options(
         ordering=ordering if by_event_time else None,
         newest_by=ordering,
         block_format=_block_format(lookup),
+        concurrency=read_concurrency(lookup, table.storage, table.base_path, more_locks),
         load_order=_load_order(lookup),
         load_columns=_load_columns(lookup, table),
-        buckets=buckets,
-        path_generator=path_generator(context, table, given),
+        index=index,
+        path_generator=path_generator_of(table, lambda key: _given(lookup, table, key)),
     )
 
 
-def path_generator(
+def _given(lookup: Lookup, table: HudiTable, key: str) -> str | None:
+    return lookup(key, table.properties.get(key) or "") or None
+
+
+def writer_concurrency(
     context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
-) -> PathGenerator | None:
-    """How the table's partition paths are made, if not of its partition columns' values as they are.
+) -> Concurrency:
+    """How the session's writes share the table with other writers; settings as in `write_options`.
 
-    The session's settings count first, then TBLPROPERTIES (`parameters`), then the table's own. Raises
-    UnsupportedTableError if they do not say it.
+    Raises SettingsError, UnsupportedTableError for what hudisql lacks.
     """
-    given = parameters or {}
-
-    def setting(key: str) -> str | None:
-        value = context.spark.conf.get(key, None) or given.get(key) or table.properties.get(key)
-        return None if value is None else str(value)
-
-    return path_generator_of(table, setting)
+    lookup = _lookup(context, table, parameters or {})
+    locks = _metastore_locks(context, table, lookup)
+    return read_concurrency(lookup, table.storage, table.base_path, locks)
 
 
-def insert_operation(context: Context) -> str:
+def insert_operation(context: Context) -> InsertOperation:
     """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert."""
     text = _text(context, INSERT_OPERATION, "insert").lower()
-    if text not in INSERT_OPERATIONS:
+    found = next((each for each in INSERT_OPERATIONS if each == text), None)
+    if found is None:
         raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(INSERT_OPERATIONS)}, not '{text}'")
-    return text
+    return found
 
 
 def overwrites_touched_partitions(context: Context) -> bool:
@@ -128,12 +140,45 @@ def overwrites_touched_partitions(context: Context) -> bool:
     return mode == "DYNAMIC"
 
 
+def evolves_schema(context: Context) -> bool:
+    """True if INSERT … BY NAME and `*` in MERGE may add columns and widen types."""
+    return _flag(context, RECONCILE_SCHEMA, False)
+
+
 def syncs_after_commit(context: Context) -> bool:
     """False if the session has switched off that the metastore follows each commit."""
-    text = _text(context, SYNC, "true").lower()
+    return _flag(context, SYNC, True)
+
+
+def _flag(context: Context, key: str, default: bool) -> bool:
+    text = _text(context, key, str(default)).lower()
     if text not in ("true", "false"):
-        raise SettingsError(f"{SYNC} must be true or false, not '{text}'")
+        raise SettingsError(f"{key} must be true or false, not '{text}'")
     return text == "true"
+
+
+def _lookup(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> Lookup:
+    def lookup(key: str, default: str) -> str:
+        return _text(context, key, parameters.get(key, table.properties.get(key) or default))
+
+    return lookup
+
+
+def _metastore_locks(context: Context, table: HudiTable, lookup: Lookup) -> Mapping[str, LockFactory]:
+    def metastore_lock() -> MetastoreLock:
+        named = {key: lookup(f"{METASTORE_LOCK}.{key}", "") for key in ("database", "table", "uris")}
+        for key in ("database", "table"):
+            if not named[key]:
+                raise SettingsError(f"{METASTORE_PROVIDER} needs {METASTORE_LOCK}.{key}")
+        if named["uris"] not in ("", context.metastore.uris):
+            raise UnsupportedTableError(
+                f"the lock of the Hudi table at {table.base_path} is in the metastore {named['uris']}, and "
+                f"this session's metastore is {context.metastore.uris}",
+                hint="write to it with a session on that metastore (--metastore)",
+            )
+        return MetastoreLock(context.metastore, named["database"], named["table"])
+
+    return {METASTORE_PROVIDER: metastore_lock}
 
 
 def _codec(lookup: Lookup) -> str:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.errors import WriteRefusedError
+from hudisql.errors import RepeatedKeysError, WriteRefusedError
 from hudisql.read.arrow_scan import calendar_settings
 from hudisql.read.log_rule import log_rule_of
 from hudisql.table.file_slice import FileSlice
@@ -27,6 +27,7 @@ from hudisql.write.generated_paths import with_generated_paths
 from hudisql.write.hash_buckets import groups_of_buckets, refuse_unnamed_buckets, with_hash_buckets
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.partition_paths import PartitionPaths, Values
+from hudisql.write.planned_services import free_slices
 from hudisql.write.routing import CountedChanges, count_changes, route_changes
 from hudisql.write.task_results import collect_files
 from hudisql.write.work_plan import Bucket, WorkPlan, plan_bucketed_work, plan_work
@@ -35,6 +36,8 @@ from hudisql.write.write_tasks import BUCKET, run_write_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_SHOWN_KEYS: Final = 3
 
 
 def apply_changes(
@@ -56,8 +59,8 @@ def apply_changes(
     schema = schema or table.schema
     if options.path_generator is not None:
         changes = with_generated_paths(changes, table, options.path_generator)
-    if options.buckets is not None:
-        changes = with_hash_buckets(changes, table, options.buckets)
+    if options.index.buckets is not None:
+        changes = with_hash_buckets(changes, table, options.index.buckets)
     kept = changes.persist()
     try:
         counted = count_changes(kept, table)
@@ -68,6 +71,8 @@ def apply_changes(
             operation_type,
             schema,
             lambda commit: _write_files(spark, commit, kept, counted, options, schema),
+            concurrency=options.concurrency,
+            changed=counted.changed,
         )
     finally:
         kept.unpersist()
@@ -86,9 +91,8 @@ def _write_files(
     paths = PartitionPaths(table, options.path_generator)
     of_values = {values: paths.path(values) for values in counted.new_rows}
     concerned = {path for path, _ in counted.changed} | set(of_values.values())
-    slices = load_file_slices(
-        table, [paths.existing[path] for path in sorted(concerned) if path in paths.existing]
-    )
+    partitions = [paths.existing[path] for path in sorted(concerned) if path in paths.existing]
+    slices = free_slices(table, load_file_slices(table, partitions))
     plan = _plan(table, slices, counted, of_values, options)
     work = work_of(
         commit,
@@ -117,6 +121,7 @@ def _write_files(
             "when they were written: they are not the same each time they are computed",
             hint="store the source in a table first, then use that; nothing was written",
         )
+    _refuse_repeated_keys(table, files)
     return files
 
 
@@ -127,18 +132,30 @@ def _plan(
     of_values: Mapping[Values, str],
     options: WriteOptions,
 ) -> WorkPlan:
-    if options.buckets is not None:
-        groups = groups_of_buckets(table, slices, options.buckets)
+    if options.index.buckets is not None:
+        groups = groups_of_buckets(table, slices, options.index.buckets)
         of_buckets: dict[tuple[str, int], int] = defaultdict(int)
         for (values, bucket), rows in counted.of_buckets.items():
             of_buckets[of_values[values], bucket] += rows
-        return plan_bucketed_work(slices, counted.changed, of_buckets, groups, options.buckets.count)
+        return plan_bucketed_work(slices, counted.changed, of_buckets, groups, options.index.buckets.count)
     if counted.new_rows:
         refuse_unnamed_buckets(table, slices)
     new_by_path: dict[str, int] = defaultdict(int)
     for values, rows in counted.new_rows.items():
         new_by_path[of_values[values]] += rows
     return plan_work(slices, counted.changed, new_by_path, options.sizing)
+
+
+def _refuse_repeated_keys(table: HudiTable, files: Sequence[WrittenFile]) -> None:
+    """Raise RepeatedKeysError if new rows of one partition share a record key."""
+    repeated = sorted({key for file in files for key in file.repeated_keys})
+    if repeated:
+        shown = ", ".join(f"'{key}'" for key in repeated[:_SHOWN_KEYS])
+        raise RepeatedKeysError(
+            f"several new rows have one record key: {len(repeated)} key(s) of {table.base_path}, among them "
+            f"{shown}; nothing was written",
+            hint="make the source unique by the record key (for example by row_number())",
+        )
 
 
 def _task(work: CommitWork, bucket: Bucket, paths: PartitionPaths, values: Values | None) -> WriteTask:

@@ -49,7 +49,8 @@ class CommitWork:
     """What all tasks of a commit share; see `MergeTask` for `ordering`, `newest_by` and `log_rule`.
 
     With `appends` (merge-on-read) changes go to log files of `block_format` where those say the same;
-    `merges_bootstrapped` says that the real Hudi would read skeletons with log files wrong.
+    `merges_bootstrapped` says that the real Hudi would read skeletons with log files wrong. With
+    `unique_new_keys` the results name keys that several new rows have.
     """
 
     storage: Storage
@@ -69,13 +70,14 @@ class CommitWork:
     appends: bool = False
     merges_bootstrapped: bool = False
     block_format: BlockFormat = "avro"
+    unique_new_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
     """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in.
 
-    `log` is there for a log file.
+    `log` is there for a log file; `repeated_keys` are those of several new rows, if that was asked for.
     """
 
     file_id: str
@@ -92,6 +94,7 @@ class WrittenFile:
     milliseconds: int
     changes: int
     log: LogWriteStat | None = None
+    repeated_keys: tuple[str, ...] = ()
 
 
 def work_of(
@@ -123,6 +126,7 @@ def work_of(
         appends=table.is_merge_on_read,
         merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
         block_format=options.block_format,
+        unique_new_keys=options.unique_new_keys,
     )
 
 
@@ -150,10 +154,15 @@ def task_of(
             partition_path=partition_path,
             instant_time=work.instant_time,
             file_id_prefix=new_file_id() if hash_bucket is None else new_file_id_prefix(hash_bucket),
-            write_token=write_token(number, 0, 0),
+            write_token=write_token(number, _stage_of(work.instant_time), 0),
             task_partition_id=number,
         ),
         rows=rows,
         is_new_partition=is_new_partition,
         depth=len([part for part in partition_path.split("/") if part]),
     )
+
+
+def _stage_of(instant_time: str) -> int:
+    """A number in place of Spark's stage, by which two writers never give a log file the same name."""
+    return int(instant_time[-9:])

@@ -16,11 +16,12 @@ from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import calendar_settings
 from hudisql.read.conform import conform_batch
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.snapshot import load_file_slices
 from hudisql.write.commit import OpenCommit
 from hudisql.write.commit_files import WriteResult, commit_files
 from hudisql.write.commit_work import CommitWork, WrittenFile, task_of, work_of
 from hudisql.write.generated_paths import GENERATED_PATH, path_column
-from hudisql.write.hash_buckets import HASH_BUCKET, bucket_column, split_by_bucket
+from hudisql.write.hash_buckets import HASH_BUCKET, bucket_column, refuse_unnamed_buckets, split_by_bucket
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.new_files import NewFiles
 from hudisql.write.overwrite import Overwrite
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 # Rows that Spark expects to be fewer bytes go through an exchange, which puts them into few files.
 _FEW_BYTES: Final = 64 << 20
+_MOST_OPEN: Final = 8
 
 
 def load_rows(
@@ -55,8 +57,9 @@ def load_rows(
         table,
         operation_type,
         table.schema,
-        lambda commit: _write_files(spark, commit, rows, options),
+        lambda commit: _write_files(spark, commit, rows, options, table.schema),
         overwrite,
+        concurrency=options.concurrency,
     )
 
 
@@ -102,12 +105,47 @@ def _split(
         yield from ((values, bucket, inner) for bucket, inner in split_by_bucket(part))
 
 
+def load_mixed_rows(
+    work: CommitWork, paths: PartitionPaths, number: int, attempt: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[WrittenFile]:
+    """Write the rows of one Spark partition, whatever their order.
+
+    Memory: a row group for each of eight partitions of the table; a ninth ends the file that has waited the
+    longest. Raises WriteRefusedError for rows without a record key, WriteConflictError, StorageError.
+    """
+    writers: dict[str, NewFiles] = {}
+    try:
+        for batch in batches:
+            for values, part in paths.split(conform_batch(batch, work.schema)):
+                path = paths.path(values)
+                writer = writers.pop(path, None)
+                if writer is None:
+                    while len(writers) >= _MOST_OPEN:
+                        oldest = next(iter(writers))
+                        yield from writers[oldest].finish()
+                        del writers[oldest]
+                    named = paths.named(values)
+                    task = task_of(work, number, path, named, is_new_partition=path not in paths.existing)
+                    writer = NewFiles(work, task.of_attempt(attempt))
+                writers[path] = writer
+                writer.write(part)
+        for path in list(writers):
+            yield from writers[path].finish()
+            del writers[path]
+    finally:
+        for writer in writers.values():
+            writer.abandon()
+
+
 def _write_files(
-    spark: SparkSession, commit: OpenCommit, rows: DataFrame, options: WriteOptions
+    spark: SparkSession, commit: OpenCommit, rows: DataFrame, options: WriteOptions, schema: pa.Schema
 ) -> list[WrittenFile]:
     table = commit.table
-    composite = has_composite_keys(table)
-    work = work_of(commit, options, table.schema, calendar_settings(spark), composite=composite)
+    slices = load_file_slices(table)
+    if options.index.buckets is None:
+        refuse_unnamed_buckets(table, slices)
+    composite = has_composite_keys(table, slices)
+    work = work_of(commit, options, schema, calendar_settings(spark), composite=composite)
     paths = PartitionPaths(table, options.path_generator)
 
     def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -122,8 +160,8 @@ def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataF
     if options.path_generator is not None:
         rows = rows.withColumn(GENERATED_PATH, path_column(table, options.path_generator))
         partition = [GENERATED_PATH]
-    if options.buckets is not None:
-        rows = rows.withColumn(HASH_BUCKET, bucket_column(table, options.buckets))
+    if options.index.buckets is not None:
+        rows = rows.withColumn(HASH_BUCKET, bucket_column(table, options.index.buckets))
         return rows.repartition(*partition, HASH_BUCKET).sortWithinPartitions(*partition, HASH_BUCKET)
     if options.load_columns:
         return rows.orderBy(*partition, *(quote_name(name) for name in options.load_columns))

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hudisql.write.base_file import BaseFileForm
+from hudisql.write.concurrency import ALONE, Concurrency
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.path_generator import PathGenerator
-from hudisql.write.record_index import HashBuckets
+from hudisql.write.record_index import RecordIndex
 from hudisql.write.work_plan import FileSizing
 
 LoadOrder = Literal["partition", "none", "local", "global"]
@@ -19,9 +20,10 @@ class WriteOptions:
     """How files are written and sized.
 
     `ordering` is the column by which an UPSERT may come late, if any; `newest_by` the one that decides
-    between several changes of one row, `block_format` how log files hold rows. A bulk load sorts its rows in
-    `load_order`, and by `load_columns` where these are given. `buckets` are those of a table with a bucket
-    index, `path_generator` makes partition paths where they are not the values of the partition columns.
+    between several changes of one row, `block_format` how log files hold rows, `concurrency` how the table is
+    shared with other writers. A bulk load sorts its rows in `load_order`, and by `load_columns` where these
+    are given. With `unique_new_keys` new rows of one record key and partition are refused. `index` is how
+    keys are found, `path_generator` makes partition paths where they are not the partition columns' values.
     """
 
     form: BaseFileForm = field(default_factory=BaseFileForm)
@@ -29,7 +31,9 @@ class WriteOptions:
     ordering: str | None = None
     newest_by: str | None = None
     block_format: BlockFormat = "avro"
+    concurrency: Concurrency = ALONE
     load_order: LoadOrder = "partition"
     load_columns: tuple[str, ...] = ()
-    buckets: HashBuckets | None = None
+    unique_new_keys: bool = False
+    index: RecordIndex = field(default_factory=RecordIndex)
     path_generator: PathGenerator | None = None
