@@ -7,12 +7,15 @@ standard SQL says where Hudi's own differ from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from hudisql.catalog.tables import MetastoreTable, is_read_optimized
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name, spark_type_name
+from hudisql.read.predicates import Predicate
 from hudisql.sql import clauses as cl
 from hudisql.sql import query
 from hudisql.sql import statements as st
@@ -28,7 +31,9 @@ from hudisql.sql.change_queries import (
     update_query,
 )
 from hudisql.sql.composed_text import ComposedText
+from hudisql.sql.held_source import hold_source, inserts_only_by_source, target_alias
 from hudisql.sql.insert_rows import RowsToInsert, rows_to_insert
+from hudisql.sql.match_values import matching_predicate
 from hudisql.sql.relations import TableBinder
 from hudisql.sql.schema_evolution import evolved_schema, evolved_table
 from hudisql.sql.source_names import qualify_source_names
@@ -91,21 +96,24 @@ def plan_change(
     table: HudiTable,
     statement: st.ChangeStatement,
     source: SourceText,
+    held: ExitStack | None = None,
     *,
     count_all: bool = False,
 ) -> PlannedChange:
     """Read and analyze the statement on `table`; `count_all` also counts what scans leave out, for EXPLAIN.
 
+    With `held` the source of a MERGE may be computed beforehand, and is there until that is closed; without,
+    nothing runs.
     Raises SqlSyntaxError, QueryError, WriteRefusedError, UnsupportedStatementError, UnsupportedTableError.
     """
-    planner = _Planner(context, table, entry.full_name, source, count_all)
+    planner = _Planner(context, table, entry.full_name, source, held, count_all)
     where: Any = {"line": source.line, "column": source.column}
     if isinstance(statement, st.DeleteStatement):
         return planner.delete(cl.read_delete(statement.text, **where))
     if isinstance(statement, st.UpdateStatement):
         return planner.update(cl.read_update(statement.text, **where))
     if isinstance(statement, st.MergeStatement):
-        return planner.merge(cl.read_merge(statement.text, **where))
+        return planner.merge(cl.read_merge(statement.text, **where), statement.text)
     if isinstance(statement, st.InsertStatement):
         return planner.insert(cl.read_insert(statement.text, **where))
     raise UnsupportedStatementError(f"{statement.verb} is not supported on the Hudi table {entry.full_name}")
@@ -119,6 +127,7 @@ class _Planner:
     table: HudiTable
     place: str
     source: SourceText
+    held: ExitStack | None
     count_all: bool
     moving: tuple[str, ...] = field(init=False)
 
@@ -142,27 +151,51 @@ class _Planner:
         made = update_query(clauses, self.table.schema, self.moving, self.place)
         return self._change(clauses, made, self.table)
 
-    def merge(self, clauses: cl.MergeClauses) -> PlannedChange:
-        source = _schema_of(self.context, source_query(clauses), self.source)
-        columns = source.fieldNames()
-        qualified = qualify_source_names(self.context.spark, clauses, columns, source_alias(clauses))
-        table, stored = self.table, None
-        if clauses.has_star and (clauses.evolves or evolves_schema(self.context)):
-            table = table.with_schema(evolved_schema(table, source, self.place, into_structs=False))
-            stored = self.table.schema.names
-        ordering = table.properties.precombine_field
+    def merge(self, clauses: cl.MergeClauses, statement: str) -> PlannedChange:
+        alias = source_alias(clauses)
+        merge, reduced_as, predicate = clauses, None, None
+        if self.held is not None and inserts_only_by_source(clauses):
+            _, frame = self._run(source_query(clauses))
+            source = frame.schema
+            rows = hold_source(frame, self.held)
+            view = cl.Piece(rows.view_name, clauses.source.start)
+            merge = replace(clauses, source=view, source_alias=alias, column_names=None)
+            if rows.is_small:
+                reduced_as = target_alias(clauses, statement)
+            if reduced_as is not None and "${" not in statement:
+                stored, condition = self.table.schema, clauses.condition.text
+                predicate = matching_predicate(rows.rows, alias, reduced_as, stored, condition)
+        else:
+            source = _schema_of(self.context, source_query(clauses), self.source)
+        merge = qualify_source_names(self.context.spark, merge, source.fieldNames(), alias)
+        table = self._evolved_by(clauses, source)
         made = merge_query(
-            qualified, table.schema, columns, self.moving, ordering, self.place, stored_columns=stored
+            merge,
+            table.schema,
+            source.fieldNames(),
+            self.moving,
+            table.properties.precombine_field,
+            self.place,
+            reduced_as=reduced_as,
+            stored_columns=None if table is self.table else self.table.schema.names,
         )
-        return self._change(clauses, made, table)
+        filters = {} if made.reduced_at is None or predicate is None else {made.reduced_at: predicate}
+        return self._change(clauses, made, table, filters)
+
+    def _evolved_by(self, clauses: cl.MergeClauses, source: StructType) -> HudiTable:
+        if not clauses.has_star or not (clauses.evolves or evolves_schema(self.context)):
+            return self.table
+        schema = evolved_schema(self.table, source, self.place, into_structs=False)
+        return self.table.with_schema(schema)
 
     def _change(
         self,
         clauses: cl.UpdateClauses | cl.DeleteClauses | cl.MergeClauses,
         made: ChangeQuery,
         table: HudiTable,
+        filters: Mapping[int, Predicate] | None = None,
     ) -> PlannedChange:
-        prepared, frame = self._run(made.text)
+        prepared, frame = self._run(made.text, filters)
         if ACTION in frame.columns:
             frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
         moved = _with_moves(frame, made, table)
@@ -170,9 +203,13 @@ class _Planner:
         target_at = made.text.composed_offset(clauses.target.name.start)
         return PlannedChange(table, clauses, rows, prepared, made.moves_by, target_at)
 
-    def _run(self, text: ComposedText) -> tuple[query.PreparedQuery, DataFrame]:
+    def _run(
+        self, text: ComposedText, filters: Mapping[int, Predicate] | None = None
+    ) -> tuple[query.PreparedQuery, DataFrame]:
         source = text.source(self.source)
-        prepared = query.prepare_query(self.context, text.text, source, count_all=self.count_all)
+        prepared = query.prepare_query(
+            self.context, text.text, source, count_all=self.count_all, filters=filters
+        )
         return prepared, query.run_prepared(self.context, prepared, source)
 
 

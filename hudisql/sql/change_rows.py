@@ -5,6 +5,7 @@ changes → `write.apply`, new rows that nothing stored concerns → `write.load
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -54,7 +55,8 @@ def change_rows(
     check_changeable(entry, statement)
     table = open_hudi_entry(context, entry)
     check_writable(table)
-    result = _change_table(context, entry, table, statement, source)
+    with ExitStack() as held:
+        result = _change_table(context, entry, table, statement, source, held)
     return LocalResult(context.spark, OUTPUT, [result_row(result)])
 
 
@@ -64,8 +66,9 @@ def _change_table(
     table: HudiTable,
     statement: st.ChangeStatement,
     source: SourceText,
+    held: ExitStack,
 ) -> WriteResult:
-    plan = plan_change(context, entry, table, statement, source)
+    plan = plan_change(context, entry, table, statement, source, held)
     if isinstance(plan.rows, RowsToInsert):
         return commit_rows(context, entry, plan.table, plan.rows)
     if isinstance(plan.clauses, MergeClauses):
