@@ -119,6 +119,10 @@ class WriteConflictError(HudisqlError):
     """Another writer changed the table meanwhile, or took the instant away: nothing became visible."""
 
 
+class TableLockedError(WriteConflictError):
+    """Other writers have held the table's lock for longer than this one was told to wait."""
+
+
 class WriteRefusedError(HudisqlError, ValueError):
     """Rows cannot be written as given (null keys, several source rows for one target row, bad types)."""
 

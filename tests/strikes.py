@@ -63,10 +63,14 @@ class StrikingStorage(Storage):
             if _steps == self.step:
                 self._strike()
             _steps += 1
-        elif not is_driver and self.place == "task" and method == "open_output":
+        elif not is_driver and self.place == "task" and method in self._task_methods():
             begun = len(list(Path(self.target).rglob("*_*.parquet")))
             if begun >= self.step:
                 self._strike()
+
+    def _task_methods(self) -> tuple[str, ...]:
+        # A task that appends to a slice opens no file: others are met at its marker.
+        return ("open_output", "write") if self.means == "meet" else ("open_output",)
 
     def _strike(self) -> None:
         if self.means == "kill":

@@ -8,7 +8,7 @@ statistics). Server errors come out as MetastoreError and its subclasses, with t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from operator import methodcaller
 from types import TracebackType
@@ -234,6 +234,38 @@ class MetastoreClient:
             for part in _batches(names, batch):
                 request = thrift_values.drop_partitions_request(table, part)
                 self._connection.call(methodcaller("drop_partitions_req", request))
+
+    def lock_table(self, database: str, name: str, user: str, host: str) -> int | None:
+        """Lock the table for this client alone; the lock's number, None if others have it.
+
+        Raises MetastoreError, also if the server has no tables for locks.
+        """
+        request = thrift_values.lock_request(database.lower(), name.lower(), user, host)
+        with _translated(f"lock {database}.{name}"):
+            found = self._connection.call(lambda client: client.lock(request), repeatable=False)
+        if thrift_values.is_acquired(found):
+            return int(found.lockid)
+        self.unlock(int(found.lockid))
+        return None
+
+    def has_lock(self, lock_id: int) -> bool:
+        """True if the server still knows the lock; it counts as a sign of life."""
+        from hmsclient.genthrift.hive_metastore.ttypes import NoSuchLockException
+
+        check, _ = thrift_values.lock_reference(lock_id)
+        with _translated(f"look up lock {lock_id}"):
+            try:
+                return thrift_values.is_acquired(self._connection.call(methodcaller("check_lock", check)))
+            except NoSuchLockException:
+                return False
+
+    def unlock(self, lock_id: int) -> None:
+        """Give a lock back; one that the server knows no more is no error."""
+        from hmsclient.genthrift.hive_metastore.ttypes import NoSuchLockException
+
+        _, unlock = thrift_values.lock_reference(lock_id)
+        with _translated(f"give back lock {lock_id}"), suppress(NoSuchLockException):
+            self._connection.call(methodcaller("unlock", unlock))
 
     def _find(self, request: Callable[[Any], Any]) -> Any:
         """The answer, or None where the server says that there is no such object."""

@@ -33,6 +33,28 @@ def table_request(database: str, name: str) -> Any:
     return ttypes.GetTableRequest(dbName=database, tblName=name)
 
 
+def lock_request(database: str, name: str, user: str, host: str) -> Any:
+    """A LockRequest for the table alone, against everybody else."""
+    component = ttypes.LockComponent(
+        type=ttypes.LockType.EXCLUSIVE,
+        level=ttypes.LockLevel.TABLE,
+        dbname=database,
+        tablename=name,
+        operationType=ttypes.DataOperationType.NO_TXN,
+    )
+    return ttypes.LockRequest(component=[component], user=user, hostname=host, agentInfo="hudisql")
+
+
+def lock_reference(lock_id: int) -> tuple[Any, Any]:
+    """A CheckLockRequest and an UnlockRequest for a lock."""
+    return ttypes.CheckLockRequest(lockid=lock_id), ttypes.UnlockRequest(lockid=lock_id)
+
+
+def is_acquired(response: Any) -> bool:
+    """True if a LockResponse says that the lock is there, and not only waited for."""
+    return bool(response.state == ttypes.LockState.ACQUIRED)
+
+
 def database_from_thrift(database: Any) -> MetastoreDatabase:
     """A Thrift Database as a value."""
     return MetastoreDatabase(

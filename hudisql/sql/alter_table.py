@@ -21,6 +21,7 @@ from hudisql.sql.alter_partitions import partitions_to_drop
 from hudisql.sql.table_names import check_is_main_name, entries_of_table
 from hudisql.sql.table_options import properties_of_table
 from hudisql.sql.tables import open_hudi_entry
+from hudisql.sql.write_options import writer_concurrency
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.commit import OpenCommit
 from hudisql.write.schema_change import commit_schema, commit_without_partitions
@@ -127,12 +128,13 @@ def _commit(
 ) -> None:
     """Change columns or partitions by a commit; what is so already makes none."""
     place = entry.full_name
+    concurrency = writer_concurrency(context, table, entry.parameters)
     commit: OpenCommit
     if isinstance(alteration, al.DroppedPartitions):
         partitions = partitions_to_drop(table, alteration, place)
         if not partitions:
             return
-        commit = commit_without_partitions(table, partitions)
+        commit = commit_without_partitions(table, partitions, concurrency)
     else:
         if isinstance(alteration, al.AddedColumns):
             schema = with_added_columns(table, alteration.columns, place)
@@ -140,6 +142,6 @@ def _commit(
             schema = with_changed_columns(table, alteration.columns, place)
         if schema.equals(table.schema, check_metadata=True):
             return
-        commit = commit_schema(table, schema)
+        commit = commit_schema(table, schema, concurrency)
     context.console.info(f"{place}: commit {commit.instant_time} ({commit.operation_type})")
     follow_commit(context, entry, table, dropped_metadata_table=commit.dropped_metadata_table)

@@ -31,7 +31,7 @@ from hudisql.sql.change_queries import (
     update_query,
 )
 from hudisql.sql.composed_text import ComposedText
-from hudisql.sql.held_source import hold_source, inserts_only_by_source, target_alias
+from hudisql.sql.held_source import hold_source, leaves_other_targets, target_alias
 from hudisql.sql.insert_rows import RowsToInsert, rows_to_insert
 from hudisql.sql.match_values import matching_predicate
 from hudisql.sql.relations import TableBinder
@@ -96,27 +96,39 @@ def plan_change(
     table: HudiTable,
     statement: st.ChangeStatement,
     source: SourceText,
-    held: ExitStack | None = None,
     *,
     count_all: bool = False,
+    held: ExitStack | None = None,
 ) -> PlannedChange:
     """Read and analyze the statement on `table`; `count_all` also counts what scans leave out, for EXPLAIN.
 
-    With `held` the source of a MERGE may be computed beforehand, and is there until that is closed; without,
-    nothing runs.
-    Raises SqlSyntaxError, QueryError, WriteRefusedError, UnsupportedStatementError, UnsupportedTableError.
+    With `held` the source of a MERGE is computed first, and is there until that is closed. Raises
+    SqlSyntaxError, QueryError, WriteRefusedError, UnsupportedStatementError, UnsupportedTableError.
     """
-    planner = _Planner(context, table, entry.full_name, source, held, count_all)
+    planner = _Planner(context, table, entry.full_name, source, count_all, held)
     where: Any = {"line": source.line, "column": source.column}
     if isinstance(statement, st.DeleteStatement):
         return planner.delete(cl.read_delete(statement.text, **where))
     if isinstance(statement, st.UpdateStatement):
         return planner.update(cl.read_update(statement.text, **where))
     if isinstance(statement, st.MergeStatement):
-        return planner.merge(cl.read_merge(statement.text, **where), statement.text)
+        return planner.merge(cl.read_merge(statement.text, **where))
     if isinstance(statement, st.InsertStatement):
         return planner.insert(cl.read_insert(statement.text, **where))
     raise UnsupportedStatementError(f"{statement.verb} is not supported on the Hudi table {entry.full_name}")
+
+
+@dataclass(frozen=True)
+class _MergeSource:
+    """A MERGE's source: the clauses that name it, its columns, and what it says of the target's rows.
+
+    `reduced_as` and `predicate` are there for small held sources: see `merge_query` and `matching_predicate`.
+    """
+
+    clauses: cl.MergeClauses
+    schema: StructType
+    reduced_as: str | None = None
+    predicate: Predicate | None = None
 
 
 @dataclass(frozen=True)
@@ -127,8 +139,8 @@ class _Planner:
     table: HudiTable
     place: str
     source: SourceText
-    held: ExitStack | None
     count_all: bool
+    held: ExitStack | None
     moving: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -151,56 +163,57 @@ class _Planner:
         made = update_query(clauses, self.table.schema, self.moving, self.place)
         return self._change(clauses, made, self.table)
 
-    def merge(self, clauses: cl.MergeClauses, statement: str) -> PlannedChange:
-        alias = source_alias(clauses)
-        merge, reduced_as, predicate = clauses, None, None
-        if self.held is not None and inserts_only_by_source(clauses):
-            _, frame = self._run(source_query(clauses))
-            source = frame.schema
-            rows = hold_source(frame, self.held)
-            view = cl.Piece(rows.view_name, clauses.source.start)
-            merge = replace(clauses, source=view, source_alias=alias, column_names=None)
-            if rows.is_small:
-                reduced_as = target_alias(clauses, statement)
-            if reduced_as is not None and "${" not in statement:
-                stored, condition = self.table.schema, clauses.condition.text
-                predicate = matching_predicate(rows.rows, alias, reduced_as, stored, condition)
-        else:
-            source = _schema_of(self.context, source_query(clauses), self.source)
-        merge = qualify_source_names(self.context.spark, merge, source.fieldNames(), alias)
-        table = self._evolved_by(clauses, source)
+    def merge(self, clauses: cl.MergeClauses) -> PlannedChange:
+        given = self._merge_source(clauses)
+        source, columns = given.schema, given.schema.fieldNames()
+        qualified = qualify_source_names(self.context.spark, given.clauses, columns, source_alias(clauses))
+        table, stored = self.table, None
+        if clauses.has_star and (clauses.evolves or evolves_schema(self.context)):
+            table = table.with_schema(evolved_schema(table, source, self.place, into_structs=False))
+            stored = self.table.schema.names
+        ordering = table.properties.precombine_field
         made = merge_query(
-            merge,
+            qualified,
             table.schema,
-            source.fieldNames(),
+            columns,
             self.moving,
-            table.properties.precombine_field,
+            ordering,
             self.place,
-            reduced_as=reduced_as,
-            stored_columns=None if table is self.table else self.table.schema.names,
+            stored_columns=stored,
+            reduced_as=given.reduced_as,
         )
-        filters = {} if made.reduced_at is None or predicate is None else {made.reduced_at: predicate}
-        return self._change(clauses, made, table, filters)
+        return self._change(clauses, made, table, given.predicate)
 
-    def _evolved_by(self, clauses: cl.MergeClauses, source: StructType) -> HudiTable:
-        if not clauses.has_star or not (clauses.evolves or evolves_schema(self.context)):
-            return self.table
-        schema = evolved_schema(self.table, source, self.place, into_structs=False)
-        return self.table.with_schema(schema)
+    def _merge_source(self, clauses: cl.MergeClauses) -> _MergeSource:
+        if self.held is None or not leaves_other_targets(clauses):
+            return _MergeSource(clauses, _schema_of(self.context, source_query(clauses), self.source))
+        _, frame = self._run(source_query(clauses))
+        rows = hold_source(frame, self.held)
+        alias = source_alias(clauses)
+        view = cl.Piece(rows.view_name, clauses.source.start)
+        taken = replace(clauses, source=view, source_alias=alias, column_names=None)
+        reduced_as = target_alias(clauses, self.source.text) if rows.is_small else None
+        if reduced_as is None or "${" in self.source.text:
+            return _MergeSource(taken, frame.schema, reduced_as)
+        condition = clauses.condition.text
+        predicate = matching_predicate(rows.rows, alias, reduced_as, self.table.schema, condition)
+        return _MergeSource(taken, frame.schema, reduced_as, predicate)
 
     def _change(
         self,
         clauses: cl.UpdateClauses | cl.DeleteClauses | cl.MergeClauses,
         made: ChangeQuery,
         table: HudiTable,
-        filters: Mapping[int, Predicate] | None = None,
+        predicate: Predicate | None = None,
     ) -> PlannedChange:
+        """`predicate` is what must hold for the rows of the target that are needed."""
+        target_at = made.text.composed_offset(clauses.target.name.start)
+        filters = {target_at: predicate} if predicate is not None and target_at is not None else {}
         prepared, frame = self._run(made.text, filters)
         if ACTION in frame.columns:
             frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
         moved = _with_moves(frame, made, table)
         rows = with_types(self.context, moved, change_schema(table.schema), self.place)
-        target_at = made.text.composed_offset(clauses.target.name.start)
         return PlannedChange(table, clauses, rows, prepared, made.moves_by, target_at)
 
     def _run(

@@ -37,14 +37,10 @@ OLD_VALUE = "__hudisql_old_"
 
 @dataclass(frozen=True)
 class ChangeQuery:
-    """The SELECT and what its rows need done: `moves_by` are columns whose change moves a row.
-
-    `reduced_at` is the offset of the target's name where only rows that match the source are read of it.
-    """
+    """The SELECT and what its rows need done: `moves_by` are columns whose change moves a row."""
 
     text: ComposedText
     moves_by: tuple[str, ...] = ()
-    reduced_at: int | None = None
 
 
 def delete_query(clauses: DeleteClauses, schema: pa.Schema) -> ChangeQuery:
@@ -117,15 +113,15 @@ def merge_query(
     ordering: str | None,
     place: str,
     *,
-    reduced_as: str | None = None,
     stored_columns: Collection[str] | None = None,
+    reduced_as: str | None = None,
 ) -> ChangeQuery:
     """`MERGE`: target and source joined, each pair (or lone row) with the first action that fits.
 
-    With `reduced_as`, the name by which the clauses know the target, only the target rows that match come to
-    the join, which must keep no others: for sources that all tasks can have. If the statement may change the
-    table's schema, `schema` is the new one and `stored_columns` those that the table has; `*` then leaves out
-    what the source lacks. Raises WriteRefusedError for unknown columns, UnsupportedStatementError for a
+    If the statement may change the table's schema, `schema` is the new one and `stored_columns` those that
+    the table has; `*` then leaves out what the source lacks. With `reduced_as`, the name by which the clauses
+    know the target, only the target rows that match come to the join, which must keep no others: for sources
+    that all tasks can have. Raises WriteRefusedError for unknown columns, UnsupportedStatementError for a
     source without a name.
     """
     target = reduced_as or _qualifier(clauses.target)
@@ -156,12 +152,10 @@ def merge_query(
         text.add(f" END AS {quote_name(field.name)}")
     kinds = {action.matched for action in clauses.actions}
     text.add(" FROM ")
-    reduced_at = None
     if reduced_as is None:
         _add_target(text, clauses.target)
     else:
         text.add(f"(SELECT /*+ BROADCAST({source}) */ * FROM ")
-        reduced_at = text.length
         _add_target(text, clauses.target)
         text.add(" LEFT SEMI JOIN (SELECT * FROM ")
         _add_source(text, clauses)
@@ -170,7 +164,7 @@ def merge_query(
     _add_source(text, clauses)
     text.add(f") AS {source}")
     text.add(" ON ", clauses.condition)
-    return ChangeQuery(text, moves_by, reduced_at)
+    return ChangeQuery(text, moves_by)
 
 
 class _MergeValues:

@@ -5,12 +5,13 @@ changes → `write.apply`, new rows that nothing stored concerns → `write.load
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hudisql.catalog.tables import MetastoreTable
-from hudisql.errors import RepeatedKeysError
+from hudisql.errors import RepeatedKeysError, TableLockedError, WriteConflictError
 from hudisql.result import LocalResult, Result
 from hudisql.sql import statements as st
 from hudisql.sql.after_commit import follow_commit
@@ -19,7 +20,7 @@ from hudisql.sql.clauses import DeleteClauses, MergeClauses
 from hudisql.sql.insert_rows import RowsToInsert, as_inserts, newest_inserts
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.tables import open_hudi_entry
-from hudisql.sql.write_options import write_options
+from hudisql.sql.write_options import write_options, writer_concurrency
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.apply import apply_changes
 from hudisql.write.commit import check_writable
@@ -53,11 +54,34 @@ def change_rows(
     WriteConflictError; the table is then as before. SyncFailedError says that only the metastore lags.
     """
     check_changeable(entry, statement)
-    table = open_hudi_entry(context, entry)
-    check_writable(table)
-    with ExitStack() as held:
-        result = _change_table(context, entry, table, statement, source, held)
+    result = again_after_conflicts(
+        context, entry, lambda table: _change_table(context, entry, table, statement, source)
+    )
     return LocalResult(context.spark, OUTPUT, [result_row(result)])
+
+
+def again_after_conflicts(
+    context: Context, entry: MetastoreTable, change: Callable[[HudiTable], WriteResult]
+) -> WriteResult:
+    """Do `change` with the table as it stands, again after a conflict with another writer.
+
+    As often as `hoodie.write.num.retries.on.conflict.failures` says, as Hudi's `HoodieSparkSqlWriter`. Raises
+    what `change` raises, UnsupportedTableError.
+    """
+    conflicts = 0
+    while True:
+        table = open_hudi_entry(context, entry)
+        check_writable(table)
+        retries = writer_concurrency(context, table, entry.parameters).conflict_retries
+        try:
+            return change(table)
+        except TableLockedError:
+            raise
+        except WriteConflictError as error:
+            conflicts += 1
+            if conflicts > retries:
+                raise
+            context.console.info(f"{entry.full_name}: {error.message}; attempt {conflicts + 1}")
 
 
 def _change_table(
@@ -66,15 +90,15 @@ def _change_table(
     table: HudiTable,
     statement: st.ChangeStatement,
     source: SourceText,
-    held: ExitStack,
 ) -> WriteResult:
-    plan = plan_change(context, entry, table, statement, source, held)
-    if isinstance(plan.rows, RowsToInsert):
-        return commit_rows(context, entry, plan.table, plan.rows)
-    if isinstance(plan.clauses, MergeClauses):
-        return _commit_merge(context, entry, plan.table, plan.rows)
-    verb = "DELETE" if isinstance(plan.clauses, DeleteClauses) else "UPSERT"
-    return commit_changes(context, entry, plan.table, plan.rows, verb)
+    with ExitStack() as held:
+        plan = plan_change(context, entry, table, statement, source, held=held)
+        if isinstance(plan.rows, RowsToInsert):
+            return commit_rows(context, entry, plan.table, plan.rows)
+        if isinstance(plan.clauses, MergeClauses):
+            return _commit_merge(context, entry, plan.table, plan.rows)
+        verb = "DELETE" if isinstance(plan.clauses, DeleteClauses) else "UPSERT"
+        return commit_changes(context, entry, plan.table, plan.rows, verb)
 
 
 def _commit_merge(

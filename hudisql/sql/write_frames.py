@@ -16,7 +16,7 @@ from hudisql.catalog.tables import MetastoreTable, is_hudi_table
 from hudisql.errors import NoSuchTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
-from hudisql.sql.change_rows import commit_changes, commit_rows
+from hudisql.sql.change_rows import again_after_conflicts, commit_changes, commit_rows
 from hudisql.sql.create_table import create_table_of_rows, register_table, remove_new_table
 from hudisql.sql.frame_options import FrameOptions, check_agreement, read_frame_options
 from hudisql.sql.insert_rows import RowsToInsert
@@ -25,9 +25,8 @@ from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.table_definition import TableDefinition, definition_of_rows
 from hudisql.sql.table_options import record_key_of
-from hudisql.sql.tables import find_entry, open_hudi_entry
+from hudisql.sql.tables import find_entry
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.write.commit import check_writable
 from hudisql.write.commit_files import WriteResult
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.upsert import tag_rows
@@ -59,10 +58,13 @@ def write_frame(
             return _write_new_table(context, frame, name, given)
         if not is_hudi_table(entry):
             raise NoSuchTableError(f"{entry.full_name} is no Hudi table", hint="choose another name")
-        table = open_hudi_entry(context, entry)
-        check_agreement(given, table, entry.full_name)
-        check_writable(table)
-        return _write_into(context, entry, table, frame, given.operation)
+        found = entry
+
+        def change(table: HudiTable) -> WriteResult:
+            check_agreement(given, table, found.full_name)
+            return _write_into(context, found, table, frame, given.operation)
+
+        return again_after_conflicts(context, found, change)
 
 
 def _write_into(

@@ -6,14 +6,17 @@ understood are refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
-from hudisql.errors import SettingsError
+from hudisql.catalog.metastore_lock import PROVIDER as METASTORE_PROVIDER
+from hudisql.catalog.metastore_lock import MetastoreLock
+from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
+from hudisql.write.concurrency import Concurrency, LockFactory, Lookup, read_concurrency
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.open_base_file import CODECS
 from hudisql.write.work_plan import FileSizing
@@ -31,6 +34,7 @@ BLOOM_FPP: Final = "hoodie.index.bloom.fpp"
 INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
 OVERWRITE_MODE: Final = "hoodie.datasource.overwrite.mode"
 BLOCK_FORMAT: Final = "hoodie.logfile.data.block.format"
+METASTORE_LOCK: Final = "hoodie.write.lock.hivemetastore"
 LOAD_ORDER: Final = "hoodie.bulkinsert.sort.mode"
 LOAD_COLUMNS: Final = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
 RECONCILE_SCHEMA: Final = "hoodie.datasource.write.reconcile.schema"
@@ -50,28 +54,25 @@ _COMPRESSION: Final = 0.5
 _META_BYTES: Final = 10
 
 
-Lookup = Callable[[str, str], str]
-
-
 def write_options(
     context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
 ) -> WriteOptions:
     """The options for writing to the table: the session's, else those of its TBLPROPERTIES (`parameters`).
 
-    Raises SettingsError for a value that is not understood.
+    Raises SettingsError for a value that is not understood, UnsupportedTableError for a lock provider or
+    concurrency mode that hudisql lacks.
     """
-    given = parameters or {}
-
-    def lookup(key: str, default: str) -> str:
-        return _text(context, key, given.get(key, default))
-
-    return write_options_by(lookup, table)
+    lookup = _lookup(context, table, parameters or {})
+    return write_options_by(lookup, table, _metastore_locks(context, table, lookup))
 
 
-def write_options_by(lookup: Lookup, table: HudiTable) -> WriteOptions:
+def write_options_by(
+    lookup: Lookup, table: HudiTable, more_locks: Mapping[str, LockFactory] | None = None
+) -> WriteOptions:
     """The options for writing to the table; `lookup` gives the text of a setting, or the given default.
 
-    Raises SettingsError for a value that is not understood.
+    `more_locks` are lock providers by name besides those that need a file system alone. Raises SettingsError
+    for a value that is not understood, UnsupportedTableError as `write_options`.
     """
     defaults = FileSizing()
     ordering = table.properties.precombine_field
@@ -91,9 +92,22 @@ def write_options_by(lookup: Lookup, table: HudiTable) -> WriteOptions:
         ordering=ordering if by_event_time else None,
         newest_by=ordering,
         block_format=_block_format(lookup),
+        concurrency=read_concurrency(lookup, table.storage, table.base_path, more_locks),
         load_order=_load_order(lookup),
         load_columns=_load_columns(lookup, table),
     )
+
+
+def writer_concurrency(
+    context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
+) -> Concurrency:
+    """How the session's writes share the table with other writers; settings as in `write_options`.
+
+    Raises SettingsError, UnsupportedTableError for what hudisql lacks.
+    """
+    lookup = _lookup(context, table, parameters or {})
+    locks = _metastore_locks(context, table, lookup)
+    return read_concurrency(lookup, table.storage, table.base_path, locks)
 
 
 def insert_operation(context: Context) -> InsertOperation:
@@ -129,6 +143,30 @@ def _flag(context: Context, key: str, default: bool) -> bool:
     if text not in ("true", "false"):
         raise SettingsError(f"{key} must be true or false, not '{text}'")
     return text == "true"
+
+
+def _lookup(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> Lookup:
+    def lookup(key: str, default: str) -> str:
+        return _text(context, key, parameters.get(key, table.properties.get(key) or default))
+
+    return lookup
+
+
+def _metastore_locks(context: Context, table: HudiTable, lookup: Lookup) -> Mapping[str, LockFactory]:
+    def metastore_lock() -> MetastoreLock:
+        named = {key: lookup(f"{METASTORE_LOCK}.{key}", "") for key in ("database", "table", "uris")}
+        for key in ("database", "table"):
+            if not named[key]:
+                raise SettingsError(f"{METASTORE_PROVIDER} needs {METASTORE_LOCK}.{key}")
+        if named["uris"] not in ("", context.metastore.uris):
+            raise UnsupportedTableError(
+                f"the lock of the Hudi table at {table.base_path} is in the metastore {named['uris']}, and "
+                f"this session's metastore is {context.metastore.uris}",
+                hint="write to it with a session on that metastore (--metastore)",
+            )
+        return MetastoreLock(context.metastore, named["database"], named["table"])
+
+    return {METASTORE_PROVIDER: metastore_lock}
 
 
 def _codec(lookup: Lookup) -> str:

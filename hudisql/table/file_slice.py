@@ -37,7 +37,10 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """One version of a file group. With `external_file`, `base_file` is a skeleton of the same rows."""
+    """One version of a file group. With `external_file`, `base_file` is a skeleton of the same rows.
+
+    `compaction_instant` is a pending compaction of the group; writers alone ask for it.
+    """
 
     partition_path: str
     file_id: str
@@ -45,6 +48,12 @@ class FileSlice:
     base_file: BaseFile | None
     log_files: tuple[LogFile, ...] = ()
     external_file: ExternalFile | None = None
+    compaction_instant: str | None = None
+
+    @property
+    def log_base_instant(self) -> str:
+        """The base instant of the next log file: the slice's own, or the pending compaction's."""
+        return self.compaction_instant or self.base_instant_time
 
     @property
     def is_bootstrapped(self) -> bool:

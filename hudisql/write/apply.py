@@ -24,6 +24,7 @@ from hudisql.write.commit_files import WriteResult, commit_files
 from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile, task_of, work_of
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.partition_paths import PartitionPaths, Values
+from hudisql.write.planned_services import free_slices
 from hudisql.write.routing import CountedChanges, count_changes, route_changes
 from hudisql.write.task_results import collect_files
 from hudisql.write.work_plan import Bucket, plan_work
@@ -63,6 +64,8 @@ def apply_changes(
             operation_type,
             schema,
             lambda commit: _write_files(spark, commit, kept, counted, options, schema),
+            concurrency=options.concurrency,
+            changed=counted.changed,
         )
     finally:
         kept.unpersist()
@@ -81,9 +84,8 @@ def _write_files(
     paths = PartitionPaths(table)
     of_values = {values: paths.path(values) for values in counted.new_rows}
     concerned = {path for path, _ in counted.changed} | set(of_values.values())
-    slices = load_file_slices(
-        table, [paths.existing[path] for path in sorted(concerned) if path in paths.existing]
-    )
+    partitions = [paths.existing[path] for path in sorted(concerned) if path in paths.existing]
+    slices = free_slices(table, load_file_slices(table, partitions))
     new_by_path: dict[str, int] = defaultdict(int)
     for values, rows in counted.new_rows.items():
         new_by_path[of_values[values]] += rows

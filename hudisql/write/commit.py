@@ -1,42 +1,53 @@
 """The commit protocol: requested → inflight → completed, the last one in one atomic step.
 
-Follows `BaseHoodieWriteClient` and `HoodieActiveTimeline` of Hudi 0.15 (table version 6, timeline layout 1)
-with the `EAGER` policy for failed writes: whoever begins a commit first rolls back what an earlier writer has
-left unfinished. Knows timelines and markers, not what the files of a commit hold.
+Follows `BaseHoodieWriteClient`, `TransactionManager` and `HoodieActiveTimeline` of Hudi 0.15 (table version
+6, timeline layout 1). `Concurrency` says how the table is shared: whose unfinished commits are rolled back,
+under which lock a commit begins and completes, and which commits may come between. Knows timelines and
+markers, not what the files of a commit hold.
 """
 
 from __future__ import annotations
 
-import time
+from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 
-from hudisql.errors import PathExistsError, StorageError, UnsupportedTableError, WriteConflictError
+from hudisql.errors import (
+    PathExistsError,
+    StorageError,
+    TableLockedError,
+    UnsupportedTableError,
+    WriteConflictError,
+)
 from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.instant import (
     COMMIT,
     COMMIT_ACTIONS,
-    COMPACTION,
     DELTA_COMMIT,
     REPLACE_COMMIT,
     Instant,
     InstantState,
     new_instant_time,
 )
-from hudisql.format.timeline import TIMELINE_FOLDER, Timeline, instant_path, load_timeline
-from hudisql.storage import join
+from hudisql.format.schema import arrow_from_avro
+from hudisql.format.timeline import Timeline, instant_path, load_timeline
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.write.concurrency import ALONE, Concurrency, FailedWrites
+from hudisql.write.conflicts import FileGroup, check_no_commit, check_no_conflict, touched_file_groups
+from hudisql.write.heartbeat import Heartbeat, delete_heartbeat, is_alive, start_heartbeat
+from hudisql.write.lock import holding
 from hudisql.write.markers import delete_left_markers, delete_markers
+from hudisql.write.planned_services import check_not_clustered, is_clustering
 from hudisql.write.rollback import interrupted_rollbacks, now_on_timeline, roll_back_instant
-from hudisql.write.table_configuration import drop_metadata_table
-from hudisql.write.timeline_payloads import render_requested_replace, requested_operation
+from hudisql.write.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.write.timeline_payloads import render_requested_replace
 
 _ATTEMPTS: Final = 100
-# Hudi's default interval of a minute, with two misses and some grace.
-_HEARTBEAT_TOLERANCE_MS: Final = 200_000
+# A writer that gives up asks for the lock just so often: who comes next can roll back for it.
+_RETRIES_OF_LOSERS: Final = 2
 _PAYLOAD_PACKAGE: Final = "org.apache.hudi.common.model"
 EVENT_TIME_PAYLOAD: Final = f"{_PAYLOAD_PACKAGE}.DefaultHoodieRecordPayload"
 PAYLOADS: Final = (f"{_PAYLOAD_PACKAGE}.OverwriteWithLatestAvroPayload", EVENT_TIME_PAYLOAD)
@@ -47,13 +58,16 @@ PAYLOADS: Final = (f"{_PAYLOAD_PACKAGE}.OverwriteWithLatestAvroPayload", EVENT_T
 class OpenCommit:
     """A commit that is inflight: nothing of it is visible. `table` is as it stood when the commit began.
 
-    `dropped_metadata_table` says that the table had a metadata table, which hudisql does not keep.
+    `dropped_metadata_table` says that the table had a metadata table, which hudisql does not keep. The
+    `heartbeat` is there if others go by it.
     """
 
     table: HudiTable
     instant: Instant
     operation_type: str
     dropped_metadata_table: bool = False
+    concurrency: Concurrency = ALONE
+    heartbeat: Heartbeat | None = None
 
     @property
     def instant_time(self) -> str:
@@ -61,45 +75,64 @@ class OpenCommit:
         return self.instant.timestamp
 
 
-def begin_commit(table: HudiTable, operation_type: str, *, replaces: bool = False) -> OpenCommit:
+def begin_commit(
+    table: HudiTable,
+    operation_type: str,
+    *,
+    replaces: bool = False,
+    concurrency: Concurrency = ALONE,
+    changed: Collection[FileGroup] = (),
+) -> OpenCommit:
     """Roll back failed writes, then put a new instant on the timeline, requested and inflight.
 
     `operation_type` is Hudi's word for it (UPSERT, INSERT, DELETE …); `replaces` makes a replacecommit.
-    `table` is what the rows to write were made from. Raises UnsupportedTableError for tables hudisql must not
-    write to, WriteConflictError if somebody has committed since the table was opened, StorageError.
+    `table` is what the rows to write were made from, `changed` the file groups whose rows they change. Raises
+    UnsupportedTableError for tables hudisql must not write to, WriteConflictError if somebody has committed
+    since the table was opened (if writers are `optimistic`, to these file groups), TableLockedError,
+    StorageError.
     """
     check_writable(table)
-    roll_back_failed_writes(table)
-    given, table = table, open_table(table.storage, table.base_path)
-    _check_no_other_commit(given, table.timeline)
-    completed = {each.timestamp for each in table.timeline.completed}
-    delete_left_markers(table.storage, table.base_path, completed)
-    _refuse_planned_services(table)
-    dropped = drop_metadata_table(table)
-    if dropped:
-        table = open_table(table.storage, table.base_path)
-    action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
-    requested = _request_instant(table, action, _requested_content(action))
-    inflight = requested.in_state(InstantState.INFLIGHT)
-    profile = CommitMetadata(partition_to_write_stats={}, operation_type=operation_type)
-    table.storage.create(instant_path(table.base_path, inflight), profile.to_json())
-    return OpenCommit(table, inflight, operation_type, dropped)
+    with holding(concurrency.lock, concurrency.patience):
+        given, table = table, open_table(table.storage, table.base_path)
+        if roll_back_failed_writes(table, concurrency):
+            table = open_table(table.storage, table.base_path)
+        _check_not_overtaken(given, table.timeline, changed, concurrency)
+        _drop_left_markers(table)
+        check_not_clustered(table, changed)
+        dropped = drop_metadata_table(table)
+        if dropped:
+            table = open_table(table.storage, table.base_path)
+        action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
+        requested, heartbeat = _request_instant(table, action, concurrency)
+        inflight = requested.in_state(InstantState.INFLIGHT)
+        profile = CommitMetadata(partition_to_write_stats={}, operation_type=operation_type)
+        try:
+            table.storage.create(instant_path(table.base_path, inflight), profile.to_json())
+        except BaseException:
+            _stop(heartbeat)
+            raise
+    return OpenCommit(table, inflight, operation_type, dropped, concurrency, heartbeat)
 
 
 def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
     """Make the commit visible and drop its markers.
 
-    Raises WriteConflictError if another writer has rolled the commit back or a later commit has come between,
-    StorageError.
+    Raises WriteConflictError if another writer has rolled the commit back, or a commit that stands in its way
+    has come between; TableLockedError, StorageError.
     """
     table, storage = commit.table, commit.table.storage
-    timeline = load_timeline(storage, table.base_path)
-    _check_undisturbed(commit, timeline)
     completed = commit.instant.in_state(InstantState.COMPLETED)
-    storage.create(instant_path(table.base_path, completed), metadata.to_json())
+    with holding(commit.concurrency.lock, commit.concurrency.patience) as held:
+        timeline = load_timeline(storage, table.base_path)
+        _check_undisturbed(commit, timeline, metadata)
+        if commit.heartbeat is not None:
+            commit.heartbeat.check()
+        held.check()
+        storage.create(instant_path(table.base_path, completed), metadata.to_json())
     # The commit stands: markers that stay behind are only litter.
     with suppress(StorageError):
         delete_markers(storage, table.base_path, commit.instant_time)
+    _stop(commit.heartbeat)
     return completed
 
 
@@ -109,48 +142,79 @@ def withdraw_commit(commit: OpenCommit) -> None:
     delete_markers(table.storage, table.base_path, commit.instant_time)
     for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
         table.storage.delete_file(instant_path(table.base_path, commit.instant.in_state(state)))
+    _stop(commit.heartbeat)
 
 
 def abandon_commit(commit: OpenCommit) -> None:
-    """Roll the commit back: its files, then its instant. A completed one stands. Raises StorageError."""
-    completed = commit.instant.in_state(InstantState.COMPLETED)
-    if not commit.table.storage.exists(instant_path(commit.table.base_path, completed)):
-        roll_back_instant(commit.table, commit.instant)
+    """Roll the commit back: its files, then its instant. A completed one stands.
 
-
-def roll_back_failed_writes(table: HudiTable) -> tuple[Instant, ...]:
-    """Roll back every pending commit, deltacommit and overwrite, newest first; gives those that were there.
-
-    A rollback that was itself interrupted is ended. A pending compaction or clustering is somebody's plan and
-    stays. Raises WriteConflictError if a writer with a heartbeat is still at work, UnsupportedTableError for
-    what cannot be taken back, StorageError.
+    Under a lock that cannot be had, that is left to the next writer. Raises StorageError.
     """
+    table, concurrency = commit.table, commit.concurrency
+    completed = commit.instant.in_state(InstantState.COMPLETED)
+    patience = concurrency.patience
+    briefly = replace(patience, retries=min(patience.retries, _RETRIES_OF_LOSERS))
+    try:
+        if not table.storage.exists(instant_path(table.base_path, completed)):
+            with suppress(TableLockedError), holding(concurrency.lock, briefly):
+                roll_back_instant(table, commit.instant)
+    finally:
+        _stop(commit.heartbeat)
+
+
+def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = ALONE) -> bool:
+    """Roll back commits, deltacommits and overwrites left pending, newest first; True if there were some.
+
+    The policy for failed writes says which: by default all, and one whose writer gives signs of life raises
+    WriteConflictError; with LAZY that one is left alone. A rollback that was itself interrupted is ended. A
+    pending compaction or clustering is somebody's plan and stays. Raises UnsupportedTableError for what
+    cannot be taken back, StorageError.
+    """
+    if concurrency.failed_writes is FailedWrites.NEVER:
+        return False
     pending = [
         instant
         for instant in table.timeline.pending
-        if instant.action in COMMIT_ACTIONS and not _is_clustering(table, instant)
+        if instant.action in COMMIT_ACTIONS and not is_clustering(table, instant)
     ]
-    for instant in pending:
-        _check_not_alive(table, instant)
-    failed = {instant.timestamp: instant for instant in (*interrupted_rollbacks(table), *pending)}
-    for _, instant in sorted(failed.items(), reverse=True):
+    dead = [instant for instant in pending if not _is_at_work(table, instant, concurrency)]
+    failed = {instant.timestamp: instant for instant in (*interrupted_rollbacks(table), *dead)}
+    for instant_time, instant in sorted(failed.items(), reverse=True):
         roll_back_instant(table, instant)
-    return tuple(pending)
+        delete_heartbeat(table.storage, table.base_path, instant_time)
+    return bool(failed)
 
 
-def _check_not_alive(table: HudiTable, instant: Instant) -> None:
-    """Raise WriteConflictError if the instant's writer has given a sign of life of late.
+def _is_at_work(table: HudiTable, instant: Instant, concurrency: Concurrency) -> bool:
+    """True if the instant's writer gives signs of life, as those with the LAZY policy do.
 
-    Writers that share a table under a lock (`LAZY` clean-up) touch `.hoodie/.heartbeat/<instant>` every
-    minute.
+    Raises WriteConflictError then, if this writer is not to leave it alone.
     """
-    beat = table.storage.info(join(table.base_path, TIMELINE_FOLDER, ".heartbeat", instant.timestamp))
-    if beat is not None and time.time() * 1000 - beat.modification_time_ms < _HEARTBEAT_TOLERANCE_MS:
+    tolerance = concurrency.heartbeat_tolerance_ms
+    if not is_alive(table.storage, table.base_path, instant.timestamp, tolerance):
+        return False
+    if concurrency.failed_writes is FailedWrites.EAGER:
         raise WriteConflictError(
             f"another writer is at work on {table.base_path}: its {instant.action} {instant.timestamp} is "
             "not finished, and its heartbeat is fresh",
-            hint="run the statement again when it has finished; hudisql has no part in Hudi's locks yet",
+            hint="run the statement again when it has finished, or let all writers share one lock: "
+            "docs/changing-rows.md, Several writers",
         )
+    return True
+
+
+def _drop_left_markers(table: HudiTable) -> None:
+    """Remove the markers of commits that stand; their writers may be doing so, too."""
+    completed = {each.timestamp for each in table.timeline.completed}
+    with suppress(StorageError):
+        delete_left_markers(table.storage, table.base_path, completed)
+
+
+def _stop(heartbeat: Heartbeat | None) -> None:
+    """End the signs of life; a file that stays behind is only litter."""
+    if heartbeat is not None:
+        with suppress(StorageError):
+            heartbeat.stop()
 
 
 def check_writable(table: HudiTable) -> None:
@@ -181,60 +245,65 @@ def check_writable(table: HudiTable) -> None:
         )
 
 
-def _refuse_planned_services(table: HudiTable) -> None:
-    """Raise UnsupportedTableError while a compaction or clustering is planned: its groups must not change."""
-    for instant in table.timeline.pending:
-        is_clustering = instant.action == REPLACE_COMMIT and _is_clustering(table, instant)
-        if instant.action == COMPACTION or is_clustering:
-            what = "clustering" if is_clustering else "compaction"
-            raise UnsupportedTableError(
-                f"a {what} ({instant.timestamp}) of the Hudi table at {table.base_path} is not done",
-                hint=f"let Apache Hudi run it (CALL run_{what}) or unschedule it, then run this again",
-            )
-
-
 def _requested_content(action: str) -> bytes:
     return render_requested_replace() if action == REPLACE_COMMIT else b""
 
 
-def _request_instant(table: HudiTable, action: str, content: bytes) -> Instant:
+def _request_instant(
+    table: HudiTable, action: str, concurrency: Concurrency
+) -> tuple[Instant, Heartbeat | None]:
     """Take the first free instant time; two writers can never hold the same."""
+    storage, base_path = table.storage, table.base_path
     after = table.timeline.latest_time
     for _ in range(_ATTEMPTS):
         instant_time = new_instant_time(after, now_on_timeline(table))
         requested = Instant(instant_time, action, InstantState.REQUESTED)
+        heartbeat = None
+        if concurrency.failed_writes is FailedWrites.LAZY:
+            # Before the instant, so that nobody sees it without: but another's own must not be touched.
+            interval, tolerance = concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerance_ms
+            heartbeat = start_heartbeat(storage, base_path, instant_time, interval, tolerance)
         try:
-            table.storage.create(instant_path(table.base_path, requested), content)
+            storage.create(instant_path(base_path, requested), _requested_content(action))
         except PathExistsError:
+            _stop(heartbeat)
             after = instant_time
             continue
-        return requested
-    raise WriteConflictError(f"no free instant time on the timeline of {table.base_path}")
+        except BaseException:
+            _stop(heartbeat)
+            raise
+        return requested, heartbeat
+    raise WriteConflictError(f"no free instant time on the timeline of {base_path}")
 
 
-def _check_undisturbed(commit: OpenCommit, timeline: Timeline) -> None:
+def _check_undisturbed(commit: OpenCommit, timeline: Timeline, metadata: CommitMetadata) -> None:
+    table = commit.table
     if commit.instant not in timeline.instants:
         raise WriteConflictError(
-            f"another writer has rolled back the commit {commit.instant_time} on {commit.table.base_path}",
+            f"another writer has rolled back the commit {commit.instant_time} on {table.base_path}",
             hint="run the statement again when no other writer is at work, "
             "or let all writers of the table use one lock",
         )
-    _check_no_other_commit(commit.table, timeline)
-
-
-def _check_no_other_commit(table: HudiTable, timeline: Timeline) -> None:
-    """Raise WriteConflictError if the timeline has commits that `table` was opened without."""
-    known = {(each.timestamp, each.action) for each in table.timeline.completed}
-    others = [each for each in timeline.commits if (each.timestamp, each.action) not in known]
-    if others:
+    schema = arrow_from_avro(metadata.schema) if metadata.schema else None
+    touched = touched_file_groups(metadata)
+    check_not_clustered(table, touched)
+    _check_not_overtaken(table, timeline, touched, commit.concurrency, schema)
+    if commit.concurrency.optimistic and has_metadata_table(open_table(table.storage, table.base_path)):
         raise WriteConflictError(
-            f"another writer has committed {others[-1].timestamp} to {table.base_path} meanwhile",
-            hint="run the statement again: it then works on the table as that commit left it",
+            f"another writer has made a metadata table for {table.base_path}, which hudisql does not keep",
+            hint="let the table's other writers set hoodie.metadata.enable=false, then run this again",
         )
 
 
-def _is_clustering(table: HudiTable, instant: Instant) -> bool:
-    if instant.action != REPLACE_COMMIT:
-        return False
-    requested = instant.in_state(InstantState.REQUESTED)
-    return requested_operation(table.storage, instant_path(table.base_path, requested)) == "CLUSTER"
+def _check_not_overtaken(
+    known: HudiTable,
+    timeline: Timeline,
+    touched: Collection[FileGroup],
+    concurrency: Concurrency,
+    schema: pa.Schema | None = None,
+) -> None:
+    """Raise WriteConflictError if commits that `known` was opened without stand in the way."""
+    if concurrency.optimistic:
+        check_no_conflict(known, timeline, touched, schema)
+    else:
+        check_no_commit(known, timeline, touched)

@@ -7,7 +7,7 @@ tasks which were tried twice have left are removed by their markers before anyth
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,6 +18,8 @@ from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, complete_commit, withdraw_commit
 from hudisql.write.commit_work import WrittenFile
+from hudisql.write.concurrency import ALONE, Concurrency
+from hudisql.write.conflicts import FileGroup
 from hudisql.write.markers import list_markers
 from hudisql.write.overwrite import Overwrite, replaced_file_ids
 
@@ -46,14 +48,19 @@ def commit_files(
     schema: pa.Schema,
     write: Callable[[OpenCommit], list[WrittenFile]],
     overwrite: Overwrite | None = None,
+    *,
+    concurrency: Concurrency = ALONE,
+    changed: Collection[FileGroup] = (),
 ) -> WriteResult:
     """Make one commit of the files that `write` writes; nothing is visible before it.
 
-    `schema` is what the commit makes the table's. Without files and `overwrite` there is no commit. Whatever
-    goes wrong, what was written is taken back. Raises what `write` raises, WriteConflictError,
-    UnsupportedTableError, StorageError.
+    `schema` is what the commit makes the table's, `changed` the file groups whose rows it changes. Without
+    files and `overwrite` there is no commit. Whatever goes wrong, what was written is taken back. Raises what
+    `write` raises, WriteConflictError, UnsupportedTableError, StorageError.
     """
-    commit = begin_commit(table, operation_type, replaces=overwrite is not None)
+    commit = begin_commit(
+        table, operation_type, replaces=overwrite is not None, concurrency=concurrency, changed=changed
+    )
     try:
         return finish_commit(commit, write(commit), schema, overwrite)
     except BaseException:

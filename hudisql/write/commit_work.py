@@ -149,10 +149,15 @@ def task_of(
             partition_path=partition_path,
             instant_time=work.instant_time,
             file_id_prefix=new_file_id(),
-            write_token=write_token(number, 0, 0),
+            write_token=write_token(number, _stage_of(work.instant_time), 0),
             task_partition_id=number,
         ),
         rows=rows,
         is_new_partition=is_new_partition,
         depth=len([part for part in partition_path.split("/") if part]),
     )
+
+
+def _stage_of(instant_time: str) -> int:
+    """A number in place of Spark's stage, by which two writers never give a log file the same name."""
+    return int(instant_time[-9:])

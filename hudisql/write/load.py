@@ -57,6 +57,7 @@ def load_rows(
         table.schema,
         lambda commit: _write_files(spark, commit, rows, options, table.schema),
         overwrite,
+        concurrency=options.concurrency,
     )
 
 

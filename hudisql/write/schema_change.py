@@ -18,26 +18,29 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, complete_commit
+from hudisql.write.concurrency import ALONE, Concurrency
 
 ALTER_SCHEMA: Final = "ALTER_SCHEMA"
 
 
-def commit_schema(table: HudiTable, schema: pa.Schema) -> OpenCommit:
+def commit_schema(table: HudiTable, schema: pa.Schema, concurrency: Concurrency = ALONE) -> OpenCommit:
     """Make `schema` (without meta columns) the table's; gives the commit, which is completed.
 
     Raises UnsupportedTableError, WriteConflictError, StorageError; the table is then as before.
     """
-    commit = begin_commit(table, ALTER_SCHEMA)
+    commit = begin_commit(table, ALTER_SCHEMA, concurrency=concurrency)
     _complete(commit, schema)
     return commit
 
 
-def commit_without_partitions(table: HudiTable, partitions: Sequence[TablePartition]) -> OpenCommit:
+def commit_without_partitions(
+    table: HudiTable, partitions: Sequence[TablePartition], concurrency: Concurrency = ALONE
+) -> OpenCommit:
     """Replace all file groups of the partitions by nothing; gives the commit, which is completed.
 
     Raises UnsupportedTableError, WriteConflictError, StorageError; the table is then as before.
     """
-    commit = begin_commit(table, DELETE_PARTITION, replaces=True)
+    commit = begin_commit(table, DELETE_PARTITION, replaces=True, concurrency=concurrency)
     try:
         replaced: dict[str, list[str]] = {partition.path: [] for partition in partitions}
         for file_slice in load_file_slices(commit.table, partitions):

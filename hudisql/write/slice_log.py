@@ -77,7 +77,7 @@ def append_changes(
     if removes.any():
         keys = chosen.column(RECORD_KEY).combine_chunks().filter(pa.array(removes))
         blocks.append(delete_block(keys, place.partition_path, task.avro_schema, place.instant_time))
-    base_instant = file_slice.base_instant_time
+    base_instant = file_slice.log_base_instant
     version = next_log_version(file_slice, base_instant)
     name = log_file_name(file_slice.file_id, base_instant, version, place.write_token)
     if announce is not None:
@@ -85,7 +85,8 @@ def append_changes(
     log_file = write_log_file(
         storage, place.folder, file_slice.file_id, base_instant, version, place.write_token, blocks
     )
-    base_file = file_slice.base_file
+    # The slice that a pending compaction has begun has no base file yet.
+    base_file = None if file_slice.compaction_instant else file_slice.base_file
     return LoggedChanges(
         path=log_file.path,
         bytes=log_file.length,
@@ -95,7 +96,7 @@ def append_changes(
         stat=LogWriteStat(
             log_version=version,
             log_offset=0,
-            base_file=None if base_file is None else base_file.path.rsplit("/", 1)[-1],
+            base_file="" if base_file is None else base_file.path.rsplit("/", 1)[-1],
             log_files=(name,),
         ),
     )

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from hudisql.errors import NoSuchPathError
 from hudisql.format.avro_container import load_codec
-from hudisql.format.instant import Instant
+from hudisql.format.instant import COMPACTION, Instant, InstantState
+from hudisql.format.timeline import instant_path
 from hudisql.storage import Storage
 
 
@@ -30,6 +31,27 @@ def requested_operation(storage: Storage, path: str) -> str | None:
         return None
     found = load_codec("HoodieRequestedReplaceMetadata").decode(content, path).get("operationType")
     return None if found is None else str(found)
+
+
+def planned_file_groups(storage: Storage, base_path: str, instant: Instant) -> frozenset[tuple[str, str]]:
+    """The file groups that a pending compaction or clustering is going to rewrite.
+
+    As (partition path, file id); empty for other replacecommits. Raises CorruptTableError, StorageError.
+    """
+    path = instant_path(base_path, instant.in_state(InstantState.REQUESTED))
+    try:
+        content = storage.read(path)
+    except NoSuchPathError:
+        return frozenset()
+    if not content:
+        return frozenset()
+    if instant.action == COMPACTION:
+        slices = load_codec("HoodieCompactionPlan").decode(content, path).get("operations") or []
+    else:
+        plan = load_codec("HoodieRequestedReplaceMetadata").decode(content, path).get("clusteringPlan")
+        groups = (plan or {}).get("inputGroups") or []
+        slices = [each for group in groups for each in group.get("slices") or []]
+    return frozenset((each["partitionPath"] or "", each["fileId"]) for each in slices)
 
 
 def render_rollback_plan(instant: Instant, files: Mapping[str, Sequence[str]]) -> bytes:

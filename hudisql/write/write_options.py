@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hudisql.write.base_file import BaseFileForm
+from hudisql.write.concurrency import ALONE, Concurrency
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.work_plan import FileSizing
 
@@ -17,9 +18,9 @@ class WriteOptions:
     """How files are written and sized.
 
     `ordering` is the column by which an UPSERT may come late, if any; `newest_by` the one that decides
-    between several changes of one row, `block_format` how log files hold rows. A bulk load sorts its rows in
-    `load_order`, and by `load_columns` where these are given. With `unique_new_keys`
-    new rows of one record key and partition are refused.
+    between several changes of one row, `block_format` how log files hold rows, `concurrency` how the table is
+    shared with other writers. A bulk load sorts its rows in `load_order`, and by `load_columns` where these
+    are given. With `unique_new_keys` new rows of one record key and partition are refused.
     """
 
     form: BaseFileForm = field(default_factory=BaseFileForm)
@@ -27,6 +28,7 @@ class WriteOptions:
     ordering: str | None = None
     newest_by: str | None = None
     block_format: BlockFormat = "avro"
+    concurrency: Concurrency = ALONE
     load_order: LoadOrder = "partition"
     load_columns: tuple[str, ...] = ()
     unique_new_keys: bool = False

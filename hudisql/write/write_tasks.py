@@ -138,7 +138,7 @@ def _append(
         file_id=merge.file_slice.file_id,
         path=logged.path,
         partition_path=task.place.partition_path,
-        previous_instant=merge.file_slice.base_instant_time,
+        previous_instant=merge.file_slice.log_base_instant,
         rows=logged.updated,
         bytes=logged.bytes,
         inserted=0,

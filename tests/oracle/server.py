@@ -41,6 +41,7 @@ class Oracle:
     def __init__(self, spark: SparkSession, write_defaults: dict[str, str]) -> None:
         self.spark = spark
         self.write_defaults = write_defaults
+        self.held: Any = None
 
     def sql(self, text: str, output: str | None = None) -> dict[str, Any]:
         return self._answer(self.spark.sql(text), output)
@@ -72,6 +73,26 @@ class Oracle:
         frame = self.spark.read.parquet(input) if input else self.spark.createDataFrame([], StructType([]))
         chosen = {**self.write_defaults, **options} if format == "hudi" else options
         frame.write.format(format).options(**chosen).mode(mode).save(path)
+        return {}
+
+    def lock(self, path: str) -> dict[str, Any]:
+        """Take Hudi's own file-system lock of the table at `path`; `unlock` gives it back."""
+        jvm = self.spark.sparkContext._jvm
+        properties = jvm.java.util.Properties()
+        for key, value in {
+            "hoodie.base.path": path,
+            "hoodie.write.lock.filesystem.expire": "0",
+        }.items():
+            properties.setProperty(key, value)
+        configuration = self.spark.sparkContext._jsc.hadoopConfiguration()
+        self.held = jvm.org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider(
+            jvm.org.apache.hudi.common.config.LockConfiguration(properties),
+            jvm.org.apache.hudi.storage.hadoop.HadoopStorageConfiguration(configuration),
+        )
+        return {"locked": self.held.tryLock(1, jvm.java.util.concurrent.TimeUnit.SECONDS)}
+
+    def unlock(self) -> dict[str, Any]:
+        self.held.unlock()
         return {}
 
     def _answer(self, frame: DataFrame, output: str | None) -> dict[str, Any]:

@@ -6,20 +6,33 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from hudisql.errors import UnsupportedTableError, WriteConflictError
+from hudisql.errors import TableLockedError, UnsupportedTableError, WriteConflictError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.log_block import encode_log_block
+from hudisql.format.schema import avro_from_arrow
 from hudisql.storage import Storage
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.write.commit import abandon_commit, begin_commit, complete_commit, roll_back_failed_writes
+from hudisql.write.commit import (
+    OpenCommit,
+    abandon_commit,
+    begin_commit,
+    complete_commit,
+    roll_back_failed_writes,
+)
+from hudisql.write.concurrency import Concurrency, FailedWrites
+from hudisql.write.lock import FileSystemLock, LockPatience
 from hudisql.write.log_file import rollback_block
 from hudisql.write.markers import Marker, MarkerKind, create_marker, list_markers
+from hudisql.write.planned_services import free_slices
 
 STORAGE = Storage()
 EMPTY = CommitMetadata(partition_to_write_stats={}, operation_type="UPSERT")
@@ -125,10 +138,191 @@ def test_a_commit_that_another_commit_overtook_or_removed_is_refused(table: Hudi
         begin_commit(table, "UPSERT")
 
 
-def test_a_planned_compaction_is_not_written_past(table: HudiTable) -> None:
-    Path(table.base_path, ".hoodie", "20300101000000000.compaction.requested").write_bytes(b"")
-    with pytest.raises(UnsupportedTableError, match="compaction"):
-        begin_commit(open_table(STORAGE, table.base_path), "UPSERT")
+def _stat(partition: str, file_id: str) -> CommitMetadata:
+    stat = WriteStat(file_id=file_id, path=f"{partition}/{file_id}.parquet", partition_path=partition)
+    return CommitMetadata(partition_to_write_stats={partition: (stat,)}, operation_type="UPSERT")
+
+
+def _shared(table: HudiTable, **more: Any) -> Concurrency:
+    lock = FileSystemLock(STORAGE, f"{table.base_path}/.hoodie")
+    patience = LockPatience(retries=2, wait_ms=20)
+    return Concurrency(True, FailedWrites.LAZY, lock, patience, **more)
+
+
+def _begin(table: HudiTable, **more: Any) -> OpenCommit:
+    return begin_commit(table, "UPSERT", concurrency=_shared(table), **more)
+
+
+def test_commits_under_a_lock_stand_beside_each_other_if_they_touch_other_file_groups(
+    table: HudiTable,
+) -> None:
+    slow = _begin(table)
+    fast = _begin(table, changed=[("dt=1", "f")])
+    assert slow.instant_time < fast.instant_time
+    complete_commit(fast, _stat("dt=1", "f"))
+    complete_commit(slow, _stat("dt=1", "g"))
+    timeline = open_table(STORAGE, table.base_path).timeline
+    assert {fast.instant, slow.instant}.isdisjoint(timeline.pending)
+    assert {each.timestamp for each in timeline.commits} >= {slow.instant_time, fast.instant_time}
+    hidden = Path(table.base_path, ".hoodie")
+    assert not (hidden / "lock").exists()
+    assert list((hidden / ".heartbeat").iterdir()) == []
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_commits_that_touch_the_same_file_group_conflict_and_the_later_is_taken_back(
+    table: HudiTable, replaces: bool
+) -> None:
+    metadata = _stat("dt=1", "f")
+    if replaces:
+        groups = {"dt=1": ("f", "g")}
+        metadata = CommitMetadata(partition_to_write_stats={}, partition_to_replace_file_ids=groups)
+    slow = _begin(table)
+    other = begin_commit(table, "UPSERT", replaces=replaces, concurrency=_shared(table))
+    complete_commit(other, metadata)
+    with pytest.raises(WriteConflictError, match=f"{other.instant_time}.*dt=1/f") as raised:
+        complete_commit(slow, _stat("dt=1", "f"))
+    assert "num.retries.on.conflict.failures" in str(raised.value)
+    abandon_commit(slow)
+    assert _states(table, slow.instant_time) == set()
+    # Who has read those rows before is told as soon as it begins; who has not, goes on.
+    with pytest.raises(WriteConflictError, match="dt=1/f"):
+        _begin(table, changed=[("dt=1", "f")])
+    abandon_commit(_begin(table, changed=[("dt=2", "f")]))
+
+
+def test_a_planned_compaction_that_came_between_is_a_conflict_for_its_file_groups(table: HudiTable) -> None:
+    operation = {"fileId": "f", "partitionPath": "dt=1", "baseInstantTime": "1"}
+    content = load_codec("HoodieCompactionPlan").encode({"operations": [operation], "version": 2})
+    commits = [_begin(table), _begin(table)]
+    Path(table.base_path, ".hoodie", "20400101000000000.compaction.requested").write_bytes(content)
+    with pytest.raises(WriteConflictError, match=r"planned compaction 20400101000000000.*dt=1/f"):
+        complete_commit(commits[0], _stat("dt=1", "f"))
+    complete_commit(commits[1], _stat("dt=1", "g"))
+
+
+def test_a_commit_never_takes_back_a_schema_that_came_between(table: HudiTable) -> None:
+    wider = pa.schema([*table.schema, pa.field("more", pa.int32())])
+    slow, alters = _begin(table), _begin(table)
+    text = avro_from_arrow(wider, table.name)
+    altered = CommitMetadata(partition_to_write_stats={}, extra_metadata={"schema": text})
+    complete_commit(alters, altered)
+    with pytest.raises(WriteConflictError, match="changed the schema"):
+        complete_commit(slow, _stat("dt=1", "f"))
+    begun = _begin(open_table(STORAGE, table.base_path))
+    alters = _begin(begun.table)
+    complete_commit(begun, _stat("dt=1", "f"))
+    with pytest.raises(WriteConflictError, match="schema was being changed"):
+        complete_commit(alters, replace(altered, extra_metadata={"schema": _schema_of(table)}))
+
+
+def _schema_of(table: HudiTable) -> str:
+    return avro_from_arrow(table.schema, table.name)
+
+
+def test_a_commit_that_was_read_and_then_rolled_back_is_a_conflict(table: HudiTable) -> None:
+    complete_commit(_begin(table), _stat("dt=1", "f"))
+    table = open_table(STORAGE, table.base_path)
+    commit = _begin(table)
+    last = table.timeline.commits[-1]
+    Path(table.base_path, ".hoodie", last.file_name).unlink()
+    with pytest.raises(WriteConflictError, match=f"taken back the commit {last.timestamp}"):
+        complete_commit(commit, _stat("dt=1", "g"))
+
+
+def test_nothing_is_begun_or_completed_without_the_lock(table: HudiTable) -> None:
+    lock = Path(table.base_path, ".hoodie", "lock")
+    commit = _begin(table)
+    _marked_file(table, commit.instant_time, "a.parquet", MarkerKind.CREATE)
+    lock.touch()
+    for call in (lambda: _begin(table), lambda: complete_commit(commit, EMPTY)):
+        with pytest.raises(TableLockedError, match=str(lock)):
+            call()
+    # The loser cannot take its files back now: the next writer does, as it finds no sign of life.
+    abandon_commit(commit)
+    assert len(_states(table, commit.instant_time)) == 2
+    lock.unlink()
+    _begin(table)
+    assert _states(table, commit.instant_time) == set()
+    assert not Path(table.base_path, "dt=2024-03-01", "a.parquet").exists()
+
+
+def test_a_lock_that_others_take_away_stops_the_commit(
+    table: HudiTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = _begin(table)
+    with monkeypatch.context() as struck:
+        struck.setattr(FileSystemLock, "is_held", lambda _: False)
+        with pytest.raises(WriteConflictError, match="taken away"):
+            complete_commit(commit, EMPTY)
+    assert f"{commit.instant_time}.commit" not in _states(table, commit.instant_time)
+
+
+def test_signs_of_life_go_on_while_a_commit_is_open(table: HudiTable) -> None:
+    concurrency = _shared(table, heartbeat_interval_ms=100, tolerable_misses=5)
+    commit = begin_commit(table, "UPSERT", concurrency=concurrency)
+    time.sleep(1)
+    other = begin_commit(table, "UPSERT", concurrency=concurrency)
+    assert commit.instant in other.table.timeline.pending
+    assert commit.heartbeat is not None
+    commit.heartbeat.stop()
+    time.sleep(0.6)
+    with pytest.raises(WriteConflictError, match="no sign of life"):
+        complete_commit(commit, EMPTY)
+    begin_commit(table, "UPSERT", concurrency=concurrency)
+    assert _states(table, commit.instant_time) == set()
+    assert other.instant in open_table(STORAGE, table.base_path).timeline.pending
+
+
+def test_failed_writes_are_left_if_that_is_the_policy(table: HudiTable) -> None:
+    pending = begin_commit(table, "UPSERT")
+    begin_commit(table, "UPSERT", concurrency=Concurrency(failed_writes=FailedWrites.NEVER))
+    assert pending.instant in open_table(STORAGE, table.base_path).timeline.pending
+
+
+def test_file_groups_that_are_to_be_clustered_are_neither_changed_nor_replaced(table: HudiTable) -> None:
+    group = {"slices": [{"fileId": "f", "partitionPath": "dt=1"}, {"fileId": "g", "partitionPath": "dt=1"}]}
+    plan = {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": [group]}}
+    content = load_codec("HoodieRequestedReplaceMetadata").encode(plan)
+    Path(table.base_path, ".hoodie", "20300101000000000.replacecommit.requested").write_bytes(content)
+    table = open_table(STORAGE, table.base_path)
+    with pytest.raises(UnsupportedTableError, match=r"clustering \(20300101000000000\).*: dt=1/f\n"):
+        begin_commit(table, "UPSERT", changed=[("dt=1", "f"), ("dt=2", "f")])
+    commit = begin_commit(table, "INSERT_OVERWRITE", replaces=True)
+    replaced = CommitMetadata(
+        partition_to_write_stats={}, partition_to_replace_file_ids={"dt=1": ("g",), "dt=2": ("f",)}
+    )
+    with pytest.raises(UnsupportedTableError, match="dt=1/g"):
+        complete_commit(commit, replaced)
+    complete_commit(commit, replace(replaced, partition_to_replace_file_ids={"dt=2": ("f",)}))
+    # An overwrite that is pending is no clustering: it is rolled back like any commit.
+    pending = begin_commit(open_table(STORAGE, table.base_path), "INSERT_OVERWRITE", replaces=True)
+    begin_commit(open_table(STORAGE, table.base_path), "UPSERT")
+    assert _states(table, pending.instant_time) == set()
+
+
+def test_a_compaction_that_was_planned_may_be_done_meanwhile(table: HudiTable) -> None:
+    operation = {"fileId": "f", "partitionPath": "dt=1", "baseInstantTime": "1"}
+    content = load_codec("HoodieCompactionPlan").encode({"operations": [operation], "version": 2})
+    requested = Path(table.base_path, ".hoodie", "20300101000000000.compaction.requested")
+    requested.write_bytes(content)
+    table = open_table(STORAGE, table.base_path)
+    slices = [
+        FileSlice("dt=1", "f", "20200101000000000", None),
+        FileSlice("dt=1", "f", "20310101000000000", None),
+        FileSlice("dt=2", "f", "20200101000000000", None),
+    ]
+    bases = [each.log_base_instant for each in free_slices(table, slices)]
+    assert bases == ["20300101000000000", "20310101000000000", "20200101000000000"]
+    lazy = Concurrency(failed_writes=FailedWrites.LAZY)
+    commit, other = begin_commit(table, "UPSERT", concurrency=lazy), _begin(table)
+    assert commit.instant_time > "20300101000000000"
+    compacted = replace(_stat("dt=1", "f"), operation_type="COMPACT")
+    requested.with_name("20300101000000000.commit").write_bytes(compacted.to_json())
+    complete_commit(commit, _stat("dt=1", "f"))
+    with pytest.raises(WriteConflictError, match=commit.instant_time):
+        complete_commit(other, _stat("dt=1", "f"))
+    complete_commit(other, _stat("dt=2", "f"))
 
 
 def test_tables_that_others_alone_can_write_are_refused_by_name(table: HudiTable) -> None:

@@ -1,0 +1,56 @@
+"""Hive's lock on a table, in a real metastore that has the tables for locks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.embedded import acquire_embedded_metastore
+from hudisql.catalog.metastore_lock import MetastoreLock
+from hudisql.errors import MetastoreError, TableLockedError, WriteConflictError
+from hudisql.write.lock import LockPatience, holding
+
+pytestmark = pytest.mark.hms
+
+BRIEFLY = LockPatience(retries=1, wait_ms=50)
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A metastore of its own: told that it is tested, Hive 2.3 makes the tables of its transactions."""
+    options = ["-Dderby.system.durability=test", "-Dhive.in.test=true"]
+    with acquire_embedded_metastore(tmp_path_factory.mktemp("locks"), java_options=options) as metastore:
+        yield metastore.uri
+
+
+def test_one_client_at_a_time_has_the_lock_on_a_table(uri: str) -> None:
+    with MetastoreClient(uri) as one, MetastoreClient(uri) as other:
+        mine, theirs = MetastoreLock(one, "db", "t"), MetastoreLock(other, "DB", "T")
+        with holding(mine, BRIEFLY) as held:
+            held.check()
+            with pytest.raises(TableLockedError, match=r"DB\.T"), holding(theirs, BRIEFLY):
+                pass
+            with holding(MetastoreLock(other, "db", "u"), BRIEFLY):
+                pass
+        with holding(theirs, BRIEFLY) as held:
+            held.check()
+            assert not mine.is_held()
+
+
+def test_a_lock_that_the_metastore_dropped_is_noticed(uri: str) -> None:
+    with MetastoreClient(uri) as client:
+        lock = MetastoreLock(client, "db", "dropped")
+        with holding(lock, BRIEFLY) as held:
+            assert lock._id is not None
+            client.unlock(lock._id)
+            client.unlock(lock._id)
+            with pytest.raises(WriteConflictError, match=r"db\.dropped"):
+                held.check()
+
+
+def test_a_metastore_without_tables_for_locks_says_what_to_do(client: MetastoreClient) -> None:
+    with pytest.raises(MetastoreError, match="FileSystemBasedLockProvider") as raised:
+        MetastoreLock(client, "db", "t").try_lock(0)
+    assert "schematool" in str(raised.value)

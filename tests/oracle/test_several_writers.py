@@ -1,0 +1,225 @@
+"""A real Hudi 0.15 and hudisql write one table at the same time, sharing it under Hudi's file-system lock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from hudisql.errors import TableLockedError, WriteConflictError
+from hudisql.format.commit_metadata import CommitMetadata, WriteStat
+from hudisql.format.file_names import parse_base_file_name
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, complete_commit
+from hudisql.write.concurrency import FILE_SYSTEM_PROVIDER, Concurrency, FailedWrites
+from hudisql.write.lock import FileSystemLock, LockPatience, holding
+from hudisql.write.markers import Marker, MarkerKind, create_marker
+from tests.oracle.client import HudiOracle, OracleError
+from tests.oracle.comparison import assert_same_rows
+from tests.oracle.shapes import SHAPES
+from tests.oracle.sources import sample_rows
+
+pytestmark = pytest.mark.oracle
+
+SHAPE = SHAPES[0]
+STORAGE = Storage()
+NAME = "several_writers"
+OPTIONS = SHAPE.write_options() | {"hoodie.table.name": NAME}
+SHARED = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.write.lock.provider": FILE_SYSTEM_PROVIDER,
+    "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
+    "hoodie.write.lock.client.num_retries": "300",
+    "hoodie.client.heartbeat.interval_in_ms": "2000",
+}
+
+
+@pytest.fixture(scope="module")
+def path(oracle_015: HudiOracle, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table that the real Hudi has made: sixty rows in three partitions."""
+    folder = str(tmp_path_factory.mktemp("writers") / "table")
+    oracle_015.upsert(_rows(0, 60), folder, OPTIONS)
+    return folder
+
+
+@pytest.fixture
+def background() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        yield pool
+
+
+def _rows(start: int, stop: int, note: str = "first", partition: int | None = None) -> pa.Table:
+    rows = SHAPE.with_partition_columns(sample_rows(start, stop))
+    rows = rows.set_column(rows.column_names.index("note"), "note", pa.array([note] * len(rows)))
+    return rows if partition is None else rows.filter(pc.equal(rows["dt"], f"2024-03-0{partition}"))
+
+
+def _begin(path: str, retries: int = 300) -> OpenCommit:
+    lock = FileSystemLock(STORAGE, f"{path}/.hoodie")
+    patience = LockPatience(retries=retries, wait_ms=100)
+    concurrency = Concurrency(True, FailedWrites.LAZY, lock, patience, heartbeat_interval_ms=2000)
+    return begin_commit(open_table(STORAGE, path), "UPSERT", concurrency=concurrency)
+
+
+def _metadata(table: HudiTable, partition: int) -> CommitMetadata:
+    """As if the one file group of the partition had been written; its rows stay as they are."""
+    (found,) = [each for each in load_file_slices(table) if each.partition_path.endswith(str(partition))]
+    place = found.partition_path
+    assert found.base_file is not None
+    stat = WriteStat(
+        file_id=found.file_id, path=f"{place}/{Path(found.base_file.path).name}", partition_path=place
+    )
+    return CommitMetadata(partition_to_write_stats={place: (stat,)}, operation_type="UPSERT")
+
+
+def _wait_for(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def _new_instant(path: str, known: HudiTable) -> Callable[[], object]:
+    """A question: is there an inflight instant that `known` does not have?"""
+    times = {each.timestamp for each in known.timeline.instants}
+    return lambda: [
+        each for each in Path(path, ".hoodie").glob("*.inflight") if each.name.split(".")[0] not in times
+    ]
+
+
+def _orphans(path: str) -> list[str]:
+    done = {each.timestamp for each in open_table(STORAGE, path).timeline.completed}
+    names = [file.name for file in Path(path).rglob("*.parquet")]
+    parsed = [(name, parse_base_file_name(name)) for name in names]
+    return [name for name, found in parsed if found is None or found.instant_time not in done]
+
+
+def _notes(oracle: HudiOracle, path: str, note: str) -> list[int]:
+    rows = oracle.read(path, columns=["seq", "note"])
+    return sorted(rows.filter(pc.equal(rows["note"], note))["seq"].to_pylist())
+
+
+def test_we_wait_for_the_lock_that_hudi_015_holds(
+    oracle_015: HudiOracle, path: str, background: ThreadPoolExecutor
+) -> None:
+    assert oracle_015.request("lock", path=path)["locked"] is True
+    with pytest.raises(TableLockedError, match=r"\.hoodie/lock"):
+        _begin(path, retries=2)
+    waiting: Future[OpenCommit] = background.submit(_begin, path)
+    time.sleep(0.5)
+    assert not waiting.done()
+    oracle_015.request("unlock")
+    abandon_commit(waiting.result(timeout=30))
+
+
+def test_hudi_015_waits_for_the_lock_that_we_hold(
+    oracle_015: HudiOracle, path: str, background: ThreadPoolExecutor
+) -> None:
+    commits = open_table(STORAGE, path).timeline.commits
+    lock = FileSystemLock(STORAGE, f"{path}/.hoodie")
+    assert lock.try_lock(0)
+    assert oracle_015.request("lock", path=path)["locked"] is False
+    waiting = background.submit(oracle_015.upsert, _rows(0, 3, "waited"), path, OPTIONS | SHARED)
+    time.sleep(4)
+    assert not waiting.done()
+    assert open_table(STORAGE, path).timeline.commits == commits
+    assert lock.is_held()
+    lock.unlock()
+    waiting.result(timeout=60)
+    assert _notes(oracle_015, path, "waited") == [0, 1, 2]
+
+
+def test_a_hudi_015_that_gives_up_waiting_takes_the_lock_away_and_we_notice(
+    oracle_015: HudiOracle, path: str
+) -> None:
+    impatient = {"hoodie.write.lock.client.num_retries": "1"}
+    lock = FileSystemLock(STORAGE, f"{path}/.hoodie")
+    with holding(lock, LockPatience()) as held:
+        with pytest.raises(OracleError, match="HoodieLockException"):
+            oracle_015.upsert(_rows(0, 3, "impatient"), path, OPTIONS | SHARED | impatient)
+        with pytest.raises(WriteConflictError, match="taken away"):
+            held.check()
+
+
+def test_hudi_015_commits_beside_our_open_commit_which_stands_unless_the_file_groups_are_the_same(
+    oracle_015: HudiOracle, path: str
+) -> None:
+    apart, same = _begin(path), _begin(path)
+    oracle_015.upsert(_rows(0, 60, "beside", partition=1), path, OPTIONS | SHARED)
+    table = open_table(STORAGE, path)
+    assert {apart.instant, same.instant} <= set(table.timeline.pending)
+    with pytest.raises(WriteConflictError, match=table.timeline.commits[-1].timestamp):
+        complete_commit(same, _metadata(same.table, 1))
+    abandon_commit(same)
+    complete_commit(apart, _metadata(apart.table, 2))
+    assert _notes(oracle_015, path, "beside") == list(range(0, 60, 3))
+    assert _orphans(path) == []
+
+
+def test_hudi_015_gives_way_to_our_commit_on_its_file_groups_and_we_clear_up_after_it(
+    oracle_015: HudiOracle, path: str, background: ThreadPoolExecutor
+) -> None:
+    ours = _begin(path)
+    running = background.submit(oracle_015.upsert, _rows(0, 60, "loser", partition=1), path, OPTIONS | SHARED)
+    _wait_for(_new_instant(path, open_table(STORAGE, path)))
+    complete_commit(ours, _metadata(ours.table, 1))
+    with pytest.raises(OracleError, match="HoodieWriteConflictException"):
+        running.result(timeout=60)
+    assert open_table(STORAGE, path).timeline.pending
+    assert _orphans(path) != []
+    time.sleep(4.5)
+    abandon_commit(_begin(path))
+    assert open_table(STORAGE, path).timeline.pending == ()
+    assert _orphans(path) == []
+    assert _notes(oracle_015, path, "loser") == []
+
+
+def test_hudi_015_clears_up_after_us_once_our_heartbeat_has_stopped(
+    oracle_015: HudiOracle, path: str
+) -> None:
+    dead, alive = _begin(path), _begin(path)
+    marker = Marker("dt=2024-03-01", f"f_0-0-0_{dead.instant_time}.parquet", MarkerKind.CREATE)
+    create_marker(STORAGE, path, dead.instant_time, marker)
+    Path(path, marker.partition_path, marker.file_name).write_bytes(b"half a file")
+    assert dead.heartbeat is not None
+    dead.heartbeat.stop()
+    oracle_015.upsert(_rows(0, 60, "cleaner", partition=1), path, OPTIONS | SHARED)
+    timeline = open_table(STORAGE, path).timeline
+    assert dead.instant_time not in {each.timestamp for each in timeline.instants}
+    assert alive.instant in timeline.pending
+    assert _orphans(path) == []
+    complete_commit(alive, _metadata(alive.table, 3))
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_statements_and_hudi_015_write_at_the_same_time(
+    oracle_015: HudiOracle, session: Any, path: str, background: ThreadPoolExecutor
+) -> None:
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.sql(f"CALL hive_sync(table => 'oracle.{NAME}', path => '{path}')")
+    listed = ", ".join(f"'{key}' = '{value}'" for key, value in SHARED.items())
+    session.sql(f"ALTER TABLE oracle.{NAME} SET TBLPROPERTIES ({listed})")
+    before = oracle_015.read(path)
+    rows = _rows(0, 60, "theirs", partition=2)
+    theirs = background.submit(lambda: [oracle_015.upsert(rows, path, OPTIONS | SHARED) for _ in range(2)])
+    for number in range(2):
+        session.sql(f"UPDATE oracle.{NAME} SET note = 'ours {number}' WHERE dt = '2024-03-03'")
+    theirs.result(timeout=120)
+    seen = oracle_015.read(path)
+    ours = session.sql(f"SELECT * FROM oracle.{NAME}").arrow()
+    assert_same_rows(ours, seen, sort_by=["seq"])
+    assert len(seen) == len(before)
+    notes = dict(zip(seen["seq"].to_pylist(), seen["note"].to_pylist(), strict=True))
+    assert {note for seq, note in notes.items() if seq % 3 == 1} == {"theirs"}
+    assert {note for seq, note in notes.items() if seq % 3 == 2} == {"ours 1"}
+    assert open_table(STORAGE, path).timeline.pending == ()
+    assert _orphans(path) == []
