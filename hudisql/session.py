@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from hudisql.catalog.client import MetastoreClient
     from hudisql.catalog.embedded import EmbeddedMetastore
-    from hudisql.write.apply import WriteResult
+    from hudisql.write.commit_files import WriteResult
 
 
 def connect(

@@ -74,6 +74,12 @@ def batch_of(arrays: list[pa.Array], schema: pa.Schema, rows: int) -> pa.RecordB
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_buffers(pa.struct([]), rows, [None]))
 
 
+def conform_batch(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """The columns of `wanted`, found by name, with its types. Raises what `conform_array` raises."""
+    columns = [conform_array(batch.column(each.name), each.type) for each in wanted]
+    return batch_of(columns, wanted, batch.num_rows)
+
+
 def _is_list_like(data_type: pa.DataType) -> bool:
     return bool(
         pa.types.is_list(data_type)

@@ -29,7 +29,7 @@ from hudisql.sql.change_queries import (
     update_query,
 )
 from hudisql.sql.composed_text import ComposedText
-from hudisql.sql.insert_rows import insert_changes
+from hudisql.sql.insert_rows import RowsToLoad, rows_to_insert
 from hudisql.sql.relations import TableBinder
 from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
@@ -37,7 +37,7 @@ from hudisql.sql.store_assignment import with_types
 from hudisql.sql.tables import open_hudi_entry
 from hudisql.sql.write_options import write_options
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.apply import WriteResult, apply_changes
+from hudisql.write.apply import apply_changes
 from hudisql.write.changes import (
     FILE_GROUP,
     OPERATION,
@@ -47,7 +47,8 @@ from hudisql.write.changes import (
     change_schema,
 )
 from hudisql.write.commit import check_writable
-from hudisql.write.overwrite import Overwrite
+from hudisql.write.commit_files import WriteResult
+from hudisql.write.load import load_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,9 +82,11 @@ def change_rows(
         )
     table = open_hudi_entry(context, entry)
     check_writable(table)
-    changes, overwrite = _changes_of(context, table, entry.full_name, statement, source)
-    operation_type = _operation_type(statement) if overwrite is None else overwrite.operation_type
-    result = commit_changes(context, entry, table, changes, operation_type, overwrite)
+    changes = _changes_of(context, table, entry.full_name, statement, source)
+    if isinstance(changes, RowsToLoad):
+        result = commit_load(context, entry, table, changes)
+    else:
+        result = commit_changes(context, entry, table, changes, _operation_type(statement))
     return LocalResult(context.spark, OUTPUT, [result_row(result)])
 
 
@@ -93,23 +96,33 @@ def commit_changes(
     table: HudiTable,
     changes: DataFrame,
     operation_type: str,
-    overwrite: Overwrite | None,
 ) -> WriteResult:
     """Write the changes as one commit, by the session's settings, and bring the metastore in step.
 
     Raises what `apply_changes` raises, SettingsError, SyncFailedError (the commit then stands).
     """
-    result = apply_changes(
-        context.spark,
-        table,
-        changes,
-        operation_type,
-        write_options(context, table, entry.parameters),
-        overwrite=overwrite,
-    )
+    options = write_options(context, table, entry.parameters)
+    result = apply_changes(context.spark, table, changes, operation_type, options)
+    _follow(context, entry, table, result)
+    return result
+
+
+def commit_load(context: Context, entry: MetastoreTable, table: HudiTable, load: RowsToLoad) -> WriteResult:
+    """Write new rows into new file groups as one commit, and bring the metastore in step.
+
+    Raises what `load_rows` raises, SettingsError, SyncFailedError (the commit then stands).
+    """
+    overwrite = load.overwrite
+    operation_type = "BULK_INSERT" if overwrite is None else overwrite.operation_type
+    options = write_options(context, table, entry.parameters)
+    result = load_rows(context.spark, table, load.rows, operation_type, options, overwrite=overwrite)
+    _follow(context, entry, table, result)
+    return result
+
+
+def _follow(context: Context, entry: MetastoreTable, table: HudiTable, result: WriteResult) -> None:
     if result.instant_time is not None:
         follow_commit(context, entry, table, dropped_metadata_table=result.dropped_metadata_table)
-    return result
 
 
 def _operation_type(statement: st.ChangeStatement) -> str:
@@ -134,7 +147,7 @@ def result_row(result: WriteResult) -> tuple[object, ...]:
 
 def _changes_of(
     context: Context, table: HudiTable, place: str, statement: st.ChangeStatement, source: SourceText
-) -> tuple[DataFrame, Overwrite | None]:
+) -> DataFrame | RowsToLoad:
     where: Any = {"line": source.line, "column": source.column}
     schema = table.schema
     moving = _moving_columns(table)
@@ -150,13 +163,13 @@ def _changes_of(
     elif isinstance(statement, st.InsertStatement):
         clauses = cl.read_insert(statement.text, **where)
         frame = _run(context, insert_query(clauses), source)
-        return insert_changes(context, table, clauses, frame, place)
+        return rows_to_insert(context, table, clauses, frame, place)
     else:
         raise UnsupportedStatementError(f"{statement.verb} is not supported on the Hudi table {place}")
     frame = _run(context, made.text, source)
     if ACTION in frame.columns:
         frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
-    return with_types(context, _with_moves(frame, made, table), change_schema(schema), place), None
+    return with_types(context, _with_moves(frame, made, table), change_schema(schema), place)
 
 
 def _moving_columns(table: HudiTable) -> tuple[str, ...]:

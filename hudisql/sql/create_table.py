@@ -29,7 +29,6 @@ from hudisql.sql import statements as st
 from hudisql.sql.change_rows import OUTPUT, result_row
 from hudisql.sql.clauses import Piece
 from hudisql.sql.composed_text import ComposedText
-from hudisql.sql.insert_rows import as_inserts
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.table_definition import TableDefinition, read_table_definition
@@ -44,7 +43,7 @@ from hudisql.sql.tables import find_hudi_root
 from hudisql.sql.write_options import write_options
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.write.apply import apply_changes
+from hudisql.write.load import load_rows
 from hudisql.write.new_table import make_timeline_folders, new_table_properties, publish_properties
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
 def create_table_as(context: Context, statement: st.CreateTableAsStatement, source: SourceText) -> Result:
     """Make the table of the query's columns, fill it with the query's rows, and register it.
 
-    Gives what an INSERT gives. Raises what `create_table` and `apply_changes` raise; nothing is then left
+    Gives what an INSERT gives. Raises what `create_table` and `load_rows` raise; nothing is then left
     behind.
     """
     text = statement.text[statement.query_start :]
@@ -101,7 +100,7 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
     try:
         rows = with_types(context, frame, table.schema, f"{database}.{name}")
         options = write_options(context, table, definition.properties)
-        written = apply_changes(context.spark, table, as_inserts(rows), "BULK_INSERT", options)
+        written = load_rows(context.spark, table, rows, "BULK_INSERT", options)
     except BaseException:
         context.storage.delete_file(join(path, keys.PROPERTIES_FILE))
         context.storage.delete_directory(path)

@@ -7,6 +7,7 @@ Follows Spark's rules for column lists, BY NAME and PARTITION clauses, and Hudi'
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudisql.errors import WriteRefusedError
@@ -25,19 +26,28 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 
-def insert_changes(
+@dataclass(frozen=True)
+class RowsToLoad:
+    """New rows, the table's columns alone, and what they overwrite (None: nothing)."""
+
+    rows: DataFrame
+    overwrite: Overwrite | None = None
+
+
+def rows_to_insert(
     context: Context, table: HudiTable, clauses: cl.InsertClauses, frame: DataFrame, place: str
-) -> tuple[DataFrame, Overwrite | None]:
-    """The changes that insert the query's rows, and what they overwrite (None: nothing).
+) -> DataFrame | RowsToLoad:
+    """The changes that insert the query's rows, or the rows if they are to be loaded as they come.
 
     `place` names the table in errors. Raises WriteRefusedError, SettingsError.
     """
     rows, static = _rows_of_table(context, table, clauses, frame, place)
     if clauses.overwrite:
-        return as_inserts(rows), _overwrite_of(context, table, static)
-    if insert_operation(context) == "upsert":
-        return tag_rows(context.spark, table, rows), None
-    return as_inserts(rows), None
+        return RowsToLoad(rows, _overwrite_of(context, table, static))
+    operation = insert_operation(context)
+    if operation == "bulk_insert":
+        return RowsToLoad(rows)
+    return tag_rows(context.spark, table, rows) if operation == "upsert" else as_inserts(rows)
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 from hudisql.errors import InvalidArgumentError, NoSuchTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
-from hudisql.sql.change_rows import commit_changes
-from hudisql.sql.insert_rows import as_inserts
+from hudisql.sql.change_rows import commit_changes, commit_load
+from hudisql.sql.insert_rows import RowsToLoad, as_inserts
 from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.tables import find_hudi_entry, open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.apply import WriteResult
+from hudisql.write.commit_files import WriteResult
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.upsert import tag_rows
 
@@ -36,6 +36,12 @@ OPERATIONS: Final = (
     "insert_overwrite",
     "insert_overwrite_table",
 )
+
+_LOADS: Final[Mapping[str, Overwrite | None]] = {
+    "bulk_insert": None,
+    "insert_overwrite": Overwrite("touched"),
+    "insert_overwrite_table": Overwrite("table"),
+}
 
 
 def write_frame(
@@ -58,15 +64,14 @@ def write_frame(
         )
     table = open_hudi_entry(context, entry)
     rows = _rows_of_table(context, table, frame, entry.full_name, is_delete=operation == "delete")
-    overwrite = None
-    if operation in ("upsert", "delete"):
-        changes = tag_rows(context.spark, table, rows, deletes=operation == "delete")
-    else:
-        changes = as_inserts(rows)
-        if operation.startswith("insert_overwrite"):
-            overwrite = Overwrite("table" if operation.endswith("table") else "touched")
     with _settings(context, options):
-        return commit_changes(context, entry, table, changes, operation.upper(), overwrite)
+        if operation in _LOADS:
+            return commit_load(context, entry, table, RowsToLoad(rows, _LOADS[operation]))
+        if operation == "insert":
+            changes = as_inserts(rows)
+        else:
+            changes = tag_rows(context.spark, table, rows, deletes=operation == "delete")
+        return commit_changes(context, entry, table, changes, operation.upper())
 
 
 def _rows_of_table(

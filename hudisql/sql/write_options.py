@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.errors import SettingsError
-from hudisql.write.apply import WriteOptions
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.open_base_file import CODECS
 from hudisql.write.work_plan import FileSizing
+from hudisql.write.write_options import LoadOrder, WriteOptions
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -31,7 +31,16 @@ BLOOM_FPP: Final = "hoodie.index.bloom.fpp"
 INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
 OVERWRITE_MODE: Final = "hoodie.datasource.overwrite.mode"
 BLOCK_FORMAT: Final = "hoodie.logfile.data.block.format"
+LOAD_ORDER: Final = "hoodie.bulkinsert.sort.mode"
+LOAD_COLUMNS: Final = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
 SYNC: Final = "hudisql.sync"
+_LOAD_ORDERS: Final[Mapping[str, LoadOrder]] = {
+    "NONE": "none",
+    "PARTITION_SORT": "local",
+    "GLOBAL_SORT": "global",
+    "PARTITION_PATH_REPARTITION": "partition",
+    "PARTITION_PATH_REPARTITION_AND_SORT": "partition",
+}
 INSERT_OPERATIONS: Final = ("insert", "upsert", "bulk_insert")
 # What a value takes in a file, about: fixed widths compress by half, texts and the like have some length.
 _TEXT_BYTES: Final = 16
@@ -72,6 +81,8 @@ def write_options(
         ordering=ordering if by_event_time else None,
         newest_by=ordering,
         block_format=_block_format(lookup),
+        load_order=_load_order(lookup),
+        load_columns=_load_columns(lookup, table),
     )
 
 
@@ -115,6 +126,25 @@ def _block_format(lookup: Lookup) -> BlockFormat:
     if text == "parquet":
         return "parquet"
     raise SettingsError(f"{BLOCK_FORMAT} must be avro or parquet, not '{text}'")
+
+
+def _load_order(lookup: Lookup) -> LoadOrder:
+    text = lookup(LOAD_ORDER, "PARTITION_PATH_REPARTITION").upper()
+    if text not in _LOAD_ORDERS:
+        raise SettingsError(f"{LOAD_ORDER} must be one of {', '.join(_LOAD_ORDERS)}, not '{text}'")
+    return _LOAD_ORDERS[text]
+
+
+def _load_columns(lookup: Lookup, table: HudiTable) -> tuple[str, ...]:
+    given = [name.strip() for name in lookup(LOAD_COLUMNS, "").split(",") if name.strip()]
+    names = {name.lower(): name for name in table.schema.names}
+    unknown = [name for name in given if name.lower() not in names]
+    if unknown:
+        raise SettingsError(
+            f"{LOAD_COLUMNS} names '{unknown[0]}', and {table.base_path} has no such column; "
+            f"the columns are {', '.join(table.schema.names)}"
+        )
+    return tuple(names[name.lower()] for name in given)
 
 
 def _number(lookup: Lookup, key: str, default: int) -> int:

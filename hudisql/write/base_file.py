@@ -84,9 +84,9 @@ class BaseFileWriter:
     """Writes rows of one partition into as many base files as their size asks for.
 
     `announce` is told the name of each file before it is made. Whoever does not come to `finish` must
-    `abandon` it. `expected_rows` and `bytes_per_row` (about) size the bloom filters and the first row groups;
-    the files' real size decides when to roll. Memory: one row group of 64 MB of Arrow data, or what fits into
-    a file if that is less.
+    `abandon` it. `expected_rows` (None if nobody knows) and `bytes_per_row` (about) size the bloom filters
+    and the first row groups; the files' real size decides when to roll. Memory: one row group of 64 MB of
+    Arrow data, or what fits into a file if that is less.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class BaseFileWriter:
         avro_schema: str,
         form: BaseFileForm,
         *,
-        expected_rows: int,
+        expected_rows: int | None,
         bytes_per_row: float,
         first_sequence_number: int = 0,
         announce: Callable[[str], None] | None = None,
@@ -181,9 +181,6 @@ class BaseFileWriter:
             self._close_file()
 
     def _open_file(self) -> OpenBaseFile:
-        remaining = max(self._expected_rows - self._rows_before, self._held_rows)
-        fitting = max(self._held_rows, math.ceil(self._room() * 1.1))
-        entries = self._form.bloom_entries or max(1, min(remaining, fitting))
         file_id = f"{self._place.file_id_prefix}-{len(self.written)}"
         name = base_file_name(file_id, self._place.write_token, self._place.instant_time)
         if self._announce is not None:
@@ -193,9 +190,16 @@ class BaseFileWriter:
             join(self._place.folder, name),
             self._schema,
             self._dictionary_columns,
-            KeyFooter(entries, self._form.bloom_fpp),
+            KeyFooter(self._bloom_entries(), self._form.bloom_fpp),
             self._form.codec,
         )
+
+    def _bloom_entries(self) -> int | None:
+        if self._form.bloom_entries is not None or self._expected_rows is None:
+            return self._form.bloom_entries
+        remaining = max(self._expected_rows - self._rows_before, self._held_rows)
+        fitting = max(self._held_rows, math.ceil(self._room() * 1.1))
+        return max(1, min(remaining, fitting))
 
     def _close_file(self) -> None:
         if self._file is not None:

@@ -29,7 +29,7 @@ from hudisql.format.instant import (
 from hudisql.format.timeline import TIMELINE_FOLDER, Timeline, instant_path, load_timeline
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.write.markers import delete_markers
+from hudisql.write.markers import delete_left_markers, delete_markers
 from hudisql.write.rollback import interrupted_rollbacks, now_on_timeline, roll_back_instant
 from hudisql.write.table_configuration import drop_metadata_table
 from hudisql.write.timeline_payloads import render_requested_replace, requested_operation
@@ -72,6 +72,8 @@ def begin_commit(table: HudiTable, operation_type: str, *, replaces: bool = Fals
     roll_back_failed_writes(table)
     given, table = table, open_table(table.storage, table.base_path)
     _check_no_other_commit(given, table.timeline)
+    completed = {each.timestamp for each in table.timeline.completed}
+    delete_left_markers(table.storage, table.base_path, completed)
     _refuse_planned_services(table)
     dropped = drop_metadata_table(table)
     if dropped:
@@ -99,6 +101,14 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
     with suppress(StorageError):
         delete_markers(storage, table.base_path, commit.instant_time)
     return completed
+
+
+def withdraw_commit(commit: OpenCommit) -> None:
+    """Take the instant of a commit that has written nothing off the timeline again. Raises StorageError."""
+    table = commit.table
+    delete_markers(table.storage, table.base_path, commit.instant_time)
+    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+        table.storage.delete_file(instant_path(table.base_path, commit.instant.in_state(state)))
 
 
 def abandon_commit(commit: OpenCommit) -> None:

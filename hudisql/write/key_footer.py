@@ -20,20 +20,34 @@ from hudisql.format.bloom_filter import BloomFilter
 _LARGEST_FILTER_BITS: Final = 64_000_000 * 6
 
 
-class KeyFooter:
-    """Takes in the keys of one file; `entries` is how many keys the bloom filter is made for."""
+# Keys that wait for their number to be known; beyond, a filter is made for twice as many.
+_HELD_BYTES: Final = 64 << 20
 
-    def __init__(self, entries: int, fpp: float) -> None:
-        bits_per_entry = -math.log(fpp) / math.log(2) ** 2
-        self._bloom_filter = BloomFilter(
-            max(1, min(entries, int(_LARGEST_FILTER_BITS / bits_per_entry))), fpp
-        )
+
+class KeyFooter:
+    """Takes in the keys of one file.
+
+    `entries` is how many keys the bloom filter is made for. With None the keys are held until they are all
+    there, up to 64 MB.
+    """
+
+    def __init__(self, entries: int | None, fpp: float) -> None:
+        self._fpp = fpp
+        self._held: list[pa.StringArray] = []
+        self._held_bytes = 0
+        self._bloom_filter = None if entries is None else _filter_for(entries, fpp)
         self.min_key: str | None = None
         self.max_key: str | None = None
 
     def add(self, keys: pa.StringArray) -> None:
         """Take in the next keys; nulls are left out."""
-        self._bloom_filter.add(keys)
+        if self._bloom_filter is not None:
+            self._bloom_filter.add(keys)
+        else:
+            self._held.append(keys)
+            self._held_bytes += keys.nbytes
+            if self._held_bytes > _HELD_BYTES:
+                self._make_filter(2)
         smallest, largest = min_max_of_java(keys)
         if smallest is not None and largest is not None:
             found = [key for key in (self.min_key, self.max_key, smallest, largest) if key is not None]
@@ -43,7 +57,7 @@ class KeyFooter:
     def key_values(self, avro_schema: str) -> dict[str, str]:
         """The key-values of the parquet footer; `avro_schema` is that of the file's columns."""
         footer = {
-            meta_columns.FOOTER_BLOOM_FILTER: self._bloom_filter.to_base64(),
+            meta_columns.FOOTER_BLOOM_FILTER: (self._bloom_filter or self._make_filter(1)).to_base64(),
             meta_columns.FOOTER_BLOOM_FILTER_TYPE: meta_columns.BLOOM_FILTER_TYPE,
             meta_columns.FOOTER_WRITER_MODEL: "avro",
             meta_columns.FOOTER_AVRO_SCHEMA: avro_schema,
@@ -52,6 +66,19 @@ class KeyFooter:
             footer[meta_columns.FOOTER_MIN_RECORD_KEY] = self.min_key
             footer[meta_columns.FOOTER_MAX_RECORD_KEY] = self.max_key
         return footer
+
+    def _make_filter(self, times: int) -> BloomFilter:
+        """A filter with the keys that are held, for so many times their number."""
+        made = _filter_for(times * sum(len(keys) for keys in self._held), self._fpp)
+        for keys in self._held:
+            made.add(keys)
+        self._bloom_filter, self._held = made, []
+        return made
+
+
+def _filter_for(entries: int, fpp: float) -> BloomFilter:
+    bits_per_entry = -math.log(fpp) / math.log(2) ** 2
+    return BloomFilter(max(1, min(entries, int(_LARGEST_FILTER_BITS / bits_per_entry))), fpp)
 
 
 def min_max_of_java(keys: pa.StringArray) -> tuple[str | None, str | None]:

@@ -6,6 +6,7 @@ before its data file, so that whoever rolls the commit back, hudisql or the real
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -14,6 +15,7 @@ from hudisql.errors import NoSuchPathError
 from hudisql.format.timeline import TIMELINE_FOLDER
 from hudisql.storage import Storage, join
 
+_MARKERS_FOLDER: Final = ".temp"
 _MARKER: Final = ".marker."
 _TYPE_FILE: Final = "MARKERS.type"
 _LIST_PREFIX: Final = "MARKERS"
@@ -38,7 +40,7 @@ class Marker:
 
 def marker_folder(base_path: str, instant_time: str) -> str:
     """The folder with the markers of one instant."""
-    return join(base_path, TIMELINE_FOLDER, ".temp", instant_time)
+    return join(base_path, TIMELINE_FOLDER, _MARKERS_FOLDER, instant_time)
 
 
 def create_marker(storage: Storage, base_path: str, instant_time: str, marker: Marker) -> None:
@@ -69,6 +71,17 @@ def list_markers(storage: Storage, base_path: str, instant_time: str) -> list[Ma
 def delete_markers(storage: Storage, base_path: str, instant_time: str) -> None:
     """Remove all markers of the instant. Raises StorageError."""
     storage.delete_directory(marker_folder(base_path, instant_time))
+
+
+def delete_left_markers(storage: Storage, base_path: str, completed: Collection[str]) -> None:
+    """Remove the markers of `completed` instants, whose writers ended too early to. Raises StorageError."""
+    try:
+        entries = storage.list_directory(join(base_path, TIMELINE_FOLDER, _MARKERS_FOLDER))
+    except NoSuchPathError:
+        return
+    for entry in entries:
+        if entry.name in completed:
+            storage.delete_directory(entry.path)
 
 
 def _parse_marker(relative: str) -> Marker | None:

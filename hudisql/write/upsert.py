@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hudisql.errors import WriteRefusedError
 from hudisql.format import meta_columns
-from hudisql.format.partition_path import partition_path, render_partition_value
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.predicates import And, Comparison, In, Or, Predicate
@@ -27,6 +24,7 @@ from hudisql.table.partitions import list_partitions
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
 from hudisql.write.key_generator import has_composite_keys
+from hudisql.write.partition_paths import PartitionPaths
 from hudisql.write.record_keys import render_record_keys
 
 if TYPE_CHECKING:
@@ -93,7 +91,7 @@ def _with_keys(table: HudiTable, rows: DataFrame) -> DataFrame:
     schema = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION, pa.string()), *table.schema])
     fields = table.properties.record_key_fields
     composite = has_composite_keys(table, load_file_slices(table)) if len(fields) == 1 else True
-    paths = _PartitionPaths(table)
+    paths = PartitionPaths(table)
 
     def render(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -175,36 +173,3 @@ def _predicate_on(table: HudiTable, paths: Sequence[str]) -> Predicate | None:
         if partition.path in wanted
     ]
     return Or(tuple(parts)) if parts else In((names[0],), ())
-
-
-class _PartitionPaths:
-    """Partition paths of rows; each combination of values is rendered once."""
-
-    def __init__(self, table: HudiTable) -> None:
-        self._names = [column.name for column in table.partition_columns]
-        self._hive_style = table.properties.hive_style_partitioning
-        self._url_encode = table.properties.url_encode_partitioning
-        self._known: dict[tuple[object, ...], str] = {
-            partition.values: partition.path for partition in list_partitions(table)
-        }
-
-    def of(self, batch: pa.RecordBatch) -> pa.Array:
-        """The partition path of each row."""
-        columns = [batch.column(name).dictionary_encode() for name in self._names]
-        codes = np.zeros(batch.num_rows, dtype=np.int64)
-        for column in columns:
-            indices = pc.fill_null(column.indices, len(column.dictionary)).to_numpy(zero_copy_only=False)
-            codes = codes * (len(column.dictionary) + 1) + indices
-        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-        paths = [self._path(tuple(column[int(row)].as_py() for column in columns)) for row in first]
-        return pa.array(paths, pa.string()).take(pa.array(inverse))
-
-    def _path(self, values: tuple[object, ...]) -> str:
-        if values not in self._known:
-            self._known[values] = partition_path(
-                self._names,
-                [render_partition_value(value) for value in values],
-                hive_style=self._hive_style,
-                url_encode=self._url_encode,
-            )
-        return self._known[values]

@@ -9,104 +9,23 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.errors import HudisqlError, StorageError, WriteConflictError
-from hudisql.format.commit_metadata import LogWriteStat
-from hudisql.format.partition_metadata import (
-    PARTITION_METADATA_FILE,
-    PartitionMetadata,
-    render_partition_metadata,
-)
-from hudisql.read.conform import batch_of, conform_array
-from hudisql.read.hybrid_calendar import CalendarSettings
-from hudisql.read.log_rule import LogRule
-from hudisql.read.task_errors import encode_error
-from hudisql.read.task_heap import spare_loaded_modules
-from hudisql.storage import Storage, join
-from hudisql.table.file_slice import FileSlice
-from hudisql.write.base_file import BaseFileForm, BaseFilePlace, BaseFileWriter
+from hudisql.read.conform import conform_batch
 from hudisql.write.changes import CHANGE_COLUMNS, change_schema
+from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile
 from hudisql.write.held_changes import HeldChanges
-from hudisql.write.log_file import BlockFormat
-from hudisql.write.markers import Marker, MarkerKind, create_marker
-from hudisql.write.record_keys import render_record_keys
+from hudisql.write.markers import MarkerKind
+from hudisql.write.new_files import NewFiles, announce_file, keep_or_take_back
 from hudisql.write.slice_log import append_changes, can_append
-from hudisql.write.slice_merge import MergeTask, merge_slice, null_key_error
+from hudisql.write.slice_merge import MergeTask, merge_slice
+from hudisql.write.task_results import give_files
 
 BUCKET: Final = "__hudisql_bucket"
-
-
-@dataclass(frozen=True, slots=True)
-class WriteTask:
-    """One bucket's work: `file_slice` to merge with, or None for new file groups.
-
-    `is_new_partition` asks for the partition's marker file; `depth` is the number of its folders.
-    """
-
-    number: int
-    file_slice: FileSlice | None
-    partition_values: Mapping[str, object]
-    place: BaseFilePlace
-    rows: int
-    is_new_partition: bool
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
-class CommitWork:
-    """What all tasks of a commit share; see `MergeTask` for `ordering`, `newest_by` and `log_rule`.
-
-    With `appends` (merge-on-read) changes go to log files of `block_format` where those say the same;
-    `merges_bootstrapped` says that the real Hudi would read skeletons with log files wrong.
-    """
-
-    storage: Storage
-    base_path: str
-    instant_time: str
-    inflight_path: str
-    schema: pa.Schema
-    avro_schema: str
-    form: BaseFileForm
-    record_key_fields: tuple[str, ...]
-    composite: bool
-    ordering: str | None
-    newest_by: str | None
-    bytes_per_row: float
-    calendars: CalendarSettings
-    log_rule: LogRule | None = None
-    appends: bool = False
-    merges_bootstrapped: bool = False
-    block_format: BlockFormat = "avro"
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
-    """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in.
-
-    `log` is there for a log file.
-    """
-
-    file_id: str
-    path: str
-    partition_path: str
-    previous_instant: str | None
-    rows: int
-    bytes: int
-    inserted: int
-    updated: int
-    deleted: int
-    late: int
-    moved: int
-    milliseconds: int
-    changes: int
-    log: LogWriteStat | None = None
 
 
 def write_buckets(
@@ -116,27 +35,27 @@ def write_buckets(
 
     `attempt` tells apart the files of several tries. Raises what `merge_slice` raises, StorageError.
     """
-    with HeldChanges(change_schema(work.schema)) as held:
-        writers: dict[int, _NewFiles] = {}
+    schema = change_schema(work.schema)
+    with HeldChanges(schema) as held:
+        writers: dict[int, NewFiles] = {}
         try:
             for batch in batches:
                 for number, part in _by_bucket(batch):
-                    task = _of_attempt(tasks[number], attempt)
-                    rows = _as_changes(part, work.schema)
+                    task = tasks[number].of_attempt(attempt)
+                    rows = conform_batch(part, schema)
                     if task.file_slice is not None:
                         held.add(number, rows)
                         continue
                     if number not in writers:
-                        writers[number] = _NewFiles(work, task)
-                    writers[number].write(rows)
+                        writers[number] = NewFiles(work, task)
+                    writers[number].write(rows.drop_columns(list(CHANGE_COLUMNS)))
             for number in held.numbers:
-                merged = _merge(work, _of_attempt(tasks[number], attempt), held.table(number))
-                _keep_or_take_back(work, [merged])
+                merged = _merge(work, tasks[number].of_attempt(attempt), held.table(number))
+                keep_or_take_back(work, [merged])
                 yield merged
             for number in sorted(writers):
                 files = writers[number].finish()
                 del writers[number]
-                _keep_or_take_back(work, files)
                 yield from files
         finally:
             for writer in writers.values():
@@ -146,30 +65,8 @@ def write_buckets(
 def run_write_tasks(
     work: CommitWork, tasks: Mapping[int, bytes], attempt: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """`write_buckets` as Spark's `mapInArrow` calls it: a binary column of pickled WrittenFiles."""
-    unpickled = _Unpickled(tasks)
-    try:
-        for written in write_buckets(work, unpickled, attempt, batches):
-            yield pa.record_batch([pa.array([pickle.dumps(written)], pa.binary())], names=["written"])
-    except HudisqlError as error:
-        raise encode_error(error) from None
-    except OSError as error:
-        raise encode_error(StorageError(f"a task failed to read or write: {error}")) from error
-    spare_loaded_modules()
-
-
-def _keep_or_take_back(work: CommitWork, files: Sequence[WrittenFile]) -> None:
-    """Delete files that came too late: their commit has been rolled back, so nobody else would.
-
-    Raises WriteConflictError then.
-    """
-    if work.storage.exists(work.inflight_path):
-        return
-    work.storage.delete_files([file.path for file in files])
-    raise WriteConflictError(
-        f"the commit {work.instant_time} on {work.base_path} was rolled back while it was being written",
-        hint="run the statement again",
-    )
+    """`write_buckets` as Spark's `mapInArrow` calls it."""
+    return give_files(write_buckets(work, _Unpickled(tasks), attempt, batches))
 
 
 class _Unpickled(dict[int, WriteTask]):
@@ -183,64 +80,6 @@ class _Unpickled(dict[int, WriteTask]):
         task: WriteTask = pickle.loads(self._pickled[number])
         self[number] = task
         return task
-
-
-class _NewFiles:
-    """The new file groups of one bucket, written as the rows come."""
-
-    def __init__(self, work: CommitWork, task: WriteTask) -> None:
-        self._work = work
-        self._task = task
-        self._started = time.perf_counter()
-        _mark_partition(work, task)
-        self._writer = BaseFileWriter(
-            work.storage,
-            task.place,
-            work.schema,
-            work.avro_schema,
-            work.form,
-            expected_rows=task.rows,
-            bytes_per_row=work.bytes_per_row,
-            announce=lambda name: _announce(work, task, name, MarkerKind.CREATE),
-        )
-
-    def write(self, changes: pa.RecordBatch) -> None:
-        """Take new rows. Raises WriteRefusedError for null keys, StorageError."""
-        work = self._work
-        rows = changes.drop_columns(list(CHANGE_COLUMNS))
-        rendered = render_record_keys(rows, work.record_key_fields, composite=work.composite)
-        if rendered.null_keys.count:
-            raise null_key_error(
-                work.record_key_fields, self._task.place.partition_path, rendered.null_keys.count
-            )
-        self._writer.write(rendered.keys, rows)
-
-    def finish(self) -> list[WrittenFile]:
-        """Close the files. Raises StorageError."""
-        files = self._writer.finish()
-        milliseconds = round((time.perf_counter() - self._started) * 1000)
-        return [
-            WrittenFile(
-                file_id=file.file_id,
-                path=file.path,
-                partition_path=self._task.place.partition_path,
-                previous_instant=None,
-                rows=file.rows,
-                bytes=file.bytes,
-                inserted=file.rows,
-                updated=0,
-                deleted=0,
-                late=0,
-                moved=0,
-                milliseconds=milliseconds,
-                changes=file.rows,
-            )
-            for file in files
-        ]
-
-    def abandon(self) -> None:
-        """Delete the files."""
-        self._writer.abandon()
 
 
 def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
@@ -264,7 +103,7 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
     if work.appends and keeps_source_safe and can_append(merge, changes):
         return _append(work, task, merge, changes, started)
     merged = merge_slice(
-        work.storage, merge, changes, lambda name: _announce(work, task, name, MarkerKind.MERGE)
+        work.storage, merge, changes, lambda name: announce_file(work, task, name, MarkerKind.MERGE)
     )
     return WrittenFile(
         file_id=task.file_slice.file_id,
@@ -291,7 +130,7 @@ def _append(
         merge,
         changes,
         work.block_format,
-        lambda name: _announce(work, task, name, MarkerKind.APPEND),
+        lambda name: announce_file(work, task, name, MarkerKind.APPEND),
     )
     return WrittenFile(
         file_id=merge.file_slice.file_id,
@@ -311,32 +150,9 @@ def _append(
     )
 
 
-def _announce(work: CommitWork, task: WriteTask, name: str, kind: MarkerKind) -> None:
-    marker = Marker(task.place.partition_path, name, kind)
-    create_marker(work.storage, work.base_path, work.instant_time, marker)
-
-
-def _mark_partition(work: CommitWork, task: WriteTask) -> None:
-    if not task.is_new_partition:
-        return
-    content = render_partition_metadata(PartitionMetadata(work.instant_time, task.depth), datetime.now(UTC))
-    work.storage.write(join(task.place.folder, PARTITION_METADATA_FILE), content)
-
-
-def _of_attempt(task: WriteTask, attempt: int) -> WriteTask:
-    token, _, _ = task.place.write_token.rpartition("-")
-    return replace(task, place=replace(task.place, write_token=f"{token}-{attempt}"))
-
-
 def _by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     numbers = batch.column(BUCKET)
     rest = batch.drop_columns([BUCKET])
     distinct = numbers.unique().to_pylist()
     for number in distinct:
         yield number, rest if len(distinct) == 1 else rest.filter(pc.equal(numbers, number))
-
-
-def _as_changes(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    wanted = change_schema(schema)
-    columns = [conform_array(batch.column(each.name), each.type) for each in wanted]
-    return batch_of(columns, wanted, batch.num_rows)

@@ -1,0 +1,154 @@
+"""What the tasks of a commit are told, and what they give back: values between driver and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from hudisql.format.commit_metadata import LogWriteStat
+from hudisql.format.file_names import new_file_id, write_token
+from hudisql.format.table_properties import UNSAFE_TYPES
+from hudisql.format.timeline import instant_path
+from hudisql.read.hybrid_calendar import CalendarSettings
+from hudisql.read.log_rule import LogRule
+from hudisql.storage import Storage, join
+from hudisql.table.file_slice import FileSlice
+from hudisql.write.base_file import BaseFileForm, BaseFilePlace, base_file_avro_schema
+from hudisql.write.commit import OpenCommit
+from hudisql.write.log_file import BlockFormat
+from hudisql.write.write_options import WriteOptions
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """One bucket's work: `file_slice` to merge with, or None for new file groups.
+
+    `rows` is None if nobody has counted them; `is_new_partition` asks for the marker file, `depth`
+    is the number of its folders.
+    """
+
+    number: int
+    file_slice: FileSlice | None
+    partition_values: Mapping[str, object]
+    place: BaseFilePlace
+    rows: int | None
+    is_new_partition: bool
+    depth: int
+
+    def of_attempt(self, attempt: int) -> WriteTask:
+        """The task with file names of their own for one of several tries."""
+        token, _, _ = self.place.write_token.rpartition("-")
+        return replace(self, place=replace(self.place, write_token=f"{token}-{attempt}"))
+
+
+@dataclass(frozen=True, slots=True)
+class CommitWork:
+    """What all tasks of a commit share; see `MergeTask` for `ordering`, `newest_by` and `log_rule`.
+
+    With `appends` (merge-on-read) changes go to log files of `block_format` where those say the same;
+    `merges_bootstrapped` says that the real Hudi would read skeletons with log files wrong.
+    """
+
+    storage: Storage
+    base_path: str
+    instant_time: str
+    inflight_path: str
+    schema: pa.Schema
+    avro_schema: str
+    form: BaseFileForm
+    record_key_fields: tuple[str, ...]
+    composite: bool
+    ordering: str | None
+    newest_by: str | None
+    bytes_per_row: float
+    calendars: CalendarSettings
+    log_rule: LogRule | None = None
+    appends: bool = False
+    merges_bootstrapped: bool = False
+    block_format: BlockFormat = "avro"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in.
+
+    `log` is there for a log file.
+    """
+
+    file_id: str
+    path: str
+    partition_path: str
+    previous_instant: str | None
+    rows: int
+    bytes: int
+    inserted: int
+    updated: int
+    deleted: int
+    late: int
+    moved: int
+    milliseconds: int
+    changes: int
+    log: LogWriteStat | None = None
+
+
+def work_of(
+    commit: OpenCommit,
+    options: WriteOptions,
+    schema: pa.Schema,
+    calendars: CalendarSettings,
+    *,
+    composite: bool,
+    log_rule: LogRule | None = None,
+) -> CommitWork:
+    """What the tasks of this commit share; `composite` says that record keys are `column:value` pairs."""
+    table = commit.table
+    return CommitWork(
+        storage=table.storage,
+        base_path=table.base_path,
+        instant_time=commit.instant_time,
+        inflight_path=instant_path(table.base_path, commit.instant),
+        schema=schema,
+        avro_schema=base_file_avro_schema(schema, table.name),
+        form=options.form,
+        record_key_fields=table.properties.record_key_fields,
+        composite=composite,
+        ordering=options.ordering,
+        newest_by=options.newest_by,
+        bytes_per_row=options.sizing.bytes_per_row,
+        calendars=calendars,
+        log_rule=log_rule,
+        appends=table.is_merge_on_read,
+        merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
+        block_format=options.block_format,
+    )
+
+
+def task_of(
+    work: CommitWork,
+    number: int,
+    partition_path: str,
+    partition_values: Mapping[str, object],
+    *,
+    is_new_partition: bool,
+    file_slice: FileSlice | None = None,
+    rows: int | None = None,
+) -> WriteTask:
+    """The work of bucket (or Spark partition) `number` in one partition of the table."""
+    return WriteTask(
+        number=number,
+        file_slice=file_slice,
+        partition_values=partition_values,
+        place=BaseFilePlace(
+            folder=join(work.base_path, partition_path) if partition_path else work.base_path,
+            partition_path=partition_path,
+            instant_time=work.instant_time,
+            file_id_prefix=new_file_id(),
+            write_token=write_token(number, 0, 0),
+            task_partition_id=number,
+        ),
+        rows=rows,
+        is_new_partition=is_new_partition,
+        depth=len([part for part in partition_path.split("/") if part]),
+    )

@@ -1,0 +1,122 @@
+"""Load new rows into new file groups, as they come: bulk inserts, overwrites, CREATE TABLE AS SELECT.
+
+Follows `HoodieDatasetBulkInsertHelper` of Hudi 0.15: no key is looked up and no small file filled up, so each
+row passes once from the query to its file. Spark sorts and spreads the rows, a task writes the partitions of
+the table that it gets, one after the other. Knows neither SQL text nor the metastore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hudisql.format.spark_schema import quote_name
+from hudisql.read.arrow_scan import calendar_settings
+from hudisql.read.conform import conform_batch
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.commit import OpenCommit
+from hudisql.write.commit_files import WriteResult, commit_files
+from hudisql.write.commit_work import CommitWork, WrittenFile, task_of, work_of
+from hudisql.write.key_generator import has_composite_keys
+from hudisql.write.new_files import NewFiles
+from hudisql.write.overwrite import Overwrite
+from hudisql.write.partition_paths import PartitionPaths
+from hudisql.write.task_results import collect_files, give_files
+from hudisql.write.write_options import WriteOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Rows that Spark expects to be fewer bytes go through an exchange, which puts them into few files.
+_FEW_BYTES: Final = 64 << 20
+
+
+def load_rows(
+    spark: SparkSession,
+    table: HudiTable,
+    rows: DataFrame,
+    operation_type: str,
+    options: WriteOptions | None = None,
+    *,
+    overwrite: Overwrite | None = None,
+) -> WriteResult:
+    """Write `rows` (the table's columns, its types) into new file groups as one commit.
+
+    They are evaluated once, while the commit is inflight. With `overwrite` they take the place of what that
+    says. Raises WriteRefusedError for rows without a record key, WriteConflictError, UnsupportedTableError,
+    StorageError, and Spark's own exceptions; the table is then as before.
+    """
+    options = options or WriteOptions()
+    return commit_files(
+        table,
+        operation_type,
+        table.schema,
+        lambda commit: _write_files(spark, commit, rows, options),
+        overwrite,
+    )
+
+
+def load_partition(
+    work: CommitWork, paths: PartitionPaths, number: int, attempt: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[WrittenFile]:
+    """Write the rows of one Spark partition, in which those of a partition of the table follow each other.
+
+    Memory: a row group. Raises WriteRefusedError for rows without a record key, WriteConflictError,
+    StorageError.
+    """
+    writer: NewFiles | None = None
+    at: str | None = None
+    try:
+        for batch in batches:
+            for values, part in paths.split(conform_batch(batch, work.schema)):
+                path = paths.path(values)
+                if writer is None or path != at:
+                    if writer is not None:
+                        yield from writer.finish()
+                    named = dict(zip(paths.names, values, strict=True))
+                    task = task_of(work, number, path, named, is_new_partition=path not in paths.existing)
+                    writer, at = NewFiles(work, task.of_attempt(attempt)), path
+                writer.write(part)
+        if writer is not None:
+            yield from writer.finish()
+            writer = None
+    finally:
+        if writer is not None:
+            writer.abandon()
+
+
+def _write_files(
+    spark: SparkSession, commit: OpenCommit, rows: DataFrame, options: WriteOptions
+) -> list[WrittenFile]:
+    table = commit.table
+    slices = load_file_slices(table) if len(table.properties.record_key_fields) == 1 else []
+    composite = has_composite_keys(table, slices)
+    work = work_of(commit, options, table.schema, calendar_settings(spark), composite=composite)
+    paths = PartitionPaths(table)
+
+    def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return give_files(load_partition(work, paths, number, attempt, batches))
+
+    return collect_files(_in_order(table, rows, options), write)
+
+
+def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataFrame:
+    """The rows spread over Spark's partitions and sorted in them, as `hoodie.bulkinsert.sort.mode` says."""
+    partition = [quote_name(column.name) for column in table.partition_columns]
+    if options.load_columns:
+        return rows.orderBy(*partition, *(quote_name(name) for name in options.load_columns))
+    keys = [quote_name(name.split(".")[0]) for name in table.properties.record_key_fields]
+    if options.load_order == "global":
+        return rows.orderBy(*partition, *keys)
+    if options.load_order == "local":
+        return rows.sortWithinPartitions(*partition, *keys)
+    if options.load_order == "partition" and (partition or _estimated_bytes(rows) < _FEW_BYTES):
+        rows = rows.hint("rebalance", *partition)
+    return rows.sortWithinPartitions(*partition) if partition else rows
+
+
+def _estimated_bytes(rows: DataFrame) -> int:
+    return int(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())

@@ -1,0 +1,30 @@
+"""How a commit writes: form and size of files, which changes are late, how a bulk load is sorted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hudisql.write.base_file import BaseFileForm
+from hudisql.write.log_file import BlockFormat
+from hudisql.write.work_plan import FileSizing
+
+LoadOrder = Literal["partition", "none", "local", "global"]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How files are written and sized.
+
+    `ordering` is the column by which an UPSERT may come late, if any; `newest_by` the one that decides
+    between several changes of one row, `block_format` how log files hold rows. A bulk load sorts its rows in
+    `load_order`, and by `load_columns` where these are given.
+    """
+
+    form: BaseFileForm = field(default_factory=BaseFileForm)
+    sizing: FileSizing = field(default_factory=FileSizing)
+    ordering: str | None = None
+    newest_by: str | None = None
+    block_format: BlockFormat = "avro"
+    load_order: LoadOrder = "partition"
+    load_columns: tuple[str, ...] = ()
