@@ -9,6 +9,7 @@ cannot match. It knows neither files nor Spark: who translates Catalyst's filter
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -54,6 +55,17 @@ class In:
 
     def __str__(self) -> str:
         return f"{'.'.join(self.column)} IN ({', '.join(_literal(value) for value in self.values)})"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """`column IN (values)` for very many of them: sorted, distinct, none null."""
+
+    column: ColumnPath
+    values: pa.Array
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self.column)} IN ({len(self.values)} values)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +129,7 @@ class Not:
         return f"NOT {self.part}"
 
 
-Predicate: TypeAlias = Comparison | In | IsNull | IsNotNull | StartsWith | And | Or | Not
+Predicate: TypeAlias = Comparison | In | OneOf | IsNull | IsNotNull | StartsWith | And | Or | Not
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +203,8 @@ def bind_predicate(predicate: Predicate, schema: pa.Schema) -> Predicate | None:
             return Comparison(predicate.column, predicate.operator, value)
         if isinstance(predicate, In):
             return In(predicate.column, tuple(_python_value(value, field_type) for value in predicate.values))
+        if isinstance(predicate, OneOf):
+            return OneOf(predicate.column, predicate.values.cast(field_type))
         return predicate if pa.types.is_string(field_type) else None
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
@@ -231,6 +245,8 @@ def matching_rows(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArra
             return pc.starts_with(column, pattern=prefix)
         case In(values=values):
             return _is_in(column, values)
+        case OneOf(values=values):
+            return pc.is_in(column, value_set=values)
         case Comparison(operator="<=>", value=value):
             if value is None:
                 return pc.is_null(column)
@@ -275,6 +291,8 @@ def may_match(
             return _may_compare(statistics, _NEGATED[operator] if negated else operator, value)
         case In(values=values) if not negated:
             return any(_may_compare(statistics, "=", value) for value in values)
+        case OneOf(values=values) if not negated:
+            return _may_be_one_of(statistics, values)
         case StartsWith(prefix=prefix) if not negated:
             return _may_start_with(statistics, prefix)
     return True
@@ -314,6 +332,17 @@ def _may_compare(statistics: ColumnStatistics, operator: str, value: Any) -> boo
     except TypeError:
         return True
     return True
+
+
+def _may_be_one_of(statistics: ColumnStatistics, values: pa.Array) -> bool:
+    low, high = statistics.minimum, statistics.maximum
+    if low is None or high is None or _is_nan(low) or _is_nan(high):
+        return bool(len(values))
+    try:
+        at = bisect_left(range(len(values)), low, key=lambda number: values[number].as_py())
+        return at < len(values) and bool(values[at].as_py() <= high)
+    except TypeError:
+        return True
 
 
 def _may_start_with(statistics: ColumnStatistics, prefix: str) -> bool:

@@ -37,10 +37,14 @@ OLD_VALUE = "__hudisql_old_"
 
 @dataclass(frozen=True)
 class ChangeQuery:
-    """The SELECT and what its rows need done: `moves_by` are columns whose change moves a row."""
+    """The SELECT and what its rows need done: `moves_by` are columns whose change moves a row.
+
+    `reduced_at` is the offset of the target's name where only rows that match the source are read of it.
+    """
 
     text: ComposedText
     moves_by: tuple[str, ...] = ()
+    reduced_at: int | None = None
 
 
 def delete_query(clauses: DeleteClauses, schema: pa.Schema) -> ChangeQuery:
@@ -112,12 +116,15 @@ def merge_query(
     moving_columns: Sequence[str],
     ordering: str | None,
     place: str,
+    reduced_as: str | None = None,
 ) -> ChangeQuery:
     """`MERGE`: target and source joined, each pair (or lone row) with the first action that fits.
 
-    Raises WriteRefusedError for unknown columns, UnsupportedStatementError for a source without a name.
+    With `reduced_as`, the name by which the clauses know the target, only the target rows that match come to
+    the join, which must keep no others: for sources that all tasks can have. Raises WriteRefusedError for
+    unknown columns, UnsupportedStatementError for a source without a name.
     """
-    target = _qualifier(clauses.target)
+    target = reduced_as or _qualifier(clauses.target)
     source = source_alias(clauses)
     actions = [_MergeValues(action, schema, source_columns, source, place) for action in clauses.actions]
     moves_by = tuple(
@@ -141,12 +148,22 @@ def merge_query(
             each.add_value(text, field, target, ordering)
         text.add(f" END AS {quote_name(field.name)}")
     kinds = {action.matched for action in clauses.actions}
-    text.add(" FROM ", clauses.target.name, "" if clauses.target.alias is None else f" AS {target}")
+    text.add(" FROM ")
+    reduced_at = None
+    if reduced_as is None:
+        _add_target(text, clauses.target)
+    else:
+        text.add(f"(SELECT /*+ BROADCAST({source}) */ * FROM ")
+        reduced_at = text.length
+        _add_target(text, clauses.target)
+        text.add(" LEFT SEMI JOIN (SELECT * FROM ")
+        _add_source(text, clauses)
+        text.add(f") AS {source} ON ", clauses.condition, f") AS {reduced_as}")
     text.add(f" {_join(kinds)} JOIN (SELECT *, true AS {_IS_SOURCE_ROW} FROM ")
     _add_source(text, clauses)
     text.add(f") AS {source}")
     text.add(" ON ", clauses.condition)
-    return ChangeQuery(text, moves_by)
+    return ChangeQuery(text, moves_by, reduced_at)
 
 
 class _MergeValues:
@@ -240,7 +257,12 @@ def _identity(qualifier: str) -> str:
 
 
 def _from_target(text: ComposedText, target: TargetClause) -> None:
-    text.add(" FROM ", target.name)
+    text.add(" FROM ")
+    _add_target(text, target)
+
+
+def _add_target(text: ComposedText, target: TargetClause) -> None:
+    text.add(target.name)
     if target.alias is not None:
         text.add(f" AS {target.alias}")
 

@@ -7,11 +7,15 @@ differ from it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.tables import MetastoreTable, is_read_optimized
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name, spark_type_name
+from hudisql.read.predicates import Predicate
 from hudisql.result import LocalResult, Result
 from hudisql.sql import clauses as cl
 from hudisql.sql import query
@@ -29,7 +33,9 @@ from hudisql.sql.change_queries import (
     update_query,
 )
 from hudisql.sql.composed_text import ComposedText
+from hudisql.sql.held_source import hold_source, inserts_only_by_source, target_alias
 from hudisql.sql.insert_rows import RowsToLoad, rows_to_insert
+from hudisql.sql.match_values import matching_predicate
 from hudisql.sql.relations import TableBinder
 from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
@@ -82,11 +88,12 @@ def change_rows(
         )
     table = open_hudi_entry(context, entry)
     check_writable(table)
-    changes = _changes_of(context, table, entry.full_name, statement, source)
-    if isinstance(changes, RowsToLoad):
-        result = commit_load(context, entry, table, changes)
-    else:
-        result = commit_changes(context, entry, table, changes, _operation_type(statement))
+    with ExitStack() as held:
+        changes = _changes_of(context, table, entry.full_name, statement, source, held)
+        if isinstance(changes, RowsToLoad):
+            result = commit_load(context, entry, table, changes)
+        else:
+            result = commit_changes(context, entry, table, changes, _operation_type(statement))
     return LocalResult(context.spark, OUTPUT, [result_row(result)])
 
 
@@ -146,30 +153,62 @@ def result_row(result: WriteResult) -> tuple[object, ...]:
 
 
 def _changes_of(
-    context: Context, table: HudiTable, place: str, statement: st.ChangeStatement, source: SourceText
+    context: Context,
+    table: HudiTable,
+    place: str,
+    statement: st.ChangeStatement,
+    source: SourceText,
+    held: ExitStack,
 ) -> DataFrame | RowsToLoad:
+    """The changes, or rows to load; what they are computed from is there until `held` is closed."""
     where: Any = {"line": source.line, "column": source.column}
     schema = table.schema
     moving = _moving_columns(table)
+    filters: Mapping[int, Predicate] = {}
     if isinstance(statement, st.DeleteStatement):
         made = delete_query(cl.read_delete(statement.text, **where), schema)
     elif isinstance(statement, st.UpdateStatement):
         made = update_query(cl.read_update(statement.text, **where), schema, moving, place)
     elif isinstance(statement, st.MergeStatement):
-        merge = cl.read_merge(statement.text, **where)
-        columns = _columns_of(context, source_query(merge), source)
-        merge = qualify_source_names(context.spark, merge, columns, source_alias(merge))
-        made = merge_query(merge, schema, columns, moving, table.properties.precombine_field, place)
+        made, filters = _merge_query(context, table, place, statement.text, source, held)
     elif isinstance(statement, st.InsertStatement):
         clauses = cl.read_insert(statement.text, **where)
         frame = _run(context, insert_query(clauses), source)
         return rows_to_insert(context, table, clauses, frame, place)
     else:
         raise UnsupportedStatementError(f"{statement.verb} is not supported on the Hudi table {place}")
-    frame = _run(context, made.text, source)
+    frame = query.run_query(context, made.text.text, made.text.source(source), filters=filters)
     if ACTION in frame.columns:
         frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
     return with_types(context, _with_moves(frame, made, table), change_schema(schema), place)
+
+
+def _merge_query(
+    context: Context, table: HudiTable, place: str, statement: str, source: SourceText, held: ExitStack
+) -> tuple[ChangeQuery, Mapping[int, Predicate]]:
+    """The query, and what it needs of the table that it names at an offset."""
+    merge = cl.read_merge(statement, line=source.line, column=source.column)
+    alias = source_alias(merge)
+    reduced_as = predicate = None
+    if inserts_only_by_source(merge):
+        frame = _run(context, source_query(merge), source)
+        columns = frame.columns
+        rows = hold_source(frame, held)
+        view = cl.Piece(rows.view_name, merge.source.start)
+        merge = replace(merge, source=view, source_alias=alias, column_names=None)
+        if rows.is_small:
+            reduced_as = target_alias(merge, statement)
+        if reduced_as is not None and "${" not in statement:
+            condition = merge.condition.text
+            predicate = matching_predicate(rows.rows, alias, reduced_as, table.schema, condition)
+    else:
+        columns = _columns_of(context, source_query(merge), source)
+    merge = qualify_source_names(context.spark, merge, columns, alias)
+    ordering = table.properties.precombine_field
+    made = merge_query(merge, table.schema, columns, _moving_columns(table), ordering, place, reduced_as)
+    if made.reduced_at is None or predicate is None:
+        return made, {}
+    return made, {made.reduced_at: predicate}
 
 
 def _moving_columns(table: HudiTable) -> tuple[str, ...]:

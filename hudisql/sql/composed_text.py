@@ -31,6 +31,11 @@ class ComposedText:
         return self
 
     @property
+    def length(self) -> int:
+        """How long the whole is so far: where the next part will stand."""
+        return self._length
+
+    @property
     def text(self) -> str:
         """The whole."""
         return "".join(self.parts)

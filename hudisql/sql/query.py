@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 from hudisql.context import Context
 from hudisql.errors import HudisqlError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
-from hudisql.read.predicates import And, Comparison, In, Or, Predicate
+from hudisql.read.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
 from hudisql.read.scan import ScanPlan, plan_scan, scan_to_dataframe
 from hudisql.sql.catalyst import (
     PartitionCondition,
@@ -69,12 +69,18 @@ def references_hudi(context: Context, text: str) -> bool:
 
 
 def prepare_query(
-    context: Context, text: str, source: SourceText | None = None, *, count_all: bool = False
+    context: Context,
+    text: str,
+    source: SourceText | None = None,
+    *,
+    count_all: bool = False,
+    filters: Mapping[int, Predicate] | None = None,
 ) -> PreparedQuery:
     """Bind the statement and plan a scan for each Hudi table that it reads; nothing is run.
 
     `source` places the text in its script, for error messages; `count_all` also counts what the scans leave
-    out, for EXPLAIN. Raises SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError,
+    out, for EXPLAIN. Of the table named at an offset of `filters` only rows for which that holds are needed.
+    Raises SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError,
     UnsupportedTableError, SourceChangedError.
     """
     binder = TableBinder(context)
@@ -93,20 +99,37 @@ def prepare_query(
         needs = find_scan_needs(context.spark, executions, partition_columns)
     for execution in executions:
         binder.refuse_hidden_tables(str(execution.analyzed().toString()))
+    by_name = {
+        each.view_name: filters[each.at]
+        for each in bound.relations
+        if filters and isinstance(each, HudiRelation) and each.at in filters
+    }
     scans = tuple(
-        _plan_relation(context, each, tables[each.view_name], needs[each.view_name], count_all)
+        _plan_relation(
+            context,
+            each,
+            tables[each.view_name],
+            _with_filter(needs[each.view_name], by_name.get(each.view_name)),
+            count_all,
+        )
         for each in bound.hudi_relations
     )
     return PreparedQuery(bound, scans)
 
 
-def run_query(context: Context, text: str, source: SourceText | None = None) -> DataFrame:
+def run_query(
+    context: Context,
+    text: str,
+    source: SourceText | None = None,
+    *,
+    filters: Mapping[int, Predicate] | None = None,
+) -> DataFrame:
     """Run a statement over Hudi and other tables; a query's rows come as a lazily evaluated DataFrame.
 
     Also INSERT, CREATE TABLE AS and other commands that hold a query, which Spark runs at once: whether their
     target may be changed is the caller's matter. Raises what `prepare_query` raises, QueryError.
     """
-    return run_prepared(context, prepare_query(context, text, source), source)
+    return run_prepared(context, prepare_query(context, text, source, filters=filters), source)
 
 
 def run_prepared(context: Context, prepared: PreparedQuery, source: SourceText | None = None) -> DataFrame:
@@ -151,6 +174,12 @@ def create_view(context: Context, text: str, source: SourceText | None = None) -
         schema = context.spark.sql(query.text).schema
     with bound_errors(bound, source):
         store_view(context.spark, text, schema)
+
+
+def _with_filter(needs: ScanNeeds, predicate: Predicate | None) -> ScanNeeds:
+    if predicate is None:
+        return needs
+    return replace(needs, predicate=conjunction([*split_conjuncts(needs.predicate), predicate]))
 
 
 def _plan_relation(

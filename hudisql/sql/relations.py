@@ -53,12 +53,13 @@ class HudiEntry:
 
 @dataclass(frozen=True)
 class HudiRelation:
-    """One reference to a Hudi table; `view_name` stands for it in the bound text."""
+    """One reference to a Hudi table at offset `at`; `view_name` stands for it in the bound text."""
 
     view_name: str
     entry: HudiEntry
     written: str
     timestamp: str | None = None
+    at: int = -1
 
 
 @dataclass(frozen=True)
@@ -281,7 +282,8 @@ class TableBinder:
         if reference.time_travel is not None and reference.time_travel.timestamp is None:
             self._refuse_travel(reference, f"the Hudi table {written}")
         travel = reference.time_travel
-        return HudiRelation(self._new_name(), entry, written, travel.timestamp if travel else None)
+        timestamp = travel.timestamp if travel else None
+        return HudiRelation(self._new_name(), entry, written, timestamp, reference.span[0])
 
     def _refuse_travel(self, reference: TableReference, what: str) -> None:
         if reference.time_travel is not None:

@@ -7,10 +7,12 @@ tables as row groups; knows nothing of file groups or commits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudisql.errors import HudisqlError, StorageError
@@ -21,6 +23,8 @@ from hudisql.write.key_footer import KeyFooter
 from hudisql.write.meta_arrays import UNIQUE_COLUMNS
 
 _CODEC_LEVELS: Final[Mapping[str, int | None]] = {"gzip": 1, "zstd": 1, "snappy": None, "none": None}
+_SAMPLE_ROWS: Final = 4096
+_DISTINCT: Final = 0.9
 CODECS: Final = tuple(_CODEC_LEVELS)
 
 
@@ -43,23 +47,17 @@ class OpenBaseFile:
         self.rows = 0
         self.bytes = 0
         storage.delete_file(path)  # and with it the stale checksum of an earlier try
+        self._schema = schema
+        self._dictionary_columns = dictionary_columns
+        self._codec = codec
         self._sink: Any = storage.open_output(path)
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            schema,
-            compression=codec,
-            compression_level=_CODEC_LEVELS[codec],
-            use_dictionary=list(dictionary_columns),
-            version="2.6",
-            data_page_version="1.0",
-            coerce_timestamps="us",
-            store_decimal_as_integer=False,
-            store_schema=False,
-        )
+        self._writer: pq.ParquetWriter | None = None
 
     def write(self, table: pa.Table) -> None:
         """Write one row group. Raises StorageError."""
         with _storage_errors(self.path):
+            if self._writer is None:
+                self._writer = self._open_writer(_mostly_distinct(table))
             self._writer.write_table(table, row_group_size=table.num_rows)
             self.bytes = self._sink.tell()
         self.footer.add(table.column(meta_columns.RECORD_KEY).combine_chunks())
@@ -70,16 +68,32 @@ class OpenBaseFile:
         with _storage_errors(self.path):
             footer = self.footer.key_values(avro_schema)
             footer[SPARK_VERSION_KEY.decode()] = PROLEPTIC_SPARK_VERSION
-            self._writer.add_key_value_metadata(footer)
-            self._writer.close()
+            writer = self._writer or self._open_writer(())
+            writer.add_key_value_metadata(footer)
+            writer.close()
             self.bytes = self._sink.tell()
             self._sink.close()
+
+    def _open_writer(self, plain: Collection[str]) -> pq.ParquetWriter:
+        return pq.ParquetWriter(
+            self._sink,
+            self._schema,
+            compression=self._codec,
+            compression_level=_CODEC_LEVELS[self._codec],
+            use_dictionary=[path for path in self._dictionary_columns if path not in plain],
+            version="2.6",
+            data_page_version="1.0",
+            coerce_timestamps="us",
+            store_decimal_as_integer=False,
+            store_schema=False,
+        )
 
     def abandon(self) -> None:
         """Close and delete the file, whatever state it is in."""
         for part in (self._writer, self._sink):
             try:
-                part.close()
+                if part is not None:
+                    part.close()
             except (pa.ArrowException, OSError):
                 continue
         self._storage.delete_file(self.path)
@@ -97,6 +111,20 @@ class _storage_errors:  # noqa: N801
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, (pa.ArrowException, OSError)) and not isinstance(error, HudisqlError):
             raise StorageError(f"cannot write {self._path}: {error}") from error
+
+
+def _mostly_distinct(table: pa.Table) -> list[str]:
+    """Columns in which hardly a value comes twice: a dictionary costs time there and saves nothing."""
+    if table.num_rows < _SAMPLE_ROWS:
+        return []
+    rows = np.random.default_rng(0).integers(0, table.num_rows, _SAMPLE_ROWS)
+    flat = [
+        field.name
+        for field in table.schema
+        if not (pa.types.is_nested(field.type) or pa.types.is_dictionary(field.type))
+    ]
+    sample = table.select(flat).take(pa.array(np.sort(rows)))
+    return [name for name in flat if pc.count_distinct(sample[name]).as_py() > _SAMPLE_ROWS * _DISTINCT]
 
 
 def dictionary_columns(schema: pa.Schema) -> list[str]:

@@ -1,0 +1,62 @@
+"""The source of a MERGE that also inserts, computed once and held while the statement runs.
+
+Such a MERGE is an outer join that keeps the source's rows, for which Spark has to shuffle the whole target.
+If the held source is small it first goes to all tasks, and leaves of the target the rows that match.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from hudisql.sql.clauses import MergeClauses
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Of the cached source; its columns of the join condition are what is sent to all tasks.
+_SMALL_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True)
+class HeldSource:
+    """The source's rows, also as a temporary view; `is_small` if all tasks can have them."""
+
+    rows: DataFrame
+    view_name: str
+    is_small: bool
+
+
+def hold_source(frame: DataFrame, stack: ExitStack) -> HeldSource:
+    """Compute the source and keep it until `stack` is closed. Raises Spark's own exceptions."""
+    spark = frame.sparkSession
+    view_name = f"__hudisql_source_{uuid4().hex[:8]}"
+    held = frame.persist()
+    stack.callback(held.unpersist)
+    held.createOrReplaceTempView(view_name)
+    stack.callback(spark.catalog.dropTempView, view_name)
+    held.count()
+    plan: Any = held._jdf.queryExecution().optimizedPlan()
+    return HeldSource(held, view_name, int(plan.stats().sizeInBytes()) <= _SMALL_BYTES)
+
+
+def inserts_only_by_source(merge: MergeClauses) -> bool:
+    """True if source rows without a match are inserted, and target rows without one stay as they are."""
+    kinds = {action.matched for action in merge.actions}
+    return "not_matched" in kinds and "not_matched_by_source" not in kinds
+
+
+def target_alias(merge: MergeClauses, statement: str) -> str | None:
+    """The name by which the target's columns can be found behind a subquery, or None if there is none.
+
+    Without an alias that is the table's plain name, unless the statement says `database.table.column`.
+    """
+    target = merge.target
+    if target.alias is not None:
+        return target.alias
+    name = target.name.text
+    if "`" in name or (("." in name) and statement.lower().count(name.lower()) > 1):
+        return None
+    return name.rsplit(".", 1)[-1]

@@ -1,0 +1,103 @@
+"""Bulk inserts and overwrites: rows that go straight into new file groups."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from hudisql.errors import QueryError, SettingsError, WriteRefusedError
+from hudisql.format.bloom_filter import parse_bloom_filter
+from hudisql.format.meta_columns import FOOTER_BLOOM_FILTER, RECORD_KEY
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from tests.sql.changed_tables import ChangedTable, setting
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+OPERATION = "hoodie.spark.sql.insert.into.operation"
+SORT_MODE = "hoodie.bulkinsert.sort.mode"
+SORT_COLUMNS = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
+
+
+def files_of(table: ChangedTable, day: str, instant: str) -> list[Path]:
+    """The base files of a partition that the instant wrote."""
+    return sorted((Path(table.path) / f"dt={day}").glob(f"*_{instant}.parquet"))
+
+
+@pytest.mark.parametrize("mode", ["NONE", "PARTITION_SORT", "GLOBAL_SORT", "PARTITION_PATH_REPARTITION"])
+def test_a_bulk_insert_adds_each_row_once_in_every_order(table: ChangedTable, mode: str) -> None:
+    before = table.rows()
+    text = "INSERT INTO {t} (id, seq, dt) SELECT concat('n', id), seq, if(seq < 3, NULL, dt) FROM {t}"
+    with setting(table.session, OPERATION, "bulk_insert"), setting(table.session, SORT_MODE, mode):
+        done = table.run(text)
+    assert done["inserted"] == 30
+    assert [row for row in table.rows() if row[0].startswith("k")] == before
+    assert sorted(table.seqs("id LIKE 'n%'")) == list(range(30))
+    assert table.seqs("dt IS NULL") == [0, 1, 2]
+    if mode.startswith("PARTITION_PATH"):
+        assert done["files_written"] == 4
+    assert table.orphans() == []
+
+
+def test_rows_are_sorted_by_the_columns_that_are_named(table: ChangedTable) -> None:
+    text = "INSERT OVERWRITE {t} (id, seq, dt) SELECT id, (seq * 7) % 30, '2024-03-01' FROM {t}"
+    with setting(table.session, SORT_COLUMNS, "SEQ"):
+        table.run(text)
+    instant = table.instants()[-1].split()[0]
+    written = [
+        pq.read_table(each, columns=["seq"])["seq"].to_pylist()
+        for each in files_of(table, "2024-03-01", instant)
+    ]
+    assert sorted(written) == [sorted(each) for each in sorted(written)]
+    assert sorted(value for each in written for value in each) == list(range(30))
+    with (
+        setting(table.session, SORT_COLUMNS, "nothing"),
+        pytest.raises(SettingsError, match="no such column"),
+    ):
+        table.run(text)
+
+
+def test_the_bloom_filter_is_made_for_the_rows_of_its_file(table: ChangedTable) -> None:
+    table.run("INSERT OVERWRITE {t} PARTITION (dt = '2024-03-02') (id, seq) SELECT id, seq FROM {t}")
+    instant = table.instants()[-1].split()[0]
+    [file] = files_of(table, "2024-03-02", instant)
+    footer = pq.read_metadata(file).metadata
+    bloom_filter = parse_bloom_filter(footer[FOOTER_BLOOM_FILTER.encode()])
+    assert bloom_filter.entries_per_row == 30
+    assert bloom_filter.might_contain(pq.read_table(file, columns=[RECORD_KEY])[RECORD_KEY]).all()
+
+
+def test_a_bulk_insert_of_nothing_is_no_commit(table: ChangedTable) -> None:
+    before = table.instants()
+    with setting(table.session, OPERATION, "bulk_insert"):
+        assert table.run("INSERT INTO {t} SELECT * FROM {t} WHERE seq > 1000") == {}
+    assert table.instants() == before
+    assert open_table(Storage(), table.path).timeline.pending == ()
+
+
+@pytest.mark.parametrize(
+    ("select", "error", "words"),
+    [
+        ("SELECT NULL, seq, dt FROM {t}", WriteRefusedError, "no record key"),
+        ("SELECT id, CAST(assert_true(seq < 20) AS INT), dt FROM {t}", QueryError, "is not true"),
+    ],
+)
+def test_a_load_that_fails_leaves_nothing(
+    table: ChangedTable, select: str, error: type[Exception], words: str
+) -> None:
+    before = table.rows()
+    with setting(table.session, OPERATION, "bulk_insert"), pytest.raises(error, match=f"(?i){words}"):
+        table.run(f"INSERT INTO {{t}} (id, seq, dt) {select}")
+    assert table.rows() == before
+    assert table.orphans() == []
+
+
+def test_an_unknown_order_is_refused(table: ChangedTable) -> None:
+    with (
+        setting(table.session, OPERATION, "bulk_insert"),
+        setting(table.session, SORT_MODE, "sideways"),
+        pytest.raises(SettingsError, match="must be one of NONE"),
+    ):
+        table.run("INSERT INTO {t} SELECT * FROM {t}")
