@@ -44,7 +44,7 @@ def rows_to_insert(
     rows, static = _rows_of_table(context, table, clauses, frame, place)
     if clauses.overwrite:
         return RowsToLoad(rows, _overwrite_of(context, table, static))
-    operation = insert_operation(context)
+    operation = insert_operation(context, table)
     if operation == "bulk_insert":
         return RowsToLoad(rows)
     return tag_rows(context.spark, table, rows) if operation == "upsert" else as_inserts(rows)

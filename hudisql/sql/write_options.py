@@ -86,9 +86,13 @@ def write_options(
     )
 
 
-def insert_operation(context: Context) -> str:
-    """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert."""
-    text = _text(context, INSERT_OPERATION, "insert").lower()
+def insert_operation(context: Context, table: HudiTable) -> str:
+    """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert.
+
+    Unless set, a table with an ordering column takes upserts, as Hudi's `ProvidesHoodieConfig` has it.
+    """
+    default = "insert" if table.properties.precombine_field is None else "upsert"
+    text = _text(context, INSERT_OPERATION, default).lower()
     if text not in INSERT_OPERATIONS:
         raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(INSERT_OPERATIONS)}, not '{text}'")
     return text

@@ -5,4 +5,4 @@ INSERT INTO t SELECT 1, named_struct('a', 1, 'b', named_struct('c', 'x', 'd', ar
 INSERT INTO t SELECT 2, named_struct('a', CAST(NULL AS INT), 'b', named_struct('c', CAST(NULL AS STRING), 'd', CAST(NULL AS ARRAY<INT>))), array(), map();
 INSERT INTO t SELECT 3, NULL, NULL, NULL;
 UPDATE t SET ma = map('n', array(7, 8)), st = named_struct('a', 9, 'b', named_struct('c', 'y', 'd', array(3))) WHERE id = 1;
-SELECT id, st.b.c AS c, li[0].k AS k, ma['n'] AS found FROM t;
+SELECT id, st.b.c AS c, get(li, 0).k AS k, ma['n'] AS found FROM t;
