@@ -127,6 +127,10 @@ class WriteRefusedError(HudisqlError, ValueError):
     """Rows cannot be written as given (null keys, several source rows for one target row, bad types)."""
 
 
+class RepeatedKeysError(WriteRefusedError):
+    """Several new rows of one statement have one record key and partition."""
+
+
 class MetastoreError(HudisqlError):
     """The Hive Metastore refused a request; the message is the server's."""
 

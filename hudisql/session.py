@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from hudisql.console import Console, SilentConsole, open_console
 from hudisql.context import Context
@@ -54,6 +55,23 @@ def connect(
     return _join_spark(spark, loaded, voice) if spark is not None else _start(loaded, voice)
 
 
+_open_sessions: WeakSet[Session] = WeakSet()
+
+
+def write_table(df: DataFrame, table: str, operation: str | None = None, **options: str) -> WriteResult:
+    """`Session.write` in the session that is open on the DataFrame's SparkSession, else in one of its own.
+
+    Raises what `connect` and `Session.write` raise.
+    """
+    given: Any = df.sparkSession
+    for session in _open_sessions:
+        own: Any = session.spark
+        if own._jsparkSession.equals(given._jsparkSession):
+            return session.write(df, table, operation, **options)
+    with connect(spark=df.sparkSession) as session:
+        return session.write(df, table, operation, **options)
+
+
 class Session:
     """An open session; a context manager. Made by `connect`."""
 
@@ -69,6 +87,7 @@ class Session:
         self.log_file = log_file
         self._owned_spark = owned_spark
         self._embedded = embedded
+        _open_sessions.add(self)
 
     def __enter__(self) -> Session:
         return self
@@ -101,21 +120,24 @@ class Session:
             text = substitute_variables(text, self._variables(), line=statement.line, column=statement.column)
         return execute(self.context, text, line=statement.line, column=statement.column)
 
-    def write(self, df: DataFrame, table: str, operation: str = "upsert", **options: str) -> WriteResult:
+    def write(self, df: DataFrame, table: str, operation: str | None = None, **options: str) -> WriteResult:
         """Write a DataFrame's rows into a Hudi table, by name of the metastore, as one commit.
 
-        `operation` is upsert, insert, bulk_insert, delete (by record key), insert_overwrite (the partitions
-        that get rows) or insert_overwrite_table; `options` are `hoodie.*` settings for this write
-        (`**{"hoodie.parquet.max.file.size": "…"}`). Raises HudisqlError and its subclasses.
+        `operation` is upsert (the default), insert, bulk_insert, delete (by record key), insert_overwrite
+        (the partitions that get rows) or insert_overwrite_table. `options` have Hudi's names
+        (`**{"hoodie.parquet.max.file.size": "…"}`): settings for this write, and what the table is, which
+        must agree with it. A table that is not there is made if they name its record key. Raises HudisqlError
+        and its subclasses.
         """
         from hudisql.sql.spark_errors import translated_spark_errors
         from hudisql.sql.write_frames import write_frame
 
         with translated_spark_errors():
-            return write_frame(self.context, df, table, operation.lower(), options)
+            return write_frame(self.context, df, table, operation, options)
 
     def close(self) -> None:
         """Close the metastore client; stop Spark and release the embedded metastore if they are ours."""
+        _open_sessions.discard(self)
         self.context.metastore.close()
         if self._owned_spark:
             self.context.spark.stop()

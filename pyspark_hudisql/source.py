@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from hudisql.errors import HudisqlError, InvalidArgumentError, NoSuchTableError
@@ -35,7 +41,7 @@ _PUSHDOWN_WORKER = "data_source_pushdown_filters.py"
 
 
 class DefaultSource(DataSource):
-    """Reads a Hudi table, or one partition path of it, by its path."""
+    """Reads a Hudi table, or one partition path of it, by its path; writes new rows into it."""
 
     @classmethod
     def name(cls) -> str:
@@ -51,6 +57,13 @@ class DefaultSource(DataSource):
         if _spark_pushes_filters():
             return FilteringHudiReader(dict(self.options), schema)
         return HudiReader(dict(self.options), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A writer of new rows into the table; see `sink`. Raises what that raises."""
+        from pyspark_hudisql.sink import make_writer
+
+        options = dict(self.options)
+        return make_writer(_storage(options), options, schema, overwrite)
 
 
 @dataclass(frozen=True)

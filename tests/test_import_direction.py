@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     "cli": GROUND | FACE | {"session", "sql", "result", "catalog", "context", ""},
     "__main__": {"cli"},
     "": {"session"},
-    "pyspark_hudisql": TABLE | {"read"},
+    "pyspark_hudisql": TABLE | {"read", "write", "sql"},
 }
 # Parts that must be usable without Spark and without a metastore.
 WITHOUT_SPARK = ("errors", "storage", "format", "table", "settings", "console")

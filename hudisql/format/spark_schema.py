@@ -68,6 +68,11 @@ def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def quote_path(path: str) -> str:
+    """A column's name, or `a.b` for a member of a struct, each part in backticks."""
+    return ".".join(quote_name(part) for part in path.split("."))
+
+
 def _struct_to_json(fields: list[pa.Field]) -> dict[str, Any]:
     return {"type": "struct", "fields": [_field_to_json(field) for field in fields]}
 
@@ -100,11 +105,11 @@ def _type_to_json(field_type: pa.DataType) -> Any:
     }
 
 
-def _fields_from_json(document: dict[str, Any]) -> list[pa.Field]:
+def _fields_from_json(document: dict[str, Any], where: str = "") -> list[pa.Field]:
     return [
         commented_field(
             field["name"],
-            _type_from_json(field["type"], field["name"]),
+            _type_from_json(field["type"], f"{where}.{field['name']}" if where else field["name"]),
             (field.get("metadata") or {}).get("comment"),
         )
         for field in document["fields"]
@@ -116,7 +121,7 @@ def _type_from_json(document: Any, where: str) -> pa.DataType:
         return _type_from_name(document, where)
     kind = document["type"]
     if kind == "struct":
-        return pa.struct(_fields_from_json(document))
+        return pa.struct(_fields_from_json(document, where))
     if kind == "array":
         return pa.list_(pa.field("element", _type_from_json(document["elementType"], where)))
     if kind == "map":

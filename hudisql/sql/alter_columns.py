@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 
 from hudisql.bootstrap.type_safety import is_safe_widening
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
-from hudisql.format.schema import comment_of, commented_field
+from hudisql.format.schema import comment_of, commented_field, decimal_bytes
 from hudisql.format.spark_schema import spark_type_name
 from hudisql.sql.alterations import ChangedColumn
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.snapshot import load_file_slices
+
+LOGS_FORBID: Final = "log files hold it in fewer bytes, and Apache Hudi could not read them any more"
+COMPACT_FIRST: Final = "let Apache Hudi compact the table (CALL run_compaction), then run this again"
 
 
 def with_added_columns(table: HudiTable, added: pa.Schema, place: str) -> pa.Schema:
@@ -55,6 +60,18 @@ def with_changed_columns(table: HudiTable, changes: Sequence[ChangedColumn], pla
     return pa.schema(fields)
 
 
+def logs_forbid(table: HudiTable, stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """True if log files of the table would not be read any more with the wider type.
+
+    The real Hudi's Avro reader takes no decimal from fewer bytes than the schema says.
+    """
+    if not table.is_merge_on_read or not pa.types.is_decimal(stored) or not pa.types.is_decimal(wanted):
+        return False
+    if decimal_bytes(stored.precision) == decimal_bytes(wanted.precision):
+        return False
+    return any(file_slice.has_log_files for file_slice in load_file_slices(table))
+
+
 def _check_type(table: HudiTable, field: pa.Field, wanted: pa.DataType, place: str) -> None:
     if wanted == field.type:
         return
@@ -64,6 +81,8 @@ def _check_type(table: HudiTable, field: pa.Field, wanted: pa.DataType, place: s
             f"{types}: this change of type is not supported, nothing was run",
             hint="int becomes bigint, float double, and a decimal gains digits before the point",
         )
+    if logs_forbid(table, field.type, wanted):
+        raise UnsupportedStatementError(f"{types}: {LOGS_FORBID}", hint=COMPACT_FIRST)
     properties = table.properties
     used = [name.split(".")[0].lower() for name in properties.record_key_fields]
     if field.name.lower() in [*used, *(name.lower() for name in properties.partition_fields)]:

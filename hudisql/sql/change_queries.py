@@ -7,7 +7,7 @@ Makes text alone; casts and execution are `change_rows`' matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -37,14 +37,10 @@ OLD_VALUE = "__hudisql_old_"
 
 @dataclass(frozen=True)
 class ChangeQuery:
-    """The SELECT and what its rows need done: `moves_by` are columns whose change moves a row.
-
-    `reduced_at` is the offset of the target's name where only rows that match the source are read of it.
-    """
+    """The SELECT and what its rows need done: `moves_by` are columns whose change moves a row."""
 
     text: ComposedText
     moves_by: tuple[str, ...] = ()
-    reduced_at: int | None = None
 
 
 def delete_query(clauses: DeleteClauses, schema: pa.Schema) -> ChangeQuery:
@@ -116,17 +112,24 @@ def merge_query(
     moving_columns: Sequence[str],
     ordering: str | None,
     place: str,
+    *,
+    stored_columns: Collection[str] | None = None,
     reduced_as: str | None = None,
 ) -> ChangeQuery:
     """`MERGE`: target and source joined, each pair (or lone row) with the first action that fits.
 
-    With `reduced_as`, the name by which the clauses know the target, only the target rows that match come to
-    the join, which must keep no others: for sources that all tasks can have. Raises WriteRefusedError for
-    unknown columns, UnsupportedStatementError for a source without a name.
+    If the statement may change the table's schema, `schema` is the new one and `stored_columns` those that
+    the table has; `*` then leaves out what the source lacks. With `reduced_as`, the name by which the clauses
+    know the target, only the target rows that match come to the join, which must keep no others: for sources
+    that all tasks can have. Raises WriteRefusedError for unknown columns, UnsupportedStatementError for a
+    source without a name.
     """
     target = reduced_as or _qualifier(clauses.target)
     source = source_alias(clauses)
-    actions = [_MergeValues(action, schema, source_columns, source, place) for action in clauses.actions]
+    actions = [
+        _MergeValues(action, schema, source_columns, source, place, stored_columns)
+        for action in clauses.actions
+    ]
     moves_by = tuple(
         name
         for name in moving_columns
@@ -149,12 +152,10 @@ def merge_query(
         text.add(f" END AS {quote_name(field.name)}")
     kinds = {action.matched for action in clauses.actions}
     text.add(" FROM ")
-    reduced_at = None
     if reduced_as is None:
         _add_target(text, clauses.target)
     else:
         text.add(f"(SELECT /*+ BROADCAST({source}) */ * FROM ")
-        reduced_at = text.length
         _add_target(text, clauses.target)
         text.add(" LEFT SEMI JOIN (SELECT * FROM ")
         _add_source(text, clauses)
@@ -163,7 +164,7 @@ def merge_query(
     _add_source(text, clauses)
     text.add(f") AS {source}")
     text.add(" ON ", clauses.condition)
-    return ChangeQuery(text, moves_by, reduced_at)
+    return ChangeQuery(text, moves_by)
 
 
 class _MergeValues:
@@ -176,14 +177,17 @@ class _MergeValues:
         source_columns: Sequence[str],
         source: str,
         place: str,
+        stored_columns: Collection[str] | None,
     ) -> None:
         self.action = action
+        self._stored_columns = stored_columns
         self._source = source
         self._source_columns = source_columns
         if action.verb == "DELETE":
             self.assigned: Mapping[str, tuple[Assignment, ...]] = {}
         elif action.assignments is None:
-            self.assigned = _by_name(action, schema, source_columns, source, place)
+            may_lack = stored_columns is not None
+            self.assigned = _by_name(action, schema, source_columns, source, place, may_lack=may_lack)
         else:
             self.assigned = _by_column(action.assignments, schema, place)
 
@@ -194,7 +198,8 @@ class _MergeValues:
 
     def add_value(self, text: ComposedText, field: pa.Field, target: str, ordering: str | None) -> None:
         """Add the SQL of the column's value after the action."""
-        own = f"{target}.{quote_name(field.name)}"
+        is_stored = self._stored_columns is None or field.name in self._stored_columns
+        own = f"{target}.{quote_name(field.name)}" if is_stored else None
         if self.action.verb == "DELETE":
             # Of several source rows that delete one row and others that change it, the newest decides.
             from_source = _named(self._source_columns, field.name) if field.name == ordering else None
@@ -307,12 +312,20 @@ def _resolve(path: tuple[str, ...], schema: pa.Schema, place: str) -> tuple[str,
 
 
 def _by_name(
-    action: MergeAction, schema: pa.Schema, source_columns: Sequence[str], source: str, place: str
+    action: MergeAction,
+    schema: pa.Schema,
+    source_columns: Sequence[str],
+    source: str,
+    place: str,
+    *,
+    may_lack: bool,
 ) -> dict[str, tuple[Assignment, ...]]:
     """`*`: every column of the table gets the source's column of its name."""
     found: dict[str, tuple[Assignment, ...]] = {}
     for name in schema.names:
         from_source = _named(source_columns, name)
+        if from_source is None and may_lack:
+            continue
         if from_source is None:
             raise WriteRefusedError(
                 f"{action.verb} * of {place}: the source has no column '{name}'",

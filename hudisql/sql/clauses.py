@@ -96,9 +96,9 @@ class MergeAction:
 
 @dataclass(frozen=True, slots=True)
 class MergeClauses:
-    """`[WITH …] MERGE INTO target USING source ON condition WHEN …`; `source` without its alias.
+    """`[WITH …] MERGE [WITH SCHEMA EVOLUTION] INTO target USING source ON condition WHEN …`.
 
-    `column_names` is the bracketed list behind the alias, if there is one.
+    `source` is without its alias, `column_names` the bracketed list behind that, if there is one.
     """
 
     prefix: Piece | None
@@ -108,6 +108,12 @@ class MergeClauses:
     column_names: Piece | None
     condition: Piece
     actions: tuple[MergeAction, ...]
+    evolves: bool = False
+
+    @property
+    def has_star(self) -> bool:
+        """True if an action takes all columns of the source (`UPDATE SET *`, `INSERT *`)."""
+        return any(action.assignments is None and action.verb != "DELETE" for action in self.actions)
 
 
 def read_delete(text: str, *, line: int = 1, column: int = 1) -> DeleteClauses:
@@ -156,8 +162,7 @@ def read_merge(text: str, *, line: int = 1, column: int = 1) -> MergeClauses:
     reader = _Reader(text, line, column)
     prefix = reader.with_clause("MERGE")
     reader.expect("MERGE")
-    if reader.skip("WITH", "SCHEMA", "EVOLUTION"):
-        reader.fail("WITH SCHEMA EVOLUTION is not supported on a Hudi table")
+    evolves = reader.skip("WITH", "SCHEMA", "EVOLUTION")
     reader.expect("INTO")
     target = reader.target()
     reader.expect("USING")
@@ -172,7 +177,7 @@ def read_merge(text: str, *, line: int = 1, column: int = 1) -> MergeClauses:
     if not actions:
         reader.fail("WHEN is missing")
     reader.expect_end()
-    return MergeClauses(prefix, target, source, alias, column_names, condition, tuple(actions))
+    return MergeClauses(prefix, target, source, alias, column_names, condition, tuple(actions), evolves)
 
 
 class _Reader:

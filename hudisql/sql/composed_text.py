@@ -31,11 +31,6 @@ class ComposedText:
         return self
 
     @property
-    def length(self) -> int:
-        """How long the whole is so far: where the next part will stand."""
-        return self._length
-
-    @property
     def text(self) -> str:
         """The whole."""
         return "".join(self.parts)
@@ -48,6 +43,10 @@ class ComposedText:
                 break
             nearest = origin + min(offset - start, length)
         return nearest
+
+    def composed_offset(self, offset: int) -> int | None:
+        """Where the piece stands that begins at an offset of the user's text; None if there is none."""
+        return next((start for start, _, origin in self._origins if origin == offset), None)
 
     def source(self, statement: SourceText) -> SourceText:
         """How errors about the composed text are shown in the user's statement."""

@@ -7,6 +7,7 @@ the metastore follows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -47,6 +48,8 @@ from hudisql.write.load import load_rows
 from hudisql.write.new_table import make_timeline_folders, new_table_properties, publish_properties
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from hudisql.context import Context
 
 PROVIDERS: Final = ("hudi", "org.apache.hudi")
@@ -72,7 +75,7 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
     else:
         _check_agreement(definition, table)
         context.console.info(f"{database}.{name}: the Hudi table at {path} is registered as it is")
-    _register(context, definition, table, database, name)
+    register_table(context, definition, table, database, name)
     return _nothing(context)
 
 
@@ -82,31 +85,95 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
     Gives what an INSERT gives. Raises what `create_table` and `load_rows` raise; nothing is then left
     behind.
     """
+    planned = plan_table_as(context, statement, source)
+    definition, target = planned.definition, planned.target
+    if target is None:
+        return _nothing(context)
+    database, name, path = target.database, target.name, target.path
+    table = _make_table(context, definition, database, name, path)
+    try:
+        rows = with_types(context, planned.frame, table.schema, f"{database}.{name}")
+        options = write_options(context, table, definition.properties)
+        written = load_rows(context.spark, table, rows, "BULK_INSERT", options)
+    except BaseException:
+        remove_new_table(context, table)
+        raise
+    register_table(context, definition, open_table(context.storage, path), database, name)
+    return LocalResult(context.spark, OUTPUT, [result_row(written)])
+
+
+@dataclass(frozen=True)
+class TableTarget:
+    """Where a table is going to be made, and as what."""
+
+    database: str
+    name: str
+    path: str
+    table_type: str
+    record_key: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """A CREATE TABLE AS SELECT that has not run; `target` is None if the table exists and that is allowed."""
+
+    definition: TableDefinition
+    frame: DataFrame
+    prepared: query.PreparedQuery
+    target: TableTarget | None
+
+
+def plan_table_as(
+    context: Context, statement: st.CreateTableAsStatement, source: SourceText, *, count_all: bool = False
+) -> PlannedTable:
+    """Analyze the query and check the definition; nothing is made.
+
+    Raises TableExistsError, NoSuchTableError for a missing database, UnsupportedTableError,
+    UnsupportedStatementError, InvalidArgumentError, QueryError.
+    """
     text = statement.text[statement.query_start :]
-    composed = ComposedText().add(Piece(text, statement.query_start))
-    frame = query.run_query(context, text, composed.source(source))
+    origin = ComposedText().add(Piece(text, statement.query_start)).source(source)
+    prepared = query.prepare_query(context, text, origin, count_all=count_all)
+    frame = query.run_prepared(context, prepared, origin)
     frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
     definition = read_table_definition(context, statement.text, frame.schema.jsonValue()["fields"])
     found = _free_name(context, statement, definition)
     if found is None:
-        return _nothing(context)
+        return PlannedTable(definition, frame, prepared, None)
     database, name = found
     path = _place_of(context, definition, database, name)
     if _find_table(context, path) is not None:
         raise TableExistsError(
             f"there is a Hudi table at {path} already", hint="INSERT INTO adds rows to a table that exists"
         )
-    table = _make_table(context, definition, database, name, path)
-    try:
-        rows = with_types(context, frame, table.schema, f"{database}.{name}")
-        options = write_options(context, table, definition.properties)
-        written = load_rows(context.spark, table, rows, "BULK_INSERT", options)
-    except BaseException:
-        context.storage.delete_file(join(path, keys.PROPERTIES_FILE))
-        context.storage.delete_directory(path)
-        raise
-    _register(context, definition, open_table(context.storage, path), database, name)
-    return LocalResult(context.spark, OUTPUT, [result_row(written)])
+    made = new_table(definition, database, name, {})
+    return PlannedTable(
+        definition, frame, prepared, TableTarget(database, name, path, made.table_type, made.record_key)
+    )
+
+
+def create_table_of_rows(
+    context: Context, definition: TableDefinition, database: str, name: str
+) -> HudiTable:
+    """Make an empty table for rows that come along; it is registered by `register_table` afterwards.
+
+    Raises what `create_table` raises.
+    """
+    check_properties(definition.properties)
+    _check_name(database, name)
+    path = _place_of(context, definition, database, name)
+    if _find_table(context, path) is not None:
+        raise TableExistsError(
+            f"there is a Hudi table at {path} already, and the metastore has no {database}.{name}",
+            hint=f"CALL hive_sync(table => '{database}.{name}', path => '{path}') registers it",
+        )
+    return _make_table(context, definition, database, name, path)
+
+
+def remove_new_table(context: Context, table: HudiTable) -> None:
+    """Take back a table that nobody knows yet, with all its files. Raises StorageError."""
+    context.storage.delete_file(join(table.base_path, keys.PROPERTIES_FILE))
+    context.storage.delete_directory(table.base_path)
 
 
 def _free_name(
@@ -129,9 +196,10 @@ def _free_name(
     )
 
 
-def _register(
+def register_table(
     context: Context, definition: TableDefinition, table: HudiTable, database: str, name: str
 ) -> None:
+    """Make the table's metastore entries. Raises SyncFailedError: the table is there all the same."""
     comment = {} if definition.comment is None else {COMMENT: definition.comment}
     parameters = {**definition.properties, **comment}
     sync_table(context.metastore, table, database, name, parameters=parameters)

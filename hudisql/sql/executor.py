@@ -22,6 +22,7 @@ from hudisql.sql.create_table import PROVIDERS, create_table, create_table_as
 from hudisql.sql.database_statements import drop_database
 from hudisql.sql.drop_table import drop_entry, purge_table
 from hudisql.sql.explain import explain_statement
+from hudisql.sql.explain_changes import explain_change, explain_create_table_as
 from hudisql.sql.folders import refuse_folders_of_hudi_tables, refuse_overwriting_what_is_read
 from hudisql.sql.guard import find_hudi_subject
 from hudisql.sql.parser import parse_statement
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 _NEXT_RELEASE: Final = "it comes with the next release"
+_ROW_CHANGES: Final = (st.InsertStatement, st.UpdateStatement, st.DeleteStatement, st.MergeStatement)
 
 
 def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> Result:
@@ -94,10 +96,16 @@ def _refuse(_context: Context, statement: st.RefusedStatement, _source: SourceTe
 
 
 def _change_rows(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
+    entry = _changed_table(context, statement)
+    if entry is None:
+        return _change(context, statement, source)
+    return change_rows(context, entry, statement, source)
+
+
+def _changed_table(context: Context, statement: st.ChangeStatement) -> MetastoreTable | None:
+    """The Hudi table that the statement changes; None for others, and for several targets."""
     targets = statement.targets if isinstance(statement, st.InsertStatement) else (statement.table,)
-    if len(targets) == 1 and (entry := find_hudi_entry(context, targets[0])) is not None:
-        return change_rows(context, entry, statement, source)
-    return _change(context, statement, source)
+    return find_hudi_entry(context, targets[0]) if len(targets) == 1 else None
 
 
 def _alter_table(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
@@ -193,6 +201,10 @@ def _explain(context: Context, statement: st.ExplainStatement, source: SourceTex
         raise UnsupportedStatementError(
             "EXPLAIN CALL is not supported", hint="procedures that change something take dry_run => true"
         )
+    if isinstance(explained, st.CreateTableAsStatement) and explained.provider in PROVIDERS:
+        return explain_create_table_as(context, statement, source)
+    if isinstance(explained, _ROW_CHANGES) and (entry := _changed_table(context, explained)) is not None:
+        return explain_change(context, entry, statement, source)
     if isinstance(explained, st.ChangeStatement):
         _check_change(context, explained)
     return explain_statement(context, statement, source)

@@ -25,13 +25,19 @@ _HEADING = "== Hudi Tables =="
 
 def explain_statement(context: Context, statement: ExplainStatement, source: SourceText) -> Result:
     """One row with the plan as text, as Spark's EXPLAIN gives it. Raises what `prepare_query` raises."""
-    inner = statement.explained.text
-    line, column = position_at(source.text, len(statement.text) - len(inner), source.line, source.column)
-    prepared = prepare_query(context, inner, SourceText(inner, line, column), count_all=True)
+    inner = inner_source(statement, source)
+    prepared = prepare_query(context, inner.text, inner, count_all=True)
     if not prepared.scans:
         return Result(run_query(context, statement.text, source))
     text = f"{describe_scans(prepared)}\n\n{_explain_by_spark(context, prepared, statement.mode)}"
     return LocalResult(context.spark, (("plan", "string"),), [(text,)])
+
+
+def inner_source(statement: ExplainStatement, source: SourceText) -> SourceText:
+    """The explained statement with its place in the script."""
+    inner = statement.explained.text
+    line, column = position_at(source.text, len(statement.text) - len(inner), source.line, source.column)
+    return SourceText(inner, line, column)
 
 
 def describe_scans(prepared: PreparedQuery) -> str:

@@ -1,7 +1,7 @@
-"""The source of a MERGE that also inserts, computed once and held while the statement runs.
+"""The source of a MERGE, computed once and held while the statement runs.
 
-Such a MERGE is an outer join that keeps the source's rows, for which Spark has to shuffle the whole target.
-If the held source is small it first goes to all tasks, and leaves of the target the rows that match.
+A MERGE that also inserts is an outer join that keeps the source's rows, for which Spark has to shuffle the
+whole target. A small held source first goes to all tasks, and leaves of the target the rows that match.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ def hold_source(frame: DataFrame, stack: ExitStack) -> HeldSource:
     return HeldSource(held, view_name, int(plan.stats().sizeInBytes()) <= _SMALL_BYTES)
 
 
-def inserts_only_by_source(merge: MergeClauses) -> bool:
-    """True if source rows without a match are inserted, and target rows without one stay as they are."""
-    kinds = {action.matched for action in merge.actions}
-    return "not_matched" in kinds and "not_matched_by_source" not in kinds
+def leaves_other_targets(merge: MergeClauses) -> bool:
+    """True if target rows without a match stay as they are."""
+    return all(action.matched != "not_matched_by_source" for action in merge.actions)
 
 
 def target_alias(merge: MergeClauses, statement: str) -> str | None:

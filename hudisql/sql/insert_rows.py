@@ -8,46 +8,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
+from hudisql.format.spark_schema import quote_path
 from hudisql.sql import clauses as cl
 from hudisql.sql.store_assignment import with_types
-from hudisql.sql.write_options import insert_operation, overwrites_touched_partitions
+from hudisql.sql.write_options import InsertOperation, insert_operation, overwrites_touched_partitions
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
 from hudisql.write.overwrite import Overwrite
-from hudisql.write.upsert import tag_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hudisql.context import Context
 
+_RANK: Final = "__hudisql_rank"
+
 
 @dataclass(frozen=True)
-class RowsToLoad:
-    """New rows, the table's columns alone, and what they overwrite (None: nothing)."""
+class RowsToInsert:
+    """New rows, the table's columns alone, and how they are written.
+
+    An insert also fills small files, an upsert takes the place of rows with the same key and partition; a
+    bulk insert writes rows as they come, and may overwrite (None: nothing).
+    """
 
     rows: DataFrame
+    operation: InsertOperation
     overwrite: Overwrite | None = None
 
 
 def rows_to_insert(
     context: Context, table: HudiTable, clauses: cl.InsertClauses, frame: DataFrame, place: str
-) -> DataFrame | RowsToLoad:
-    """The changes that insert the query's rows, or the rows if they are to be loaded as they come.
+) -> RowsToInsert:
+    """The rows that a query gives to an INSERT, and how the session's settings write them.
 
     `place` names the table in errors. Raises WriteRefusedError, SettingsError.
     """
     rows, static = _rows_of_table(context, table, clauses, frame, place)
     if clauses.overwrite:
-        return RowsToLoad(rows, _overwrite_of(context, table, static))
-    operation = insert_operation(context)
-    if operation == "bulk_insert":
-        return RowsToLoad(rows)
-    return tag_rows(context.spark, table, rows) if operation == "upsert" else as_inserts(rows)
+        return RowsToInsert(rows, "bulk_insert", _overwrite_of(context, table, static))
+    return RowsToInsert(rows, insert_operation(context))
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:
@@ -59,6 +63,22 @@ def as_inserts(rows: DataFrame) -> DataFrame:
         *(sf.lit(None).cast("string").alias(name) for name in (PARTITION, FILE_GROUP, RECORD_KEY)),
         "*",
     )
+
+
+def newest_inserts(changes: DataFrame, table: HudiTable, ordering: str) -> DataFrame:
+    """The changes with those new rows alone that no other of their key and partition is newer than.
+
+    Rows with the same highest value of `ordering` all stay.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    names = [*table.properties.record_key_fields, *(column.name for column in table.partition_columns)]
+    same_row = [sf.col(OPERATION), *(sf.col(quote_path(name)) for name in names)]
+    by = Window.partitionBy(*same_row).orderBy(sf.col(quote_path(ordering)).desc_nulls_last())
+    ranked = changes.withColumn(_RANK, sf.rank().over(by))
+    is_insert = sf.col(OPERATION) == int(Operation.INSERT)
+    return ranked.filter(~is_insert | (sf.col(_RANK) == 1)).drop(_RANK)
 
 
 def _rows_of_table(
@@ -80,7 +100,8 @@ def _rows_of_table(
         for field in table.schema
     ]
     named = [value.alias(field.name) for value, field in zip(values, table.schema, strict=True)]
-    rows = with_types(context, renamed.select(*named), table.schema, place)
+    chosen = renamed.select(*named)
+    rows = with_types(context, chosen, table.schema, place, members_by_name=clauses.by_name)
     return rows, _static_values(context, table, static, place)
 
 

@@ -20,23 +20,29 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 
-def with_types(context: Context, frame: DataFrame, schema: pa.Schema, place: str) -> DataFrame:
+def with_types(
+    context: Context, frame: DataFrame, schema: pa.Schema, place: str, *, members_by_name: bool = False
+) -> DataFrame:
     """The columns of `schema`, found by name, with its types; `place` names the table in errors.
 
-    Raises WriteRefusedError for a type that cannot be stored in its column.
+    With `members_by_name` so are the members of structs, and missing ones are null; else they count by their
+    place. Raises WriteRefusedError for a type that cannot be stored in its column.
     """
     from pyspark.sql import functions as sf
 
     columns: list[Column] = []
     for field in spark_struct(schema):
         found = frame.schema[field.name].dataType
+        value = sf.col(quote_name(field.name))
+        if members_by_name and not _same_members(found, field.dataType):
+            value, found = _by_members(value, found, field.dataType, f"column '{field.name}' of {place}")
         if not _can_assign(context, found, field.dataType):
             raise WriteRefusedError(
                 f"column '{field.name}' of {place} is {field.dataType.simpleString()}: "
                 f"a value of type {found.simpleString()} cannot be stored in it",
                 hint=f"CAST the value AS {field.dataType.simpleString()} if that is what is meant",
             )
-        columns.append(sf.col(quote_name(field.name)).cast(field.dataType).alias(field.name))
+        columns.append(value.cast(field.dataType).alias(field.name))
     return frame.select(*columns)
 
 
@@ -47,3 +53,58 @@ def _can_assign(context: Context, found: Any, wanted: Any) -> bool:
     parse = jvm.org.apache.spark.sql.types.DataType.fromJson
     cast = jvm.org.apache.spark.sql.catalyst.expressions.Cast
     return bool(cast.canANSIStoreAssign(parse(found.json()), parse(wanted.json())))
+
+
+def _same_members(found: Any, wanted: Any) -> bool:
+    """True if structs have the same members in the same order, so that a cast by place is one by name."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(found, StructType) and isinstance(wanted, StructType):
+        return found.fieldNames() == wanted.fieldNames() and all(
+            _same_members(one.dataType, other.dataType) for one, other in zip(found, wanted, strict=True)
+        )
+    if isinstance(found, ArrayType) and isinstance(wanted, ArrayType):
+        return _same_members(found.elementType, wanted.elementType)
+    if isinstance(found, MapType) and isinstance(wanted, MapType):
+        return _same_members(found.keyType, wanted.keyType) and _same_members(
+            found.valueType, wanted.valueType
+        )
+    return True
+
+
+def _by_members(value: Column, found: Any, wanted: Any, where: str) -> tuple[Column, Any]:
+    """The value with the members of its structs in the wanted order, and its type then.
+
+    Raises WriteRefusedError for a member that the column does not have.
+    """
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructField, StructType
+
+    if isinstance(found, ArrayType) and isinstance(wanted, ArrayType):
+        _, element = _by_members(value, found.elementType, wanted.elementType, where)
+        changed = sf.transform(
+            value, lambda each: _by_members(each, found.elementType, wanted.elementType, where)[0]
+        )
+        return changed, ArrayType(element)
+    if isinstance(found, MapType) and isinstance(wanted, MapType):
+        _, item = _by_members(value, found.valueType, wanted.valueType, where)
+        changed = sf.transform_values(
+            value, lambda _, each: _by_members(each, found.valueType, wanted.valueType, where)[0]
+        )
+        return changed, MapType(found.keyType, item)
+    if not isinstance(found, StructType) or not isinstance(wanted, StructType):
+        return value, found
+    given = {field.name.lower(): field for field in found}
+    extra = sorted(set(given) - {field.name.lower() for field in wanted})
+    if extra:
+        raise WriteRefusedError(f"{where} has no member '{given[extra[0]].name}'")
+    members, fields = [], []
+    for field in wanted:
+        member = given.get(field.name.lower())
+        if member is None:
+            inner, kind = sf.lit(None), NullType()
+        else:
+            inner, kind = _by_members(value.getField(member.name), member.dataType, field.dataType, where)
+        members.append(inner.alias(field.name))
+        fields.append(StructField(field.name, kind))
+    return sf.when(value.isNotNull(), sf.struct(*members)), StructType(fields)

@@ -18,13 +18,22 @@ from hudisql.errors import InvalidArgumentError, UnsupportedStatementError, Unsu
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.spark_schema import arrow_from_spark_json
+from hudisql.format.table_properties import DATABASE_NAME, NAME, PARTITION_FIELDS
 from hudisql.sql.references import parse_plan
 from hudisql.sql.scala_values import class_name, items_of, pairs_of
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
     from hudisql.context import Context
 
 _CHARACTERS: Final = re.compile(r"(?:var)?char\(\d+\)", re.ASCII)
+
+
+# Where Spark's JSON keeps the collations of a column's texts.
+_COLLATIONS: Final = "__COLLATIONS"
+_PARTITION_OPTIONS: Final = ("hoodie.datasource.write.partitionpath.field", PARTITION_FIELDS)
+_NAME_OPTIONS: Final = (NAME, DATABASE_NAME, "hoodie.datasource.write.table.name")
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,22 @@ def as_nullable(document: Any) -> Any:
     return {key: True if key in flags else as_nullable(value) for key, value in document.items()}
 
 
+def definition_of_rows(
+    rows: StructType, properties: Mapping[str, str], location: str | None
+) -> TableDefinition:
+    """The definition of a table that is made of a DataFrame's columns and its writer's options.
+
+    Raises UnsupportedTableError for types that a Hudi table can't hold, InvalidArgumentError.
+    """
+    given = {name.lower(): value for name, value in properties.items()}
+    listed = next((given[name] for name in _PARTITION_OPTIONS if name in given), "")
+    names = tuple(part.strip() for part in listed.split(",") if part.strip())
+    schema = _ordered_schema([as_nullable(column) for column in rows.jsonValue()["fields"]], names)
+    own = {field.name.lower(): field.name for field in schema}
+    kept = {name: value for name, value in properties.items() if name.lower() not in _NAME_OPTIONS}
+    return TableDefinition(schema, tuple(own[name.lower()] for name in names), kept, location)
+
+
 def column_schema(documents: list[dict[str, Any]]) -> pa.Schema:
     """The Arrow schema of columns in Spark's JSON.
 
@@ -108,6 +133,10 @@ def column_schema(documents: list[dict[str, Any]]) -> pa.Schema:
         if is_meta_column(name):
             raise UnsupportedTableError(
                 f"column {name}: Hudi adds its meta columns itself", hint="leave it out"
+            )
+        if _COLLATIONS in (document.get("metadata") or {}):
+            raise UnsupportedTableError(
+                f"column {name}: a Hudi table can't hold a STRING with a COLLATE clause", hint="use STRING"
             )
         _check_type(document["type"], name)
     schema = arrow_from_spark_json(json.dumps({"type": "struct", "fields": documents}))

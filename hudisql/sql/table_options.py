@@ -28,9 +28,9 @@ ORDERING: Final = (
     *(f"{_WRITE}.precombine.field", keys.PRECOMBINE_FIELD, keys.ORDERING_FIELDS),
 )
 PAYLOAD: Final = ("payloadclass", f"{_WRITE}.payload.class", keys.PAYLOAD_CLASS)
-_PARTITIONS: Final = (f"{_WRITE}.partitionpath.field", keys.PARTITION_FIELDS)
-_KEY_GENERATOR: Final = (f"{_WRITE}.keygenerator.class", keys.KEY_GENERATOR_CLASS)
-KNOWN_PROPERTIES: Final = (PRIMARY_KEY, TYPE, ORDERING, PAYLOAD, _PARTITIONS, _KEY_GENERATOR)
+PARTITIONS: Final = (f"{_WRITE}.partitionpath.field", keys.PARTITION_FIELDS)
+KEY_GENERATOR: Final = (f"{_WRITE}.keygenerator.class", keys.KEY_GENERATOR_CLASS)
+KNOWN_PROPERTIES: Final = (PRIMARY_KEY, TYPE, ORDERING, PAYLOAD, PARTITIONS, KEY_GENERATOR)
 """The names of what a table's own properties say, by meaning, in lower case."""
 TABLE_TYPES: Final = {
     "cow": keys.COPY_ON_WRITE,
@@ -131,7 +131,7 @@ def _says_already(table: HudiTable, name: str, value: str) -> bool:
         return TABLE_TYPES.get(value.strip().lower()) == properties.table_type
     if name in PRIMARY_KEY:
         return value.replace(" ", "").lower() == ",".join(properties.record_key_fields).lower()
-    if name in _PARTITIONS:
+    if name in PARTITIONS:
         return value.replace(" ", "").lower() == ",".join(properties.partition_fields).lower()
     return value.lower() == (properties.get(name) or "").lower()
 
@@ -213,7 +213,7 @@ def _payload_of(properties: Mapping[str, str]) -> str | None:
 
 def _key_generator_of(definition: TableDefinition, record_key: tuple[str, ...]) -> str:
     fitting = key_generator_class(record_key, definition.partition_columns)
-    text = _value(definition.properties, _KEY_GENERATOR)
+    text = _value(definition.properties, KEY_GENERATOR)
     if text is not None and text.rsplit(".", 1)[-1] != fitting.rsplit(".", 1)[-1]:
         raise UnsupportedTableError(
             f"the key generator {text} is not supported for a table with the record key "
@@ -224,7 +224,7 @@ def _key_generator_of(definition: TableDefinition, record_key: tuple[str, ...]) 
 
 
 def _check_partitions(definition: TableDefinition) -> None:
-    found = _value(definition.properties, _PARTITIONS)
+    found = _value(definition.properties, PARTITIONS)
     names = [part.strip().lower() for part in (found or "").split(",") if part.strip()]
     if found is not None and names != [name.lower() for name in definition.partition_columns]:
         raise InvalidArgumentError(

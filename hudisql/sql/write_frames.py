@@ -1,7 +1,7 @@
 """Writing a DataFrame into a Hudi table, with Hudi's names for operations and options.
 
-The other face of what INSERT and MERGE do: rows are matched by record key. Columns are found by name, cast as
-INSERT casts, and missing ones are null.
+The other face of what INSERT and MERGE do: rows are matched by record key. Columns are found by name and
+cast as INSERT casts; missing ones are null, new ones become the table's.
 """
 
 from __future__ import annotations
@@ -10,15 +10,23 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from hudisql.errors import InvalidArgumentError, NoSuchTableError, WriteRefusedError
+import pyarrow as pa
+
+from hudisql.catalog.tables import MetastoreTable, is_hudi_table
+from hudisql.errors import NoSuchTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
-from hudisql.sql.change_rows import again_after_conflicts, commit_changes, commit_load
-from hudisql.sql.insert_rows import RowsToLoad, as_inserts
+from hudisql.sql.change_rows import again_after_conflicts, commit_changes, commit_rows
+from hudisql.sql.create_table import create_table_of_rows, register_table, remove_new_table
+from hudisql.sql.frame_options import FrameOptions, check_agreement, read_frame_options
+from hudisql.sql.insert_rows import RowsToInsert
+from hudisql.sql.schema_evolution import describe_difference, evolved_table
 from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
-from hudisql.sql.tables import find_hudi_entry
-from hudisql.table.hudi_table import HudiTable
+from hudisql.sql.table_definition import TableDefinition, definition_of_rows
+from hudisql.sql.table_options import record_key_of
+from hudisql.sql.tables import find_entry
+from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.commit_files import WriteResult
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.upsert import tag_rows
@@ -28,15 +36,6 @@ if TYPE_CHECKING:
 
     from hudisql.context import Context
 
-OPERATIONS: Final = (
-    "upsert",
-    "insert",
-    "bulk_insert",
-    "delete",
-    "insert_overwrite",
-    "insert_overwrite_table",
-)
-
 _LOADS: Final[Mapping[str, Overwrite | None]] = {
     "bulk_insert": None,
     "insert_overwrite": Overwrite("touched"),
@@ -45,51 +44,77 @@ _LOADS: Final[Mapping[str, Overwrite | None]] = {
 
 
 def write_frame(
-    context: Context, frame: DataFrame, name: str, operation: str, options: Mapping[str, str]
+    context: Context, frame: DataFrame, name: str, operation: str | None, options: Mapping[str, str]
 ) -> WriteResult:
-    """Write the rows as one commit and sync the metastore.
+    """Write the rows as one commit and sync the metastore; a table that is not there is made.
 
-    `options` are `hoodie.*` settings for this write alone. Raises InvalidArgumentError, NoSuchTableError,
-    WriteRefusedError and what `apply_changes` raises.
+    `options` have Hudi's names; those about the table must agree with it. Raises InvalidArgumentError,
+    NoSuchTableError, WriteRefusedError and what `apply_changes` and `create_table` raise.
     """
-    if operation not in OPERATIONS:
-        raise InvalidArgumentError(
-            f"there is no operation '{operation}'", hint=f"the operations are {', '.join(OPERATIONS)}"
-        )
-    entry = find_hudi_entry(context, TableName(context.qualify_table_name(name)))
-    if entry is None:
-        raise NoSuchTableError(
-            f"there is no Hudi table {name} in the metastore",
-            hint="CALL hive_sync(table => 'db.name', path => '…') registers one that exists",
-        )
-    found = entry
+    given = read_frame_options(operation, options)
+    entry = find_entry(context, TableName(context.qualify_table_name(name)))
+    with _settings(context, given.settings):
+        if entry is None:
+            return _write_new_table(context, frame, name, given)
+        if not is_hudi_table(entry):
+            raise NoSuchTableError(f"{entry.full_name} is no Hudi table", hint="choose another name")
+        found = entry
 
-    def change(table: HudiTable) -> WriteResult:
-        rows = _rows_of_table(context, table, frame, found.full_name, is_delete=operation == "delete")
-        if operation in _LOADS:
-            return commit_load(context, found, table, RowsToLoad(rows, _LOADS[operation]))
-        if operation == "insert":
-            changes = as_inserts(rows)
-        else:
-            changes = tag_rows(context.spark, table, rows, deletes=operation == "delete")
-        return commit_changes(context, found, table, changes, operation.upper())
+        def change(table: HudiTable) -> WriteResult:
+            check_agreement(given, table, found.full_name)
+            return _write_into(context, found, table, frame, given.operation)
 
-    with _settings(context, options):
         return again_after_conflicts(context, found, change)
 
 
-def _rows_of_table(
-    context: Context, table: HudiTable, frame: DataFrame, place: str, *, is_delete: bool
-) -> DataFrame:
+def _write_into(
+    context: Context, entry: MetastoreTable, table: HudiTable, frame: DataFrame, operation: str
+) -> WriteResult:
+    if operation == "delete":
+        rows = _rows_of_table(context, table, frame, entry.full_name)
+        deletes = tag_rows(context.spark, table, rows, deletes=True)
+        return commit_changes(context, entry, table, deletes, "DELETE")
+    table = evolved_table(context, table, frame.schema, entry.full_name)
+    rows = _rows_of_table(context, table, frame, entry.full_name)
+    return commit_rows(context, entry, table, _rows_to_insert(rows, operation))
+
+
+def _write_new_table(context: Context, frame: DataFrame, name: str, given: FrameOptions) -> WriteResult:
+    """Make a table of the rows' columns by the options, and write them into it."""
+    if record_key_of(TableDefinition(pa.schema([]), (), given.definition)) is None or (
+        given.operation == "delete"
+    ):
+        raise NoSuchTableError(
+            f"there is no Hudi table {name} in the metastore",
+            hint="hoodie.datasource.write.recordkey.field among the options makes one of the rows; "
+            "CALL hive_sync(table => 'db.name', path => '…') registers one that exists",
+        )
+    database, own_name = context.qualify_table_name(name)
+    frame = frame.drop(*(column for column in frame.columns if is_meta_column(column)))
+    definition = definition_of_rows(frame.schema, given.definition, given.path)
+    table = create_table_of_rows(context, definition, database, own_name)
+    entry = MetastoreTable(database, own_name, "EXTERNAL_TABLE", table.base_path, ())
+    try:
+        check_agreement(given, table, entry.full_name)
+        rows = _rows_of_table(context, table, frame, entry.full_name)
+        result = commit_rows(context, entry, table, _rows_to_insert(rows, given.operation), follows=False)
+    except BaseException:
+        remove_new_table(context, table)
+        raise
+    register_table(context, definition, open_table(context.storage, table.base_path), database, own_name)
+    return result
+
+
+def _rows_to_insert(rows: DataFrame, operation: str) -> RowsToInsert:
+    if operation in ("insert", "upsert"):
+        return RowsToInsert(rows, "insert" if operation == "insert" else "upsert")
+    return RowsToInsert(rows, "bulk_insert", _LOADS[operation])
+
+
+def _rows_of_table(context: Context, table: HudiTable, frame: DataFrame, place: str) -> DataFrame:
     from pyspark.sql import functions as sf
 
     given = {column.lower(): column for column in frame.columns if not is_meta_column(column)}
-    unknown = sorted(set(given) - {name.lower() for name in table.schema.names})
-    if unknown and not is_delete:
-        raise WriteRefusedError(
-            f"{place} has no column '{given[unknown[0]]}'",
-            hint=f"drop it from the rows; the table's columns are {', '.join(table.schema.names)}",
-        )
     needed = {field.split(".")[0].lower() for field in table.properties.record_key_fields}
     needed |= {column.name.lower() for column in table.partition_columns}
     missing = sorted(needed - set(given))
@@ -99,7 +124,13 @@ def _rows_of_table(
         (sf.col(quote_name(given[name.lower()])) if name.lower() in given else sf.lit(None)).alias(name)
         for name in table.schema.names
     ]
-    return with_types(context, frame.select(*columns), table.schema, place)
+    chosen = frame.select(*columns)
+    try:
+        return with_types(context, chosen, table.schema, place, members_by_name=True)
+    except WriteRefusedError as error:
+        raise WriteRefusedError(
+            f"{error.message}: {describe_difference(table, frame.schema)}", hint=error.hint
+        ) from error
 
 
 @contextmanager

@@ -7,7 +7,7 @@ understood are refused by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from hudisql.catalog.metastore_lock import MetastoreLock
 from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
-from hudisql.write.concurrency import Concurrency, Lookup, read_concurrency
+from hudisql.write.concurrency import Concurrency, LockFactory, Lookup, read_concurrency
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.open_base_file import CODECS
 from hudisql.write.work_plan import FileSizing
@@ -37,6 +37,7 @@ BLOCK_FORMAT: Final = "hoodie.logfile.data.block.format"
 METASTORE_LOCK: Final = "hoodie.write.lock.hivemetastore"
 LOAD_ORDER: Final = "hoodie.bulkinsert.sort.mode"
 LOAD_COLUMNS: Final = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
+RECONCILE_SCHEMA: Final = "hoodie.datasource.write.reconcile.schema"
 SYNC: Final = "hudisql.sync"
 _LOAD_ORDERS: Final[Mapping[str, LoadOrder]] = {
     "NONE": "none",
@@ -45,7 +46,8 @@ _LOAD_ORDERS: Final[Mapping[str, LoadOrder]] = {
     "PARTITION_PATH_REPARTITION": "partition",
     "PARTITION_PATH_REPARTITION_AND_SORT": "partition",
 }
-INSERT_OPERATIONS: Final = ("insert", "upsert", "bulk_insert")
+InsertOperation = Literal["insert", "upsert", "bulk_insert"]
+INSERT_OPERATIONS: Final[tuple[InsertOperation, ...]] = ("insert", "upsert", "bulk_insert")
 # What a value takes in a file, about: fixed widths compress by half, texts and the like have some length.
 _TEXT_BYTES: Final = 16
 _COMPRESSION: Final = 0.5
@@ -61,6 +63,17 @@ def write_options(
     concurrency mode that hudisql lacks.
     """
     lookup = _lookup(context, table, parameters or {})
+    return write_options_by(lookup, table, _metastore_locks(context, table, lookup))
+
+
+def write_options_by(
+    lookup: Lookup, table: HudiTable, more_locks: Mapping[str, LockFactory] | None = None
+) -> WriteOptions:
+    """The options for writing to the table; `lookup` gives the text of a setting, or the given default.
+
+    `more_locks` are lock providers by name besides those that need a file system alone. Raises SettingsError
+    for a value that is not understood, UnsupportedTableError as `write_options`.
+    """
     defaults = FileSizing()
     ordering = table.properties.precombine_field
     by_event_time = table.properties.payload_class == EVENT_TIME_PAYLOAD
@@ -79,7 +92,7 @@ def write_options(
         ordering=ordering if by_event_time else None,
         newest_by=ordering,
         block_format=_block_format(lookup),
-        concurrency=_concurrency(context, table, lookup),
+        concurrency=read_concurrency(lookup, table.storage, table.base_path, more_locks),
         load_order=_load_order(lookup),
         load_columns=_load_columns(lookup, table),
     )
@@ -92,15 +105,18 @@ def writer_concurrency(
 
     Raises SettingsError, UnsupportedTableError for what hudisql lacks.
     """
-    return _concurrency(context, table, _lookup(context, table, parameters or {}))
+    lookup = _lookup(context, table, parameters or {})
+    locks = _metastore_locks(context, table, lookup)
+    return read_concurrency(lookup, table.storage, table.base_path, locks)
 
 
-def insert_operation(context: Context) -> str:
+def insert_operation(context: Context) -> InsertOperation:
     """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert."""
     text = _text(context, INSERT_OPERATION, "insert").lower()
-    if text not in INSERT_OPERATIONS:
+    found = next((each for each in INSERT_OPERATIONS if each == text), None)
+    if found is None:
         raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(INSERT_OPERATIONS)}, not '{text}'")
-    return text
+    return found
 
 
 def overwrites_touched_partitions(context: Context) -> bool:
@@ -112,11 +128,20 @@ def overwrites_touched_partitions(context: Context) -> bool:
     return mode == "DYNAMIC"
 
 
+def evolves_schema(context: Context) -> bool:
+    """True if INSERT … BY NAME and `*` in MERGE may add columns and widen types."""
+    return _flag(context, RECONCILE_SCHEMA, False)
+
+
 def syncs_after_commit(context: Context) -> bool:
     """False if the session has switched off that the metastore follows each commit."""
-    text = _text(context, SYNC, "true").lower()
+    return _flag(context, SYNC, True)
+
+
+def _flag(context: Context, key: str, default: bool) -> bool:
+    text = _text(context, key, str(default)).lower()
     if text not in ("true", "false"):
-        raise SettingsError(f"{SYNC} must be true or false, not '{text}'")
+        raise SettingsError(f"{key} must be true or false, not '{text}'")
     return text == "true"
 
 
@@ -127,7 +152,7 @@ def _lookup(context: Context, table: HudiTable, parameters: Mapping[str, str]) -
     return lookup
 
 
-def _concurrency(context: Context, table: HudiTable, lookup: Lookup) -> Concurrency:
+def _metastore_locks(context: Context, table: HudiTable, lookup: Lookup) -> Mapping[str, LockFactory]:
     def metastore_lock() -> MetastoreLock:
         named = {key: lookup(f"{METASTORE_LOCK}.{key}", "") for key in ("database", "table", "uris")}
         for key in ("database", "table"):
@@ -141,8 +166,7 @@ def _concurrency(context: Context, table: HudiTable, lookup: Lookup) -> Concurre
             )
         return MetastoreLock(context.metastore, named["database"], named["table"])
 
-    more_locks = {METASTORE_PROVIDER: metastore_lock}
-    return read_concurrency(lookup, table.storage, table.base_path, more_locks)
+    return {METASTORE_PROVIDER: metastore_lock}
 
 
 def _codec(lookup: Lookup) -> str:

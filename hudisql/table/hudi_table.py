@@ -6,7 +6,7 @@ hudisql does not read. Partitions and file slices are listed by their own module
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -77,6 +77,12 @@ class HudiTable:
         Raises CorruptTableError if neither a commit nor the properties carry a schema.
         """
         return self.schema_as_of(None)
+
+    def with_schema(self, schema: pa.Schema) -> HudiTable:
+        """The table as a commit with this schema (without meta columns) will leave it."""
+        changed = replace(self)
+        changed.__dict__["schema"] = schema
+        return changed
 
     @cached_property
     def full_schema(self) -> pa.Schema:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.errors import WriteRefusedError
+from hudisql.errors import RepeatedKeysError, WriteRefusedError
 from hudisql.read.arrow_scan import calendar_settings
 from hudisql.read.log_rule import log_rule_of
 from hudisql.table.hudi_table import HudiTable
@@ -33,6 +33,8 @@ from hudisql.write.write_tasks import BUCKET, run_write_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_SHOWN_KEYS: Final = 3
 
 
 def apply_changes(
@@ -116,7 +118,20 @@ def _write_files(
             "when they were written: they are not the same each time they are computed",
             hint="store the source in a table first, then use that; nothing was written",
         )
+    _refuse_repeated_keys(table, files)
     return files
+
+
+def _refuse_repeated_keys(table: HudiTable, files: Sequence[WrittenFile]) -> None:
+    """Raise RepeatedKeysError if new rows of one partition share a record key."""
+    repeated = sorted({key for file in files for key in file.repeated_keys})
+    if repeated:
+        shown = ", ".join(f"'{key}'" for key in repeated[:_SHOWN_KEYS])
+        raise RepeatedKeysError(
+            f"several new rows have one record key: {len(repeated)} key(s) of {table.base_path}, among them "
+            f"{shown}; nothing was written",
+            hint="make the source unique by the record key (for example by row_number())",
+        )
 
 
 def _task(

@@ -62,19 +62,28 @@ def commit_files(
         table, operation_type, replaces=overwrite is not None, concurrency=concurrency, changed=changed
     )
     try:
-        files = write(commit)
-        _remove_strays(commit, files)
-        if not files and overwrite is None:
-            withdraw_commit(commit)
-            return WriteResult(None)
-        replaced = None
-        if overwrite is not None:
-            touched = {file.partition_path for file in files}
-            replaced = replaced_file_ids(commit.table, overwrite, touched)
-        complete_commit(commit, _metadata(commit, files, schema, replaced))
+        return finish_commit(commit, write(commit), schema, overwrite)
     except BaseException:
         abandon_commit(commit)
         raise
+
+
+def finish_commit(
+    commit: OpenCommit, files: Sequence[WrittenFile], schema: pa.Schema, overwrite: Overwrite | None
+) -> WriteResult:
+    """Make the written files visible; without files and `overwrite` the commit is withdrawn.
+
+    Raises WriteConflictError, StorageError: the caller then abandons the commit.
+    """
+    _remove_strays(commit, files)
+    if not files and overwrite is None:
+        withdraw_commit(commit)
+        return WriteResult(None)
+    replaced = None
+    if overwrite is not None:
+        touched = {file.partition_path for file in files}
+        replaced = replaced_file_ids(commit.table, overwrite, touched)
+    complete_commit(commit, _metadata(commit, files, schema, replaced))
     return WriteResult(
         commit.instant_time,
         inserted=sum(file.inserted for file in files),

@@ -48,7 +48,8 @@ class CommitWork:
     """What all tasks of a commit share; see `MergeTask` for `ordering`, `newest_by` and `log_rule`.
 
     With `appends` (merge-on-read) changes go to log files of `block_format` where those say the same;
-    `merges_bootstrapped` says that the real Hudi would read skeletons with log files wrong.
+    `merges_bootstrapped` says that the real Hudi would read skeletons with log files wrong. With
+    `unique_new_keys` the results name keys that several new rows have.
     """
 
     storage: Storage
@@ -68,13 +69,14 @@ class CommitWork:
     appends: bool = False
     merges_bootstrapped: bool = False
     block_format: BlockFormat = "avro"
+    unique_new_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
     """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in.
 
-    `log` is there for a log file.
+    `log` is there for a log file; `repeated_keys` are those of several new rows, if that was asked for.
     """
 
     file_id: str
@@ -91,6 +93,7 @@ class WrittenFile:
     milliseconds: int
     changes: int
     log: LogWriteStat | None = None
+    repeated_keys: tuple[str, ...] = ()
 
 
 def work_of(
@@ -122,6 +125,7 @@ def work_of(
         appends=table.is_merge_on_read,
         merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
         block_format=options.block_format,
+        unique_new_keys=options.unique_new_keys,
     )
 
 

@@ -37,6 +37,7 @@ _OPTIMISTIC: Final = "OPTIMISTIC_CONCURRENCY_CONTROL"
 _SINGLE_WRITER: Final = "SINGLE_WRITER"
 _LEAST_INTERVAL_MS: Final = 1000
 
+LockFactory = Callable[[], TableLock]
 Lookup = Callable[[str, str], str]
 """The value of a setting, or the default that is given."""
 
@@ -81,7 +82,7 @@ def read_concurrency(
     lookup: Lookup,
     storage: Storage,
     base_path: str,
-    more_locks: Mapping[str, Callable[[], TableLock]] | None = None,
+    more_locks: Mapping[str, LockFactory] | None = None,
 ) -> Concurrency:
     """The rules that the settings give for the table at `base_path`.
 
@@ -127,7 +128,7 @@ def _lock(
     lookup: Lookup,
     storage: Storage,
     base_path: str,
-    more_locks: Mapping[str, Callable[[], TableLock]],
+    more_locks: Mapping[str, LockFactory],
     *,
     is_needed: bool,
 ) -> TableLock | None:

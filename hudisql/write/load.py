@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 # Rows that Spark expects to be fewer bytes go through an exchange, which puts them into few files.
 _FEW_BYTES: Final = 64 << 20
+_MOST_OPEN: Final = 8
 
 
 def load_rows(
@@ -54,7 +55,7 @@ def load_rows(
         table,
         operation_type,
         table.schema,
-        lambda commit: _write_files(spark, commit, rows, options),
+        lambda commit: _write_files(spark, commit, rows, options, table.schema),
         overwrite,
         concurrency=options.concurrency,
     )
@@ -89,13 +90,45 @@ def load_partition(
             writer.abandon()
 
 
+def load_mixed_rows(
+    work: CommitWork, paths: PartitionPaths, number: int, attempt: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[WrittenFile]:
+    """Write the rows of one Spark partition, whatever their order.
+
+    Memory: a row group for each of eight partitions of the table; a ninth ends the file that has waited the
+    longest. Raises WriteRefusedError for rows without a record key, WriteConflictError, StorageError.
+    """
+    writers: dict[str, NewFiles] = {}
+    try:
+        for batch in batches:
+            for values, part in paths.split(conform_batch(batch, work.schema)):
+                path = paths.path(values)
+                writer = writers.pop(path, None)
+                if writer is None:
+                    while len(writers) >= _MOST_OPEN:
+                        oldest = next(iter(writers))
+                        yield from writers[oldest].finish()
+                        del writers[oldest]
+                    named = dict(zip(paths.names, values, strict=True))
+                    task = task_of(work, number, path, named, is_new_partition=path not in paths.existing)
+                    writer = NewFiles(work, task.of_attempt(attempt))
+                writers[path] = writer
+                writer.write(part)
+        for path in list(writers):
+            yield from writers[path].finish()
+            del writers[path]
+    finally:
+        for writer in writers.values():
+            writer.abandon()
+
+
 def _write_files(
-    spark: SparkSession, commit: OpenCommit, rows: DataFrame, options: WriteOptions
+    spark: SparkSession, commit: OpenCommit, rows: DataFrame, options: WriteOptions, schema: pa.Schema
 ) -> list[WrittenFile]:
     table = commit.table
     slices = load_file_slices(table) if len(table.properties.record_key_fields) == 1 else []
     composite = has_composite_keys(table, slices)
-    work = work_of(commit, options, table.schema, calendar_settings(spark), composite=composite)
+    work = work_of(commit, options, schema, calendar_settings(spark), composite=composite)
     paths = PartitionPaths(table)
 
     def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

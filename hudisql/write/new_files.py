@@ -22,7 +22,7 @@ from hudisql.storage import join
 from hudisql.write.base_file import BaseFileWriter
 from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile
 from hudisql.write.markers import Marker, MarkerKind, create_marker
-from hudisql.write.record_keys import render_record_keys
+from hudisql.write.record_keys import render_record_keys, repeated_keys
 from hudisql.write.slice_merge import null_key_error
 
 
@@ -33,6 +33,7 @@ class NewFiles:
         self._work = work
         self._task = task
         self._started = time.perf_counter()
+        self._keys: list[pa.StringArray] = []
         _mark_partition(work, task)
         self._writer = BaseFileWriter(
             work.storage,
@@ -54,6 +55,9 @@ class NewFiles:
                 work.record_key_fields, self._task.place.partition_path, rendered.null_keys.count
             )
         self._writer.write(rendered.keys, rows)
+        if work.unique_new_keys:
+            # A copy, since a slice of a batch would keep all its columns.
+            self._keys.append(pa.concat_arrays([rendered.keys.slice(0, 0), rendered.keys]))
 
     def finish(self) -> list[WrittenFile]:
         """Close the files and give them, unless they came too late.
@@ -62,6 +66,7 @@ class NewFiles:
         """
         files = self._writer.finish()
         milliseconds = round((time.perf_counter() - self._started) * 1000)
+        repeated = repeated_keys(pa.chunked_array(self._keys, pa.string()))
         written = [
             WrittenFile(
                 file_id=file.file_id,
@@ -77,6 +82,7 @@ class NewFiles:
                 moved=0,
                 milliseconds=milliseconds,
                 changes=file.rows,
+                repeated_keys=repeated,
             )
             for file in files
         ]

@@ -36,11 +36,18 @@ def replaced_file_ids(
     table: HudiTable, overwrite: Overwrite, touched: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
     """The file groups to replace, by partition path; `touched` are the partitions that get rows."""
-    chosen = [each for each in list_partitions(table) if _is_overwritten(table, overwrite, each, touched)]
+    chosen = overwritten_partitions(table, overwrite, touched)
     found: dict[str, list[str]] = {each.path: [] for each in chosen}
     for file_slice in load_file_slices(table, chosen):
         found[file_slice.partition_path].append(file_slice.file_id)
     return {path: tuple(ids) for path, ids in found.items()}
+
+
+def overwritten_partitions(
+    table: HudiTable, overwrite: Overwrite, touched: Collection[str] = ()
+) -> list[TablePartition]:
+    """The partitions whose file groups are replaced."""
+    return [each for each in list_partitions(table) if _is_overwritten(table, overwrite, each, touched)]
 
 
 def _is_overwritten(

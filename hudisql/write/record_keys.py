@@ -76,6 +76,15 @@ def render_record_keys(
     return RecordKeys(keys, NullKeys(_true_rows(all_missing)))
 
 
+def repeated_keys(keys: pa.StringArray | pa.ChunkedArray) -> tuple[str, ...]:
+    """The keys that are there more than once, each once."""
+    if len(pc.unique(keys)) == len(keys):
+        return ()
+    counted = pc.value_counts(keys)
+    repeated: list[str] = counted.filter(pc.greater(counted.field("counts"), 1)).field("values").to_pylist()
+    return tuple(repeated)
+
+
 def check_key_type(name: str, value_type: pa.DataType) -> None:
     """Raise InvalidArgumentError if a column of this Arrow type cannot be a record key."""
     types = pa.types

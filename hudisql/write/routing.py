@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.format.spark_schema import quote_name
+from hudisql.format.spark_schema import quote_name, quote_path
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, Operation
@@ -108,7 +108,7 @@ def _spread(
     )
     rows = [(*values, list(spread.bounds), list(spread.buckets)) for values, spread in spreads]
     places = spark.createDataFrame(rows, schema)
-    keys = [quote_name(name.split(".")[0]) for name in table.properties.record_key_fields]
+    keys = [quote_path(name) for name in table.properties.record_key_fields]
     hashed = sf.pmod(sf.xxhash64(*[sf.col(key) for key in keys]), sf.lit(HASH_RANGE))
     condition = sf.lit(True)
     for number, column in enumerate(columns):

@@ -29,7 +29,7 @@ from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operati
 from hudisql.write.key_footer import KeyFooter
 from hudisql.write.meta_arrays import meta_arrays_of_new_rows
 from hudisql.write.open_base_file import OpenBaseFile, dictionary_columns
-from hudisql.write.record_keys import render_record_keys
+from hudisql.write.record_keys import render_record_keys, repeated_keys
 
 _SHOWN_KEYS = 3
 
@@ -41,7 +41,7 @@ class MergeTask:
     `schema` is the table's (data and partition columns), `ordering` the column by which an UPSERT yields to a
     newer stored row, or None if the incoming row always wins; `newest_by` the column that decides between
     several changes of one row. `log_rule` is needed for slices with log files, `place.file_id_prefix` is not
-    used.
+    used. With `unique_new_keys` the result names keys that several new rows have.
     """
 
     file_slice: FileSlice
@@ -56,6 +56,7 @@ class MergeTask:
     newest_by: str | None = None
     calendars: CalendarSettings = DEFAULT_CALENDARS
     log_rule: LogRule | None = None
+    unique_new_keys: bool = False
 
     @property
     def file_name(self) -> str:
@@ -75,6 +76,7 @@ class MergedSlice:
     deleted: int
     late: int
     moved: int
+    repeated_keys: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -140,6 +142,7 @@ def merge_slice(
         deleted=counts.deleted,
         late=counts.late,
         moved=counts.moved,
+        repeated_keys=repeated_keys(prepared.new_keys) if task.unique_new_keys else (),
     )
 
 

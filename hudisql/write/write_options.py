@@ -19,8 +19,8 @@ class WriteOptions:
 
     `ordering` is the column by which an UPSERT may come late, if any; `newest_by` the one that decides
     between several changes of one row, `block_format` how log files hold rows, `concurrency` how the table is
-    shared with other writers. A bulk load sorts its rows in
-    `load_order`, and by `load_columns` where these are given.
+    shared with other writers. A bulk load sorts its rows in `load_order`, and by `load_columns` where these
+    are given. With `unique_new_keys` new rows of one record key and partition are refused.
     """
 
     form: BaseFileForm = field(default_factory=BaseFileForm)
@@ -31,3 +31,4 @@ class WriteOptions:
     concurrency: Concurrency = ALONE
     load_order: LoadOrder = "partition"
     load_columns: tuple[str, ...] = ()
+    unique_new_keys: bool = False

@@ -98,6 +98,7 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
         newest_by=work.newest_by,
         calendars=work.calendars,
         log_rule=work.log_rule,
+        unique_new_keys=work.unique_new_keys,
     )
     keeps_source_safe = not (work.merges_bootstrapped and task.file_slice.is_bootstrapped)
     if work.appends and keeps_source_safe and can_append(merge, changes):
@@ -119,6 +120,7 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
         moved=merged.moved,
         milliseconds=round((time.perf_counter() - started) * 1000),
         changes=changes.num_rows,
+        repeated_keys=merged.repeated_keys,
     )
 
 

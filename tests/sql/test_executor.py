@@ -152,7 +152,7 @@ def test_the_same_statements_on_plain_tables_are_spark_s(shop: Session) -> None:
     ("text", "named"),
     [
         ("FROM shop.plain INSERT INTO shop.plain SELECT id INSERT INTO shop.trips SELECT id", "INSERT INTO"),
-        ("EXPLAIN DELETE FROM shop.trips", "DELETE"),
+        ("EXPLAIN TRUNCATE TABLE shop.trips", "TRUNCATE"),
         ("ANALYZE TABLE shop.trips COMPUTE STATISTICS", "ANALYZE TABLE"),
         ("LOAD DATA INPATH '/nowhere' INTO TABLE shop.trips", "LOAD DATA"),
         ("CREATE TABLE shop.copy LIKE shop.trips", "CREATE TABLE LIKE"),

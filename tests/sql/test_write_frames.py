@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import hudisql
 from hudisql.errors import HudisqlError, InvalidArgumentError, NoSuchTableError, WriteRefusedError
 from hudisql.session import Session
 from tests.sql.changed_tables import ROWS, ChangedTable
@@ -52,7 +54,7 @@ def test_options_hold_for_one_write(session: Session, table: ChangedTable) -> No
     [
         ("{t}", "merge", COLUMNS, InvalidArgumentError, "there is no operation 'merge'"),
         ("changes.ghost", "upsert", COLUMNS, NoSuchTableError, "changes.ghost"),
-        ("{t}", "upsert", "id string, seq bigint, day string", WriteRefusedError, "no column 'day'"),
+        ("{t}", "upsert", "id string, seq bigint, day string", WriteRefusedError, "column 'dt'"),
         ("{t}", "delete", "id string, seq bigint, day string", WriteRefusedError, "column 'dt'"),
         ("{t}", "insert", "id string, price string, dt string", WriteRefusedError, "column 'price'"),
     ],
@@ -70,3 +72,60 @@ def test_bad_writes_get_one_clear_error(
     rows = _frame(session, ("a", value, "b"), columns=columns)
     with pytest.raises(kind, match=said):
         session.write(rows, name.replace("{t}", table.name), operation)
+
+
+KEYS = {
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.precombine.field": "seq",
+    "hoodie.datasource.write.partitionpath.field": "dt",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+    "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+}
+
+
+def test_options_by_hudi_s_names_agree_with_the_table_or_are_refused(
+    session: Session, table: ChangedTable
+) -> None:
+    rows = _frame(session, ("k01", 100, "2024-03-01"))
+    operation = {"hoodie.datasource.write.operation": "insert", "hoodie.table.name": "t", "path": table.path}
+    assert hudisql.write_table(rows, table.name, **KEYS, **operation).inserted == 1
+    assert session.spark.conf.get("hoodie.datasource.write.recordkey.field", None) is None
+    for name, value, own in (
+        ("hoodie.datasource.write.recordkey.field", "seq", "id"),
+        ("hoodie.datasource.write.precombine.field", "ts", "seq"),
+        ("hoodie.datasource.write.partitionpath.field", "", "dt"),
+        ("hoodie.datasource.write.table.type", "MERGE_ON_READ", "COPY_ON_WRITE"),
+        ("hoodie.table.name", "other", "original"),
+        ("path", "/elsewhere", table.path),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"{name} = '{value}' contradicts.*'{own}'"):
+            session.write(rows, table.name, **{name: value})
+    for name, value, said in (
+        ("hoodie.table.version", "8", "tables with 6"),
+        ("hoodie.datasource.write.schema.allow.auto.evolution.column.drop", "true", "not supported"),
+        ("mode", "append", "no option"),
+        ("hoodie.datasource.write.operation", "delete", "the operation is 'upsert', but"),
+    ):
+        with pytest.raises(HudisqlError, match=said):
+            session.write(rows, table.name, "upsert", **{name: value})
+    assert len(table.instants()) == 2
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(("operation", "kept"), [("upsert", 2), ("bulk_insert", 3)])
+def test_a_table_that_is_not_there_is_made_of_the_options(
+    session: Session, operation: str, kept: int, tmp_path: Path
+) -> None:
+    rows = _frame(session, ("a", 1, "x"), ("a", 2, "x"), ("b", 1, "y"))
+    options = {**KEYS, "hoodie.table.name": "made", "path": str(tmp_path / "made")}
+    assert session.write(rows, "changes.made", operation, **options).inserted == kept
+    made = ChangedTable(session, "changes.made", str(tmp_path / "made"))
+    assert made.rows("id, seq, _hoodie_partition_path")[-1] == ("b", 1, "dt=y")
+    assert len(made.rows("id")) == kept
+    session.write(_frame(session, ("b", 5, "y")), "changes.made", **options)
+    assert made.rows("id, seq", "dt = 'y'") == [("b", 5)]
+    session.sql("DROP TABLE changes.made PURGE")
+    with pytest.raises(HudisqlError, match="no record key"):
+        session.write(_frame(session, (None, 5, "y")), "changes.made", operation, **options)
+    assert not (tmp_path / "made").exists()
+    assert session.context.metastore.get_table("changes", "made") is None

@@ -1,0 +1,261 @@
+"""What INSERT, UPDATE, DELETE or MERGE would do to a Hudi table: read and analyzed, and nothing run.
+
+text → clauses → one SELECT (`change_queries`) → changes with the table's types. `change_rows` commits the
+plan, `explain_changes` shows it. Casts follow Spark's ANSI store assignment, and the statements mean what
+standard SQL says where Hudi's own differ from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from hudisql.catalog.tables import MetastoreTable, is_read_optimized
+from hudisql.errors import UnsupportedStatementError
+from hudisql.format.spark_schema import quote_name, spark_type_name
+from hudisql.read.predicates import Predicate
+from hudisql.sql import clauses as cl
+from hudisql.sql import query
+from hudisql.sql import statements as st
+from hudisql.sql.change_queries import (
+    ACTION,
+    OLD_VALUE,
+    ChangeQuery,
+    delete_query,
+    insert_query,
+    merge_query,
+    source_alias,
+    source_query,
+    update_query,
+)
+from hudisql.sql.composed_text import ComposedText
+from hudisql.sql.held_source import hold_source, leaves_other_targets, target_alias
+from hudisql.sql.insert_rows import RowsToInsert, rows_to_insert
+from hudisql.sql.match_values import matching_predicate
+from hudisql.sql.relations import TableBinder
+from hudisql.sql.schema_evolution import evolved_schema, evolved_table
+from hudisql.sql.source_names import qualify_source_names
+from hudisql.sql.spark_errors import SourceText
+from hudisql.sql.store_assignment import with_types
+from hudisql.sql.write_options import evolves_schema
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.changes import (
+    FILE_GROUP,
+    OPERATION,
+    PARTITION,
+    RECORD_KEY,
+    Operation,
+    change_schema,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from hudisql.context import Context
+
+Clauses = cl.InsertClauses | cl.UpdateClauses | cl.DeleteClauses | cl.MergeClauses
+
+
+@dataclass(frozen=True)
+class PlannedChange:
+    """A statement's rows, which nobody has computed yet.
+
+    `table` has the schema that the commit makes its; `rows` are changes, for INSERT the new rows. `prepared`
+    is the query behind them, in whose text the table that is changed stands at `target_at` (not for INSERT);
+    a change of one of `moves_by` moves a row.
+    """
+
+    table: HudiTable
+    clauses: Clauses
+    rows: DataFrame | RowsToInsert
+    prepared: query.PreparedQuery
+    moves_by: tuple[str, ...] = ()
+    target_at: int | None = None
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows as Spark computes them."""
+        return self.rows.rows if isinstance(self.rows, RowsToInsert) else self.rows
+
+
+def check_changeable(entry: MetastoreTable, statement: st.ChangeStatement) -> None:
+    """Raise UnsupportedStatementError if the entry shows only a part of its table."""
+    if is_read_optimized(entry):
+        raise UnsupportedStatementError(
+            f"{statement.verb} is not possible on {entry.full_name}, which shows base files only",
+            hint=f"name the table itself: {entry.database}.{entry.name.removesuffix('_ro')}",
+        )
+
+
+def plan_change(
+    context: Context,
+    entry: MetastoreTable,
+    table: HudiTable,
+    statement: st.ChangeStatement,
+    source: SourceText,
+    *,
+    count_all: bool = False,
+    held: ExitStack | None = None,
+) -> PlannedChange:
+    """Read and analyze the statement on `table`; `count_all` also counts what scans leave out, for EXPLAIN.
+
+    With `held` the source of a MERGE is computed first, and is there until that is closed. Raises
+    SqlSyntaxError, QueryError, WriteRefusedError, UnsupportedStatementError, UnsupportedTableError.
+    """
+    planner = _Planner(context, table, entry.full_name, source, count_all, held)
+    where: Any = {"line": source.line, "column": source.column}
+    if isinstance(statement, st.DeleteStatement):
+        return planner.delete(cl.read_delete(statement.text, **where))
+    if isinstance(statement, st.UpdateStatement):
+        return planner.update(cl.read_update(statement.text, **where))
+    if isinstance(statement, st.MergeStatement):
+        return planner.merge(cl.read_merge(statement.text, **where))
+    if isinstance(statement, st.InsertStatement):
+        return planner.insert(cl.read_insert(statement.text, **where))
+    raise UnsupportedStatementError(f"{statement.verb} is not supported on the Hudi table {entry.full_name}")
+
+
+@dataclass(frozen=True)
+class _MergeSource:
+    """A MERGE's source: the clauses that name it, its columns, and what it says of the target's rows.
+
+    `reduced_as` and `predicate` are there for small held sources: see `merge_query` and `matching_predicate`.
+    """
+
+    clauses: cl.MergeClauses
+    schema: StructType
+    reduced_as: str | None = None
+    predicate: Predicate | None = None
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """Plans one statement; `place` names the table in errors."""
+
+    context: Context
+    table: HudiTable
+    place: str
+    source: SourceText
+    count_all: bool
+    held: ExitStack | None
+    moving: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        keys = [name.split(".")[0] for name in self.table.properties.record_key_fields]
+        partitions = [column.name for column in self.table.partition_columns]
+        object.__setattr__(self, "moving", tuple(dict.fromkeys([*keys, *partitions])))
+
+    def insert(self, clauses: cl.InsertClauses) -> PlannedChange:
+        prepared, frame = self._run(insert_query(clauses))
+        table = self.table
+        if clauses.by_name and evolves_schema(self.context):
+            table = evolved_table(self.context, table, frame.schema, self.place)
+        rows = rows_to_insert(self.context, table, clauses, frame, self.place)
+        return PlannedChange(table, clauses, rows, prepared)
+
+    def delete(self, clauses: cl.DeleteClauses) -> PlannedChange:
+        return self._change(clauses, delete_query(clauses, self.table.schema), self.table)
+
+    def update(self, clauses: cl.UpdateClauses) -> PlannedChange:
+        made = update_query(clauses, self.table.schema, self.moving, self.place)
+        return self._change(clauses, made, self.table)
+
+    def merge(self, clauses: cl.MergeClauses) -> PlannedChange:
+        given = self._merge_source(clauses)
+        source, columns = given.schema, given.schema.fieldNames()
+        qualified = qualify_source_names(self.context.spark, given.clauses, columns, source_alias(clauses))
+        table, stored = self.table, None
+        if clauses.has_star and (clauses.evolves or evolves_schema(self.context)):
+            table = table.with_schema(evolved_schema(table, source, self.place, into_structs=False))
+            stored = self.table.schema.names
+        ordering = table.properties.precombine_field
+        made = merge_query(
+            qualified,
+            table.schema,
+            columns,
+            self.moving,
+            ordering,
+            self.place,
+            stored_columns=stored,
+            reduced_as=given.reduced_as,
+        )
+        return self._change(clauses, made, table, given.predicate)
+
+    def _merge_source(self, clauses: cl.MergeClauses) -> _MergeSource:
+        if self.held is None or not leaves_other_targets(clauses):
+            return _MergeSource(clauses, _schema_of(self.context, source_query(clauses), self.source))
+        _, frame = self._run(source_query(clauses))
+        rows = hold_source(frame, self.held)
+        alias = source_alias(clauses)
+        view = cl.Piece(rows.view_name, clauses.source.start)
+        taken = replace(clauses, source=view, source_alias=alias, column_names=None)
+        reduced_as = target_alias(clauses, self.source.text) if rows.is_small else None
+        if reduced_as is None or "${" in self.source.text:
+            return _MergeSource(taken, frame.schema, reduced_as)
+        condition = clauses.condition.text
+        predicate = matching_predicate(rows.rows, alias, reduced_as, self.table.schema, condition)
+        return _MergeSource(taken, frame.schema, reduced_as, predicate)
+
+    def _change(
+        self,
+        clauses: cl.UpdateClauses | cl.DeleteClauses | cl.MergeClauses,
+        made: ChangeQuery,
+        table: HudiTable,
+        predicate: Predicate | None = None,
+    ) -> PlannedChange:
+        """`predicate` is what must hold for the rows of the target that are needed."""
+        target_at = made.text.composed_offset(clauses.target.name.start)
+        filters = {target_at: predicate} if predicate is not None and target_at is not None else {}
+        prepared, frame = self._run(made.text, filters)
+        if ACTION in frame.columns:
+            frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
+        moved = _with_moves(frame, made, table)
+        rows = with_types(self.context, moved, change_schema(table.schema), self.place)
+        return PlannedChange(table, clauses, rows, prepared, made.moves_by, target_at)
+
+    def _run(
+        self, text: ComposedText, filters: Mapping[int, Predicate] | None = None
+    ) -> tuple[query.PreparedQuery, DataFrame]:
+        source = text.source(self.source)
+        prepared = query.prepare_query(
+            self.context, text.text, source, count_all=self.count_all, filters=filters
+        )
+        return prepared, query.run_prepared(self.context, prepared, source)
+
+
+def _schema_of(context: Context, text: ComposedText, source: SourceText) -> StructType:
+    """The columns of a query, which is analyzed and not run."""
+    binder = TableBinder(context)
+    bound = binder.bind(text.text)
+    with (
+        query.placeholders(context, binder, bound),
+        query.bound_errors(bound, text.source(source)),
+    ):
+        return context.spark.sql(bound.text).schema
+
+
+def _with_moves(frame: DataFrame, made: ChangeQuery, table: HudiTable) -> DataFrame:
+    """Rows whose key or partition changes become two: the stored one goes, the new one is inserted."""
+    from pyspark.sql import functions as sf
+
+    if not made.moves_by:
+        return frame
+    types = {field.name: spark_type_name(field.type) for field in table.schema}
+    moves = sf.lit(False)
+    for name in made.moves_by:
+        new = sf.col(quote_name(name)).cast(types[name])
+        moves = moves | ~new.eqNullSafe(sf.col(quote_name(OLD_VALUE + name)))
+    moves = moves & (sf.col(OPERATION) == int(Operation.UPDATE))
+    both = sf.array(*[sf.lit(int(each)).cast("tinyint") for each in (Operation.MOVE_OUT, Operation.MOVE_IN)])
+    operations = sf.when(moves, both).otherwise(sf.array(sf.col(OPERATION)))
+    rest = [
+        quote_name(name) for name in frame.columns if name != OPERATION and not name.startswith(OLD_VALUE)
+    ]
+    exploded = frame.select(sf.explode(operations).alias(OPERATION), *rest)
+    is_new = sf.col(OPERATION) == int(Operation.MOVE_IN)
+    for name in (PARTITION, FILE_GROUP, RECORD_KEY):
+        exploded = exploded.withColumn(name, sf.when(~is_new, sf.col(name)))
+    return exploded

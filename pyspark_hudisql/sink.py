@@ -1,0 +1,168 @@
+"""Writing by `df.write.format("hudi")` on plain PySpark: new rows into new file groups, as one commit.
+
+It follows PySpark's `DataSourceArrowWriter`: made in a process of Spark's driver, pickled into tasks, and
+committed or aborted in another process. Such a writer gets the rows where Spark has them, sees neither
+SparkSession nor metastore, and reads nothing first. So it loads and overwrites; whatever must find stored
+rows, make a table or change its columns is `hudisql.write_table`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
+from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
+from hudisql.sql.frame_options import OPERATION, check_agreement, read_frame_options
+from hudisql.sql.schema_evolution import describe_difference, evolved_schema
+from hudisql.sql.write_options import write_options_by
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, check_writable
+from hudisql.write.commit_files import finish_commit
+from hudisql.write.commit_work import WrittenFile, work_of
+from hudisql.write.key_generator import has_composite_keys
+from hudisql.write.load import load_mixed_rows
+from hudisql.write.overwrite import Overwrite
+from hudisql.write.partition_paths import PartitionPaths
+
+_LOADS: Final[Mapping[str, Overwrite | None]] = {
+    "insert": None,
+    "bulk_insert": None,
+    "insert_overwrite": Overwrite("touched"),
+    "insert_overwrite_table": Overwrite("table"),
+}
+_WHOLE_TABLE: Final = "insert_overwrite_table"
+
+
+@dataclass(frozen=True)
+class WrittenFiles(WriterCommitMessage):
+    """What one task wrote."""
+
+    files: tuple[WrittenFile, ...]
+
+
+class HudiWriter(DataSourceArrowWriter):
+    """One write; making it begins its commit."""
+
+    def __init__(
+        self, storage: Storage, options: Mapping[str, str], schema: StructType, overwrite: bool
+    ) -> None:
+        """Raises InvalidArgumentError, WriteRefusedError, and what `begin_commit` raises."""
+        operation = _operation_of(options, overwrite=overwrite)
+        table = _open_root(storage, options)
+        given = read_frame_options(operation, {k: v for k, v in options.items() if not _is_of_storage(k)})
+        check_agreement(given, table, table.name)
+        check_writable(table)
+        self._columns = _columns_of(table, schema)
+        self._overwrite = _LOADS[operation]
+        settings = {name.lower(): value for name, value in given.settings.items()}
+        chosen = write_options_by(lambda key, default: settings.get(key, default), table)
+        self._paths = PartitionPaths(table)
+        composite = has_composite_keys(table, load_file_slices(table))
+        operation_type = "BULK_INSERT" if self._overwrite is None else self._overwrite.operation_type
+        self._commit: OpenCommit = begin_commit(table, operation_type, replaces=self._overwrite is not None)
+        self._schema = table.schema
+        self._work = work_of(self._commit, chosen, table.schema, DEFAULT_CALENDARS, composite=composite)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one task. Raises WriteRefusedError, WriteConflictError, StorageError."""
+        from pyspark import TaskContext
+
+        running = TaskContext.get()
+        number, attempt = (0, 0) if running is None else (running.partitionId(), running.taskAttemptId())
+        batches = (batch.select(self._columns).rename_columns(self._schema.names) for batch in iterator)
+        return WrittenFiles(tuple(load_mixed_rows(self._work, self._paths, number, int(attempt), batches)))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make the files visible. Raises WriteConflictError, StorageError; everything is then taken back."""
+        files = [file for each in messages if isinstance(each, WrittenFiles) for file in each.files]
+        try:
+            finish_commit(self._commit, files, self._schema, self._overwrite)
+        except BaseException:
+            abandon_commit(self._commit)
+            raise
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
+        """Take back what tasks have written: markers name it. Raises StorageError."""
+        abandon_commit(self._commit)
+
+
+def make_writer(
+    storage: Storage, options: Mapping[str, str], schema: StructType, overwrite: bool
+) -> HudiWriter:
+    """The writer of one `save`. Raises HudisqlError."""
+    try:
+        return HudiWriter(storage, options, schema, overwrite)
+    except NotImplementedError as error:
+        # Spark takes this class for "cannot be written" and says nothing else.
+        raise HudisqlError(*error.args, hint=getattr(error, "hint", None)) from None
+
+
+def _operation_of(options: Mapping[str, str], *, overwrite: bool) -> str:
+    """Hudi's default is upsert, which this writer cannot do; mode("overwrite") replaces the table's rows."""
+    named = options.get(OPERATION)
+    operation = (named or (_WHOLE_TABLE if overwrite else "upsert")).strip().lower()
+    if operation not in _LOADS:
+        raise InvalidArgumentError(
+            f"df.write.format('hudi') cannot {operation}: Spark's Python data sources get rows where they "
+            f"are, and cannot look keys up{'' if named else f' ({OPERATION} is upsert unless it is given)'}",
+            hint=f"hudisql.write_table(df, 'db.table', '{operation}') does it; this writer does "
+            f"{', '.join(_LOADS)}",
+        )
+    if overwrite and operation != _WHOLE_TABLE:
+        raise InvalidArgumentError(
+            f"mode('overwrite') replaces the whole table, but {OPERATION} = '{operation}'",
+            hint="mode('append') goes with every operation",
+        )
+    return operation
+
+
+def _open_root(storage: Storage, options: Mapping[str, str]) -> HudiTable:
+    path = options.get("path")
+    if not path:
+        raise InvalidArgumentError(
+            "the hudi data source got no path",
+            hint="df.write.format('hudi')….save('<location>'); hudisql.write_table(df, 'name') goes by name",
+        )
+    table = open_table(storage, path)
+    if table.base_path != storage.qualify(path):
+        raise InvalidArgumentError(
+            f"{path} lies in the Hudi table at {table.base_path}", hint="save to the table itself"
+        )
+    return table
+
+
+def _is_of_storage(name: str) -> bool:
+    return name.lower().startswith(("fs.", "dfs."))
+
+
+def _columns_of(table: HudiTable, schema: StructType) -> list[str]:
+    """The rows' columns in the order of the table's. Raises WriteRefusedError if they are not the same."""
+    fits = evolved_schema(table, schema, table.base_path).equals(table.schema)
+    given = {field.name.lower(): field.name for field in schema}
+    columns = [given[name.lower()] for name in table.schema.names if name.lower() in given]
+    if not fits or len(columns) < len(table.schema) or not _same_types(table, schema):
+        raise WriteRefusedError(
+            f"df.write.format('hudi') takes the table's columns with its types: "
+            f"{describe_difference(table, schema)}",
+            hint="hudisql.write_table(df, 'db.table') casts, fills in nulls and adds columns",
+        )
+    return columns
+
+
+def _same_types(table: HudiTable, schema: StructType) -> bool:
+    from hudisql.read.arrow_scan import spark_struct
+
+    wanted = {field.name.lower(): field.dataType.simpleString() for field in spark_struct(table.schema)}
+    return all(
+        wanted[field.name.lower()] == field.dataType.simpleString()
+        for field in schema
+        if field.name.lower() in wanted
+    )

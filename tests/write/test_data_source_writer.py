@@ -1,0 +1,94 @@
+"""`df.write.format("hudi")` on plain PySpark: one commit of new rows, or nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from hudisql.format.meta_columns import META_COLUMNS
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.write.markers import list_markers
+
+pytestmark = pytest.mark.spark
+
+OPERATION = "hoodie.datasource.write.operation"
+
+
+@pytest.fixture
+def table(golden: Callable[[str], Any], tmp_path: Path) -> str:
+    """A bootstrapped table, partitioned by dt."""
+    path = tmp_path / "table"
+    shutil.copytree(golden("cow_bootstrap_meta").table, path)
+    return str(path)
+
+
+def _rows(spark: Any, path: str) -> Any:
+    return spark.read.format("hudi").load(path).drop(*META_COLUMNS)
+
+
+def _fresh(spark: Any, path: str) -> Any:
+    """Some of the table's rows under new keys, one in a new partition, columns in another order."""
+    rows = _rows(spark, path).where("seq < 40").selectExpr("concat('n', id) AS id", "* EXCEPT (id)")
+    rows = rows.selectExpr("if(seq = 0, '2031-01-01', dt) AS dt", "* EXCEPT (dt)")
+    return spark.createDataFrame(rows.toArrow()).repartition(3)
+
+
+def _actions(path: str) -> list[str]:
+    return [each.action for each in open_table(Storage(), path).timeline.completed]
+
+
+def test_append_loads_rows_into_new_file_groups_and_overwrite_replaces_all(spark: Any, table: str) -> None:
+    before, fresh = _rows(spark, table).count(), _fresh(spark, table)
+    key = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.parquet.compression.codec": "snappy"}
+    fresh.write.format("hudi").option(OPERATION, "bulk_insert").options(**key).mode("append").save(table)
+    after = spark.read.format("hudi").load(table)
+    assert after.count() == before + fresh.count()
+    new = after.where("id LIKE 'n%'")
+    assert {row[0] for row in new.where("dt = '2031-01-01'").select("_hoodie_partition_path").collect()} == {
+        "dt=2031-01-01"
+    }
+    columns = _rows(spark, table).columns
+    assert sorted(map(str, new.select(columns).collect())) == sorted(
+        map(str, fresh.select(columns).collect())
+    )
+    instant = open_table(Storage(), table).timeline.commits[-1].timestamp
+    assert list_markers(Storage(), table, instant) == []
+    fresh.write.format("hudi").mode("overwrite").save(table)
+    assert _rows(spark, table).count() == fresh.count()
+    assert _actions(table)[-1] == "replacecommit"
+
+
+def test_a_task_that_fails_leaves_nothing(spark: Any, table: str) -> None:
+    before = sorted(path.name for path in Path(table).rglob("*.parquet"))
+    broken = _fresh(spark, table).selectExpr("if(seq = 0, NULL, id) AS id", "* EXCEPT (id)")
+    with pytest.raises(PySparkException, match="have no record key"):
+        broken.write.format("hudi").option(OPERATION, "insert").mode("append").save(table)
+    assert sorted(path.name for path in Path(table).rglob("*.parquet")) == before
+    assert _actions(table) == ["commit", "rollback"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "change", "options", "said"),
+    [
+        ("append", "*", {}, "cannot upsert.*hudisql.write_table"),
+        ("append", "*", {OPERATION: "delete"}, "cannot delete"),
+        ("overwrite", "*", {OPERATION: "insert"}, "replaces the whole table"),
+        ("append", "*, 1 AS more", {OPERATION: "insert"}, "takes the table's columns"),
+        ("append", "* EXCEPT (st)", {OPERATION: "insert"}, "takes the table's columns"),
+        ("append", "string(seq) AS seq, * EXCEPT (seq)", {OPERATION: "insert"}, "takes the table's columns"),
+        ("append", "*", {OPERATION: "insert", "hoodie.table.type": "MERGE_ON_READ"}, "contradicts the table"),
+    ],
+)
+def test_what_the_writer_cannot_do_is_refused_by_name(
+    spark: Any, table: str, mode: str, change: str, options: dict[str, str], said: str
+) -> None:
+    rows = _fresh(spark, table).selectExpr(*change.split(", "))
+    with pytest.raises(PySparkException, match=f"(?s){said}"):
+        rows.write.format("hudi").options(**options).mode(mode).save(table)
+    assert _actions(table) == ["commit"]
