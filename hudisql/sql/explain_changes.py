@@ -132,11 +132,8 @@ def _inserts(clauses: cl.MergeClauses) -> bool:
 
 def _target_scan(plan: PlannedChange) -> PlannedRelation | None:
     """What is read of the table that is changed, to find the rows."""
-    for (start, _), text in plan.prepared.bound.replacements:
-        for scan in plan.prepared.scans:
-            if start == plan.target_at and scan.relation.view_name in text:
-                return scan
-    return None
+    found = (scan for scan in plan.prepared.scans if scan.relation.at == plan.target_at)
+    return None if plan.target_at is None else next(found, None)
 
 
 def _action_text(action: cl.MergeAction) -> str:

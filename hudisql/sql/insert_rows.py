@@ -52,7 +52,7 @@ def rows_to_insert(
     rows, static = _rows_of_table(context, table, clauses, frame, place)
     if clauses.overwrite:
         return RowsToInsert(rows, "bulk_insert", _overwrite_of(context, table, static))
-    return RowsToInsert(rows, insert_operation(context))
+    return RowsToInsert(rows, insert_operation(context, table))
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:

@@ -122,9 +122,13 @@ def writer_concurrency(
     return read_concurrency(lookup, table.storage, table.base_path, locks)
 
 
-def insert_operation(context: Context) -> InsertOperation:
-    """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert."""
-    text = _text(context, INSERT_OPERATION, "insert").lower()
+def insert_operation(context: Context, table: HudiTable) -> InsertOperation:
+    """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert.
+
+    Unless set, a table with an ordering column takes upserts, as Hudi's `ProvidesHoodieConfig` has it.
+    """
+    default = "insert" if table.properties.precombine_field is None else "upsert"
+    text = _text(context, INSERT_OPERATION, default).lower()
     found = next((each for each in INSERT_OPERATIONS if each == text), None)
     if found is None:
         raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(INSERT_OPERATIONS)}, not '{text}'")
