@@ -27,6 +27,7 @@ from hudisql.table.snapshot import load_file_slices
 from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, check_writable
 from hudisql.write.commit_files import finish_commit
 from hudisql.write.commit_work import WrittenFile, work_of
+from hudisql.write.concurrency import Concurrency, FailedWrites
 from hudisql.write.hash_buckets import refuse_unnamed_buckets
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.load import load_mixed_rows
@@ -65,6 +66,7 @@ class HudiWriter(DataSourceArrowWriter):
         self._overwrite = _LOADS[operation]
         settings = {name.lower(): value for name, value in given.settings.items()}
         chosen = write_options_by(lambda key, default: settings.get(key, default), table)
+        _refuse_sharing(chosen.concurrency)
         slices = load_file_slices(table)
         if chosen.index.buckets is not None:
             raise WriteRefusedError(
@@ -111,6 +113,15 @@ def make_writer(
     except NotImplementedError as error:
         # Spark takes this class for "cannot be written" and says nothing else.
         raise HudisqlError(*error.args, hint=getattr(error, "hint", None)) from None
+
+
+def _refuse_sharing(concurrency: Concurrency) -> None:
+    """Signs of life and locks need one process that lives as long as the write: there is none."""
+    if concurrency.lock is not None or concurrency.failed_writes is not FailedWrites.EAGER:
+        raise InvalidArgumentError(
+            "df.write.format('hudi') has no part in locks and heartbeats: it is for tables with one writer",
+            hint="hudisql.write_table(df, 'db.table') shares the table",
+        )
 
 
 def _operation_of(options: Mapping[str, str], *, overwrite: bool) -> str:

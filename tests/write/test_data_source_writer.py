@@ -82,6 +82,12 @@ def test_a_task_that_fails_leaves_nothing(spark: Any, table: str) -> None:
         ("append", "*, 1 AS more", {OPERATION: "insert"}, "takes the table's columns"),
         ("append", "* EXCEPT (st)", {OPERATION: "insert"}, "takes the table's columns"),
         ("append", "string(seq) AS seq, * EXCEPT (seq)", {OPERATION: "insert"}, "takes the table's columns"),
+        (
+            "append",
+            "*",
+            {OPERATION: "insert", "hoodie.cleaner.policy.failed.writes": "LAZY"},
+            "no part in locks and heartbeats.*hudisql.write_table",
+        ),
         ("append", "*", {OPERATION: "insert", "hoodie.table.type": "MERGE_ON_READ"}, "contradicts the table"),
     ],
 )
