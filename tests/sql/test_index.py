@@ -92,7 +92,8 @@ def test_a_key_with_several_rows_has_one_after_a_global_upsert(table: ChangedTab
 
 
 def test_a_key_that_a_file_holds_twice_is_updated_twice(table: ChangedTable) -> None:
-    table.run("INSERT INTO {t} (id, seq, dt) VALUES ('k01', 50, '2024-03-01')")
+    with setting(table.session, "hoodie.spark.sql.insert.into.operation", "insert"):
+        table.run("INSERT INTO {t} (id, seq, dt) VALUES ('k01', 50, '2024-03-01')")
     assert _write(table, "upsert", ("k01", 100, "2024-03-01")) == {"updated": 2}
     assert table.seqs("id = 'k01'") == [100, 100]
 
