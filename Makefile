@@ -30,10 +30,10 @@ test: lint test-fast oracle hive ## everything that CI runs: lint, types, tests,
 test-fast: $(STAMP) ## all tests but those with the real Hudi and the real Hive
 	$(PYTEST) -m "not oracle and not hive and not soak"
 
-soak: $(STAMP) ## bootstraps struck at every step: driver, worker and metastore killed, disk full (half an hour)
+soak: oracles ## the whole matrix of changes, and bootstraps struck at every step: processes killed, disk full (an hour)
 	$(PYTEST) -m soak
 
-oracles: $(STAMP) ## fetch the real Hudi (0.15, 1.2 on PySpark 3.5) and the real Hive 2.3 into the user's cache
+oracles: $(STAMP) ## fetch the real Hudi (0.15, 1.2 on PySpark 3.5), hudi-rs, Delta and the real Hive 2.3 into the user's cache
 	$(BIN)/python scripts/setup_oracles.py
 
 oracle: oracles ## the real Hudi reads and goes on writing what we wrote

@@ -28,6 +28,7 @@ from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, check
 from hudisql.write.commit_files import finish_commit
 from hudisql.write.commit_work import WrittenFile, work_of
 from hudisql.write.concurrency import Concurrency, FailedWrites
+from hudisql.write.hash_buckets import refuse_unnamed_buckets
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.load import load_mixed_rows
 from hudisql.write.overwrite import Overwrite
@@ -66,8 +67,15 @@ class HudiWriter(DataSourceArrowWriter):
         settings = {name.lower(): value for name, value in given.settings.items()}
         chosen = write_options_by(lambda key, default: settings.get(key, default), table)
         _refuse_sharing(chosen.concurrency)
-        self._paths = PartitionPaths(table)
-        composite = has_composite_keys(table, load_file_slices(table))
+        slices = load_file_slices(table)
+        if chosen.index.buckets is not None:
+            raise WriteRefusedError(
+                f"{table.base_path} has a bucket index, whose file groups this writer does not look for",
+                hint="use hudisql.write_table(df, table, **options)",
+            )
+        refuse_unnamed_buckets(table, slices)
+        self._paths = PartitionPaths(table, chosen.path_generator)
+        composite = has_composite_keys(table, slices)
         operation_type = "BULK_INSERT" if self._overwrite is None else self._overwrite.operation_type
         self._commit: OpenCommit = begin_commit(table, operation_type, replaces=self._overwrite is not None)
         self._schema = table.schema

@@ -1,4 +1,4 @@
-"""Sets up the oracles on a fresh machine: PySpark 3.5, the real Hudi bundles, a real HiveServer2, HDFS, s3a.
+"""Sets up the oracles on a fresh machine: PySpark 3.5, the real Hudi, a real HiveServer2, HDFS, s3a and more.
 
 Everything is cached below `${XDG_CACHE_HOME:-~/.cache}/hudisql` and made only if it is not there, so the
 Makefile and the test fixtures may both call it, also at the same time. Versions are pinned here, in
@@ -29,6 +29,12 @@ ORACLE_PACKAGES = (
     "setuptools<81",
 )
 HUDI_VERSIONS = ("0.15.0", "1.2.0")
+ORACLES = ("hudi", "hive", "hdfs", "s3a", "delta", "hudi-rs")
+DELTA_PYSPARK_VERSION = "4.0.1"
+DELTA_PACKAGES = (f"pyspark=={DELTA_PYSPARK_VERSION}", "pandas>=2.2,<3", "numpy<2.3", "pyarrow>=18")
+DELTA_JARS = ("io.delta:delta-spark_2.13:4.0.1", "io.delta:delta-storage:4.0.1")
+HUDI_RS_VERSION = "0.5.0"
+HUDI_RS_PACKAGES = (f"hudi=={HUDI_RS_VERSION}", "pyarrow>=18")
 HIVE_VERSION = "2.3.10"
 # Hive's reader of bootstrapped slices needs an unshaded kryo, which neither Hive nor the bundle brings.
 HIVE_AUXILIARY_JARS = (
@@ -72,15 +78,28 @@ def cache_folder() -> Path:
 
 def install_oracle_python() -> Path:
     """Return the interpreter of a virtual environment with PySpark 3.5; make it if absent."""
-    folder = cache_folder() / "venvs" / "spark35"
-    python = folder / "bin" / "python"
-    installed = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    with _installing("spark35"):
-        if not (installed / f"pyspark-{PYSPARK_VERSION}.dist-info").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            _run([sys.executable, "-m", "venv", str(folder)])
-            _run([str(python), "-m", "pip", "install", "--quiet", *ORACLE_PACKAGES])
-    return python
+    return _install_python("spark35", f"pyspark-{PYSPARK_VERSION}", ORACLE_PACKAGES)
+
+
+def install_delta_python() -> Path:
+    """Return the interpreter of a virtual environment with the PySpark that Delta is made for."""
+    return _install_python("delta", f"pyspark-{DELTA_PYSPARK_VERSION}", DELTA_PACKAGES)
+
+
+def install_hudi_rs() -> Path:
+    """Return the interpreter of a virtual environment with hudi-rs, the reader that is written in Rust."""
+    return _install_python("hudi-rs", f"hudi-{HUDI_RS_VERSION}", HUDI_RS_PACKAGES)
+
+
+def install_delta_jars() -> list[Path]:
+    """Return the jars of Delta Lake; fetch them with Maven if absent."""
+    folder = cache_folder() / "jars"
+    names = [f"{name}-{version}.jar" for _, name, version in (jar.split(":") for jar in DELTA_JARS)]
+    jars = [folder / name for name in names]
+    with _installing("delta-jars"):
+        if not all(jar.exists() for jar in jars):
+            _copy_artifacts(DELTA_JARS, folder)
+    return jars
 
 
 def install_hudi_bundle(version: str) -> Path:
@@ -141,6 +160,19 @@ def install_s3a() -> Path:
     return folder
 
 
+def _install_python(name: str, proof: str, packages: Sequence[str]) -> Path:
+    """A virtual environment with `packages`, made if the distribution `proof` is not in it."""
+    folder = cache_folder() / "venvs" / name
+    python = folder / "bin" / "python"
+    installed = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    with _installing(name):
+        if not (installed / f"{proof}.dist-info").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            _run([sys.executable, "-m", "venv", str(folder)])
+            _run([str(python), "-m", "pip", "install", "--quiet", *packages])
+    return python
+
+
 def _copy_artifacts(artifacts: Sequence[str], folder: Path) -> None:
     """Copy Maven artifacts (`group:name:version`) into `folder`; a broken-off download leaves none there."""
     staging = folder.parent / f"{folder.name}.part-{os.getpid()}"
@@ -193,15 +225,18 @@ def _installing(name: str) -> Iterator[None]:
 def main() -> int:
     """Install what the named oracles need."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "oracles", nargs="*", choices=["hudi", "hive", "hdfs", "s3a", []], default=[], help="default: all"
-    )
-    wanted = parser.parse_args().oracles or ["hudi", "hive", "hdfs", "s3a"]
+    parser.add_argument("oracles", nargs="*", choices=[*ORACLES, []], default=[], help="default: all")
+    wanted = parser.parse_args().oracles or ORACLES
     try:
         if {"hudi", "hive"} & set(wanted):
             print(f"PySpark {PYSPARK_VERSION}: {install_oracle_python()}")
             for version in HUDI_VERSIONS:
                 print(f"Hudi {version}: {install_hudi_bundle(version)}")
+        if "delta" in wanted:
+            print(f"PySpark {DELTA_PYSPARK_VERSION}: {install_delta_python()}")
+            print(f"Delta: {install_delta_jars()[0]}")
+        if "hudi-rs" in wanted:
+            print(f"hudi-rs {HUDI_RS_VERSION}: {install_hudi_rs()}")
         if "hdfs" in wanted:
             print(f"Hadoop {HADOOP_VERSION}: {install_hadoop()}")
         if "s3a" in wanted:

@@ -9,7 +9,7 @@ EXPLAIN prints. `scan_to_dataframe` runs it: Spark's own vectorised parquet scan
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -121,13 +121,15 @@ def plan_scan(
     max_split_bytes: int = DEFAULT_MAX_SPLIT_BYTES,
     open_cost_bytes: int = DEFAULT_OPEN_COST_BYTES,
     count_all: bool = False,
+    leave_out: Collection[tuple[str, str]] = (),
 ) -> ScanPlan:
     """Plan the read of `columns` (any of the table's, structs pruned at will) of the latest snapshot.
 
     Predicates that cannot be pushed down are left out of the plan: they cost speed, never rows. Conjuncts
     over partition columns alone prune partitions before they are listed. `as_of` is an instant time, `below`
     a relative partition path that bounds the scan, `read_optimized` leaves log files aside (Hudi's `_ro`
-    tables), `count_all` also counts what was pruned (EXPLAIN).
+    tables), `count_all` also counts what was pruned (EXPLAIN). The slices of `leave_out` (partition path,
+    file id) are known to hold nothing that the query looks for.
     Raises UnsupportedTableError if a slice has log files that merge by a rule hudisql does not know,
     SourceChangedError if the external file of a slice is missing or its length differs from the bootstrap
     index.
@@ -142,7 +144,11 @@ def plan_scan(
     partitions = list_partitions(table)
     inside = [each for each in partitions if _is_below(each.path, below)]
     pruned = prune_partitions(inside, partition_columns, conjunction(partition_parts))
-    slices = _slices_of(table, pruned, partition_names, as_of, read_optimized)
+    slices = tuple(
+        each
+        for each in _slices_of(table, pruned, partition_names, as_of, read_optimized)
+        if (each[0].partition_path, each[0].file_id) not in leave_out
+    )
     merges = any(file_slice.has_log_files for file_slice, _ in slices)
     check_external_files(table.storage, [file_slice for file_slice, _ in slices])
     needs_data = needs_data_columns(wanted, partition_names)
@@ -157,7 +163,7 @@ def plan_scan(
     if count_all:
         everything = (
             slices
-            if len(pruned) == len(partitions)
+            if len(pruned) == len(partitions) and not leave_out
             else _slices_of(table, partitions, [], as_of, read_optimized)
         )
         all_tasks = plan_splits(

@@ -144,9 +144,11 @@ class _Planner:
     moving: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        keys = [name.split(".")[0] for name in self.table.properties.record_key_fields]
-        partitions = [column.name for column in self.table.partition_columns]
-        object.__setattr__(self, "moving", tuple(dict.fromkeys([*keys, *partitions])))
+        properties = self.table.properties
+        fields = [*properties.record_key_fields, *properties.partition_fields]
+        in_case = {name.lower(): name for name in self.table.schema.names}
+        found = [in_case.get(name.split(".")[0].lower()) for name in fields]
+        object.__setattr__(self, "moving", tuple(dict.fromkeys(name for name in found if name)))
 
     def insert(self, clauses: cl.InsertClauses) -> PlannedChange:
         prepared, frame = self._run(insert_query(clauses))

@@ -158,13 +158,18 @@ def commit_rows(
     Raises what `apply_changes` and `load_rows` raise, SettingsError, SyncFailedError (the commit then
     stands).
     """
-    if given.operation != "bulk_insert":
-        is_insert = given.operation == "insert"
-        changes = as_inserts(given.rows) if is_insert else tag_rows(context.spark, table, given.rows)
+    options = write_options(context, table, entry.parameters)
+    # A bucket has one file group, which a load would not look for.
+    fills_buckets = options.index.buckets is not None and given.overwrite is None
+    if given.operation != "bulk_insert" or fills_buckets:
+        changes = as_inserts(given.rows)
+        if given.operation == "upsert":
+            changes = tag_rows(
+                context.spark, table, given.rows, options.index, generator=options.path_generator
+            )
         return commit_changes(context, entry, table, changes, given.operation.upper(), follows=follows)
     overwrite = given.overwrite
     operation_type = "BULK_INSERT" if overwrite is None else overwrite.operation_type
-    options = write_options(context, table, entry.parameters)
     result = load_rows(context.spark, table, given.rows, operation_type, options, overwrite=overwrite)
     if follows:
         _follow(context, entry, table, result)

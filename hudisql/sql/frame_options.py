@@ -67,6 +67,9 @@ def read_frame_options(operation: str | None, options: Mapping[str, str]) -> Fra
             continue
         if lower in _OF_THE_TABLE:
             definition[name] = str(value)
+            if lower in PARTITIONS and ":" in str(value):
+                # A custom key generator's fields with their kinds, which its tables do not keep.
+                settings[name] = str(value)
         elif not lower.startswith(("hoodie.", "hudisql.")):
             raise InvalidArgumentError(
                 f"'{name}' is no option of a write", hint="options begin with hoodie. or hudisql."
@@ -149,4 +152,6 @@ def _canonical(name: str, value: str) -> str:
     text = value.replace(" ", "").lower()
     if name in TYPE:
         return TABLE_TYPES.get(text, text)
+    if name in PARTITIONS:
+        return ",".join(part.partition(":")[0] for part in text.split(","))
     return text.rpartition(".")[2] if name in (*KEY_GENERATOR, *PAYLOAD) else text

@@ -46,12 +46,13 @@ def rows_to_insert(
 ) -> RowsToInsert:
     """The rows that a query gives to an INSERT, and how the session's settings write them.
 
-    `place` names the table in errors. Raises WriteRefusedError, SettingsError.
+    `place` names the table in errors. Raises WriteRefusedError,
+    SettingsError.
     """
     rows, static = _rows_of_table(context, table, clauses, frame, place)
     if clauses.overwrite:
         return RowsToInsert(rows, "bulk_insert", _overwrite_of(context, table, static))
-    return RowsToInsert(rows, insert_operation(context))
+    return RowsToInsert(rows, insert_operation(context, table))
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:

@@ -35,6 +35,7 @@ from hudisql.sql.catalyst import (
 from hudisql.sql.references import parse_plan
 from hudisql.sql.relations import BoundText, HudiRelation, TableBinder, ViewRelation
 from hudisql.sql.scala_values import items_of
+from hudisql.sql.spared_slices import slices_to_spare
 from hudisql.sql.spark_errors import SourceText, translated_spark_errors
 from hudisql.sql.views import query_text_of, shape_view, store_view, view_settings
 from hudisql.table.hudi_table import HudiTable
@@ -109,8 +110,9 @@ def prepare_query(
             context,
             each,
             tables[each.view_name],
-            _with_filter(needs[each.view_name], by_name.get(each.view_name)),
+            needs[each.view_name],
             count_all,
+            by_name.get(each.view_name),
         )
         for each in bound.hudi_relations
     )
@@ -176,17 +178,19 @@ def create_view(context: Context, text: str, source: SourceText | None = None) -
         store_view(context.spark, text, schema)
 
 
-def _with_filter(needs: ScanNeeds, predicate: Predicate | None) -> ScanNeeds:
-    if predicate is None:
-        return needs
-    return replace(needs, predicate=conjunction([*split_conjuncts(needs.predicate), predicate]))
-
-
 def _plan_relation(
-    context: Context, relation: HudiRelation, table: HudiTable, needs: ScanNeeds, count_all: bool
+    context: Context,
+    relation: HudiRelation,
+    table: HudiTable,
+    needs: ScanNeeds,
+    count_all: bool,
+    keys: Predicate | None,
 ) -> PlannedRelation:
+    """`keys` is what rows must be to be needed; by that, footers of files are asked, too."""
     if not needs.is_read:
         return PlannedRelation(relation, table, None)
+    if keys is not None:
+        needs = replace(needs, predicate=conjunction([*split_conjuncts(needs.predicate), keys]))
     session: Any = context.spark
     configuration = session._jsparkSession.sessionState().conf()
     partition_names = [column.name for column in table.partition_columns]
@@ -210,6 +214,7 @@ def _plan_relation(
         max_split_bytes=configuration.filesMaxPartitionBytes(),
         open_cost_bytes=configuration.filesOpenCostInBytes(),
         count_all=count_all,
+        leave_out=() if keys is None else slices_to_spare(context.spark, table, keys),
     )
     return PlannedRelation(relation, table, plan)
 

@@ -50,6 +50,7 @@ _FIXED: Final = {
     keys.TIMELINE_TIMEZONE: "utc",
     keys.ARCHIVE_FOLDER: "archived",
     "hoodie.write.table.version": "6",
+    "hoodie.index.bucket.engine": "simple",
 }
 _OF_THE_METASTORE: Final = (
     *(LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY, "transient_lastDdlTime", "bucketing_version"),

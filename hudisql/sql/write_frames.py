@@ -26,6 +26,7 @@ from hudisql.sql.store_assignment import with_types
 from hudisql.sql.table_definition import TableDefinition, definition_of_rows
 from hudisql.sql.table_options import record_key_of
 from hudisql.sql.tables import find_entry
+from hudisql.sql.write_options import write_options
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.commit_files import WriteResult
 from hudisql.write.overwrite import Overwrite
@@ -72,7 +73,8 @@ def _write_into(
 ) -> WriteResult:
     if operation == "delete":
         rows = _rows_of_table(context, table, frame, entry.full_name)
-        deletes = tag_rows(context.spark, table, rows, deletes=True)
+        how = write_options(context, table, entry.parameters)
+        deletes = tag_rows(context.spark, table, rows, how.index, generator=how.path_generator, deletes=True)
         return commit_changes(context, entry, table, deletes, "DELETE")
     table = evolved_table(context, table, frame.schema, entry.full_name)
     rows = _rows_of_table(context, table, frame, entry.full_name)
@@ -116,7 +118,7 @@ def _rows_of_table(context: Context, table: HudiTable, frame: DataFrame, place: 
 
     given = {column.lower(): column for column in frame.columns if not is_meta_column(column)}
     needed = {field.split(".")[0].lower() for field in table.properties.record_key_fields}
-    needed |= {column.name.lower() for column in table.partition_columns}
+    needed |= {field.split(".")[0].lower() for field in table.properties.partition_fields}
     missing = sorted(needed - set(given))
     if missing:
         raise WriteRefusedError(f"the rows for {place} lack the key or partition column '{missing[0]}'")

@@ -14,11 +14,13 @@ import pyarrow as pa
 from hudisql.catalog.metastore_lock import PROVIDER as METASTORE_PROVIDER
 from hudisql.catalog.metastore_lock import MetastoreLock
 from hudisql.errors import SettingsError, UnsupportedTableError
+from hudisql.sql.index_options import record_index
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
 from hudisql.write.concurrency import Concurrency, LockFactory, Lookup, read_concurrency
 from hudisql.write.log_file import BlockFormat
 from hudisql.write.open_base_file import CODECS
+from hudisql.write.path_generator import path_generator_of
 from hudisql.write.work_plan import FileSizing
 from hudisql.write.write_options import LoadOrder, WriteOptions
 
@@ -52,6 +54,7 @@ INSERT_OPERATIONS: Final[tuple[InsertOperation, ...]] = ("insert", "upsert", "bu
 _TEXT_BYTES: Final = 16
 _COMPRESSION: Final = 0.5
 _META_BYTES: Final = 10
+_UNLIMITED: Final = 1 << 62
 
 
 def write_options(
@@ -77,16 +80,19 @@ def write_options_by(
     defaults = FileSizing()
     ordering = table.properties.precombine_field
     by_event_time = table.properties.payload_class == EVENT_TIME_PAYLOAD
+    index = record_index(lookup, table)
+    max_file_bytes = _number(lookup, MAX_FILE_SIZE, defaults.max_file_bytes)
     return WriteOptions(
         form=BaseFileForm(
             codec=_codec(lookup),
-            max_file_bytes=_number(lookup, MAX_FILE_SIZE, defaults.max_file_bytes),
+            # A bucket is one file group, however large.
+            max_file_bytes=max_file_bytes if index.buckets is None else _UNLIMITED,
             bloom_entries=_number(lookup, BLOOM_ENTRIES, 0) or None,
             bloom_fpp=_fraction(lookup, BLOOM_FPP, DEFAULT_BLOOM_FPP),
         ),
         sizing=FileSizing(
             small_file_bytes=_number(lookup, SMALL_FILE_LIMIT, defaults.small_file_bytes),
-            max_file_bytes=_number(lookup, MAX_FILE_SIZE, defaults.max_file_bytes),
+            max_file_bytes=max_file_bytes,
             bytes_per_row=_META_BYTES + sum(_bytes_of(field.type) for field in table.schema) * _COMPRESSION,
         ),
         ordering=ordering if by_event_time else None,
@@ -95,7 +101,13 @@ def write_options_by(
         concurrency=read_concurrency(lookup, table.storage, table.base_path, more_locks),
         load_order=_load_order(lookup),
         load_columns=_load_columns(lookup, table),
+        index=index,
+        path_generator=path_generator_of(table, lambda key: _given(lookup, table, key)),
     )
+
+
+def _given(lookup: Lookup, table: HudiTable, key: str) -> str | None:
+    return lookup(key, table.properties.get(key) or "") or None
 
 
 def writer_concurrency(
@@ -110,9 +122,13 @@ def writer_concurrency(
     return read_concurrency(lookup, table.storage, table.base_path, locks)
 
 
-def insert_operation(context: Context) -> InsertOperation:
-    """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert."""
-    text = _text(context, INSERT_OPERATION, "insert").lower()
+def insert_operation(context: Context, table: HudiTable) -> InsertOperation:
+    """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert.
+
+    Unless set, a table with an ordering column takes upserts, as Hudi's `ProvidesHoodieConfig` has it.
+    """
+    default = "insert" if table.properties.precombine_field is None else "upsert"
+    text = _text(context, INSERT_OPERATION, default).lower()
     found = next((each for each in INSERT_OPERATIONS if each == text), None)
     if found is None:
         raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(INSERT_OPERATIONS)}, not '{text}'")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -17,17 +17,20 @@ import pyarrow as pa
 from hudisql.errors import RepeatedKeysError, WriteRefusedError
 from hudisql.read.arrow_scan import calendar_settings
 from hudisql.read.log_rule import log_rule_of
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.commit import OpenCommit
 from hudisql.write.commit_files import WriteResult, commit_files
 from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile, task_of, work_of
+from hudisql.write.generated_paths import with_generated_paths
+from hudisql.write.hash_buckets import groups_of_buckets, refuse_unnamed_buckets, with_hash_buckets
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.partition_paths import PartitionPaths, Values
 from hudisql.write.planned_services import free_slices
 from hudisql.write.routing import CountedChanges, count_changes, route_changes
 from hudisql.write.task_results import collect_files
-from hudisql.write.work_plan import Bucket, plan_work
+from hudisql.write.work_plan import Bucket, WorkPlan, plan_bucketed_work, plan_work
 from hudisql.write.write_options import WriteOptions
 from hudisql.write.write_tasks import BUCKET, run_write_tasks
 
@@ -54,6 +57,10 @@ def apply_changes(
     """
     options = options or WriteOptions()
     schema = schema or table.schema
+    if options.path_generator is not None:
+        changes = with_generated_paths(changes, table, options.path_generator)
+    if options.index.buckets is not None:
+        changes = with_hash_buckets(changes, table, options.index.buckets)
     kept = changes.persist()
     try:
         counted = count_changes(kept, table)
@@ -81,15 +88,12 @@ def _write_files(
 ) -> list[WrittenFile]:
     """Write all files; new rows also go to small file groups that are there."""
     table = commit.table
-    paths = PartitionPaths(table)
+    paths = PartitionPaths(table, options.path_generator)
     of_values = {values: paths.path(values) for values in counted.new_rows}
     concerned = {path for path, _ in counted.changed} | set(of_values.values())
     partitions = [paths.existing[path] for path in sorted(concerned) if path in paths.existing]
     slices = free_slices(table, load_file_slices(table, partitions))
-    new_by_path: dict[str, int] = defaultdict(int)
-    for values, rows in counted.new_rows.items():
-        new_by_path[of_values[values]] += rows
-    plan = plan_work(slices, counted.changed, new_by_path, options.sizing)
+    plan = _plan(table, slices, counted, of_values, options)
     work = work_of(
         commit,
         options,
@@ -98,10 +102,9 @@ def _write_files(
         composite=has_composite_keys(table, slices),
         log_rule=log_rule_of(table) if any(each.has_log_files for each in slices) else None,
     )
-    columns = [column.name for column in table.partition_columns]
     values_of = {path: values for values, path in of_values.items()}
     tasks = {
-        each.number: pickle.dumps(_task(work, each, columns, paths, values_of.get(each.partition_path)))
+        each.number: pickle.dumps(_task(work, each, paths, values_of.get(each.partition_path)))
         for each in plan.buckets
     }
     routed = route_changes(spark, changes, plan, of_values, table)
@@ -122,6 +125,27 @@ def _write_files(
     return files
 
 
+def _plan(
+    table: HudiTable,
+    slices: Sequence[FileSlice],
+    counted: CountedChanges,
+    of_values: Mapping[Values, str],
+    options: WriteOptions,
+) -> WorkPlan:
+    if options.index.buckets is not None:
+        groups = groups_of_buckets(table, slices, options.index.buckets)
+        of_buckets: dict[tuple[str, int], int] = defaultdict(int)
+        for (values, bucket), rows in counted.of_buckets.items():
+            of_buckets[of_values[values], bucket] += rows
+        return plan_bucketed_work(slices, counted.changed, of_buckets, groups, options.index.buckets.count)
+    if counted.new_rows:
+        refuse_unnamed_buckets(table, slices)
+    new_by_path: dict[str, int] = defaultdict(int)
+    for values, rows in counted.new_rows.items():
+        new_by_path[of_values[values]] += rows
+    return plan_work(slices, counted.changed, new_by_path, options.sizing)
+
+
 def _refuse_repeated_keys(table: HudiTable, files: Sequence[WrittenFile]) -> None:
     """Raise RepeatedKeysError if new rows of one partition share a record key."""
     repeated = sorted({key for file in files for key in file.repeated_keys})
@@ -134,9 +158,7 @@ def _refuse_repeated_keys(table: HudiTable, files: Sequence[WrittenFile]) -> Non
         )
 
 
-def _task(
-    work: CommitWork, bucket: Bucket, columns: Sequence[str], paths: PartitionPaths, values: Values | None
-) -> WriteTask:
+def _task(work: CommitWork, bucket: Bucket, paths: PartitionPaths, values: Values | None) -> WriteTask:
     """`values` are those of a partition that the table does not have yet."""
     partition = paths.existing.get(bucket.partition_path)
     found = partition.values if partition is not None else values
@@ -145,8 +167,9 @@ def _task(
         work,
         bucket.number,
         bucket.partition_path,
-        dict(zip(columns, found, strict=True)),
+        paths.named(found),
         is_new_partition=partition is None,
         file_slice=bucket.file_slice,
         rows=bucket.rows,
+        hash_bucket=bucket.hash_bucket,
     )

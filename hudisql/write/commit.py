@@ -229,9 +229,6 @@ def check_writable(table: HudiTable) -> None:
         reason = "its files lack the partition columns (hoodie.datasource.write.drop.partition.columns=true)"
     elif properties.partition_metafile_use_base_format:
         reason = "its partition markers are parquet files (hoodie.partition.metafile.use.base.format=true)"
-    elif properties.partition_fields and not table.partition_columns:
-        generator = properties.key_generator_class or properties.key_generator_type
-        reason = f"its key generator {generator} makes folder names that are not the columns' values"
     elif properties.payload_class not in (None, *PAYLOADS):
         reason = f"its payload class {properties.payload_class} merges rows by rules of its own"
     elif any(pa.types.is_timestamp(column.type) for column in table.partition_columns):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from hudisql.format.bucket_id import new_file_id_prefix
 from hudisql.format.commit_metadata import LogWriteStat
 from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.table_properties import UNSAFE_TYPES
@@ -138,8 +139,12 @@ def task_of(
     is_new_partition: bool,
     file_slice: FileSlice | None = None,
     rows: int | None = None,
+    hash_bucket: int | None = None,
 ) -> WriteTask:
-    """The work of bucket (or Spark partition) `number` in one partition of the table."""
+    """The work of bucket (or Spark partition) `number` in one partition of the table.
+
+    `hash_bucket` is the one whose new file group it is, in a table with a bucket index.
+    """
     return WriteTask(
         number=number,
         file_slice=file_slice,
@@ -148,7 +153,7 @@ def task_of(
             folder=join(work.base_path, partition_path) if partition_path else work.base_path,
             partition_path=partition_path,
             instant_time=work.instant_time,
-            file_id_prefix=new_file_id(),
+            file_id_prefix=new_file_id() if hash_bucket is None else new_file_id_prefix(hash_bucket),
             write_token=write_token(number, _stage_of(work.instant_time), 0),
             task_partition_id=number,
         ),

@@ -20,10 +20,12 @@ from hudisql.table.snapshot import load_file_slices
 from hudisql.write.commit import OpenCommit
 from hudisql.write.commit_files import WriteResult, commit_files
 from hudisql.write.commit_work import CommitWork, WrittenFile, task_of, work_of
+from hudisql.write.generated_paths import GENERATED_PATH, path_column
+from hudisql.write.hash_buckets import HASH_BUCKET, bucket_column, refuse_unnamed_buckets, split_by_bucket
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.new_files import NewFiles
 from hudisql.write.overwrite import Overwrite
-from hudisql.write.partition_paths import PartitionPaths
+from hudisql.write.partition_paths import PartitionPaths, Values
 from hudisql.write.task_results import collect_files, give_files
 from hudisql.write.write_options import WriteOptions
 
@@ -70,17 +72,18 @@ def load_partition(
     StorageError.
     """
     writer: NewFiles | None = None
-    at: str | None = None
+    at: tuple[str, int | None] | None = None
     try:
         for batch in batches:
-            for values, part in paths.split(conform_batch(batch, work.schema)):
+            for values, bucket, part in _split(batch, paths, work.schema):
                 path = paths.path(values)
-                if writer is None or path != at:
+                if writer is None or (path, bucket) != at:
                     if writer is not None:
                         yield from writer.finish()
-                    named = dict(zip(paths.names, values, strict=True))
-                    task = task_of(work, number, path, named, is_new_partition=path not in paths.existing)
-                    writer, at = NewFiles(work, task.of_attempt(attempt)), path
+                    named = paths.named(values)
+                    is_new = path not in paths.existing
+                    task = task_of(work, number, path, named, is_new_partition=is_new, hash_bucket=bucket)
+                    writer, at = NewFiles(work, task.of_attempt(attempt)), (path, bucket)
                 writer.write(part)
         if writer is not None:
             yield from writer.finish()
@@ -88,6 +91,18 @@ def load_partition(
     finally:
         if writer is not None:
             writer.abandon()
+
+
+def _split(
+    batch: pa.RecordBatch, paths: PartitionPaths, schema: pa.Schema
+) -> Iterator[tuple[Values, int | None, pa.RecordBatch]]:
+    """The rows of each partition, with a bucket index of each bucket in it."""
+    rows = conform_batch(batch, schema)
+    if HASH_BUCKET not in batch.schema.names:
+        yield from ((values, None, part) for values, part in paths.split(rows))
+        return
+    for values, part in paths.split(rows.append_column(HASH_BUCKET, batch.column(HASH_BUCKET))):
+        yield from ((values, bucket, inner) for bucket, inner in split_by_bucket(part))
 
 
 def load_mixed_rows(
@@ -109,7 +124,7 @@ def load_mixed_rows(
                         oldest = next(iter(writers))
                         yield from writers[oldest].finish()
                         del writers[oldest]
-                    named = dict(zip(paths.names, values, strict=True))
+                    named = paths.named(values)
                     task = task_of(work, number, path, named, is_new_partition=path not in paths.existing)
                     writer = NewFiles(work, task.of_attempt(attempt))
                 writers[path] = writer
@@ -126,10 +141,12 @@ def _write_files(
     spark: SparkSession, commit: OpenCommit, rows: DataFrame, options: WriteOptions, schema: pa.Schema
 ) -> list[WrittenFile]:
     table = commit.table
-    slices = load_file_slices(table) if len(table.properties.record_key_fields) == 1 else []
+    slices = load_file_slices(table)
+    if options.index.buckets is None:
+        refuse_unnamed_buckets(table, slices)
     composite = has_composite_keys(table, slices)
     work = work_of(commit, options, schema, calendar_settings(spark), composite=composite)
-    paths = PartitionPaths(table)
+    paths = PartitionPaths(table, options.path_generator)
 
     def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return give_files(load_partition(work, paths, number, attempt, batches))
@@ -140,6 +157,12 @@ def _write_files(
 def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataFrame:
     """The rows spread over Spark's partitions and sorted in them, as `hoodie.bulkinsert.sort.mode` says."""
     partition = [quote_name(column.name) for column in table.partition_columns]
+    if options.path_generator is not None:
+        rows = rows.withColumn(GENERATED_PATH, path_column(table, options.path_generator))
+        partition = [GENERATED_PATH]
+    if options.index.buckets is not None:
+        rows = rows.withColumn(HASH_BUCKET, bucket_column(table, options.index.buckets))
+        return rows.repartition(*partition, HASH_BUCKET).sortWithinPartitions(*partition, HASH_BUCKET)
     if options.load_columns:
         return rows.orderBy(*partition, *(quote_name(name) for name in options.load_columns))
     keys = [quote_name(name.split(".")[0]) for name in table.properties.record_key_fields]

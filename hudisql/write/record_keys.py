@@ -62,7 +62,7 @@ def render_record_keys(
     """
     if not fields or (len(fields) > 1 and not composite):
         raise ValueError("a record key has one field, or several and composite=True")
-    parts = [_render_field(batch, name, consistent_logical_timestamp) for name in fields]
+    parts = [render_field(batch, name, consistent_logical_timestamp) for name in fields]
     if not composite:
         return RecordKeys(parts[0], NullKeys(_true_rows(_is_missing(parts[0]))))
     labelled: list[pa.Scalar | pa.Array] = []
@@ -110,8 +110,11 @@ def check_key_type(name: str, value_type: pa.DataType) -> None:
         )
 
 
-def _render_field(batch: pa.RecordBatch | pa.Table, name: str, consistent_timestamp: bool) -> pa.StringArray:
-    column = _find_column(batch, name)
+def render_field(
+    batch: pa.RecordBatch | pa.Table, name: str, consistent_timestamp: bool = False
+) -> pa.StringArray:
+    """The text of each value of a column (or `a.b`, a field of a struct). Raises InvalidArgumentError."""
+    column = find_column(batch, name)
     check_key_type(name, column.type)
     if isinstance(column, pa.ChunkedArray):
         chunks = [_render_values(chunk, consistent_timestamp) for chunk in column.chunks]
@@ -119,7 +122,8 @@ def _render_field(batch: pa.RecordBatch | pa.Table, name: str, consistent_timest
     return _render_values(column, consistent_timestamp)
 
 
-def _find_column(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array | pa.ChunkedArray:
+def find_column(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array | pa.ChunkedArray:
+    """A column, or the field of a struct column. Raises InvalidArgumentError if it is not there."""
     column, *path = name.split(".")
     if batch.schema.get_field_index(column) < 0:
         raise InvalidArgumentError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -17,6 +17,8 @@ from hudisql.format.spark_schema import quote_name, quote_path
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, Operation
+from hudisql.write.generated_paths import GENERATED_PATH, placing_columns
+from hudisql.write.hash_buckets import HASH_BUCKET
 from hudisql.write.work_plan import HASH_RANGE, WorkPlan
 from hudisql.write.write_tasks import BUCKET
 
@@ -28,10 +30,14 @@ _NEW_ROWS: Final = (int(Operation.INSERT), int(Operation.MOVE_IN))
 
 @dataclass(frozen=True)
 class CountedChanges:
-    """Rows by what they concern: file groups (partition path, file id) or values of the partition columns."""
+    """Rows by what they concern: file groups (partition path, file id) or values of the partition columns.
+
+    `of_buckets` tells the new rows of a table with a bucket index by values and bucket.
+    """
 
     changed: Mapping[tuple[str, str], int]
     new_rows: Mapping[tuple[object, ...], int]
+    of_buckets: Mapping[tuple[tuple[object, ...], int], int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -40,20 +46,28 @@ class CountedChanges:
 
 
 def count_changes(changes: DataFrame, table: HudiTable) -> CountedChanges:
-    """Count the changes by file group, and new rows by their values of the partition columns."""
+    """Count the changes by file group, and new rows by their values of the partition columns.
+
+    With a column of hash buckets new rows are also counted by these.
+    """
     from pyspark.sql import functions as sf
 
-    columns = [column.name for column in table.partition_columns]
+    columns = [column.name for column in placing_columns(changes, table)]
     is_new = sf.col(OPERATION).isin(*_NEW_ROWS)
     values = [sf.when(is_new, sf.col(quote_name(name))).alias(f"p{n}") for n, name in enumerate(columns)]
+    bucket = sf.col(HASH_BUCKET) if HASH_BUCKET in changes.columns else sf.lit(None).cast("int")
     changed: dict[tuple[str, str], int] = {}
     new_rows: dict[tuple[object, ...], int] = defaultdict(int)
-    for row in changes.groupBy(sf.col(PARTITION), sf.col(FILE_GROUP), *values).count().collect():
-        if row[1] is None:
-            new_rows[tuple(row[2:-1])] += row[-1]
-        else:
+    of_buckets: dict[tuple[tuple[object, ...], int], int] = {}
+    groups = changes.groupBy(sf.col(PARTITION), sf.col(FILE_GROUP), bucket.alias("b"), *values)
+    for row in groups.count().collect():
+        if row[1] is not None:
             changed[row[0], row[1]] = row[-1]
-    return CountedChanges(changed, dict(new_rows))
+            continue
+        new_rows[tuple(row[3:-1])] += row[-1]
+        if row[2] is not None:
+            of_buckets[tuple(row[3:-1]), row[2]] = row[-1]
+    return CountedChanges(changed, dict(new_rows), of_buckets)
 
 
 def route_changes(
@@ -83,7 +97,7 @@ def route_changes(
     routed = parts[0]
     for part in parts[1:]:
         routed = routed.unionByName(part)
-    return routed
+    return routed.drop(HASH_BUCKET, GENERATED_PATH)
 
 
 def _spread(
@@ -95,7 +109,8 @@ def _spread(
 ) -> DataFrame:
     from pyspark.sql import functions as sf
 
-    columns = table.partition_columns
+    columns = placing_columns(new_rows, table)
+    is_bucketed = HASH_BUCKET in new_rows.columns
     spreads = [(values, plan.of_new_rows[path]) for values, path in of_values.items()]
     schema = spark_struct(
         pa.schema(
@@ -114,7 +129,8 @@ def _spread(
     for number, column in enumerate(columns):
         condition = condition & sf.col(quote_name(column.name)).eqNullSafe(sf.col(f"v{number}"))
     placed = new_rows.withColumn("__hash", hashed).join(sf.broadcast(places), condition)
-    position = sf.expr("size(filter(bounds, bound -> bound <= __hash))")
+    in_spread = sf.expr("size(filter(bounds, bound -> bound <= __hash))")
+    position = sf.col(HASH_BUCKET) if is_bucketed else in_spread
     return placed.withColumn(BUCKET, sf.get("buckets", position)).drop(
         "__hash", "bounds", "buckets", *(f"v{number}" for number in range(len(columns)))
     )

@@ -1,76 +1,85 @@
 """Upserts and deletes of rows that are known by their record key alone: the rows get their file groups.
 
-Follows `HoodieIndex.tagLocation` of Hudi 0.15 with the exact look-up of `HoodieSimpleIndex`: the keys that
-the partitions concerned hold are joined with those of the incoming rows. Of several incoming rows with one
-key the one with the highest ordering value stays (`HoodieRecordPayload.preCombine`).
+Follows `HoodieIndex.tagLocation` of Hudi 0.15: the keys of the incoming rows are looked up by the table's
+index (`index_lookup`), and what is done with a row follows from where its key is stored. Of several incoming
+rows with one key the one with the highest ordering value stays (`HoodieRecordPayload.preCombine`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from hudisql.errors import WriteRefusedError
-from hudisql.format import meta_columns
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
-from hudisql.read.predicates import And, Comparison, In, Or, Predicate
-from hudisql.read.scan import plan_scan, scan_to_dataframe
 from hudisql.read.task_errors import encode_error
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import list_partitions
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
+from hudisql.write.commit import EVENT_TIME_PAYLOAD
+from hudisql.write.index_lookup import STORED, STORED_GROUP, STORED_KEY, STORED_PARTITION, locate_keys
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.partition_paths import PartitionPaths
+from hudisql.write.path_generator import PathGenerator
+from hudisql.write.record_index import RecordIndex
 from hudisql.write.record_keys import render_record_keys
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 IS_DELETED: Final = "_hoodie_is_deleted"
-_STORED_KEY: Final = "__hudisql_stored_key"
-_STORED_GROUP: Final = "__hudisql_stored_group"
-_STORED_PARTITION: Final = "__hudisql_stored_partition"
-_MOST_PARTITIONS_NAMED: Final = 500
+_IS_FIRST: Final = "__hudisql_is_first"
 
 
 def tag_rows(
-    spark: SparkSession, table: HudiTable, rows: DataFrame, *, deletes: bool = False, is_global: bool = False
+    spark: SparkSession,
+    table: HudiTable,
+    rows: DataFrame,
+    index: RecordIndex,
+    *,
+    generator: PathGenerator | None = None,
+    deletes: bool = False,
 ) -> DataFrame:
     """The rows (the table's columns, its types) as changes: known keys are updated, others inserted.
 
     Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key.
-    With `is_global` a key is looked for in all partitions, and its row moves if it lies in another one than
-    the incoming row says. Raises WriteRefusedError in the tasks for rows without a record key.
+    A global index looks for a key in all partitions; `generator` belongs to tables whose folders it names.
+    Raises WriteRefusedError in the tasks for rows without
+    a record key.
     """
     from pyspark.sql import functions as sf
 
-    keyed = _newest_of_each_key(_with_keys(table, rows), table, is_global=is_global).persist()
-    located = _locate(spark, table, keyed, is_global=is_global)
-    condition = sf.col(RECORD_KEY) == sf.col(_STORED_KEY)
-    if not is_global:
-        condition = condition & (sf.col(PARTITION) == sf.col(_STORED_PARTITION))
+    keyed = _newest_of_each_key(
+        _with_keys(table, rows, PartitionPaths(table, generator)), table, is_global=index.is_global
+    ).persist()
+    located = locate_keys(spark, table, keyed, index, _stored_columns(table, index))
+    condition = sf.col(RECORD_KEY) == sf.col(STORED_KEY)
+    if not index.is_global:
+        condition = condition & (sf.col(PARTITION) == sf.col(STORED_PARTITION))
     joined = keyed.join(located, condition, "left")
-    known = sf.col(_STORED_GROUP).isNotNull()
+    known = sf.col(STORED_GROUP).isNotNull()
     deleted = sf.lit(deletes)
     if IS_DELETED in table.schema.names:
         deleted = deleted | sf.coalesce(sf.col(IS_DELETED), sf.lit(False))
-    moves = known & (sf.col(PARTITION) != sf.col(_STORED_PARTITION)) & ~deleted
+    of_known = _operations(Operation.UPSERT)
+    if index.is_global and index.moves_rows:
+        joined = joined.withColumn(_IS_FIRST, _is_first_of_key())
+        of_known = _operations_of_a_global_key(table)
     operations = (
         sf.when(known & deleted, _operations(Operation.DELETE))
         .when(deleted, sf.array().cast("array<tinyint>"))
-        .when(moves, _operations(Operation.MOVE_OUT, Operation.MOVE_IN))
-        .when(known, _operations(Operation.UPSERT))
+        .when(known, of_known)
         .otherwise(_operations(Operation.INSERT))
     )
     columns = [sf.col(quote_name(name)) for name in table.schema.names]
+    if index.is_global and not index.moves_rows:
+        columns = _with_stored_partition(table, known)
     tagged = joined.select(
         sf.explode(operations).alias(OPERATION),
-        sf.col(_STORED_PARTITION).alias(PARTITION),
-        sf.col(_STORED_GROUP).alias(FILE_GROUP),
+        sf.col(STORED_PARTITION).alias(PARTITION),
+        sf.col(STORED_GROUP).alias(FILE_GROUP),
         RECORD_KEY,
         *columns,
     )
@@ -80,18 +89,76 @@ def tag_rows(
     return tagged
 
 
+def event_time_column(table: HudiTable) -> str | None:
+    """The column by which an incoming row can be older than the stored one, if the table has such a rule."""
+    properties = table.properties
+    ordering = properties.precombine_field
+    has_rule = properties.payload_class == EVENT_TIME_PAYLOAD and ordering in table.schema.names
+    return ordering if has_rule else None
+
+
+def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
+    """The columns of stored rows that decide what becomes of them."""
+    if not index.is_global:
+        return pa.schema([])
+    if not index.moves_rows:
+        return pa.schema(table.partition_columns)
+    ordering = event_time_column(table)
+    return pa.schema([] if ordering is None else [table.schema.field(ordering)])
+
+
+def _operations_of_a_global_key(table: HudiTable) -> Column:
+    """What is done with a stored row whose key comes in, where rows move to the partition they name.
+
+    Follows `HoodieIndexUtils.mergeForPartitionUpdatesIfNeeded`: a row that is older than the stored one does
+    not move it. A key has one row: where it has several, the one in the right partition stays.
+    """
+    from pyspark.sql import functions as sf
+
+    stays = sf.col(PARTITION) == sf.col(STORED_PARTITION)
+    operations = sf.when(stays, _operations(Operation.UPSERT))
+    operations = operations.when(~sf.col(_IS_FIRST), _operations(Operation.DELETE))
+    ordering = event_time_column(table)
+    if ordering is not None:
+        is_late = sf.col(quote_name(STORED + ordering)) > sf.col(quote_name(ordering))
+        operations = operations.when(is_late, _operations(Operation.UPSERT))
+    return operations.otherwise(_operations(Operation.MOVE_OUT, Operation.MOVE_IN))
+
+
+def _is_first_of_key() -> Column:
+    """True for the first of the stored rows of a key: one in the right partition if there is any."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    stays = sf.col(PARTITION) == sf.col(STORED_PARTITION)
+    order = Window.partitionBy(RECORD_KEY).orderBy(stays.desc(), STORED_PARTITION, STORED_GROUP)
+    return sf.row_number().over(order) == 1
+
+
+def _with_stored_partition(table: HudiTable, known: Column) -> list[Column]:
+    """The table's columns of rows that stay in the partition where their key is stored."""
+    from pyspark.sql import functions as sf
+
+    names = {column.name for column in table.partition_columns}
+    return [
+        sf.when(known, sf.col(quote_name(STORED + name))).otherwise(sf.col(quote_name(name))).alias(name)
+        if name in names
+        else sf.col(quote_name(name))
+        for name in table.schema.names
+    ]
+
+
 def _operations(*operations: Operation) -> Column:
     from pyspark.sql import functions as sf
 
     return sf.array(*[sf.lit(int(each)).cast("tinyint") for each in operations])
 
 
-def _with_keys(table: HudiTable, rows: DataFrame) -> DataFrame:
+def _with_keys(table: HudiTable, rows: DataFrame, paths: PartitionPaths) -> DataFrame:
     """The rows with their record keys and partition paths, rendered as the tasks that write them do."""
     schema = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION, pa.string()), *table.schema])
     fields = table.properties.record_key_fields
-    composite = has_composite_keys(table, load_file_slices(table)) if len(fields) == 1 else True
-    paths = PartitionPaths(table)
+    composite = has_composite_keys(table)
 
     def render(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -124,52 +191,3 @@ def _newest_of_each_key(keyed: DataFrame, table: HudiTable, *, is_global: bool) 
     newest_first = by.orderBy(order)
     numbered = keyed.withColumn("__hudisql_rank", sf.row_number().over(newest_first))
     return numbered.filter("__hudisql_rank = 1").drop("__hudisql_rank")
-
-
-def _locate(spark: SparkSession, table: HudiTable, keyed: DataFrame, *, is_global: bool) -> DataFrame:
-    """Where the table holds the incoming keys: key, partition path and file group."""
-    from pyspark.sql import functions as sf
-
-    columns = pa.schema(
-        [
-            meta_columns.META_SCHEMA.field(name)
-            for name in (meta_columns.RECORD_KEY, meta_columns.PARTITION_PATH, meta_columns.FILE_NAME)
-        ]
-    )
-    chosen = None
-    if not is_global:
-        chosen = _predicate_on(table, [row[0] for row in keyed.select(PARTITION).distinct().collect()])
-    plan = plan_scan(
-        table,
-        columns,
-        partition_predicates=[] if chosen is None else [chosen],
-        parallelism=spark.sparkContext.defaultParallelism,
-    )
-    stored = scan_to_dataframe(spark, plan).select(
-        sf.col(meta_columns.RECORD_KEY).alias(_STORED_KEY),
-        sf.col(meta_columns.PARTITION_PATH).alias(_STORED_PARTITION),
-        sf.substring_index(meta_columns.FILE_NAME, "_", 1).alias(_STORED_GROUP),
-    )
-    incoming = keyed.select(RECORD_KEY, sf.col(PARTITION).alias("__hudisql_incoming"))
-    condition = sf.col(RECORD_KEY) == sf.col(_STORED_KEY)
-    if not is_global:
-        condition = condition & (sf.col("__hudisql_incoming") == sf.col(_STORED_PARTITION))
-    return stored.join(incoming, condition, "left_semi")
-
-
-def _predicate_on(table: HudiTable, paths: Sequence[str]) -> Predicate | None:
-    """The partitions at these paths as a predicate on their values; None for too many of them."""
-    names = [column.name for column in table.partition_columns]
-    if not names or len(paths) > _MOST_PARTITIONS_NAMED:
-        return None
-    wanted = set(paths)
-    parts = [
-        And(
-            tuple(
-                Comparison((name,), "<=>", value) for name, value in zip(names, partition.values, strict=True)
-            )
-        )
-        for partition in list_partitions(table)
-        if partition.path in wanted
-    ]
-    return Or(tuple(parts)) if parts else In((names[0],), ())

@@ -33,17 +33,24 @@ class FileSizing:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """The work of one task: a slice to merge, or (None) new file groups for `rows` rows of the partition."""
+    """The work of one task: a slice to merge, or (None) new file groups for `rows` rows of the partition.
+
+    `hash_bucket` is there for a new file group of a table with a bucket index.
+    """
 
     number: int
     partition_path: str
     file_slice: FileSlice | None
     rows: int
+    hash_bucket: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class InsertSpread:
-    """How the new rows of a partition are spread: hashes below `bounds[i]` go to the i-th of `buckets`."""
+    """How the new rows of a partition are spread: hashes below `bounds[i]` go to the i-th of `buckets`.
+
+    With a bucket index there are no bounds: rows of hash bucket i go to the i-th, -1 where there are none.
+    """
 
     buckets: tuple[int, ...]
     bounds: tuple[int, ...]
@@ -68,18 +75,11 @@ def plan_work(
 
     `slices` are the latest ones of the partitions concerned; those with log files take no new rows.
     """
+    slices = list(slices)
     by_partition: dict[str, list[FileSlice]] = {}
-    slice_of = {}
     for each in slices:
         by_partition.setdefault(each.partition_path, []).append(each)
-        slice_of[each.partition_path, each.file_id] = each
-    buckets = [
-        Bucket(number, path, slice_of[path, file_id], rows)
-        for number, ((path, file_id), rows) in enumerate(sorted(changed.items()))
-    ]
-    of_file_group = {
-        (each.partition_path, each.file_slice.file_id): each.number for each in buckets if each.file_slice
-    }
+    buckets, of_file_group = _merges(slices, changed)
     of_new_rows = {}
     for path, rows in sorted(new_rows.items()):
         shares = _shares(rows, by_partition.get(path, ()), sizing)
@@ -94,6 +94,43 @@ def plan_work(
             numbers.append(known)
         of_new_rows[path] = InsertSpread(tuple(numbers), _bounds([share for _, share in shares]))
     return WorkPlan(tuple(buckets), of_file_group, of_new_rows)
+
+
+def plan_bucketed_work(
+    slices: Iterable[FileSlice],
+    changed: Mapping[tuple[str, str], int],
+    new_rows: Mapping[tuple[str, int], int],
+    group_of: Mapping[tuple[str, int], FileSlice],
+    hash_buckets: int,
+) -> WorkPlan:
+    """Plan a commit to a table with a bucket index.
+
+    `new_rows` counts rows by partition path and hash bucket, `group_of` are the slices of those that exist:
+    they take all rows of their bucket, log files or not.
+    """
+    buckets, of_file_group = _merges(slices, changed)
+    numbers: dict[str, list[int]] = {}
+    for (path, hash_bucket), rows in sorted(new_rows.items()):
+        file_slice = group_of.get((path, hash_bucket))
+        known = None if file_slice is None else of_file_group.get((path, file_slice.file_id))
+        if known is None:
+            known = len(buckets)
+            buckets.append(Bucket(known, path, file_slice, rows, hash_bucket))
+            if file_slice is not None:
+                of_file_group[path, file_slice.file_id] = known
+        numbers.setdefault(path, [-1] * hash_buckets)[hash_bucket] = known
+    of_new_rows = {path: InsertSpread(tuple(found), ()) for path, found in numbers.items()}
+    return WorkPlan(tuple(buckets), of_file_group, of_new_rows)
+
+
+def _merges(
+    slices: Iterable[FileSlice], changed: Mapping[tuple[str, str], int]
+) -> tuple[list[Bucket], dict[tuple[str, str], int]]:
+    """The buckets of slices whose rows change, and which one is whose."""
+    slice_of = {(each.partition_path, each.file_id): each for each in slices}
+    groups = sorted(changed.items())
+    buckets = [Bucket(number, key[0], slice_of[key], rows) for number, (key, rows) in enumerate(groups)]
+    return buckets, {key: number for number, (key, _) in enumerate(groups)}
 
 
 def slice_bytes(file_slice: FileSlice) -> int:

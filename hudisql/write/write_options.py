@@ -8,6 +8,8 @@ from typing import Literal
 from hudisql.write.base_file import BaseFileForm
 from hudisql.write.concurrency import ALONE, Concurrency
 from hudisql.write.log_file import BlockFormat
+from hudisql.write.path_generator import PathGenerator
+from hudisql.write.record_index import RecordIndex
 from hudisql.write.work_plan import FileSizing
 
 LoadOrder = Literal["partition", "none", "local", "global"]
@@ -20,7 +22,8 @@ class WriteOptions:
     `ordering` is the column by which an UPSERT may come late, if any; `newest_by` the one that decides
     between several changes of one row, `block_format` how log files hold rows, `concurrency` how the table is
     shared with other writers. A bulk load sorts its rows in `load_order`, and by `load_columns` where these
-    are given. With `unique_new_keys` new rows of one record key and partition are refused.
+    are given. With `unique_new_keys` new rows of one record key and partition are refused. `index` is how
+    keys are found, `path_generator` makes partition paths where they are not the partition columns' values.
     """
 
     form: BaseFileForm = field(default_factory=BaseFileForm)
@@ -32,3 +35,5 @@ class WriteOptions:
     load_order: LoadOrder = "partition"
     load_columns: tuple[str, ...] = ()
     unique_new_keys: bool = False
+    index: RecordIndex = field(default_factory=RecordIndex)
+    path_generator: PathGenerator | None = None

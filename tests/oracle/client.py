@@ -17,7 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudisql.java_runtime import ensure_java_home
-from scripts.setup_oracles import install_hudi_bundle, install_oracle_python
+from scripts.setup_oracles import (
+    install_delta_jars,
+    install_delta_python,
+    install_hudi_bundle,
+    install_oracle_python,
+)
 from tests.oracle.line_process import ChildError, LineProcess, start_line_process
 
 OracleError = ChildError
@@ -28,6 +33,18 @@ ANSWER_SECONDS = 900
 WRITE_DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "0.15.0": {"hoodie.metadata.enable": "false"},
     "1.2.0": {"hoodie.metadata.enable": "false", "hoodie.write.table.version": "6"},
+}
+# What Hudi's own quick start asks for.
+HUDI_SETTINGS: Mapping[str, str] = {
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+}
+DELTA_SETTINGS: Mapping[str, str] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
 }
 
 
@@ -128,17 +145,9 @@ def start_oracle(
     Installs what is missing. Raises OracleError if it does not come up.
     """
     settings = {
-        "spark.master": f"local[{cores}]",
+        **HUDI_SETTINGS,
         "spark.jars": str(install_hudi_bundle(version)),
-        "spark.driver.memory": memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.default.parallelism": "4",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        **_common_settings(folder, memory, cores),
         **(
             {
                 "spark.sql.catalogImplementation": "hive",
@@ -149,18 +158,58 @@ def start_oracle(
         ),
         **(config or {}),
     }
+    child = _start_server(
+        f"Hudi {version}", install_oracle_python(), folder, settings, WRITE_DEFAULTS[version]
+    )
+    return HudiOracle(version, child)
+
+
+def start_delta(
+    folder: Path, *, memory: str = "1g", cores: int = 2, config: Mapping[str, str] | None = None
+) -> HudiOracle:
+    """Start Delta Lake on the Spark that it is made for, where only `sql` is of use; install it if absent.
+
+    Raises OracleError if it does not come up.
+    """
+    settings = {
+        **DELTA_SETTINGS,
+        "spark.jars": ",".join(map(str, install_delta_jars())),
+        **_common_settings(folder, memory, cores),
+        **(config or {}),
+    }
+    return HudiOracle("delta", _start_server("Delta", install_delta_python(), folder, settings, {}))
+
+
+def _common_settings(folder: Path, memory: str, cores: int) -> dict[str, str]:
+    return {
+        "spark.master": f"local[{cores}]",
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.default.parallelism": "4",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    }
+
+
+def _start_server(
+    name: str, python: Path, folder: Path, config: Mapping[str, str], hoodie: Mapping[str, str]
+) -> LineProcess:
     ensure_java_home()
     # The oracle's Spark is not the project's: no variable of ours may lead it astray.
     foreign = ("SPARK_", "PYSPARK_", "PYTHON", "VIRTUAL_ENV")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     child = start_line_process(
-        f"Hudi {version}",
-        [str(install_oracle_python()), "-u", str(SERVER)],
+        name,
+        [str(python), "-u", str(SERVER)],
         folder,
         {**environment, "TZ": "UTC", "SPARK_LOCAL_IP": "127.0.0.1"},
     )
-    child.request({"config": settings, "hoodie": dict(WRITE_DEFAULTS[version])}, seconds=START_SECONDS)
-    return HudiOracle(version, child)
+    child.request({"config": dict(config), "hoodie": dict(hoodie)}, seconds=START_SECONDS)
+    return child
 
 
 def _read_arrow(path: Path) -> pa.Table:

@@ -32,7 +32,9 @@ def assert_same_rows(actual: pa.Table, expected: pa.Table, *, sort_by: Sequence[
         for name in actual.column_names
     ]
     assert [
-        (name, _kind(ours), _kind(theirs)) for name, ours, theirs in kinds if _kind(ours) != _kind(theirs)
+        (name, type_kind(ours), type_kind(theirs))
+        for name, ours, theirs in kinds
+        if type_kind(ours) != type_kind(theirs)
     ] == []
     assert actual.num_rows == expected.num_rows
     order = [(name, "ascending") for name in sort_by]
@@ -50,10 +52,10 @@ def _equal(left: object, right: object) -> bool:
     return left == right or (left != left and right != right)
 
 
-def _kind(data_type: pa.DataType) -> str:
+def type_kind(data_type: pa.DataType) -> str:
     """The type's name without what is only form: nullability, element names, offset width, UTC's spelling."""
     if pa.types.is_dictionary(data_type):
-        return _kind(data_type.value_type)
+        return type_kind(data_type.value_type)
     if pa.types.is_large_string(data_type) or pa.types.is_string(data_type):
         return "string"
     if pa.types.is_large_binary(data_type) or pa.types.is_binary(data_type):
@@ -61,11 +63,11 @@ def _kind(data_type: pa.DataType) -> str:
     if pa.types.is_timestamp(data_type):
         return "timestamp" if data_type.tz else "timestamp_ntz"
     if pa.types.is_map(data_type):
-        return f"map<{_kind(data_type.key_type)},{_kind(data_type.item_type)}>"
+        return f"map<{type_kind(data_type.key_type)},{type_kind(data_type.item_type)}>"
     if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
-        return f"list<{_kind(data_type.value_type)}>"
+        return f"list<{type_kind(data_type.value_type)}>"
     if pa.types.is_struct(data_type):
-        return "struct<" + ",".join(f"{field.name}:{_kind(field.type)}" for field in data_type) + ">"
+        return "struct<" + ",".join(f"{field.name}:{type_kind(field.type)}" for field in data_type) + ">"
     return str(data_type)
 
 

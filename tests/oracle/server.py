@@ -1,4 +1,4 @@
-"""The oracle's own process: the real Apache Hudi on PySpark 3.5, told what to do by lines of JSON.
+"""The oracle's own process: the real Apache Hudi on PySpark 3.5, or Delta, told what to do by lines of JSON.
 
 Runs in the oracle's virtual environment (never in the project's), so it imports PySpark and pyarrow alone.
 One request a line on standard input, `{"command": …}`, one answer a line on standard output,
@@ -21,16 +21,9 @@ from pyspark.sql.types import StructType
 
 
 def start_session(config: dict[str, str]) -> SparkSession:
-    """The Spark session that Hudi's own quick start asks for, plus the settings given."""
+    """A Spark session with the settings given."""
     builder = SparkSession.builder
-    settings = {
-        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
-        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
-        **config,
-    }
-    for name, value in settings.items():
+    for name, value in config.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
@@ -93,6 +86,11 @@ class Oracle:
 
     def unlock(self) -> dict[str, Any]:
         self.held.unlock()
+        return {}
+
+    def save_query(self, query: str, path: str, options: dict[str, str]) -> dict[str, Any]:
+        frame = self.spark.sql(query)
+        frame.write.format("hudi").options(**{**self.write_defaults, **options}).mode("append").save(path)
         return {}
 
     def _answer(self, frame: DataFrame, output: str | None) -> dict[str, Any]:

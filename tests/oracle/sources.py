@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 START = datetime(2020, 1, 1, 12, 34, 56, 789000, tzinfo=UTC)
@@ -37,6 +38,12 @@ def sample_rows(first: int, last: int, note: str = "first") -> pa.Table:
     return pa.table(
         {name: pa.array([make(n) for n in numbers], kind) for name, (kind, make) in fields.items()}
     )
+
+
+def put_over(stored: pa.Table, changed: pa.Table) -> pa.Table:
+    """`stored` with the rows of `changed` in the place of those of the same seq."""
+    kept = pc.invert(pc.is_in(stored["seq"], value_set=changed["seq"].combine_chunks()))
+    return pa.concat_tables([stored.filter(kept), changed])
 
 
 def write_source(

@@ -24,12 +24,13 @@ from hudisql.write.lock import FileSystemLock, LockPatience, holding
 from hudisql.write.markers import Marker, MarkerKind, create_marker
 from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.comparison import assert_same_rows
-from tests.oracle.shapes import SHAPES
+from tests.oracle.shapes import SHAPES, Shape
 from tests.oracle.sources import sample_rows
 
 pytestmark = pytest.mark.oracle
 
 SHAPE = SHAPES[0]
+MERGE_ON_READ = next(shape for shape in SHAPES if shape.table_type == "MERGE_ON_READ")
 STORAGE = Storage()
 NAME = "several_writers"
 OPTIONS = SHAPE.write_options() | {"hoodie.table.name": NAME}
@@ -201,25 +202,28 @@ def test_hudi_015_clears_up_after_us_once_our_heartbeat_has_stopped(
 
 @pytest.mark.spark
 @pytest.mark.hms
+@pytest.mark.parametrize("shape", [SHAPE, MERGE_ON_READ], ids=lambda shape: shape.name)
 def test_statements_and_hudi_015_write_at_the_same_time(
-    oracle_015: HudiOracle, session: Any, path: str, background: ThreadPoolExecutor
+    oracle_015: HudiOracle, session: Any, tmp_path: Path, background: ThreadPoolExecutor, shape: Shape
 ) -> None:
+    path, name = str(tmp_path / "table"), f"{NAME}_{shape.name}"
+    options = shape.write_options() | {"hoodie.table.name": name}
+    oracle_015.upsert(_rows(0, 60), path, options)
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
-    session.sql(f"CALL hive_sync(table => 'oracle.{NAME}', path => '{path}')")
+    session.sql(f"CALL hive_sync(table => 'oracle.{name}', path => '{path}')")
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in SHARED.items())
-    session.sql(f"ALTER TABLE oracle.{NAME} SET TBLPROPERTIES ({listed})")
-    before = oracle_015.read(path)
+    session.sql(f"ALTER TABLE oracle.{name} SET TBLPROPERTIES ({listed})")
     rows = _rows(0, 60, "theirs", partition=2)
-    theirs = background.submit(lambda: [oracle_015.upsert(rows, path, OPTIONS | SHARED) for _ in range(2)])
+    theirs = background.submit(lambda: [oracle_015.upsert(rows, path, options | SHARED) for _ in range(2)])
     for number in range(2):
-        session.sql(f"UPDATE oracle.{NAME} SET note = 'ours {number}' WHERE dt = '2024-03-03'")
-    theirs.result(timeout=120)
+        session.sql(f"UPDATE oracle.{name} SET note = 'ours {number}' WHERE dt = '2024-03-03'")
+    session.sql(f"DELETE FROM oracle.{name} WHERE dt = '2024-03-03' AND seq < 30")
+    theirs.result(timeout=240)
     seen = oracle_015.read(path)
-    ours = session.sql(f"SELECT * FROM oracle.{NAME}").arrow()
+    ours = session.sql(f"SELECT * FROM oracle.{name}").arrow()
     assert_same_rows(ours, seen, sort_by=["seq"])
-    assert len(seen) == len(before)
     notes = dict(zip(seen["seq"].to_pylist(), seen["note"].to_pylist(), strict=True))
-    assert {note for seq, note in notes.items() if seq % 3 == 1} == {"theirs"}
-    assert {note for seq, note in notes.items() if seq % 3 == 2} == {"ours 1"}
+    expected = {seq: ("first", "theirs", "ours 1")[seq % 3] for seq in range(60)}
+    assert notes == {seq: note for seq, note in expected.items() if seq % 3 != 2 or seq >= 30}
     assert open_table(STORAGE, path).timeline.pending == ()
     assert _orphans(path) == []

@@ -20,17 +20,26 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 
 READABLE = (
+    "cow_archived_bootstrap",
     "cow_bootstrap_2part",
     "cow_bootstrap_meta",
     "cow_bootstrap_meta_mdt",
     "cow_bootstrap_meta_nonpart",
     "cow_bootstrap_mixed",
     "cow_bootstrap_then_upsert_delete",
+    "cow_clustering_scheduled",
+    "cow_insert_overwrite",
     "cow_savepoint_clean",
     "mor_bootstrap_meta",
     "mor_compacted",
 )
-WITH_LOGS = ("mor_parquet_log", "mor_rollback", "mor_upsert_only_updates")
+WITH_LOGS = (
+    "mor_compaction_scheduled",
+    "mor_parquet_log",
+    "mor_rollback",
+    "mor_two_log_generations",
+    "mor_upsert_only_updates",
+)
 ReadPlan = Callable[[ScanPlan], pa.Table]
 
 

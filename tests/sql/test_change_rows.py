@@ -232,19 +232,18 @@ def test_a_row_that_a_merge_moves_onto_an_inserted_key_stops_it(table: ChangedTa
     assert len(table.rows()) == ROWS
 
 
-def test_an_insert_may_upsert_by_the_record_key(table: ChangedTable) -> None:
+def test_an_insert_upserts_by_the_record_key_if_there_is_an_ordering_column(table: ChangedTable) -> None:
     rows = (
         "VALUES ('k03', 300, '2024-03-01'), ('k03', 200, '2024-03-01'), ('k04', 400, '2024-03-09'), "
         "('new', 500, '2024-03-02')"
     )
-    with setting(table.session, "hoodie.spark.sql.insert.into.operation", "upsert"):
-        assert table.run(f"INSERT INTO {{t}} (id, seq, dt) {rows}") == {
-            "inserted": 2,
-            "updated": 1,
-            "files_written": 3,
-        }
-        with pytest.raises(WriteRefusedError, match="no record key"):
-            table.run("INSERT INTO {t} (seq, dt) VALUES (1, '2024-03-01')")
+    assert table.run(f"INSERT INTO {{t}} (id, seq, dt) {rows}") == {
+        "inserted": 2,
+        "updated": 1,
+        "files_written": 3,
+    }
+    with pytest.raises(WriteRefusedError, match="no record key"):
+        table.run("INSERT INTO {t} (seq, dt) VALUES (1, '2024-03-01')")
     # The index is not a global one: a key is one row in each partition.
     assert table.rows("id, seq, price, dt", "seq >= 100 OR id = 'k04'") == [
         ("k03", 300, None, "2024-03-01"),
@@ -252,6 +251,12 @@ def test_an_insert_may_upsert_by_the_record_key(table: ChangedTable) -> None:
         ("k04", 400, None, "2024-03-09"),
         ("new", 500, None, "2024-03-02"),
     ]
+
+
+def test_an_insert_adds_rows_of_known_keys_if_that_is_set(table: ChangedTable) -> None:
+    with setting(table.session, "hoodie.spark.sql.insert.into.operation", "insert"):
+        table.run("INSERT INTO {t} (id, seq, dt) VALUES ('k03', 300, '2024-03-01')")
+    assert sorted(table.seqs("id = 'k03'")) == [3, 300]
 
 
 def test_insert_overwrite_takes_the_place_of_table_partition_or_touched_partitions(

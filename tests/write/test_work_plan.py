@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice, LogFile
-from hudisql.write.work_plan import HASH_RANGE, FileSizing, plan_work, slice_bytes
+from hudisql.write.work_plan import HASH_RANGE, FileSizing, plan_bucketed_work, plan_work, slice_bytes
 
 SIZING = FileSizing(small_file_bytes=1000, max_file_bytes=2000, bytes_per_row=10.0)
 
@@ -55,3 +55,16 @@ def test_every_new_row_has_one_bucket(new_rows: dict[str, int], files: list[tupl
         assert list(spread.bounds) == sorted(spread.bounds)
         assert spread.bounds[-1] == HASH_RANGE
         assert {plan.buckets[number].partition_path for number in spread.buckets} == {partition}
+
+
+def test_new_rows_of_a_bucket_index_go_to_the_group_of_their_bucket() -> None:
+    log = LogFile("/t/p/.l", 1, "b1", "1", 1, "0-0-0")
+    first, second = _slice("b0", 5000), _slice("b1", 5000, log_files=(log,))
+    groups = {("p", 0): first, ("p", 1): second}
+    new_rows = {("p", 0): 5, ("p", 1): 6, ("p", 3): 7, ("q", 3): 8}
+    plan = plan_bucketed_work([first, second], {("p", "b1"): 2}, new_rows, groups, 4)
+    found = [(each.partition_path, each.file_slice and each.file_slice.file_id) for each in plan.buckets]
+    assert found == [("p", "b1"), ("p", "b0"), ("p", None), ("q", None)]
+    assert [each.hash_bucket for each in plan.buckets] == [None, 0, 3, 3]
+    assert plan.of_new_rows["p"].buckets == (1, 0, -1, 2)
+    assert plan.of_new_rows["q"].buckets == (-1, -1, -1, 3)

@@ -1,0 +1,98 @@
+"""Tables whose folders are made by timestamp-based and custom key generators, written by both in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from tests.oracle.client import HudiOracle
+from tests.oracle.comparison import assert_same_rows
+from tests.oracle.sources import sample_rows
+
+pytestmark = [pytest.mark.oracle, pytest.mark.spark]
+
+_CLASS = "hoodie.datasource.write.keygenerator.class"
+_FIELD = "hoodie.datasource.write.partitionpath.field"
+_TIMES = "hoodie.keygen.timebased"
+_MICROS = {
+    f"{_TIMES}.timestamp.type": "SCALAR",
+    f"{_TIMES}.timestamp.scalar.time.unit": "microseconds",
+    f"{_TIMES}.output.dateformat": "yyyy/MM/dd HH",
+    f"{_TIMES}.output.timezone": "GMT+8:00",
+}
+GENERATORS: Mapping[str, Mapping[str, str]] = {
+    "timestamp": {
+        _CLASS: "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+        _FIELD: "at",
+        **_MICROS,
+    },
+    "text": {
+        _CLASS: "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+        _FIELD: "day_text",
+        "hoodie.deltastreamer.keygen.timebased.timestamp.type": "DATE_STRING",
+        "hoodie.deltastreamer.keygen.timebased.input.dateformat": "dd.MM.yyyy",
+        "hoodie.deltastreamer.keygen.timebased.output.dateformat": "yyyy-MM",
+        "hoodie.deltastreamer.keygen.timebased.timezone": "UTC",
+    },
+    "custom": {
+        _CLASS: "org.apache.hudi.keygen.CustomKeyGenerator",
+        _FIELD: "is_even:SIMPLE,at:TIMESTAMP",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+        **_MICROS,
+        f"{_TIMES}.output.dateformat": "yyyyMMdd",
+    },
+}
+
+
+PARTITION_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "timestamp": ("at",),
+    "text": ("day_text",),
+    "custom": ("is_even", "at"),
+}
+
+
+def _rows(first: int, last: int, note: str = "first") -> pa.Table:
+    rows = sample_rows(first, last, note)
+    return rows.append_column("day_text", pc.strftime(rows["day"], "%d.%m.%Y"))
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_hudi_015_and_hudisql_write_one_table_in_turn(
+    oracle_015: HudiOracle, session: Any, tmp_path: Path, generator: str
+) -> None:
+    path, table = str(tmp_path / "table"), f"oracle.generated_{generator}"
+    options = {
+        "hoodie.table.name": f"generated_{generator}",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "seq",
+        **GENERATORS[generator],
+    }
+    oracle_015.upsert(_rows(0, 20), path, options)
+    session.sql(f"CALL hive_sync(table => '{table}', path => '{path}')")
+    ours = session.spark.createDataFrame(_rows(10, 40, "second"))
+    result = session.write(ours, table, "upsert", **GENERATORS[generator])
+    assert (result.updated, result.inserted) == (10, 20)
+    oracle_015.upsert(_rows(35, 50, "third"), path, options)
+    theirs = oracle_015.read(path)
+    assert theirs.num_rows == len(set(theirs["_hoodie_record_key"].to_pylist())) == 50
+    for key, value in GENERATORS[generator].items():
+        session.sql(f"SET {key} = {value}")
+    session.sql(f"UPDATE {table} SET note = 'changed' WHERE seq = 3")
+    session.sql(f"DELETE FROM {table} WHERE seq = 4")
+    for key in GENERATORS[generator]:
+        session.sql(f"RESET {key}")
+    expected = pa.concat_tables([_rows(0, 10), _rows(10, 35, "second"), _rows(35, 50, "third")])
+    rows = [dict(row, note="changed") if row["seq"] == 3 else row for row in expected.to_pylist()]
+    wanted = pa.Table.from_pylist([row for row in rows if row["seq"] != 4], schema=expected.schema)
+    assert_same_rows(
+        session.sql(f"SELECT * FROM {table}").arrow().select(wanted.column_names), wanted, sort_by=["seq"]
+    )
+    # 0.15 reads the partition columns from the folders, as texts or NULL.
+    theirs = oracle_015.read(path)
+    others = [name for name in wanted.column_names if name not in PARTITION_COLUMNS[generator]]
+    assert_same_rows(theirs.select(others), wanted.select(others), sort_by=["seq"])

@@ -1,0 +1,117 @@
+"""Tables with a bucket index: all statements write rows to the file group of their bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hudisql.errors import HudisqlError, SettingsError, UnsupportedTableError, WriteRefusedError
+from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
+from hudisql.session import Session
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.table.snapshot import load_file_slices
+from tests.sql.changed_tables import ChangedTable, setting
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+COLUMNS = "id string, seq bigint, note string, dt string"
+
+
+@pytest.fixture(params=["cow", "mor"])
+def bucketed(request: pytest.FixtureRequest, session: Session, tmp_path: Path) -> Iterator[ChangedTable]:
+    """An empty table with three buckets in each partition."""
+    path = tmp_path / "table"
+    session.sql("CREATE DATABASE IF NOT EXISTS buckets")
+    session.sql(
+        f"CREATE TABLE buckets.b (id STRING, seq BIGINT, note STRING, dt STRING) USING hudi "
+        f"PARTITIONED BY (dt) LOCATION '{path}' TBLPROPERTIES (primaryKey = 'id', type = '{request.param}', "
+        "preCombineField = 'seq', hoodie.index.type = 'BUCKET', hoodie.bucket.index.num.buckets = '3')"
+    )
+    yield ChangedTable(session, "buckets.b", str(path))
+    for suffix in ("", "_ro", "_rt"):
+        session.sql(f"DROP TABLE IF EXISTS buckets.b{suffix}")
+    session.sql("DROP DATABASE buckets")
+
+
+def _check_buckets(table: ChangedTable) -> int:
+    """Every row lies in its own bucket's only file group; gives how many groups there are."""
+    rows = table.session.sql(
+        f"SELECT _hoodie_record_key, substring_index(_hoodie_file_name, '_', 1) FROM {table.name}"
+    ).rows
+    expected = bucket_ids(pa.array([row[0] for row in rows], pa.string()), ["id"], 3).tolist()
+    assert [bucket_of_file_id(row[1]) for row in rows] == expected
+    slices = load_file_slices(open_table(Storage(), table.path))
+    places = [(each.partition_path, bucket_of_file_id(each.file_id)) for each in slices]
+    assert len(set(places)) == len(places)
+    return len(places)
+
+
+def test_all_statements_keep_rows_in_their_buckets(session: Session, bucketed: ChangedTable) -> None:
+    table = bucketed
+    numbers = "SELECT concat('k', id) AS id, id AS seq, 'a' AS note, concat('d', id % 2) AS dt FROM range(40)"
+    assert table.run(f"INSERT INTO {{t}} {numbers}")["inserted"] == 40
+    assert _check_buckets(table) == 6
+    merge = (
+        "MERGE INTO {t} t USING (SELECT concat('k', id) AS id, id + 100 AS seq, 'b' AS note, "
+        "concat('d', id % 2) AS dt FROM range(30, 50)) s ON t.id = s.id AND t.dt = s.dt "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    counts = table.run(merge)
+    assert (counts["updated"], counts["inserted"]) == (10, 10)
+    rows = session.spark.createDataFrame([("k1", 500, "c", "d1"), ("k77", 1, "c", "d1")], COLUMNS)
+    result = session.write(rows, table.name, "upsert")
+    assert (result.updated, result.inserted) == (1, 1)
+    assert table.run("UPDATE {t} SET dt = 'd2' WHERE id = 'k2'")["moved"] == 1
+    assert table.run("DELETE FROM {t} WHERE id = 'k3'")["deleted"] == 1
+    with setting(session, "hoodie.spark.sql.insert.into.operation", "bulk_insert"):
+        assert table.run("INSERT INTO {t} VALUES ('k80', 1, 'd', 'd0')")["inserted"] == 1
+    assert _check_buckets(table) == 7
+    assert len(table.rows("id")) == 51
+    assert table.rows("id, note, dt", "id IN ('k1', 'k2', 'k35', 'k49')") == [
+        ("k1", "c", "d1"),
+        ("k2", "a", "d2"),
+        ("k35", "b", "d1"),
+        ("k49", "b", "d1"),
+    ]
+    table.run(f"INSERT OVERWRITE {{t}} PARTITION (dt = 'd1') SELECT id, seq, note FROM ({numbers})")
+    assert _check_buckets(table) == 7
+    assert len(table.rows("id", "dt = 'd1'")) == 40
+
+
+def _upsert(session: Session, table: ChangedTable, **options: str) -> None:
+    rows: Any = session.spark.createDataFrame([("k1", 1, "2024-03-01")], "id string, seq bigint, dt string")
+    given = {"hoodie.index.type": "BUCKET"} | {f"hoodie.{key}": value for key, value in options.items()}
+    session.write(rows, table.name, "upsert", **given)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "said"),
+    [
+        ({}, UnsupportedTableError, "is no bucket.*it was bootstrapped"),
+        ({"index.bucket.engine": "CONSISTENT_HASHING"}, UnsupportedTableError, "CONSISTENT_HASHING"),
+        ({"bucket.index.num.buckets": "0"}, SettingsError, "num.buckets must be a whole number above 0"),
+        ({"bucket.index.hash.field": "seq"}, SettingsError, "'seq', which is no column of the record key"),
+    ],
+)
+def test_what_is_no_bucket_index_is_refused(
+    session: Session, table: ChangedTable, options: dict[str, str], kind: type[HudisqlError], said: str
+) -> None:
+    with pytest.raises(kind, match=said):
+        _upsert(session, table, **options)
+    assert len(table.instants()) == 1
+
+
+@pytest.mark.parametrize("bucketed", ["cow"], indirect=True)
+def test_settings_that_would_end_the_index_are_refused(session: Session, bucketed: ChangedTable) -> None:
+    insert = "INSERT INTO {t} SELECT concat('k', id), id, 'a', 'd' FROM range(20)"
+    bucketed.run(insert)
+    with setting(session, "hoodie.bucket.index.num.buckets", "2"), pytest.raises(UnsupportedTableError):
+        bucketed.run(insert)
+    with setting(session, "hoodie.index.type", "BLOOM"), pytest.raises(WriteRefusedError, match="no setting"):
+        bucketed.run(insert)
+    assert _check_buckets(bucketed) == 3
