@@ -72,11 +72,12 @@ def test_explain_of_a_change_names_its_match_and_the_file_groups_that_it_can_tou
 
 
 def test_explain_of_an_insert_says_how_rows_are_written_and_what_they_replace(table: ChangedTable) -> None:
-    facts, _ = explained(table, "EXPLAIN INSERT INTO {t} (id, dt) SELECT 'x', '2024-03-01'")
+    with setting(table.session, "hoodie.spark.sql.insert.into.operation", "insert"):
+        facts, _ = explained(table, "EXPLAIN INSERT INTO {t} (id, dt) SELECT 'x', '2024-03-01'")
     assert facts["commit"] == ["INSERT: new base files"]
     assert facts["matched by"] == ["(nothing: every row is added)"]
-    with setting(table.session, "hoodie.spark.sql.insert.into.operation", "upsert"):
-        facts, _ = explained(table, "EXPLAIN INSERT INTO {t} (id, dt) SELECT id, dt FROM {t}")
+    facts, _ = explained(table, "EXPLAIN INSERT INTO {t} (id, dt) SELECT id, dt FROM {t}")
+    assert facts["commit"] == ["UPSERT: new base files"]
     assert facts["matched by"] == ["equal id, dt"]
     facts, _ = explained(
         table, "EXPLAIN INSERT OVERWRITE {t} PARTITION (dt = '2024-03-02') (id) SELECT id FROM {t}"
