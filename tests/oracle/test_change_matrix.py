@@ -1,13 +1,12 @@
 """Every operation on every kind of table: Hudi 0.15 reads it, upserts, compacts, cleans, and we read.
 
-`make oracle` runs a part that has all pairs, chosen by a seed that stands in the tests' names;
-HUDISQL_MATRIX_SEED chooses it again. `make soak` runs the whole matrix.
+`make oracle` runs a third of a set that has all pairs, both chosen by a seed that stands in the tests' names;
+HUDISQL_MATRIX_SEED chooses another. `make soak` runs the whole matrix.
 """
 
 from __future__ import annotations
 
 import os
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,8 @@ from tests.oracle.matrix import Case, all_cases, pairwise_cases
 from tests.oracle.shapes import Shape, bootstrap_shape
 from tests.oracle.sources import put_over, sample_rows
 
-SEED = int(os.environ.get("HUDISQL_MATRIX_SEED") or random.randrange(10_000))
+SEED = int(os.environ.get("HUDISQL_MATRIX_SEED") or 2383)
+SHARE = pairwise_cases(SEED, all_cases())[::3]
 BLOCK_FORMAT = "hoodie.logfile.data.block.format"
 DROPPED = "2024-03-02"
 COMPACTING = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
@@ -161,7 +161,8 @@ def _assert_both_read(oracle: HudiOracle, target: Target, path: str, expected: p
 def _check_case(oracle: HudiOracle, session: Any, folder: Path, case: Case) -> None:
     partitions = {"dt": lambda number: f"2024-03-0{number % 3 + 1}"} if case.layout == "partitioned" else {}
     shape = Shape(str(case), rows=30, files=1, partition_columns=partitions, table_type=case.table_type)
-    target = Target(session, "oracle." + str(case).replace("-", "_").lower() + f"_{SEED}", shape)
+    # DROP TABLE leaves `_ro` and `_rt`, and the metastore knows no case: `delete` and `DELETE` must not meet.
+    target = Target(session, f"oracle.matrix_{all_cases().index(case)}_{SEED}", shape)
     path = _make_table(target, case, folder)
     session.sql(f"SET {BLOCK_FORMAT} = {case.block_format}")
     expected = CHANGES[case.operation](target, shape.expected_rows())
@@ -188,8 +189,8 @@ def _no_views(session: Any) -> Iterator[None]:
 
 @pytest.mark.oracle
 @pytest.mark.spark
-@pytest.mark.parametrize("case", pairwise_cases(SEED, all_cases()), ids=lambda case: f"seed{SEED}-{case}")
-def test_hudi_015_goes_on_with_each_pair_of_the_matrix(
+@pytest.mark.parametrize("case", SHARE, ids=lambda case: f"seed{SEED}-{case}")
+def test_hudi_015_goes_on_with_a_share_of_the_matrix(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, case: Case
 ) -> None:
     _check_case(oracle_015, session, tmp_path, case)
