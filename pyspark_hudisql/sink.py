@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
-from hudisql.sql.frame_options import OPERATION, check_agreement, read_frame_options
+from hudisql.sql.frame_options import LOADS, OPERATION, check_agreement, read_frame_options
 from hudisql.sql.schema_evolution import describe_difference, evolved_schema
 from hudisql.sql.write_options import write_options_by
 from hudisql.storage import Storage
@@ -30,16 +30,13 @@ from hudisql.write.commit_work import WrittenFile, work_of
 from hudisql.write.concurrency import Concurrency, FailedWrites
 from hudisql.write.hash_buckets import refuse_unnamed_buckets
 from hudisql.write.key_generator import has_composite_keys
-from hudisql.write.load import load_mixed_rows
-from hudisql.write.overwrite import Overwrite
+from hudisql.write.load import load_partition
+from hudisql.write.overwrite import Overwrite, load_operation_type
 from hudisql.write.partition_paths import PartitionPaths
 
-_LOADS: Final[Mapping[str, Overwrite | None]] = {
-    "insert": None,
-    "bulk_insert": None,
-    "insert_overwrite": Overwrite("touched"),
-    "insert_overwrite_table": Overwrite("table"),
-}
+_LOADS: Final[Mapping[str, Overwrite | None]] = {"insert": None, **LOADS}
+# Rows come in any order: so many partitions of the table are written side by side.
+_MOST_OPEN: Final = 8
 _WHOLE_TABLE: Final = "insert_overwrite_table"
 
 
@@ -76,7 +73,7 @@ class HudiWriter(DataSourceArrowWriter):
         refuse_unnamed_buckets(table, slices)
         self._paths = PartitionPaths(table, chosen.path_generator)
         composite = has_composite_keys(table, slices)
-        operation_type = "BULK_INSERT" if self._overwrite is None else self._overwrite.operation_type
+        operation_type = load_operation_type(self._overwrite)
         self._commit: OpenCommit = begin_commit(table, operation_type, replaces=self._overwrite is not None)
         self._schema = table.schema
         self._work = work_of(self._commit, chosen, table.schema, DEFAULT_CALENDARS, composite=composite)
@@ -88,7 +85,8 @@ class HudiWriter(DataSourceArrowWriter):
         running = TaskContext.get()
         number, attempt = (0, 0) if running is None else (running.partitionId(), running.taskAttemptId())
         batches = (batch.select(self._columns).rename_columns(self._schema.names) for batch in iterator)
-        return WrittenFiles(tuple(load_mixed_rows(self._work, self._paths, number, int(attempt), batches)))
+        files = load_partition(self._work, self._paths, number, int(attempt), batches, most_open=_MOST_OPEN)
+        return WrittenFiles(tuple(files))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make the files visible. Raises WriteConflictError, StorageError; everything is then taken back."""

@@ -162,15 +162,14 @@ def commit_rows(
     # A bucket has one file group, which a load would not look for.
     fills_buckets = options.index.buckets is not None and given.overwrite is None
     if given.operation != "bulk_insert" or fills_buckets:
-        changes = as_inserts(given.rows)
         if given.operation == "upsert":
             changes = tag_rows(
                 context.spark, table, given.rows, options.index, generator=options.path_generator
             )
+        else:
+            changes = as_inserts(given.rows)
         return commit_changes(context, entry, table, changes, given.operation.upper(), follows=follows)
-    overwrite = given.overwrite
-    operation_type = "BULK_INSERT" if overwrite is None else overwrite.operation_type
-    result = load_rows(context.spark, table, given.rows, operation_type, options, overwrite=overwrite)
+    result = load_rows(context.spark, table, given.rows, options, overwrite=given.overwrite)
     if follows:
         _follow(context, entry, table, result)
     return result

@@ -94,7 +94,7 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
     try:
         rows = with_types(context, planned.frame, table.schema, f"{database}.{name}")
         options = write_options(context, table, definition.properties)
-        written = load_rows(context.spark, table, rows, "BULK_INSERT", options)
+        written = load_rows(context.spark, table, rows, options)
     except BaseException:
         remove_new_table(context, table)
         raise

@@ -23,6 +23,7 @@ from hudisql.sql.table_options import (
     check_property,
 )
 from hudisql.table.hudi_table import HudiTable
+from hudisql.write.overwrite import Overwrite
 
 OPERATION: Final = "hoodie.datasource.write.operation"
 PATH: Final = "path"
@@ -34,6 +35,12 @@ OPERATIONS: Final = (
     "insert_overwrite",
     "insert_overwrite_table",
 )
+LOADS: Final[Mapping[str, Overwrite | None]] = {
+    "bulk_insert": None,
+    "insert_overwrite": Overwrite("touched"),
+    "insert_overwrite_table": Overwrite("table"),
+}
+"""The operations that look no stored row up, with what they overwrite."""
 _COLUMN_DROP: Final = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
 _DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 _NAMES: Final = (keys.NAME, "hoodie.datasource.write.table.name")

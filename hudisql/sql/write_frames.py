@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
 from hudisql.sql.change_rows import again_after_conflicts, commit_changes, commit_rows
 from hudisql.sql.create_table import create_table_of_rows, register_table, remove_new_table
-from hudisql.sql.frame_options import FrameOptions, check_agreement, read_frame_options
+from hudisql.sql.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
 from hudisql.sql.insert_rows import RowsToInsert
 from hudisql.sql.schema_evolution import describe_difference, evolved_table
 from hudisql.sql.statements import TableName
@@ -29,19 +29,12 @@ from hudisql.sql.tables import find_entry
 from hudisql.sql.write_options import write_options
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.commit_files import WriteResult
-from hudisql.write.overwrite import Overwrite
 from hudisql.write.upsert import tag_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from hudisql.context import Context
-
-_LOADS: Final[Mapping[str, Overwrite | None]] = {
-    "bulk_insert": None,
-    "insert_overwrite": Overwrite("touched"),
-    "insert_overwrite_table": Overwrite("table"),
-}
 
 
 def write_frame(
@@ -110,7 +103,7 @@ def _write_new_table(context: Context, frame: DataFrame, name: str, given: Frame
 def _rows_to_insert(rows: DataFrame, operation: str) -> RowsToInsert:
     if operation in ("insert", "upsert"):
         return RowsToInsert(rows, "insert" if operation == "insert" else "upsert")
-    return RowsToInsert(rows, "bulk_insert", _LOADS[operation])
+    return RowsToInsert(rows, "bulk_insert", LOADS[operation])
 
 
 def _rows_of_table(context: Context, table: HudiTable, frame: DataFrame, place: str) -> DataFrame:

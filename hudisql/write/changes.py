@@ -48,6 +48,10 @@ class Operation(IntEnum):
         return self in (Operation.DELETE, Operation.MOVE_OUT)
 
 
+NEW_ROWS: Final = tuple(int(each) for each in Operation if each.is_new_row)
+"""The operations of rows that go where their own key and partition columns say."""
+
+
 def change_schema(schema: pa.Schema) -> pa.Schema:
     """The Arrow schema of changes to a table with data and partition columns `schema`."""
     return pa.schema(

@@ -14,21 +14,20 @@ from hudisql.errors import HudisqlError
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.task_errors import encode_error
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.changes import OPERATION, Operation
+from hudisql.write.changes import NEW_ROWS, OPERATION
 from hudisql.write.path_generator import PathGenerator
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 GENERATED_PATH: Final = "__hudisql_generated_path"
-_NEW_ROWS: Final = (int(Operation.INSERT), int(Operation.MOVE_IN))
 
 
 def with_generated_paths(changes: DataFrame, table: HudiTable, generator: PathGenerator) -> DataFrame:
     """The changes with the partition path of each new row; NULL for changes of stored rows."""
     from pyspark.sql import functions as sf
 
-    is_new = sf.col(OPERATION).isin(*_NEW_ROWS)
+    is_new = sf.col(OPERATION).isin(*NEW_ROWS)
     return changes.withColumn(GENERATED_PATH, sf.when(is_new, path_column(table, generator)))
 
 

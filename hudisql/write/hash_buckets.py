@@ -6,7 +6,7 @@ in each partition, whose id begins with the bucket's number. Spark moves key col
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
 from hudisql.format.spark_schema import quote_name
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.changes import OPERATION, Operation
+from hudisql.write.changes import NEW_ROWS, OPERATION
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.record_index import HashBuckets
 from hudisql.write.record_keys import render_record_keys
@@ -29,14 +29,13 @@ HASH_BUCKET: Final = "__hudisql_hash_bucket"
 """int, the bucket of a new row; NULL for changes of stored rows, whose file group is known."""
 # Of random ids two in a million are those of buckets below this number.
 _SURELY_BUCKETS: Final = 10_000
-_NEW_ROWS: Final = (int(Operation.INSERT), int(Operation.MOVE_IN))
 
 
 def with_hash_buckets(changes: DataFrame, table: HudiTable, buckets: HashBuckets) -> DataFrame:
     """The changes with the bucket of each new row."""
     from pyspark.sql import functions as sf
 
-    is_new = sf.col(OPERATION).isin(*_NEW_ROWS)
+    is_new = sf.col(OPERATION).isin(*NEW_ROWS)
     return changes.withColumn(HASH_BUCKET, sf.when(is_new, bucket_column(table, buckets)))
 
 
@@ -57,14 +56,6 @@ def bucket_column(table: HudiTable, buckets: HashBuckets) -> Column:
     make_udf: Any = arrow_udf  # its types know no variable arguments
     column: Column = make_udf(bucket_of, "int")(*(sf.col(quote_name(name)) for name in names))
     return column
-
-
-def split_by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each hash bucket, which the batch has as a column, without that column."""
-    numbers = batch.column(HASH_BUCKET)
-    rest = batch.drop_columns([HASH_BUCKET])
-    for number in sorted(numbers.unique().to_pylist()):
-        yield number, rest.filter(pc.equal(numbers, number))
 
 
 def groups_of_buckets(

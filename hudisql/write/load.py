@@ -21,27 +21,26 @@ from hudisql.write.commit import OpenCommit
 from hudisql.write.commit_files import WriteResult, commit_files
 from hudisql.write.commit_work import CommitWork, WrittenFile, task_of, work_of
 from hudisql.write.generated_paths import GENERATED_PATH, path_column
-from hudisql.write.hash_buckets import HASH_BUCKET, bucket_column, refuse_unnamed_buckets, split_by_bucket
+from hudisql.write.hash_buckets import HASH_BUCKET, bucket_column, refuse_unnamed_buckets
 from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.new_files import NewFiles
-from hudisql.write.overwrite import Overwrite
+from hudisql.write.overwrite import Overwrite, load_operation_type
 from hudisql.write.partition_paths import PartitionPaths, Values
 from hudisql.write.task_results import collect_files, give_files
 from hudisql.write.write_options import WriteOptions
+from hudisql.write.write_tasks import split_by
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # Rows that Spark expects to be fewer bytes go through an exchange, which puts them into few files.
 _FEW_BYTES: Final = 64 << 20
-_MOST_OPEN: Final = 8
 
 
 def load_rows(
     spark: SparkSession,
     table: HudiTable,
     rows: DataFrame,
-    operation_type: str,
     options: WriteOptions | None = None,
     *,
     overwrite: Overwrite | None = None,
@@ -55,7 +54,7 @@ def load_rows(
     options = options or WriteOptions()
     return commit_files(
         table,
-        operation_type,
+        load_operation_type(overwrite),
         table.schema,
         lambda commit: _write_files(spark, commit, rows, options, table.schema),
         overwrite,
@@ -64,32 +63,41 @@ def load_rows(
 
 
 def load_partition(
-    work: CommitWork, paths: PartitionPaths, number: int, attempt: int, batches: Iterable[pa.RecordBatch]
+    work: CommitWork,
+    paths: PartitionPaths,
+    number: int,
+    attempt: int,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    most_open: int = 1,
 ) -> Iterator[WrittenFile]:
-    """Write the rows of one Spark partition, in which those of a partition of the table follow each other.
+    """Write the rows of one Spark partition; those of a partition of the table need not follow each other.
 
-    Memory: a row group. Raises WriteRefusedError for rows without a record key, WriteConflictError,
-    StorageError.
+    Memory: a row group for each of `most_open` of them (with a bucket index: of their buckets); one more ends
+    the files that have waited the longest. Raises WriteRefusedError for rows without a record key,
+    WriteConflictError, StorageError.
     """
-    writer: NewFiles | None = None
-    at: tuple[str, int | None] | None = None
+    writers: dict[tuple[str, int | None], NewFiles] = {}
     try:
         for batch in batches:
             for values, bucket, part in _split(batch, paths, work.schema):
                 path = paths.path(values)
-                if writer is None or (path, bucket) != at:
-                    if writer is not None:
-                        yield from writer.finish()
-                    named = paths.named(values)
-                    is_new = path not in paths.existing
+                writer = writers.pop((path, bucket), None)
+                if writer is None:
+                    while len(writers) >= most_open:
+                        oldest = next(iter(writers))
+                        yield from writers[oldest].finish()
+                        del writers[oldest]
+                    named, is_new = paths.named(values), path not in paths.existing
                     task = task_of(work, number, path, named, is_new_partition=is_new, hash_bucket=bucket)
-                    writer, at = NewFiles(work, task.of_attempt(attempt)), (path, bucket)
+                    writer = NewFiles(work, task.of_attempt(attempt))
+                writers[path, bucket] = writer
                 writer.write(part)
-        if writer is not None:
-            yield from writer.finish()
-            writer = None
+        for place in list(writers):
+            yield from writers[place].finish()
+            del writers[place]
     finally:
-        if writer is not None:
+        for writer in writers.values():
             writer.abandon()
 
 
@@ -102,39 +110,7 @@ def _split(
         yield from ((values, None, part) for values, part in paths.split(rows))
         return
     for values, part in paths.split(rows.append_column(HASH_BUCKET, batch.column(HASH_BUCKET))):
-        yield from ((values, bucket, inner) for bucket, inner in split_by_bucket(part))
-
-
-def load_mixed_rows(
-    work: CommitWork, paths: PartitionPaths, number: int, attempt: int, batches: Iterable[pa.RecordBatch]
-) -> Iterator[WrittenFile]:
-    """Write the rows of one Spark partition, whatever their order.
-
-    Memory: a row group for each of eight partitions of the table; a ninth ends the file that has waited the
-    longest. Raises WriteRefusedError for rows without a record key, WriteConflictError, StorageError.
-    """
-    writers: dict[str, NewFiles] = {}
-    try:
-        for batch in batches:
-            for values, part in paths.split(conform_batch(batch, work.schema)):
-                path = paths.path(values)
-                writer = writers.pop(path, None)
-                if writer is None:
-                    while len(writers) >= _MOST_OPEN:
-                        oldest = next(iter(writers))
-                        yield from writers[oldest].finish()
-                        del writers[oldest]
-                    named = paths.named(values)
-                    task = task_of(work, number, path, named, is_new_partition=path not in paths.existing)
-                    writer = NewFiles(work, task.of_attempt(attempt))
-                writers[path] = writer
-                writer.write(part)
-        for path in list(writers):
-            yield from writers[path].finish()
-            del writers[path]
-    finally:
-        for writer in writers.values():
-            writer.abandon()
+        yield from ((values, bucket, inner) for bucket, inner in split_by(part, HASH_BUCKET))
 
 
 def _write_files(

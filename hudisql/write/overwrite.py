@@ -32,6 +32,11 @@ class Overwrite:
         return "INSERT_OVERWRITE_TABLE" if self.scope == "table" else "INSERT_OVERWRITE"
 
 
+def load_operation_type(overwrite: Overwrite | None) -> str:
+    """Hudi's word for a load of new rows that overwrites this, or (None) nothing."""
+    return "BULK_INSERT" if overwrite is None else overwrite.operation_type
+
+
 def replaced_file_ids(
     table: HudiTable, overwrite: Overwrite, touched: Collection[str]
 ) -> dict[str, tuple[str, ...]]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from hudisql.format.spark_schema import quote_name, quote_path
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, Operation
+from hudisql.write.changes import FILE_GROUP, NEW_ROWS, OPERATION, PARTITION
 from hudisql.write.generated_paths import GENERATED_PATH, placing_columns
 from hudisql.write.hash_buckets import HASH_BUCKET
 from hudisql.write.work_plan import HASH_RANGE, WorkPlan
@@ -24,8 +24,6 @@ from hudisql.write.write_tasks import BUCKET
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_NEW_ROWS: Final = (int(Operation.INSERT), int(Operation.MOVE_IN))
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ def count_changes(changes: DataFrame, table: HudiTable) -> CountedChanges:
     from pyspark.sql import functions as sf
 
     columns = [column.name for column in placing_columns(changes, table)]
-    is_new = sf.col(OPERATION).isin(*_NEW_ROWS)
+    is_new = sf.col(OPERATION).isin(*NEW_ROWS)
     values = [sf.when(is_new, sf.col(quote_name(name))).alias(f"p{n}") for n, name in enumerate(columns)]
     bucket = sf.col(HASH_BUCKET) if HASH_BUCKET in changes.columns else sf.lit(None).cast("int")
     changed: dict[tuple[str, str], int] = {}
@@ -80,7 +78,7 @@ def route_changes(
     """The changes with the number of the bucket each one goes to."""
     from pyspark.sql import functions as sf
 
-    is_new = sf.col(OPERATION).isin(*_NEW_ROWS)
+    is_new = sf.col(OPERATION).isin(*NEW_ROWS)
     parts = []
     if plan.of_file_group:
         groups = spark.createDataFrame(

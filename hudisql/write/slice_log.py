@@ -20,7 +20,7 @@ from hudisql.format.file_names import log_file_name
 from hudisql.format.log_block import LogBlock
 from hudisql.read.conform import batch_of
 from hudisql.storage import Storage
-from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation
+from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation
 from hudisql.write.log_file import BlockFormat, data_blocks, delete_block, next_log_version, write_log_file
 from hudisql.write.meta_arrays import meta_arrays_of_new_rows
 from hudisql.write.slice_merge import MergeTask, one_change_for_each_row
@@ -45,7 +45,7 @@ def can_append(task: MergeTask, changes: pa.Table) -> bool:
     earlier log row, with event-time payloads against the base row too, so then the slice is merged.
     """
     operations = changes.column(OPERATION).to_numpy()
-    if np.isin(operations, [Operation.INSERT, Operation.MOVE_IN]).any():
+    if np.isin(operations, NEW_ROWS).any():
         return False
     if (operations != Operation.UPDATE).all():
         return True

@@ -25,7 +25,7 @@ from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.base_file import ROW_GROUP_BYTES, BaseFileForm, BaseFilePlace
-from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation
+from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation
 from hudisql.write.key_footer import KeyFooter
 from hudisql.write.meta_arrays import meta_arrays_of_new_rows
 from hudisql.write.open_base_file import OpenBaseFile, dictionary_columns
@@ -148,7 +148,7 @@ def merge_slice(
 
 def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
     operations = changes.column(OPERATION).to_numpy()
-    is_new = np.isin(operations, [Operation.INSERT, Operation.MOVE_IN])
+    is_new = np.isin(operations, NEW_ROWS)
     rows = changes.drop_columns(list(CHANGE_COLUMNS))
     stored = one_change_for_each_row(task, changes.filter(pa.array(~is_new)))
     keys = stored.column(RECORD_KEY).combine_chunks()

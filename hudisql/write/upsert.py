@@ -17,7 +17,7 @@ from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.task_errors import encode_error
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
+from hudisql.write.changes import FILE_GROUP, NEW_ROWS, OPERATION, PARTITION, RECORD_KEY, Operation
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
 from hudisql.write.index_lookup import STORED, STORED_GROUP, STORED_KEY, STORED_PARTITION, locate_keys
 from hudisql.write.key_generator import has_composite_keys
@@ -83,7 +83,7 @@ def tag_rows(
         RECORD_KEY,
         *columns,
     )
-    is_new = sf.col(OPERATION).isin(int(Operation.INSERT), int(Operation.MOVE_IN))
+    is_new = sf.col(OPERATION).isin(*NEW_ROWS)
     for name in (PARTITION, FILE_GROUP, RECORD_KEY):
         tagged = tagged.withColumn(name, sf.when(~is_new, sf.col(name)))
     return tagged

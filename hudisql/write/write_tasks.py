@@ -40,7 +40,7 @@ def write_buckets(
         writers: dict[int, NewFiles] = {}
         try:
             for batch in batches:
-                for number, part in _by_bucket(batch):
+                for number, part in split_by(batch, BUCKET):
                     task = tasks[number].of_attempt(attempt)
                     rows = conform_batch(part, schema)
                     if task.file_slice is not None:
@@ -152,9 +152,10 @@ def _append(
     )
 
 
-def _by_bucket(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    numbers = batch.column(BUCKET)
-    rest = batch.drop_columns([BUCKET])
+def split_by(batch: pa.RecordBatch, name: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each number in the column `name`, without it, in the order in which these first come."""
+    numbers = batch.column(name)
+    rest = batch.drop_columns([name])
     distinct = numbers.unique().to_pylist()
     for number in distinct:
         yield number, rest if len(distinct) == 1 else rest.filter(pc.equal(numbers, number))
