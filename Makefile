@@ -48,6 +48,7 @@ bench: oracles ## side by side with the real Hudi and plain Spark; writes docs/b
 
 scale: $(STAMP) ## 1,000 to 10,000 files in 500 partitions; writes docs/benchmarks-scale.md
 	$(BIN)/python -m benchmarks.scale
+	$(BIN)/python -m benchmarks.change_scale
 
 lint: $(STAMP) ## ruff (format and check), mypy strict, reference pages up to date
 	$(BIN)/ruff format --check .

@@ -63,10 +63,7 @@ def dropped_partition_paths(table: HudiTable) -> frozenset[str]:
 def partition_of(table: HudiTable, path: str) -> TablePartition:
     """The partition at a path relative to the base path. Raises CorruptTableError if the values don't fit."""
     columns = table.partition_columns
-    properties = table.properties
-    # A bootstrap takes over the source's folders, which Hive and Spark have escaped, whatever the table says.
-    escaped = properties.url_encode_partitioning or table.is_bootstrapped
-    texts = split_partition_path(path, [column.name for column in columns], url_encode=escaped)
+    texts = split_partition_path(path, [column.name for column in columns], url_encode=reads_escaped(table))
     values = []
     for text, column in zip(texts, columns, strict=True):
         try:
@@ -77,6 +74,14 @@ def partition_of(table: HudiTable, path: str) -> TablePartition:
                 f"({column.type})"
             ) from error
     return TablePartition(path, tuple(values))
+
+
+def reads_escaped(table: HudiTable) -> bool:
+    """True if folder names hold escaped values.
+
+    A bootstrap takes over the source's folders, which Hive and Spark have escaped, whatever the table says.
+    """
+    return table.properties.url_encode_partitioning or table.is_bootstrapped
 
 
 def _partition_paths(table: HudiTable) -> list[str]:
