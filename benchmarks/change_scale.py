@@ -18,6 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from benchmarks.pages import replace_part
 from benchmarks.process_tree import peak_resident_bytes, reset_peak
 from benchmarks.scale import (
@@ -64,6 +68,20 @@ class Measurement:
     steps: dict[str, Step]
 
 
+def make_changes(path: Path, files: int, partitions: int) -> Path:
+    """A row of every file of `make_source`, with another amount."""
+    numbers = np.arange(files)
+    ids = numbers * ROWS_A_FILE + 7
+    columns = {
+        "id": ids,
+        "amount": ids / 8,
+        "name": pa.array(ids % 97).cast(pa.string()),
+        "dt": [f"{number % partitions:04d}" for number in numbers],
+    }
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
 def measure(folder: Path, table_type: str, files: int, cores: int) -> Measurement:
     """Measure one table in this process; `folder` is scratch."""
     import hudisql
@@ -74,8 +92,6 @@ def measure(folder: Path, table_type: str, files: int, cores: int) -> Measuremen
         "spark.master": f"local[{cores}]",
         "spark.ui.enabled": "false",
         "spark.driver.memory": HEAP,
-        # Folders dt=0003 are the text '0003'.
-        "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     }
     warehouse = str(folder / "warehouse")
     with hudisql.connect(warehouse=warehouse, conf=conf, console=SilentConsole()) as session:
@@ -86,27 +102,28 @@ def measure(folder: Path, table_type: str, files: int, cores: int) -> Measuremen
                 f"CALL bootstrap_table(table => 'scale.{name}', source => '{source}', record_key => 'id', "
                 f"table_type => '{table_type}', target_path => '{folder / f'{name}_table'}')"
             )
-        of_every_file = f"id % {ROWS_A_FILE} = 7"
+        changes = {
+            name: make_changes(folder / f"{name}_changes.parquet", number, partitions)
+            for name, number, partitions in (("warm", 8, 2), ("t", files, PARTITIONS))
+        }
         merge = (
-            "MERGE INTO scale.{} t "
-            "USING (SELECT id, amount + 1 AS amount, name, dt FROM parquet.`{}` WHERE {}) s "
+            "MERGE INTO scale.{} t USING (SELECT * FROM parquet.`{}` WHERE {}) s "
             "ON t.id = s.id AND t.dt = s.dt WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
-        session.sql(merge.format("warm", folder / "warm", of_every_file))
+        session.sql(merge.format("warm", changes["warm"], "true"))
         java = java_child(os.getpid())
         metastore = embedded_metastore_status(warehouse).server_pid or os.getpid()
 
         def upsert() -> int:
-            rows = session.spark.read.option("basePath", str(folder / "t")).parquet(str(folder / "t"))
-            return session.write(rows.where(of_every_file), "scale.t", "upsert").files
+            return session.write(session.spark.read.parquet(str(changes["t"])), "scale.t", "upsert").files
 
         def sql(where: str) -> Callable[[], int]:
-            return lambda: session.sql(merge.format("t", folder / "t", where)).rows[0].files_written
+            return lambda: session.sql(merge.format("t", changes["t"], where)).rows[0].files_written
 
         works: dict[str, Callable[[], int]] = {
-            MERGE_ALL: sql(of_every_file),
+            MERGE_ALL: sql("true"),
             UPSERT_ALL: upsert,
-            MERGE_ONE: sql(f"dt = '0003' AND {of_every_file}"),
+            MERGE_ONE: sql("dt = '0003'"),
         }
         reset_peak(os.getpid())
         python_before, heap_before = peak_resident_bytes(os.getpid()), _live_heap(session)
@@ -190,12 +207,11 @@ def main() -> None:
         folder, *rest = json.loads(options.measure)
         print(json.dumps(asdict(measure(Path(folder), *rest))))
         return
-    measured = [
-        measure_apart(table_type, int(files), options.cores, options.folder)
-        for table_type in options.types.split(",")
-        for files in options.sizes.split(",")
-    ]
-    replace_part(options.output, TITLE, render(measured, options.cores))
+    measured = []
+    for table_type in options.types.split(","):
+        for files in options.sizes.split(","):
+            measured.append(measure_apart(table_type, int(files), options.cores, options.folder))
+            replace_part(options.output, TITLE, render(measured, options.cores))
 
 
 if __name__ == "__main__":
