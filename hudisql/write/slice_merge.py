@@ -215,7 +215,8 @@ def _repeated_error(task: MergeTask, keys: pa.StringArray, *, ordered: bool = Fa
     return WriteRefusedError(
         f"several source rows{why} change one row: {len(repeated)} record key(s) in file group "
         f"{task.file_slice.file_id} of partition '{task.place.partition_path}', among them {shown}",
-        hint="make the source unique by the join columns (for example by row_number()); nothing was written",
+        hint="make the source unique by the join columns (for example by row_number()), or DELETE stored "
+        "rows that share a key; nothing was written",
     )
 
 
