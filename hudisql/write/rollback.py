@@ -49,13 +49,21 @@ def roll_back_instant(table: HudiTable, instant: Instant) -> None:
     delete_markers(storage, base_path, instant.timestamp)
 
 
-def interrupted_rollbacks(table: HudiTable) -> list[Instant]:
-    """The instants, inflight, that rollbacks were begun for and not ended. Raises CorruptTableError."""
-    return [
-        Instant(*target, InstantState.INFLIGHT)
-        for pending in table.timeline.pending
-        if pending.action == ROLLBACK and (target := _target_of(table, pending)) is not None
-    ]
+def pending_rollbacks(table: HudiTable, tolerance_ms: int) -> tuple[list[Instant], list[Instant]]:
+    """The instants, inflight, whose rollbacks may be under way, and those whose were interrupted.
+
+    A rollback that was begun less than the tolerance ago may be under way. Raises CorruptTableError,
+    StorageError.
+    """
+    under_way: list[Instant] = []
+    interrupted: list[Instant] = []
+    for pending in table.timeline.pending:
+        if pending.action != ROLLBACK or (target := _target_of(table, pending)) is None:
+            continue
+        begun = table.storage.info(instant_path(table.base_path, pending))
+        is_young = begun is not None and time.time() * 1000 - begun.modification_time_ms <= tolerance_ms
+        (under_way if is_young else interrupted).append(Instant(*target, InstantState.INFLIGHT))
+    return under_way, interrupted
 
 
 def _open_rollback(table: HudiTable, instant: Instant, files: dict[str, list[str]]) -> Instant:
