@@ -42,7 +42,9 @@ SECONDS_WITHOUT_ROOM = 1.0
 
 @dataclass(frozen=True)
 class StrikingStorage(Storage):
-    """Strikes before the driver's `step`-th change, or in the task that begins the `step`-th skeleton.
+    """Strikes before the driver's or (place "worker") a task's own `step`-th change.
+
+    With the place "task" it is the task that begins the `step`-th skeleton.
 
     Struck is the process that is at work there, or the `victim`; with the means "meet" it only waits until
     another one has come to the same step, who wrote its name into the folder `meeting`, too.
@@ -58,7 +60,7 @@ class StrikingStorage(Storage):
 
     def strike_if_due(self, method: str) -> None:
         is_driver = os.getpid() == self.driver
-        if is_driver and self.place == "driver":
+        if self.place == ("driver" if is_driver else "worker"):
             global _steps
             if _steps == self.step:
                 self._strike()
@@ -122,6 +124,13 @@ def run_struck(spark: Any, metastore_uri: str, **told: object) -> subprocess.Com
         check=False,
         timeout=300,
     )
+
+
+def wait_for_late_tasks(spark: Any) -> None:
+    """Until the tasks that outlive a killed driver have ended, as far as they do by themselves."""
+    tracker = spark.sparkContext.statusTracker()
+    while tracker.getActiveJobsIds():
+        time.sleep(0.02)
 
 
 @contextmanager

@@ -86,6 +86,25 @@ def test_an_abandoned_commit_leaves_a_rollback_and_nothing_else(table: HudiTable
     assert said["totalFilesDeleted"] == 2
 
 
+def test_files_that_a_late_task_finishes_during_the_rollback_are_taken_back_too(
+    table: HudiTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = begin_commit(table, "UPSERT")
+    inflight = str(Path(table.base_path, ".hoodie", commit.instant.file_name))
+    delete_file, late = Storage.delete_file, []
+
+    def finish_first(self: Storage, path: str) -> None:
+        if path == inflight:
+            late.append(_marked_file(table, commit.instant_time, "late.parquet", MarkerKind.CREATE))
+        delete_file(self, path)
+
+    monkeypatch.setattr(Storage, "delete_file", finish_first)
+    abandon_commit(commit)
+    assert late
+    assert not late[0].exists()
+    assert list_markers(STORAGE, table.base_path, commit.instant_time) == []
+
+
 def test_markers_in_a_file_of_hudis_timeline_server_are_read(table: HudiTable) -> None:
     folder = Path(table.base_path, ".hoodie", ".temp", "20300101000000000")
     folder.mkdir(parents=True)
