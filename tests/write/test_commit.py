@@ -29,6 +29,7 @@ from hudisql.write.commit import (
     roll_back_failed_writes,
 )
 from hudisql.write.concurrency import Concurrency, FailedWrites
+from hudisql.write.heartbeat import is_alive
 from hudisql.write.lock import FileSystemLock, LockPatience
 from hudisql.write.log_file import rollback_block
 from hudisql.write.markers import Marker, MarkerKind, create_marker, list_markers
@@ -278,14 +279,19 @@ def test_a_lock_that_others_take_away_stops_the_commit(
 
 
 def test_signs_of_life_go_on_while_a_commit_is_open(table: HudiTable) -> None:
-    concurrency = _shared(table, heartbeat_interval_ms=100, tolerable_misses=5)
+    # Beats follow each other quickly, and a writer counts as gone after minutes without one.
+    concurrency = _shared(table, heartbeat_interval_ms=20, tolerable_misses=15_000)
     commit = begin_commit(table, "UPSERT", concurrency=concurrency)
-    time.sleep(1)
+    assert commit.heartbeat is not None
+    beat = Path(commit.heartbeat.path)
+    for _ in range(2):
+        os.utime(beat, (time.time() - 600, time.time() - 600))
+        while not is_alive(STORAGE, table.base_path, commit.instant_time, 300_000):
+            time.sleep(0.005)
     other = begin_commit(table, "UPSERT", concurrency=concurrency)
     assert commit.instant in other.table.timeline.pending
-    assert commit.heartbeat is not None
     commit.heartbeat.stop()
-    time.sleep(0.6)
+    commit.heartbeat.tolerance_ms = -1
     with pytest.raises(WriteConflictError, match="no sign of life"):
         complete_commit(commit, EMPTY)
     begin_commit(table, "UPSERT", concurrency=concurrency)
