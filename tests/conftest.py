@@ -17,7 +17,7 @@ from hypothesis import settings
 
 from hudisql.storage import Storage
 from tests.hive.server import HiveServer, start_hive_server
-from tests.oracle.client import HudiOracle, start_oracle
+from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -114,6 +114,7 @@ def spark(warehouse: Path, metastore_uri: str) -> Iterator[Any]:
     session = (
         SparkSession.builder.master("local[2]")
         .appName("hudisql-tests")
+        .config(map=dict(SHORT_LIVED_JAVA))
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
@@ -141,7 +142,8 @@ def session(spark: Any) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def oracle_015(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[HudiOracle]:
     """The real Hudi 0.15.0 on PySpark 3.5 and the suite's metastore, in a process of its own."""
-    oracle = start_oracle("0.15.0", tmp_path_factory.mktemp("oracle-015"), metastore_uri=metastore_uri)
+    folder = tmp_path_factory.mktemp("oracle-015")
+    oracle = start_oracle("0.15.0", folder, metastore_uri=metastore_uri, config=SHORT_LIVED_JAVA)
     yield oracle
     oracle.close()
 
@@ -149,7 +151,8 @@ def oracle_015(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> 
 @pytest.fixture(scope="session")
 def oracle_120(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[HudiOracle]:
     """The real Hudi 1.2.0, writing table version 6, in a process of its own."""
-    oracle = start_oracle("1.2.0", tmp_path_factory.mktemp("oracle-120"), metastore_uri=metastore_uri)
+    folder = tmp_path_factory.mktemp("oracle-120")
+    oracle = start_oracle("1.2.0", folder, metastore_uri=metastore_uri, config=SHORT_LIVED_JAVA)
     yield oracle
     oracle.close()
 

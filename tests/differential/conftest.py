@@ -11,13 +11,14 @@ import pytest
 
 from tests.differential.engines import Delta, Engine, Hudisql, Outcome, RealHudi, run_script
 from tests.differential.script import DifferentialScript
-from tests.oracle.client import start_delta, start_oracle
+from tests.oracle.client import SHORT_LIVED_JAVA, start_delta, start_oracle
 
 # Rows by the dozen: one task each, and nothing that a commit of them does not need.
 SMALL = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
     "spark.sql.adaptive.enabled": "false",
+    **SHORT_LIVED_JAVA,
 }
 LEAN_HUDI = {
     "hoodie.metadata.enable": "false",

@@ -41,6 +41,7 @@ SHARED = {
     "hoodie.write.lock.client.num_retries": "300",
     "hoodie.client.heartbeat.interval_in_ms": "2000",
 }
+AGAIN = {"hoodie.write.num.retries.on.conflict.failures": "5"}
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +212,7 @@ def test_statements_and_hudi_015_write_at_the_same_time(
     oracle_015.upsert(_rows(0, 60), path, options)
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     session.sql(f"CALL hive_sync(table => 'oracle.{name}', path => '{path}')")
-    listed = ", ".join(f"'{key}' = '{value}'" for key, value in SHARED.items())
+    listed = ", ".join(f"'{key}' = '{value}'" for key, value in (SHARED | AGAIN).items())
     session.sql(f"ALTER TABLE oracle.{name} SET TBLPROPERTIES ({listed})")
     rows = _rows(0, 60, "theirs", partition=2)
     theirs = background.submit(lambda: [oracle_015.upsert(rows, path, options | SHARED) for _ in range(2)])
