@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Timer
+from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
 from hudisql.storage import Storage
@@ -34,10 +35,6 @@ CALLS = (
 )
 ROOT = Path(__file__).parents[1]
 _steps = 0
-
-
-SECONDS_WITHOUT_ROOM = 1.0
-"""How long a worker that was struck by a full disk writes nothing."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +81,29 @@ class StrikingStorage(Storage):
             while len(list(meeting.iterdir())) < 2:
                 time.sleep(0.001)
             return
+        if os.getpid() != self.driver:
+            # Spark uses its workers again: they have room once `_give_room` takes the sign away.
+            sign = Path(self.meeting, str(os.getpid()))
+            sign.touch()
+            Thread(target=_wait_for_room, args=(sign,), daemon=True).start()
         # From here on the kernel lets this process write no byte to any file.
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-        if os.getpid() != self.driver:
-            # Spark uses its workers again: the next run has room.
-            Timer(SECONDS_WITHOUT_ROOM, resource.setrlimit, (resource.RLIMIT_FSIZE, (-1, -1))).start()
+
+
+def _wait_for_room(sign: Path) -> None:
+    while sign.exists():
+        time.sleep(0.01)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
+    sign.with_suffix(".room").touch()
+
+
+def _give_room(meeting: Path) -> None:
+    """Let the workers that were struck by a full disk write again."""
+    for sign in list(meeting.iterdir()):
+        room = sign.with_suffix(".room")
+        sign.unlink()
+        while Path("/proc", sign.name).exists() and not room.exists():
+            time.sleep(0.01)
 
 
 def _struck(method: str) -> Any:
@@ -115,15 +130,20 @@ def run_struck(spark: Any, metastore_uri: str, **told: object) -> subprocess.Com
         "PYTHONPATH": str(ROOT),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    return subprocess.run(
-        [sys.executable, "-m", "tests.strikes", metastore_uri, json.dumps(told)],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    with TemporaryDirectory() as folder:
+        ended = subprocess.run(
+            [sys.executable, "-m", "tests.strikes", metastore_uri, json.dumps({"meeting": folder, **told})],
+            env=environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        if told.get("means") == "full":
+            wait_for_late_tasks(spark)
+            _give_room(Path(folder))
+    return ended
 
 
 def wait_for_late_tasks(spark: Any) -> None:
