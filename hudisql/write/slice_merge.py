@@ -66,7 +66,7 @@ class MergeTask:
 
 @dataclass(frozen=True, slots=True)
 class MergedSlice:
-    """What came of a merge; `path` is None if no row was left, so that there is no file."""
+    """What came of a merge: the new base file, and how many rows came of what."""
 
     path: str
     rows: int
