@@ -93,29 +93,38 @@ def begin_commit(
     StorageError.
     """
     check_writable(table)
-    with holding(concurrency.lock, concurrency.patience):
-        given, table = table, open_table(table.storage, table.base_path)
-        if roll_back_failed_writes(table, concurrency):
-            table = open_table(table.storage, table.base_path)
-        _check_not_overtaken(given, table.timeline, changed, concurrency)
-        is_lazy = concurrency.failed_writes is FailedWrites.LAZY
-        clear_leftovers(
-            table.storage, table.base_path, concurrency.heartbeat_tolerance_ms if is_lazy else None
-        )
-        check_not_clustered(table, changed)
-        dropped = drop_metadata_table(table)
-        if dropped:
-            table = open_table(table.storage, table.base_path)
-        action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
-        requested, heartbeat = _request_instant(table, action, concurrency)
-        inflight = requested.in_state(InstantState.INFLIGHT)
-        profile = CommitMetadata(partition_to_write_stats={}, operation_type=operation_type)
-        try:
+    heartbeat: Heartbeat | None = None
+    try:
+        with holding(concurrency.lock, concurrency.patience):
+            table, dropped = _clear_up(table, concurrency, changed)
+            action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
+            requested, heartbeat = _request_instant(table, action, concurrency)
+            inflight = requested.in_state(InstantState.INFLIGHT)
+            profile = CommitMetadata(partition_to_write_stats={}, operation_type=operation_type)
             table.storage.create(instant_path(table.base_path, inflight), profile.to_json())
-        except BaseException:
-            _stop(heartbeat)
-            raise
+    except BaseException:
+        # Also if the lock cannot be given back: nobody would ever roll back what gives signs of life.
+        _stop(heartbeat)
+        raise
     return OpenCommit(table, inflight, operation_type, dropped, concurrency, heartbeat)
+
+
+def _clear_up(
+    given: HudiTable, concurrency: Concurrency, changed: Collection[FileGroup]
+) -> tuple[HudiTable, bool]:
+    """Take away what a new commit must not meet; gives the table as it then is, and if a metadata table went.
+
+    `given` is the table as the statement has read it. Raises as `begin_commit` does.
+    """
+    table = open_table(given.storage, given.base_path)
+    if roll_back_failed_writes(table, concurrency):
+        table = open_table(table.storage, table.base_path)
+    _check_not_overtaken(given, table.timeline, changed, concurrency)
+    is_lazy = concurrency.failed_writes is FailedWrites.LAZY
+    clear_leftovers(table.storage, table.base_path, concurrency.heartbeat_tolerance_ms if is_lazy else None)
+    check_not_clustered(table, changed)
+    dropped = drop_metadata_table(table)
+    return (open_table(table.storage, table.base_path) if dropped else table), dropped
 
 
 def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:

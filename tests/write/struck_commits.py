@@ -24,7 +24,8 @@ from hudisql.write.concurrency import ALONE, Concurrency, FailedWrites
 from hudisql.write.lock import FileSystemLock, LockPatience
 from hudisql.write.markers import Marker, MarkerKind, create_marker
 from hudisql.write.overwrite import Overwrite
-from tests.strikes import StrikingStorage
+from tests.oracle.line_process import LineProcess, start_line_process
+from tests.strikes import ROOT, StrikingStorage
 
 PARTITION = "dt=2024-03-01"
 AT_ONCE = LockPatience(retries=0)
@@ -78,6 +79,12 @@ def _write_file(storage: Storage, commit: OpenCommit, rows: bytes) -> WrittenFil
     storage.write(path, rows)
     counts = dict.fromkeys(("rows", "inserted", "updated", "deleted", "late", "moved", "changes"), 0)
     return WrittenFile(file_id, path, PARTITION, None, bytes=len(rows), milliseconds=1, **counts)
+
+
+def start_committer(folder: Path) -> LineProcess:
+    """Start the program; its requests are the arguments of `_commit_struck`, its answers have the `code`."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    return start_line_process("committer", [sys.executable, "-m", __name__], folder, environment)
 
 
 def _commit_struck(base_path: str, step: int, **told: Any) -> int:

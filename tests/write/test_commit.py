@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.errors import TableLockedError, UnsupportedTableError, WriteConflictError
+from hudisql.errors import StorageError, TableLockedError, UnsupportedTableError, WriteConflictError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.log_block import encode_log_block
@@ -276,6 +276,22 @@ def test_a_lock_that_others_take_away_stops_the_commit(
         with pytest.raises(WriteConflictError, match="taken away"):
             complete_commit(commit, EMPTY)
     assert f"{commit.instant_time}.commit" not in _states(table, commit.instant_time)
+
+
+def test_a_commit_that_could_not_begin_gives_no_signs_of_life(
+    table: HudiTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_lock: FileSystemLock) -> None:
+        raise StorageError("the store is gone")
+
+    with monkeypatch.context() as struck:
+        struck.setattr(FileSystemLock, "unlock", fail)
+        with pytest.raises(StorageError, match="is gone"):
+            _begin(table)
+    assert list(Path(table.base_path, ".hoodie", ".heartbeat").iterdir()) == []
+    Path(table.base_path, ".hoodie", "lock").unlink()
+    _begin(table)
+    assert len(open_table(STORAGE, table.base_path).timeline.pending) == 1
 
 
 def test_signs_of_life_go_on_while_a_commit_is_open(table: HudiTable) -> None:

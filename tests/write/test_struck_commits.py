@@ -6,7 +6,6 @@ import hashlib
 import os
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,9 +20,8 @@ from hudisql.format.instant import Instant
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import load_file_slices
-from tests.oracle.line_process import LineProcess, start_line_process
-from tests.strikes import ROOT
-from tests.write.struck_commits import commit_a_file
+from tests.oracle.line_process import LineProcess
+from tests.write.struck_commits import commit_a_file, start_committer
 
 STORAGE = Storage()
 SILENT_SECONDS = 600
@@ -32,9 +30,7 @@ SILENT_SECONDS = 600
 @pytest.fixture(scope="module")
 def committer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineProcess]:
     """The program that commits in children of its own."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "tests.write.struck_commits"]
-    process = start_line_process("committer", command, tmp_path_factory.mktemp("committer"), environment)
+    process = start_committer(tmp_path_factory.mktemp("committer"))
     yield process
     process.close()
 
