@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,13 +107,15 @@ class SharedTable:
 @pytest.fixture
 def shared(
     request: pytest.FixtureRequest, oracle_015: HudiOracle, session: Any, tmp_path: Path
-) -> SharedTable:
+) -> Iterator[SharedTable]:
     shape: Shape = request.param
     name = f"oracle.{shape.name}"
     path = bootstrap_shape(session, shape, tmp_path, table=name).path
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in SHARED.items())
     session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({listed})")
-    return SharedTable(session, oracle_015, shape, name, path)
+    yield SharedTable(session, oracle_015, shape, name, path)
+    for suffix in ("", "_ro", "_rt"):
+        session.sql(f"DROP TABLE IF EXISTS {name}{suffix}")
 
 
 Strike = Callable[[SharedTable, str, str, int], bool]
