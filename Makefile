@@ -30,7 +30,7 @@ test: lint test-fast oracle hive ## everything that CI runs: lint, types, tests,
 test-fast: $(STAMP) ## all tests but those with the real Hudi and the real Hive
 	$(PYTEST) -m "not oracle and not hive and not soak"
 
-soak: oracles ## the whole matrix of changes, and bootstraps struck at every step: processes killed, disk full (an hour)
+soak: oracles ## the whole matrix of changes, and bootstraps and changes struck at every step: processes killed, disk full (hours)
 	$(PYTEST) -m soak
 
 oracles: $(STAMP) ## fetch the real Hudi (0.15, 1.2 on PySpark 3.5), hudi-rs, Delta and the real Hive 2.3 into the user's cache
