@@ -37,10 +37,10 @@ oracles: $(STAMP) ## fetch the real Hudi (0.15, 1.2 on PySpark 3.5), hudi-rs, De
 	$(BIN)/python scripts/setup_oracles.py
 
 oracle: oracles ## the real Hudi reads and goes on writing what we wrote
-	$(PYTEST) -m oracle
+	$(PYTEST) -m "oracle and not soak"
 
 hive: oracles ## beeline, spark-sql + Hudi, hudisql and plain Spark by table name
-	$(PYTEST) -m hive
+	$(PYTEST) -m "hive and not soak"
 
 bench: oracles ## side by side with the real Hudi and plain Spark; writes docs/benchmarks.md and -changes.md
 	$(BIN)/python -m benchmarks.run
