@@ -48,6 +48,13 @@ _LOAD_ORDERS: Final[Mapping[str, LoadOrder]] = {
     "PARTITION_PATH_REPARTITION": "partition",
     "PARTITION_PATH_REPARTITION_AND_SORT": "partition",
 }
+# Settings that INSERT_OPERATION replaced or that refine it, each with the value that changes nothing.
+_SUPERSEDED: Final[Mapping[str, str]] = {
+    "hoodie.sql.bulk.insert.enable": "false",
+    "hoodie.sql.insert.mode": "upsert",
+    "hoodie.datasource.insert.dup.policy": "none",
+    "hoodie.datasource.write.insert.drop.duplicates": "false",
+}
 InsertOperation = Literal["insert", "upsert", "bulk_insert"]
 INSERT_OPERATIONS: Final[tuple[InsertOperation, ...]] = ("insert", "upsert", "bulk_insert")
 # What a value takes in a file, about: fixed widths compress by half, texts and the like have some length.
@@ -125,9 +132,16 @@ def writer_concurrency(
 def insert_operation(context: Context, table: HudiTable) -> InsertOperation:
     """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert.
 
-    Unless set, a table with an ordering column takes upserts, as Hudi's `ProvidesHoodieConfig` has it.
+    Unless set, a table with an ordering column takes upserts, as Hudi's `ProvidesHoodieConfig` has it. Raises
+    SettingsError, also for older settings of Hudi's that say it otherwise.
     """
     default = "insert" if table.properties.precombine_field is None else "upsert"
+    for key, harmless in _SUPERSEDED.items():
+        if (value := _text(context, key, harmless)).lower() != harmless:
+            raise SettingsError(
+                f"{key} = {value} is not supported",
+                hint=f"SET {INSERT_OPERATION} = insert, upsert or bulk_insert",
+            )
     text = _text(context, INSERT_OPERATION, default).lower()
     found = next((each for each in INSERT_OPERATIONS if each == text), None)
     if found is None:
