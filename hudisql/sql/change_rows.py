@@ -17,7 +17,7 @@ from hudisql.sql import statements as st
 from hudisql.sql.after_commit import follow_commit
 from hudisql.sql.change_plan import check_changeable, plan_change
 from hudisql.sql.clauses import DeleteClauses, MergeClauses
-from hudisql.sql.insert_rows import RowsToInsert, as_inserts, newest_inserts
+from hudisql.sql.insert_rows import RowsToInsert, as_inserts, newest_inserts, newest_rows
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.tables import open_hudi_entry
 from hudisql.sql.write_options import write_options, writer_concurrency
@@ -159,6 +159,8 @@ def commit_rows(
     stands).
     """
     options = write_options(context, table, entry.parameters)
+    if given.operation != "upsert" and given.combines_by(options):
+        given = replace(given, rows=newest_rows(given.rows, table, options))
     # A bucket has one file group, which a load would not look for.
     fills_buckets = options.index.buckets is not None and given.overwrite is None
     if given.operation != "bulk_insert" or fills_buckets:

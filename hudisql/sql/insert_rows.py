@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
-from hudisql.format.spark_schema import quote_path
+from hudisql.format.spark_schema import quote_name, quote_path
 from hudisql.sql import clauses as cl
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.write_options import InsertOperation, insert_operation, overwrites_touched_partitions
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
+from hudisql.write.generated_paths import path_column
 from hudisql.write.overwrite import Overwrite
+from hudisql.write.write_options import WriteOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,12 +35,18 @@ class RowsToInsert:
     """New rows, the table's columns alone, and how they are written.
 
     An insert also fills small files, an upsert takes the place of rows with the same key and partition; a
-    bulk insert writes rows as they come, and may overwrite (None: nothing).
+    bulk insert writes rows as they come, and may overwrite (None: nothing). With `combines` the newest alone
+    of several rows with one key is written, unless a setting says otherwise.
     """
 
     rows: DataFrame
     operation: InsertOperation
     overwrite: Overwrite | None = None
+    combines: bool = False
+
+    def combines_by(self, options: WriteOptions) -> bool:
+        """True if these options leave one row of each key. An upsert always does, whatever they say."""
+        return self.combines if options.combines is None else options.combines
 
 
 def rows_to_insert(
@@ -50,9 +58,11 @@ def rows_to_insert(
     SettingsError.
     """
     rows, static = _rows_of_table(context, table, clauses, frame, place)
+    # `ProvidesHoodieConfig` of Hudi sets hoodie.combine.before.insert so; its DataFrame writer does not.
+    combines = table.properties.precombine_field is not None
     if clauses.overwrite:
-        return RowsToInsert(rows, "bulk_insert", _overwrite_of(context, table, static))
-    return RowsToInsert(rows, insert_operation(context, table))
+        return RowsToInsert(rows, "bulk_insert", _overwrite_of(context, table, static), combines=combines)
+    return RowsToInsert(rows, insert_operation(context, table), combines=combines)
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:
@@ -80,6 +90,26 @@ def newest_inserts(changes: DataFrame, table: HudiTable, ordering: str) -> DataF
     ranked = changes.withColumn(_RANK, sf.rank().over(by))
     is_insert = sf.col(OPERATION) == int(Operation.INSERT)
     return ranked.filter(~is_insert | (sf.col(_RANK) == 1)).drop(_RANK)
+
+
+def newest_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -> DataFrame:
+    """Of new rows with one key (and partition, unless the index is global) the one with the highest ordering
+    value, of equal ones any.
+
+    Follows `HoodieDatasetBulkInsertHelper.dedupeRows` of Hudi 0.15. The table must have an ordering column.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    ordering = table.properties.precombine_field
+    assert ordering is not None
+    key = [sf.col(quote_path(name)) for name in table.properties.record_key_fields]
+    if not options.index.is_global:
+        key += [sf.col(quote_name(column.name)) for column in table.partition_columns]
+        if options.path_generator is not None:
+            key.append(path_column(table, options.path_generator))
+    by = Window.partitionBy(*key).orderBy(sf.col(quote_path(ordering)).desc_nulls_last())
+    return rows.withColumn(_RANK, sf.row_number().over(by)).filter(sf.col(_RANK) == 1).drop(_RANK)
 
 
 def _rows_of_table(

@@ -40,6 +40,7 @@ METASTORE_LOCK: Final = "hoodie.write.lock.hivemetastore"
 LOAD_ORDER: Final = "hoodie.bulkinsert.sort.mode"
 LOAD_COLUMNS: Final = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
 RECONCILE_SCHEMA: Final = "hoodie.datasource.write.reconcile.schema"
+COMBINE_BEFORE_INSERT: Final = "hoodie.combine.before.insert"
 SYNC: Final = "hudisql.sync"
 _LOAD_ORDERS: Final[Mapping[str, LoadOrder]] = {
     "NONE": "none",
@@ -101,6 +102,7 @@ def write_options_by(
         concurrency=read_concurrency(lookup, table.storage, table.base_path, more_locks),
         load_order=_load_order(lookup),
         load_columns=_load_columns(lookup, table),
+        combines=_combines(lookup, table),
         index=index,
         path_generator=path_generator_of(table, lambda key: _given(lookup, table, key)),
     )
@@ -219,6 +221,18 @@ def _load_columns(lookup: Lookup, table: HudiTable) -> tuple[str, ...]:
             f"the columns are {', '.join(table.schema.names)}"
         )
     return tuple(names[name.lower()] for name in given)
+
+
+def _combines(lookup: Lookup, table: HudiTable) -> bool | None:
+    text = lookup(COMBINE_BEFORE_INSERT, "").lower()
+    if text not in ("", "true", "false"):
+        raise SettingsError(f"{COMBINE_BEFORE_INSERT} must be true or false, not '{text}'")
+    if text == "true" and table.properties.precombine_field is None:
+        raise SettingsError(
+            f"{COMBINE_BEFORE_INSERT} is true, and {table.base_path} has no ordering column that says which "
+            "of several rows with one key is the newest"
+        )
+    return text == "true" if text else None
 
 
 def _number(lookup: Lookup, key: str, default: int) -> int:
