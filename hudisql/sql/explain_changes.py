@@ -50,7 +50,7 @@ def explain_change(
     """One row with the plan as text. Raises what `plan_change` and `check_writable` raises."""
     explained = statement.explained
     assert isinstance(explained, st.ChangeStatement)
-    check_changeable(entry, explained)
+    check_changeable(entry, explained.verb)
     table = open_hudi_entry(context, entry)
     check_writable(table)
     inner = inner_source(statement, source)

@@ -16,12 +16,14 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import partition_path
 from hudisql.format.schema import comment_of
 from hudisql.format.spark_schema import quote_name, spark_type_name
+from hudisql.format.table_properties import KEY_GENERATOR_CLASS
 from hudisql.result import LocalResult
 from hudisql.sql.statements import DescribeStatement, ShowPartitionsStatement
 from hudisql.sql.table_options import KNOWN_PROPERTIES, user_properties
 from hudisql.sql.tables import open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_live_partitions
+from hudisql.table.partitions import TablePartition, folder_columns, folder_texts, list_live_partitions
+from hudisql.write.path_generator import PARTITION_SPEC, generates_paths
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -37,7 +39,7 @@ def show_partitions(
     Raises InvalidArgumentError if the table has no partitions or not these columns.
     """
     table = open_hudi_entry(context, entry)
-    names = [column.name for column in table.partition_columns]
+    names = [column.name for column in folder_columns(table)]
     if not names:
         raise InvalidArgumentError(f"{entry.full_name} is not partitioned")
     by_lower = {name.lower(): index for index, name in enumerate(names)}
@@ -49,8 +51,8 @@ def show_partitions(
                 hint=f"these are: {', '.join(names)}",
             )
         wanted[by_lower[name.lower()]] = value
-    found = [partition for partition in list_live_partitions(table) if _matches(partition, wanted)]
-    rows = sorted((_partition_name(names, partition),) for partition in found)
+    found = [_value_texts(table, partition) for partition in list_live_partitions(table)]
+    rows = sorted((_partition_name(names, texts),) for texts in found if _matches(texts, wanted))
     return LocalResult(context.spark, (("partition", "string"),), rows)
 
 
@@ -74,8 +76,8 @@ def describe_table(context: Context, entry: MetastoreTable, statement: DescribeS
     if statement.column is not None:
         return _describe_column(context, entry, statement.column, columns)
     rows: list[tuple[str, str, str | None]] = list(columns)
-    if table.partition_columns:
-        names = {field.name for field in table.partition_columns}
+    if table.properties.partition_fields:
+        names = set(table.properties.partition_fields)
         rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
         rows += [column for column in columns if column[0] in names]
     if statement.extended:
@@ -120,13 +122,16 @@ def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
     if properties.precombine_field:
         options["preCombineField"] = properties.precombine_field
     known = {name.lower() for names in KNOWN_PROPERTIES for name in names}
+    if generates_paths(table):
+        options[KEY_GENERATOR_CLASS] = properties.key_generator_class or ""
+        known.discard(PARTITION_SPEC)
     options |= {
         key: value for key, value in user_properties(entry.parameters).items() if key.lower() not in known
     }
     name = f"{_quoted(entry.database)}.{_quoted(entry.name)}"
     text = f"CREATE TABLE {name} (\n" + ",\n".join(lines) + ")\nUSING hudi\n"
-    if table.partition_columns:
-        text += f"PARTITIONED BY ({', '.join(_quoted(field.name) for field in table.partition_columns)})\n"
+    if properties.partition_fields:
+        text += f"PARTITIONED BY ({', '.join(map(_quoted, properties.partition_fields))})\n"
     text += f"LOCATION {quote(table.base_path)}\n"
     if comment := entry.parameters.get("comment"):
         text += f"COMMENT {quote(comment)}\n"
@@ -155,13 +160,18 @@ def _describe_column(
     return LocalResult(context.spark, (("info_name", "string"), ("info_value", "string")), rows)
 
 
-def _matches(partition: TablePartition, wanted: dict[int, str | None]) -> bool:
-    return all(_value_text(partition.values[index]) == value for index, value in wanted.items())
+def _value_texts(table: HudiTable, partition: TablePartition) -> Sequence[str | None]:
+    if not table.partition_columns:
+        return folder_texts(table, partition.path)
+    return [_value_text(value) for value in partition.values]
 
 
-def _partition_name(names: Sequence[str], partition: TablePartition) -> str:
-    values = [_value_text(value) for value in partition.values]
-    return partition_path(names, values, hive_style=True, url_encode=True)
+def _matches(texts: Sequence[str | None], wanted: dict[int, str | None]) -> bool:
+    return all(texts[index] == value for index, value in wanted.items())
+
+
+def _partition_name(names: Sequence[str], texts: Sequence[str | None]) -> str:
+    return partition_path(names, texts, hive_style=True, url_encode=True)
 
 
 def _value_text(value: object) -> str | None:

@@ -40,6 +40,8 @@ METASTORE_LOCK: Final = "hoodie.write.lock.hivemetastore"
 LOAD_ORDER: Final = "hoodie.bulkinsert.sort.mode"
 LOAD_COLUMNS: Final = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
 RECONCILE_SCHEMA: Final = "hoodie.datasource.write.reconcile.schema"
+NULL_FOR_MISSING: Final = "hoodie.write.set.null.for.missing.columns"
+COLUMN_DROP: Final = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
 COMBINE_BEFORE_INSERT: Final = "hoodie.combine.before.insert"
 SYNC: Final = "hudisql.sync"
 _LOAD_ORDERS: Final[Mapping[str, LoadOrder]] = {
@@ -102,7 +104,7 @@ def write_options_by(
         concurrency=read_concurrency(lookup, table.storage, table.base_path, more_locks),
         load_order=_load_order(lookup),
         load_columns=_load_columns(lookup, table),
-        combines=_combines(lookup, table),
+        combines=_combines(lookup),
         index=index,
         path_generator=path_generator_of(table, lambda key: _given(lookup, table, key)),
     )
@@ -149,6 +151,16 @@ def overwrites_touched_partitions(context: Context) -> bool:
 def evolves_schema(context: Context) -> bool:
     """True if INSERT … BY NAME and `*` in MERGE may add columns and widen types."""
     return _flag(context, RECONCILE_SCHEMA, False)
+
+
+def missing_columns(context: Context) -> Literal["null", "drop", "refuse"]:
+    """What becomes of a table's column that a DataFrame lacks: null in its rows, or dropped, or refused.
+
+    As in Hudi, whose default (refused) holds here only if it is set. `reconcile.schema` keeps columns.
+    """
+    if _flag(context, COLUMN_DROP, False) and not evolves_schema(context):
+        return "drop"
+    return "null" if _flag(context, NULL_FOR_MISSING, True) or evolves_schema(context) else "refuse"
 
 
 def syncs_after_commit(context: Context) -> bool:
@@ -223,15 +235,10 @@ def _load_columns(lookup: Lookup, table: HudiTable) -> tuple[str, ...]:
     return tuple(names[name.lower()] for name in given)
 
 
-def _combines(lookup: Lookup, table: HudiTable) -> bool | None:
+def _combines(lookup: Lookup) -> bool | None:
     text = lookup(COMBINE_BEFORE_INSERT, "").lower()
     if text not in ("", "true", "false"):
         raise SettingsError(f"{COMBINE_BEFORE_INSERT} must be true or false, not '{text}'")
-    if text == "true" and table.properties.precombine_field is None:
-        raise SettingsError(
-            f"{COMBINE_BEFORE_INSERT} is true, and {table.base_path} has no ordering column that says which "
-            "of several rows with one key is the newest"
-        )
     return text == "true" if text else None
 
 
