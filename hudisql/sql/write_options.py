@@ -34,6 +34,12 @@ SMALL_FILE_LIMIT: Final = "hoodie.parquet.small.file.limit"
 BLOOM_ENTRIES: Final = "hoodie.index.bloom.num_entries"
 BLOOM_FPP: Final = "hoodie.index.bloom.fpp"
 INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
+# What says how an INSERT meets keys that are there already, with the values that change nothing.
+_KNOWN_KEYS: Final = {
+    "hoodie.datasource.write.insert.drop.duplicates": ("false",),
+    "hoodie.datasource.insert.dup.policy": ("none",),
+    "hoodie.sql.insert.mode": ("upsert", "non-strict"),
+}
 OVERWRITE_MODE: Final = "hoodie.datasource.overwrite.mode"
 BLOCK_FORMAT: Final = "hoodie.logfile.data.block.format"
 METASTORE_LOCK: Final = "hoodie.write.lock.hivemetastore"
@@ -137,6 +143,27 @@ def insert_operation(context: Context, table: HudiTable) -> InsertOperation:
     if found is None:
         raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(INSERT_OPERATIONS)}, not '{text}'")
     return found
+
+
+def refuse_policies_of_known_keys(
+    context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
+) -> None:
+    """Raise SettingsError if settings want an INSERT to leave out, or stop at, keys that are there already.
+
+    These are Hudi's `insert.drop.duplicates`, `insert.dup.policy` and its older `hoodie.sql.insert.mode`.
+    """
+    refuse_policies_by(_lookup(context, table, parameters or {}))
+
+
+def refuse_policies_by(lookup: Lookup) -> None:
+    """`refuse_policies_of_known_keys`, where `lookup` gives the text of a setting, or the given default."""
+    for key, harmless in _KNOWN_KEYS.items():
+        text = lookup(key, harmless[0]).lower()
+        if text not in harmless:
+            raise SettingsError(
+                f"{key} = {text} is not supported: INSERT adds rows, or replaces those of the same key",
+                hint="MERGE with WHEN NOT MATCHED THEN INSERT alone leaves out what is there already",
+            )
 
 
 def overwrites_touched_partitions(context: Context) -> bool:

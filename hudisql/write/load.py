@@ -121,7 +121,7 @@ def _write_files(
     table = commit.table
     paths = PartitionPaths(table, options.path_generator)
     if options.index.buckets is None:
-        refuse_unnamed_buckets(table, _slices(table, list(paths.existing.values())))
+        refuse_unnamed_buckets(table, slices_as_asked(table, list(paths.existing.values())))
     composite = has_composite_keys(table)
     work = work_of(commit, options, schema, calendar_settings(spark), composite=composite)
 
@@ -131,7 +131,7 @@ def _write_files(
     return collect_files(_in_order(table, rows, options), write)
 
 
-def _slices(table: HudiTable, partitions: Sequence[TablePartition]) -> Iterator[FileSlice]:
+def slices_as_asked(table: HudiTable, partitions: Sequence[TablePartition]) -> Iterator[FileSlice]:
     """The table's slices; more than one partition is listed only for who goes on asking."""
     for some in (partitions[:1], partitions[1:]):
         yield from load_file_slices(table, some) if some else ()

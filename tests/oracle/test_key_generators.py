@@ -123,7 +123,7 @@ def test_hudi_015_goes_on_with_a_table_that_hudisql_made(
     }
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     session.spark.createDataFrame(_rows(0, 20)).createOrReplaceTempView("made_rows")
-    if generator == "timestamp":
+    if generator == "custom":
         frame = session.spark.table("made_rows")
         session.write(frame, table, "insert", **of_table, **given, path=path)
     else:
