@@ -30,17 +30,17 @@ test: lint test-fast oracle hive ## everything that CI runs: lint, types, tests,
 test-fast: $(STAMP) ## all tests but those with the real Hudi and the real Hive
 	$(PYTEST) -m "not oracle and not hive and not soak"
 
-soak: oracles ## the whole matrix of changes, and bootstraps struck at every step: processes killed, disk full (an hour)
+soak: oracles ## the whole matrix of changes, and bootstraps and changes struck at every step: processes killed, disk full (hours)
 	$(PYTEST) -m soak
 
 oracles: $(STAMP) ## fetch the real Hudi (0.15, 1.2 on PySpark 3.5), hudi-rs, Delta and the real Hive 2.3 into the user's cache
 	$(BIN)/python scripts/setup_oracles.py
 
 oracle: oracles ## the real Hudi reads and goes on writing what we wrote
-	$(PYTEST) -m oracle
+	$(PYTEST) -m "oracle and not soak"
 
 hive: oracles ## beeline, spark-sql + Hudi, hudisql and plain Spark by table name
-	$(PYTEST) -m hive
+	$(PYTEST) -m "hive and not soak"
 
 bench: oracles ## side by side with the real Hudi and plain Spark; writes docs/benchmarks.md and -changes.md
 	$(BIN)/python -m benchmarks.run
@@ -48,6 +48,7 @@ bench: oracles ## side by side with the real Hudi and plain Spark; writes docs/b
 
 scale: $(STAMP) ## 1,000 to 10,000 files in 500 partitions; writes docs/benchmarks-scale.md
 	$(BIN)/python -m benchmarks.scale
+	$(BIN)/python -m benchmarks.change_scale
 
 lint: $(STAMP) ## ruff (format and check), mypy strict, reference pages up to date
 	$(BIN)/ruff format --check .

@@ -89,6 +89,11 @@ def peak_resident_bytes(pid: int) -> int:
     raise ProcessLookupError(f"process {pid} has no memory to speak of")
 
 
+def reset_peak(pid: int) -> None:
+    """Let `peak_resident_bytes` begin anew, for a process of this user's."""
+    (_PROC / str(pid) / "clear_refs").write_text("5")
+
+
 def parse_stat(text: str) -> ProcessTimes:
     """The line of /proc/<pid>/stat; the command in parentheses may hold anything."""
     fields = text[text.rindex(")") + 2 :].split()

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.pages import replace_part
 from benchmarks.process_tree import CpuClock, peak_resident_bytes, started_clock
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +31,7 @@ SIZES = (1_000, 3_000, 10_000)
 PARTITIONS = 500
 ROWS_A_FILE = 100
 LARGE_FILES, ROWS_A_LARGE_FILE = 8, 1_000_000
+TITLE = "Scale: a bootstrap by its number of files"
 PHASES = ("plan", "bootstrap", "sync", "first query")
 # RFC-12's example: a table of Uber's, bootstrapped by Hudi on 500 executor cores in about an hour.
 EXAMPLE_ROWS, EXAMPLE_FILES, EXAMPLE_PARTITIONS, EXAMPLE_CORES = 60e9, 250_000, 3_500, 500
@@ -148,17 +150,21 @@ def java_child(pid: int) -> int:
 def measure_apart(files: int, rows: int, partitions: int, cores: int, scratch: Path) -> Measurement:
     """Measure one size in a process of its own."""
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        told = json.dumps([folder, files, rows, partitions, cores])
-        child = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.scale", "--measure", told],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        answer = _answer_clock(child)
+        answer = run_apart("benchmarks.scale", [folder, files, rows, partitions, cores])
     answer["phases"] = {name: Phase(**phase) for name, phase in answer["phases"].items()}
     return Measurement(**answer)
+
+
+def run_apart(module: str, told: Sequence[Any]) -> dict[str, Any]:
+    """What `python -m module --measure told` prints, which may `ask_clock`."""
+    child = subprocess.Popen(
+        [sys.executable, "-m", module, "--measure", json.dumps(told)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return _answer_clock(child)
 
 
 def _answer_clock(child: subprocess.Popen[str]) -> dict[str, Any]:
@@ -185,7 +191,7 @@ def _answer_clock(child: subprocess.Popen[str]) -> dict[str, Any]:
 def render(sizes: Sequence[Measurement], large: Measurement, cores: int) -> str:
     """The section for the benchmarks' page."""
     lines = [
-        "# Scale: a bootstrap by its number of files",
+        f"# {TITLE}",
         "",
         f"Measured with `python -m benchmarks.scale` on {cores} cores in a warm session, each size in a"
         f" process of its own: {ROWS_A_FILE} rows a file, {PARTITIONS} partitions, keys checked to be unique."
@@ -270,7 +276,7 @@ def main() -> None:
         print(sizes[-1], file=sys.stderr)
     large = measure_apart(LARGE_FILES, ROWS_A_LARGE_FILE, LARGE_FILES, options.cores, options.folder)
     print(large, file=sys.stderr)
-    options.output.write_text(render(sizes, large, options.cores))
+    replace_part(options.output, TITLE, render(sizes, large, options.cores))
 
 
 if __name__ == "__main__":

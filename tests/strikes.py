@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Timer
+from tempfile import TemporaryDirectory
+from threading import Thread
 from typing import Any
 
 from hudisql.storage import Storage
@@ -36,13 +37,11 @@ ROOT = Path(__file__).parents[1]
 _steps = 0
 
 
-SECONDS_WITHOUT_ROOM = 1.0
-"""How long a worker that was struck by a full disk writes nothing."""
-
-
 @dataclass(frozen=True)
 class StrikingStorage(Storage):
-    """Strikes before the driver's `step`-th change, or in the task that begins the `step`-th skeleton.
+    """Strikes before the driver's or (place "worker") a task's own `step`-th change.
+
+    With the place "task" it is the task that begins the `step`-th skeleton.
 
     Struck is the process that is at work there, or the `victim`; with the means "meet" it only waits until
     another one has come to the same step, who wrote its name into the folder `meeting`, too.
@@ -58,7 +57,7 @@ class StrikingStorage(Storage):
 
     def strike_if_due(self, method: str) -> None:
         is_driver = os.getpid() == self.driver
-        if is_driver and self.place == "driver":
+        if self.place == ("driver" if is_driver else "worker"):
             global _steps
             if _steps == self.step:
                 self._strike()
@@ -82,11 +81,29 @@ class StrikingStorage(Storage):
             while len(list(meeting.iterdir())) < 2:
                 time.sleep(0.001)
             return
+        if os.getpid() != self.driver:
+            # Spark uses its workers again: they have room once `_give_room` takes the sign away.
+            sign = Path(self.meeting, str(os.getpid()))
+            sign.touch()
+            Thread(target=_wait_for_room, args=(sign,), daemon=True).start()
         # From here on the kernel lets this process write no byte to any file.
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-        if os.getpid() != self.driver:
-            # Spark uses its workers again: the next run has room.
-            Timer(SECONDS_WITHOUT_ROOM, resource.setrlimit, (resource.RLIMIT_FSIZE, (-1, -1))).start()
+
+
+def _wait_for_room(sign: Path) -> None:
+    while sign.exists():
+        time.sleep(0.01)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
+    sign.with_suffix(".room").touch()
+
+
+def _give_room(meeting: Path) -> None:
+    """Let the workers that were struck by a full disk write again."""
+    for sign in list(meeting.iterdir()):
+        room = sign.with_suffix(".room")
+        sign.unlink()
+        while Path("/proc", sign.name).exists() and not room.exists():
+            time.sleep(0.01)
 
 
 def _struck(method: str) -> Any:
@@ -113,15 +130,27 @@ def run_struck(spark: Any, metastore_uri: str, **told: object) -> subprocess.Com
         "PYTHONPATH": str(ROOT),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    return subprocess.run(
-        [sys.executable, "-m", "tests.strikes", metastore_uri, json.dumps(told)],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    with TemporaryDirectory() as folder:
+        ended = subprocess.run(
+            [sys.executable, "-m", "tests.strikes", metastore_uri, json.dumps({"meeting": folder, **told})],
+            env=environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        if told.get("means") == "full":
+            wait_for_late_tasks(spark)
+            _give_room(Path(folder))
+    return ended
+
+
+def wait_for_late_tasks(spark: Any) -> None:
+    """Until the tasks that outlive a killed driver have ended, as far as they do by themselves."""
+    tracker = spark.sparkContext.statusTracker()
+    while tracker.getActiveJobsIds():
+        time.sleep(0.02)
 
 
 @contextmanager

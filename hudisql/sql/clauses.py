@@ -7,12 +7,13 @@ SQL may stand in it. Follows Spark's SqlBaseParser grammar of these statements. 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from hudisql.sql.script import syntax_error
 from hudisql.sql.tokens import Token, tokenize
 
+_DEFAULT: Final = "DEFAULT"
 _OPENING: Final = ("(", "[", "CASE")
 _CLOSING: Final = (")", "]", "END")
 
@@ -142,6 +143,8 @@ def read_update(text: str, *, line: int = 1, column: int = 1) -> UpdateClauses:
 def read_insert(text: str, *, line: int = 1, column: int = 1) -> InsertClauses:
     """The clauses of an INSERT into one table. Raises SqlSyntaxError."""
     reader = _Reader(text, line, column)
+    if reader.says("FROM"):
+        reader.fail("FROM … INSERT is not supported on a Hudi table: write INSERT … SELECT … FROM …")
     prefix = reader.with_clause("INSERT")
     reader.expect("INSERT")
     overwrite = reader.skip("OVERWRITE")
@@ -152,9 +155,13 @@ def read_insert(text: str, *, line: int = 1, column: int = 1) -> InsertClauses:
     partition = reader.partition() if reader.skip("PARTITION") else ()
     if reader.skip("IF"):
         reader.fail("IF NOT EXISTS is not supported on a Hudi table")
+    if reader.says("REPLACE"):
+        reader.fail("REPLACE WHERE is not supported on a Hudi table: DELETE, then INSERT")
     by_name = reader.skip("BY", "NAME")
     columns = None if by_name else reader.columns()
-    return InsertClauses(prefix, target, overwrite, partition, columns, by_name, reader.rest())
+    return InsertClauses(
+        prefix, target, overwrite, partition, columns, by_name, nulls_for_defaults(reader.rest())
+    )
 
 
 def read_merge(text: str, *, line: int = 1, column: int = 1) -> MergeClauses:
@@ -331,7 +338,7 @@ class _Reader:
             while self.skip("."):
                 path.append(self._name_part())
             self.expect("=")
-            value = self.expression((",", *stops))
+            value = null_for_default(self.expression((",", *stops)))
             found.append(Assignment(tuple(path), value, start))
             if not self.skip(","):
                 return tuple(found)
@@ -374,7 +381,7 @@ class _Reader:
         self.expect("(")
         values = []
         while True:
-            values.append(self.expression((",", ")")))
+            values.append(null_for_default(self.expression((",", ")"))))
             if not self.skip(","):
                 break
         self.expect(")")
@@ -399,3 +406,22 @@ class _Reader:
             if depth == 0:
                 return
         self.fail("a bracket is not closed")
+
+
+def null_for_default(value: Piece) -> Piece:
+    """The value, NULL for the word DEFAULT: no column of a Hudi table has another default."""
+    return replace(value, text="NULL") if value.text.upper() == _DEFAULT else value
+
+
+def nulls_for_defaults(query: Piece) -> Piece:
+    """A query with the word DEFAULT as a value of its VALUES (…) replaced; offsets stay."""
+    tokens = tokenize(query.text)
+    if not tokens or not tokens[0].says("VALUES"):
+        return query
+    text, depth = query.text, 0
+    for number, token in enumerate(tokens):
+        depth += 1 if token.says("(") else -1 if token.says(")") else 0
+        around = tokens[number - 1 : number + 2 : 2]
+        if depth == 1 and token.says(_DEFAULT) and all(each.says("(", ",", ")") for each in around):
+            text = text[: token.start] + "NULL".ljust(len(_DEFAULT)) + text[token.end :]
+    return replace(query, text=text)

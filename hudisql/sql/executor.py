@@ -261,5 +261,6 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.ShowColumnsStatement: _about_table(
         lambda context, entry, _statement: table_statements.show_columns(context, entry)
     ),
+    st.ShowPropertiesStatement: _about_table(table_statements.show_properties),
     st.DescribeStatement: _about_table(_describe),
 }

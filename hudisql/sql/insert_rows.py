@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import SettingsError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
-from hudisql.format.spark_schema import quote_name, quote_path
+from hudisql.format.spark_schema import quote_name, quote_path, spark_type_name
 from hudisql.sql import clauses as cl
 from hudisql.sql.store_assignment import with_types
+from hudisql.sql.tokens import tokenize
 from hudisql.sql.write_options import (
     COMBINE_BEFORE_INSERT,
     InsertOperation,
@@ -29,7 +30,8 @@ from hudisql.write.path_generator import generates_paths
 from hudisql.write.write_options import WriteOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
 
     from hudisql.context import Context
 
@@ -143,7 +145,7 @@ def _rows_of_table(
     columns = {name.lower(): sf.col(f"c{number}") for number, name in enumerate(given)}
     renamed = frame.toDF(*(f"c{number}" for number in range(len(given))))
     values = [
-        sf.expr(static[field.name.lower()].text)
+        _static_column(static[field.name.lower()], field)
         if field.name.lower() in static
         else columns.get(field.name.lower(), sf.lit(None))
         for field in table.schema
@@ -154,18 +156,26 @@ def _rows_of_table(
     return rows, _static_values(context, table, static, place)
 
 
+def _static_column(value: cl.Piece, field: pa.Field) -> Column:
+    """The value of a PARTITION clause; a text stands for a value of the column's type there, as in Spark."""
+    from pyspark.sql import functions as sf
+
+    tokens = tokenize(value.text)
+    is_text = len(tokens) == 1 and tokens[0].kind == "string"
+    return sf.expr(value.text).cast(spark_type_name(field.type)) if is_text else sf.expr(value.text)
+
+
 def _static_values(
     context: Context, table: HudiTable, static: Mapping[str, cl.Piece], place: str
 ) -> dict[str, object]:
     """The PARTITION clause's values as the table's types have them."""
     import pyarrow as pa
-    from pyspark.sql import functions as sf
 
     fields = [field for field in table.partition_columns if field.name.lower() in static]
     if not fields:
         return {}
     literals: Any = context.spark.range(1).select(
-        *(sf.expr(static[field.name.lower()].text).alias(field.name) for field in fields)
+        *(_static_column(static[field.name.lower()], field).alias(field.name) for field in fields)
     )
     row = with_types(context, literals, pa.schema(fields), place).collect()[0]
     return dict(row.asDict())

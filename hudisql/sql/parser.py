@@ -390,6 +390,10 @@ class _Parser:
             name, database = _name_of(node.this), node.args.get("database")
             parts = (database.name, name.parts[-1]) if database is not None else name.parts
             return st.ShowColumnsStatement(self.text, st.TableName(parts))
+        if self.skip("SHOW", "TBLPROPERTIES"):
+            table = self.table_name()
+            key = self.tail(self.at).strip().removeprefix("(").removesuffix(")").strip()
+            return st.ShowPropertiesStatement(self.text, table, key.strip("'\"") or None)
         return st.PassThroughStatement(self.text, f"SHOW {self.word(1)}")
 
     def _partition_value(self, node: exp.Expr) -> tuple[str, str | None]:

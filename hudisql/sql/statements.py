@@ -75,6 +75,13 @@ class ShowColumnsStatement(TableStatement):
 
 
 @dataclass(frozen=True)
+class ShowPropertiesStatement(TableStatement):
+    """`SHOW TBLPROPERTIES t [(key)]`."""
+
+    key: str | None = None
+
+
+@dataclass(frozen=True)
 class DescribeStatement(TableStatement):
     """`DESCRIBE [TABLE] [EXTENDED|FORMATTED] t [PARTITION (…)] [column] [AS JSON]`."""
 

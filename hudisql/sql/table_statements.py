@@ -16,13 +16,18 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import partition_path
 from hudisql.format.schema import comment_of
 from hudisql.format.spark_schema import quote_name, spark_type_name
-from hudisql.format.table_properties import KEY_GENERATOR_CLASS
+from hudisql.format.table_properties import (
+    HIVE_STYLE_PARTITIONING,
+    KEY_GENERATOR_CLASS,
+    URL_ENCODE_PARTITIONING,
+)
 from hudisql.result import LocalResult
-from hudisql.sql.statements import DescribeStatement, ShowPartitionsStatement
+from hudisql.sql.statements import DescribeStatement, ShowPartitionsStatement, ShowPropertiesStatement
 from hudisql.sql.table_options import KNOWN_PROPERTIES, user_properties
 from hudisql.sql.tables import open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, folder_columns, folder_texts, list_live_partitions
+from hudisql.write.new_table import DEFAULT_PAYLOAD
 from hudisql.write.path_generator import PARTITION_SPEC, generates_paths
 
 if TYPE_CHECKING:
@@ -111,33 +116,61 @@ def describe_details(table: HudiTable, entry: MetastoreTable) -> list[tuple[str,
 def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
     """The CREATE TABLE that stands for the table, here and in engines with Hudi's own DDL."""
     table = open_hudi_entry(context, entry)
-    properties = table.properties
     lines = [
         f"  {_quoted(field.name)} {spark_type_name(field.type)}{_comment_clause(comment_of(field))}"
         for field in table.schema
     ]
-    options: dict[str, str] = {"type": "mor" if table.is_merge_on_read else "cow"}
-    if properties.record_key_fields:
-        options["primaryKey"] = ",".join(properties.record_key_fields)
-    if properties.precombine_field:
-        options["preCombineField"] = properties.precombine_field
-    known = {name.lower() for names in KNOWN_PROPERTIES for name in names}
-    if generates_paths(table):
-        options[KEY_GENERATOR_CLASS] = properties.key_generator_class or ""
-        known.discard(PARTITION_SPEC)
-    options |= {
-        key: value for key, value in user_properties(entry.parameters).items() if key.lower() not in known
-    }
+    options = _options(table, entry)
     name = f"{_quoted(entry.database)}.{_quoted(entry.name)}"
     text = f"CREATE TABLE {name} (\n" + ",\n".join(lines) + ")\nUSING hudi\n"
-    if properties.partition_fields:
-        text += f"PARTITIONED BY ({', '.join(map(_quoted, properties.partition_fields))})\n"
+    if table.properties.partition_fields:
+        text += f"PARTITIONED BY ({', '.join(map(_quoted, table.properties.partition_fields))})\n"
     text += f"LOCATION {quote(table.base_path)}\n"
     if comment := entry.parameters.get("comment"):
         text += f"COMMENT {quote(comment)}\n"
     text += "TBLPROPERTIES (\n"
     text += ",\n".join(f"  {quote(key)} = {quote(value)}" for key, value in options.items()) + ")\n"
     return LocalResult(context.spark, (("createtab_stmt", "string"),), [(text,)])
+
+
+def show_properties(
+    context: Context, entry: MetastoreTable, statement: ShowPropertiesStatement
+) -> LocalResult:
+    """Properties as CREATE TABLE takes them, or the one that is asked for."""
+    options = _options(open_hudi_entry(context, entry), entry)
+    if statement.key is not None:
+        none = f"Table {entry.full_name} does not have property: {statement.key}"
+        options = {statement.key: options.get(statement.key, none)}
+    return LocalResult(context.spark, (("key", "string"), ("value", "string")), sorted(options.items()))
+
+
+def _options(table: HudiTable, entry: MetastoreTable) -> dict[str, str]:
+    options = _own_options(table)
+    known = {name.lower() for names in KNOWN_PROPERTIES for name in names} | set(options)
+    if generates_paths(table):
+        known.discard(PARTITION_SPEC)
+    return options | {
+        key: value for key, value in user_properties(entry.parameters).items() if key.lower() not in known
+    }
+
+
+def _own_options(table: HudiTable) -> dict[str, str]:
+    """What the table's own properties say, by the names that CREATE TABLE takes; no defaults but the type."""
+    properties = table.properties
+    options = {"type": "mor" if table.is_merge_on_read else "cow"}
+    if properties.record_key_fields:
+        options["primaryKey"] = ",".join(properties.record_key_fields)
+    if properties.precombine_field:
+        options["preCombineField"] = properties.precombine_field
+    if properties.payload_class not in (None, DEFAULT_PAYLOAD):
+        options["payloadClass"] = str(properties.payload_class)
+    if properties.partition_fields and not properties.hive_style_partitioning:
+        options[HIVE_STYLE_PARTITIONING] = "false"
+    if properties.partition_fields and properties.url_encode_partitioning:
+        options[URL_ENCODE_PARTITIONING] = "true"
+    if generates_paths(table) and properties.key_generator_class:
+        options[KEY_GENERATOR_CLASS] = properties.key_generator_class
+    return options
 
 
 def _comment_clause(comment: str | None) -> str:

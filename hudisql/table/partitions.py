@@ -67,10 +67,7 @@ def dropped_partition_paths(table: HudiTable) -> frozenset[str]:
 def partition_of(table: HudiTable, path: str) -> TablePartition:
     """The partition at a path relative to the base path. Raises CorruptTableError if the values don't fit."""
     columns = table.partition_columns
-    properties = table.properties
-    # A bootstrap takes over the source's folders, which Hive and Spark have escaped, whatever the table says.
-    escaped = properties.url_encode_partitioning or table.is_bootstrapped
-    texts = split_partition_path(path, [column.name for column in columns], url_encode=escaped)
+    texts = split_partition_path(path, [column.name for column in columns], url_encode=reads_escaped(table))
     values = []
     for text, column in zip(texts, columns, strict=True):
         try:
@@ -117,6 +114,14 @@ def folder_texts(table: HudiTable, path: str) -> tuple[str | None, ...]:
         split_partition_path(text, [name], url_encode=escaped)[0]
         for name, text in zip(names, found.groups(), strict=True)
     )
+
+
+def reads_escaped(table: HudiTable) -> bool:
+    """True if folder names hold escaped values.
+
+    A bootstrap takes over the source's folders, which Hive and Spark have escaped, whatever the table says.
+    """
+    return table.properties.url_encode_partitioning or table.is_bootstrapped
 
 
 def _partition_paths(table: HudiTable) -> list[str]:

@@ -7,6 +7,7 @@ moves the rows, `write_tasks` writes them. Knows neither SQL text nor the metast
 
 from __future__ import annotations
 
+import math
 import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ from hudisql.write.partition_paths import PartitionPaths, Values
 from hudisql.write.planned_services import free_slices
 from hudisql.write.routing import CountedChanges, count_changes, route_changes
 from hudisql.write.task_results import collect_files
-from hudisql.write.work_plan import Bucket, WorkPlan, plan_bucketed_work, plan_work
+from hudisql.write.work_plan import Bucket, WorkPlan, buckets_a_task, plan_bucketed_work, plan_work
 from hudisql.write.write_options import WriteOptions
 from hudisql.write.write_tasks import BUCKET, run_write_tasks
 
@@ -87,6 +88,8 @@ def _write_files(
     schema: pa.Schema,
 ) -> list[WrittenFile]:
     """Write all files; new rows also go to small file groups that are there."""
+    from pyspark.sql import functions as sf
+
     table = commit.table
     paths = PartitionPaths(table, options.path_generator)
     of_values = {values: paths.path(values) for values in counted.new_rows}
@@ -113,7 +116,11 @@ def _write_files(
     def write(_: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return run_write_tasks(work, shared.value, attempt, batches)
 
-    files = collect_files(routed.repartitionById(len(plan.buckets), BUCKET), write)
+    together = buckets_a_task(
+        plan.buckets, options.sizing.bytes_per_row, spark.sparkContext.defaultParallelism
+    )
+    number = sf.floor(sf.col(BUCKET) / together).cast("int")
+    files = collect_files(routed.repartitionById(math.ceil(len(plan.buckets) / together), number), write)
     taken = sum(file.changes for file in files)
     if taken != counted.rows:
         raise WriteRefusedError(

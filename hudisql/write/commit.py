@@ -38,10 +38,11 @@ from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.concurrency import ALONE, Concurrency, FailedWrites
 from hudisql.write.conflicts import FileGroup, check_no_commit, check_no_conflict, touched_file_groups
 from hudisql.write.heartbeat import Heartbeat, delete_heartbeat, is_alive, start_heartbeat
+from hudisql.write.leftovers import clear_leftovers
 from hudisql.write.lock import holding
-from hudisql.write.markers import delete_left_markers, delete_markers
+from hudisql.write.markers import delete_markers
 from hudisql.write.planned_services import check_not_clustered, is_clustering
-from hudisql.write.rollback import interrupted_rollbacks, now_on_timeline, roll_back_instant
+from hudisql.write.rollback import now_on_timeline, pending_rollbacks, roll_back_instant
 from hudisql.write.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.write.timeline_payloads import render_requested_replace
 
@@ -92,26 +93,38 @@ def begin_commit(
     StorageError.
     """
     check_writable(table)
-    with holding(concurrency.lock, concurrency.patience):
-        given, table = table, open_table(table.storage, table.base_path)
-        if roll_back_failed_writes(table, concurrency):
-            table = open_table(table.storage, table.base_path)
-        _check_not_overtaken(given, table.timeline, changed, concurrency)
-        _drop_left_markers(table)
-        check_not_clustered(table, changed)
-        dropped = drop_metadata_table(table)
-        if dropped:
-            table = open_table(table.storage, table.base_path)
-        action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
-        requested, heartbeat = _request_instant(table, action, concurrency)
-        inflight = requested.in_state(InstantState.INFLIGHT)
-        profile = CommitMetadata(partition_to_write_stats={}, operation_type=operation_type)
-        try:
+    heartbeat: Heartbeat | None = None
+    try:
+        with holding(concurrency.lock, concurrency.patience):
+            table, dropped = _clear_up(table, concurrency, changed)
+            action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
+            requested, heartbeat = _request_instant(table, action, concurrency)
+            inflight = requested.in_state(InstantState.INFLIGHT)
+            profile = CommitMetadata(partition_to_write_stats={}, operation_type=operation_type)
             table.storage.create(instant_path(table.base_path, inflight), profile.to_json())
-        except BaseException:
-            _stop(heartbeat)
-            raise
+    except BaseException:
+        # Also if the lock cannot be given back: nobody would ever roll back what gives signs of life.
+        _stop(heartbeat)
+        raise
     return OpenCommit(table, inflight, operation_type, dropped, concurrency, heartbeat)
+
+
+def _clear_up(
+    given: HudiTable, concurrency: Concurrency, changed: Collection[FileGroup]
+) -> tuple[HudiTable, bool]:
+    """Take away what a new commit must not meet; gives the table as it then is, and if a metadata table went.
+
+    `given` is the table as the statement has read it. Raises as `begin_commit` does.
+    """
+    table = open_table(given.storage, given.base_path)
+    if roll_back_failed_writes(table, concurrency):
+        table = open_table(table.storage, table.base_path)
+    _check_not_overtaken(given, table.timeline, changed, concurrency)
+    is_lazy = concurrency.failed_writes is FailedWrites.LAZY
+    clear_leftovers(table.storage, table.base_path, concurrency.heartbeat_tolerance_ms if is_lazy else None)
+    check_not_clustered(table, changed)
+    dropped = drop_metadata_table(table)
+    return (open_table(table.storage, table.base_path) if dropped else table), dropped
 
 
 def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
@@ -166,19 +179,25 @@ def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = ALONE) 
     """Roll back commits, deltacommits and overwrites left pending, newest first; True if there were some.
 
     The policy for failed writes says which: by default all, and one whose writer gives signs of life raises
-    WriteConflictError; with LAZY that one is left alone. A rollback that was itself interrupted is ended. A
-    pending compaction or clustering is somebody's plan and stays. Raises UnsupportedTableError for what
-    cannot be taken back, StorageError.
+    WriteConflictError; with LAZY that one is left alone, and so is a rollback that has just been begun, since
+    the real Hudi holds no lock meanwhile. A rollback that was itself interrupted is ended. A pending
+    compaction or clustering is somebody's plan and stays. Raises UnsupportedTableError for what cannot be
+    taken back, StorageError.
     """
     if concurrency.failed_writes is FailedWrites.NEVER:
         return False
+    is_lazy = concurrency.failed_writes is FailedWrites.LAZY
+    under_way, interrupted = pending_rollbacks(table, concurrency.heartbeat_tolerance_ms if is_lazy else -1)
+    being_rolled_back = {each.timestamp for each in under_way}
     pending = [
         instant
         for instant in table.timeline.pending
-        if instant.action in COMMIT_ACTIONS and not is_clustering(table, instant)
+        if instant.action in COMMIT_ACTIONS
+        and instant.timestamp not in being_rolled_back
+        and not is_clustering(table, instant)
     ]
     dead = [instant for instant in pending if not _is_at_work(table, instant, concurrency)]
-    failed = {instant.timestamp: instant for instant in (*interrupted_rollbacks(table), *dead)}
+    failed = {instant.timestamp: instant for instant in (*interrupted, *dead)}
     for instant_time, instant in sorted(failed.items(), reverse=True):
         roll_back_instant(table, instant)
         delete_heartbeat(table.storage, table.base_path, instant_time)
@@ -201,13 +220,6 @@ def _is_at_work(table: HudiTable, instant: Instant, concurrency: Concurrency) ->
             "docs/changing-rows.md, Several writers",
         )
     return True
-
-
-def _drop_left_markers(table: HudiTable) -> None:
-    """Remove the markers of commits that stand; their writers may be doing so, too."""
-    completed = {each.timestamp for each in table.timeline.completed}
-    with suppress(StorageError):
-        delete_left_markers(table.storage, table.base_path, completed)
 
 
 def _stop(heartbeat: Heartbeat | None) -> None:

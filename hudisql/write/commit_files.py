@@ -86,7 +86,7 @@ def finish_commit(
     complete_commit(commit, _metadata(commit, files, schema, replaced))
     return WriteResult(
         commit.instant_time,
-        inserted=sum(file.inserted for file in files),
+        inserted=sum(file.inserted - file.moved_in for file in files),
         updated=sum(file.updated for file in files),
         deleted=sum(file.deleted for file in files),
         moved=sum(file.moved for file in files),

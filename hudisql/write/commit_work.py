@@ -77,6 +77,7 @@ class CommitWork:
 class WrittenFile:
     """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in.
 
+    `moved_in` of the inserted rows come from other files, where they count as moved.
     `log` is there for a log file; `repeated_keys` are those of several new rows, if that was asked for.
     """
 
@@ -93,6 +94,7 @@ class WrittenFile:
     moved: int
     milliseconds: int
     changes: int
+    moved_in: int = 0
     log: LogWriteStat | None = None
     repeated_keys: tuple[str, ...] = ()
 

@@ -14,13 +14,12 @@ from typing import Final
 
 from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.storage import Storage
-from hudisql.write.lock import FileSystemLock, InProcessLock, LockPatience, TableLock
+from hudisql.write.lock import LOCK_EXPIRE, FileSystemLock, InProcessLock, LockPatience, TableLock
 
 CONCURRENCY_MODE: Final = "hoodie.write.concurrency.mode"
 FAILED_WRITES: Final = "hoodie.cleaner.policy.failed.writes"
 LOCK_PROVIDER: Final = "hoodie.write.lock.provider"
 LOCK_PATH: Final = "hoodie.write.lock.filesystem.path"
-LOCK_EXPIRE: Final = "hoodie.write.lock.filesystem.expire"
 CONFLICT_STRATEGY: Final = "hoodie.write.lock.conflict.resolution.strategy"
 CONFLICT_RETRIES: Final = "hoodie.write.num.retries.on.conflict.failures"
 HEARTBEAT_INTERVAL: Final = "hoodie.client.heartbeat.interval_in_ms"

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from hudisql.errors import StorageError, WriteConflictError
+from hudisql.errors import NoSuchPathError, StorageError, WriteConflictError
 from hudisql.format.timeline import TIMELINE_FOLDER
 from hudisql.storage import Storage, join
 
@@ -28,6 +28,15 @@ def is_alive(storage: Storage, base_path: str, instant_time: str, tolerance_ms: 
     """True if the writer of the instant has given a sign of life of late. Raises StorageError."""
     beat = storage.info(heartbeat_path(base_path, instant_time))
     return beat is not None and time.time() * 1000 - beat.modification_time_ms <= tolerance_ms
+
+
+def heartbeat_instants(storage: Storage, base_path: str) -> list[str]:
+    """The times of the instants that have heartbeats, fresh or not. Raises StorageError."""
+    try:
+        entries = storage.list_directory(join(base_path, TIMELINE_FOLDER, HEARTBEAT_FOLDER))
+    except NoSuchPathError:
+        return []
+    return [entry.name for entry in entries if entry.name.isdigit()]
 
 
 def delete_heartbeat(storage: Storage, base_path: str, instant_time: str) -> None:

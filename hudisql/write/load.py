@@ -128,7 +128,9 @@ def _write_files(
     def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return give_files(load_partition(work, paths, number, attempt, batches))
 
-    return collect_files(_in_order(table, rows, options), write)
+    files = collect_files(_in_order(table, rows, options), write)
+    paths.refuse_nested({file.partition_path for file in files})
+    return files
 
 
 def slices_as_asked(table: HudiTable, partitions: Sequence[TablePartition]) -> Iterator[FileSlice]:

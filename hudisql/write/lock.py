@@ -22,6 +22,7 @@ from hudisql.errors import NoSuchPathError, PathExistsError, TableLockedError, W
 from hudisql.storage import Storage, join
 
 LOCK_FILE: Final = "lock"
+LOCK_EXPIRE: Final = "hoodie.write.lock.filesystem.expire"
 _MS_PER_MINUTE: Final = 60_000
 
 
@@ -97,7 +98,8 @@ def _acquire(lock: TableLock, patience: LockPatience) -> None:
         f"another writer has held the lock {lock.place} for the {seconds:.0f} s that were waited"
         + (f" ({owner})" if owner else ""),
         hint="run the statement again later, or wait longer (hoodie.write.lock.client.num_retries, "
-        "hoodie.write.lock.client.wait_time_ms_between_retry). Remove the lock if its writer is gone",
+        "hoodie.write.lock.client.wait_time_ms_between_retry). A commit holds it for seconds: if its writer "
+        "is gone, remove the lock, and set hoodie.write.lock.filesystem.expire (minutes) for the next time",
     )
 
 
@@ -142,14 +144,24 @@ class FileSystemLock:
         self._mine = None
 
     def owner(self) -> str:
-        """Since when and by whom, as far as the file says so."""
-        beat = self.storage.info(self.place)
-        since = "" if beat is None else _clock_time(beat.modification_time_ms / 1000)
+        """Since when, by whom as far as the file says so, and when others may take it."""
+        found = self.storage.info(self.place)
+        if found is None:
+            return ""
+        since = found.modification_time_ms / 1000
         try:
             said = json.loads(self._content() or b"{}").get("lockThreadName")
         except (ValueError, AttributeError):
             said = None
-        return f"since {since}" + (f" by {said}" if said else "") if since else ""
+        expires = (
+            f"it expires after {self.expire_minutes} minutes"
+            if self.expire_minutes
+            else f"it never expires, since {LOCK_EXPIRE} is 0"
+        )
+        return (
+            f"since {_clock_time(since)}, for {_duration(time.time() - since)}, by "
+            f"{said or 'a writer that has not left its name, as the real Hudi'}; {expires}"
+        )
 
     def _content(self) -> bytes | None:
         try:
@@ -211,6 +223,14 @@ def _lock_content() -> bytes:
     who = f"hudisql {socket.gethostname()} process {os.getpid()} {uuid.uuid4().hex[:8]}"
     said = {"lockCreateTime": _clock_time(time.time()), "lockThreadName": who, "lockStacksInfo": []}
     return json.dumps(said, indent=2).encode()
+
+
+def _duration(seconds: float) -> str:
+    """In the largest unit of which there are two at least."""
+    for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds // size:.0f} {unit}"
+    return f"{max(seconds, 0.0):.0f} s"
 
 
 def _clock_time(seconds: float) -> str:

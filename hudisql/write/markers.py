@@ -6,7 +6,6 @@ before its data file, so that whoever rolls the commit back, hudisql or the real
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -73,15 +72,13 @@ def delete_markers(storage: Storage, base_path: str, instant_time: str) -> None:
     storage.delete_directory(marker_folder(base_path, instant_time))
 
 
-def delete_left_markers(storage: Storage, base_path: str, completed: Collection[str]) -> None:
-    """Remove the markers of `completed` instants, whose writers ended too early to. Raises StorageError."""
+def marked_instants(storage: Storage, base_path: str) -> list[str]:
+    """The times of the instants that have markers. Raises StorageError."""
     try:
         entries = storage.list_directory(join(base_path, TIMELINE_FOLDER, _MARKERS_FOLDER))
     except NoSuchPathError:
-        return
-    for entry in entries:
-        if entry.name in completed:
-            storage.delete_directory(entry.path)
+        return []
+    return [entry.name for entry in entries if entry.name.isdigit()]
 
 
 def _parse_marker(relative: str) -> Marker | None:

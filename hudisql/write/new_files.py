@@ -34,6 +34,7 @@ class NewFiles:
         self._task = task
         self._started = time.perf_counter()
         self._keys: list[pa.StringArray] = []
+        self._moved_in = 0
         _mark_partition(work, task)
         self._writer = BaseFileWriter(
             work.storage,
@@ -46,8 +47,11 @@ class NewFiles:
             announce=lambda name: announce_file(work, task, name, MarkerKind.CREATE),
         )
 
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Take new rows, columns as in the schema. Raises WriteRefusedError for null keys, StorageError."""
+    def write(self, rows: pa.RecordBatch, moved_in: int = 0) -> None:
+        """Take new rows, columns as in the schema; `moved_in` of them come from other files.
+
+        Raises WriteRefusedError for null keys, StorageError.
+        """
         work = self._work
         rendered = render_record_keys(rows, work.record_key_fields, composite=work.composite)
         if rendered.null_keys.count:
@@ -55,6 +59,7 @@ class NewFiles:
                 work.record_key_fields, self._task.place.partition_path, rendered.null_keys.count
             )
         self._writer.write(rendered.keys, rows)
+        self._moved_in += moved_in
         if work.unique_new_keys:
             # A copy, since a slice of a batch would keep all its columns.
             self._keys.append(pa.concat_arrays([rendered.keys.slice(0, 0), rendered.keys]))
@@ -82,9 +87,11 @@ class NewFiles:
                 moved=0,
                 milliseconds=milliseconds,
                 changes=file.rows,
+                # Which of the files they are in is no matter: only the sum is told.
+                moved_in=self._moved_in if number == 0 else 0,
                 repeated_keys=repeated,
             )
-            for file in files
+            for number, file in enumerate(files)
         ]
         keep_or_take_back(self._work, written)
         return written

@@ -18,7 +18,7 @@ from hudisql.storage import Storage, join
 
 _EMPTY_FOLDERS: Final = ("archived", ".schema", ".temp")
 _KEY_GENERATORS: Final = "org.apache.hudi.keygen"
-_DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 _DEFAULT_MERGER: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 
 
@@ -55,7 +55,7 @@ def new_table_properties(table: NewTable) -> dict[str, str]:
     """The properties of the new table, in the order that Hudi 0.15 writes them, `others` behind its type."""
     values = {keys.TYPE: table.table_type, **table.others}
     if table.table_type == keys.MERGE_ON_READ:
-        values[keys.PAYLOAD_CLASS] = table.payload_class or _DEFAULT_PAYLOAD
+        values[keys.PAYLOAD_CLASS] = table.payload_class or DEFAULT_PAYLOAD
         values.setdefault(keys.MERGER_STRATEGY, _DEFAULT_MERGER)
     elif table.payload_class is not None:
         values[keys.PAYLOAD_CLASS] = table.payload_class

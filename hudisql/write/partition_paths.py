@@ -1,23 +1,29 @@
 """Which partition rows belong to, by their values of the partition columns.
 
 Follows `PartitionPathEncodeUtils` and the hive-style option of Hudi 0.15. An existing partition keeps its
-folder, whoever named it. Where a key generator computes the folders, the path itself is what tells the
-partitions of rows apart.
+folder, whoever named it; a new one is refused if its folder would not be read as its values. Where a key
+generator computes the folders, the path itself is what tells the partitions of rows apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.errors import UnsupportedTableError
-from hudisql.format.partition_path import partition_path, render_partition_value
+from hudisql.errors import CorruptTableError, UnsupportedTableError, WriteRefusedError
+from hudisql.format.partition_path import (
+    HIVE_DEFAULT_PARTITION,
+    partition_path,
+    render_partition_value,
+    split_partition_path,
+)
+from hudisql.format.table_properties import URL_ENCODE_PARTITIONING
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_partitions
+from hudisql.table.partitions import TablePartition, list_partitions, reads_escaped
 from hudisql.write.path_generator import PathGenerator, generates_paths
 
 Values = tuple[object, ...]
@@ -36,22 +42,69 @@ class PartitionPaths:
         self.names = tuple(column.name for column in table.partition_columns)
         self._hive_style = table.properties.hive_style_partitioning
         self._url_encode = table.properties.url_encode_partitioning
+        self._place = table.base_path
+        self._is_read_escaped = reads_escaped(table)
         self.existing: Mapping[str, TablePartition] = {each.path: each for each in list_partitions(table)}
         """The partitions that the table has, by path."""
         self._known: dict[Values, str] = {each.values: each.path for each in self.existing.values()}
+        self._paths: set[str] = set()
+        self._above: set[str] = set()
+        for path in self.existing:
+            self._take(path)
 
     def path(self, values: Values) -> str:
-        """The path of the partition with these values: an existing one's, or as the table makes them."""
+        """The path of the partition with these values: an existing one's, or as the table makes them.
+
+        Raises WriteRefusedError for values that no folder of the table can stand for.
+        """
         if self._generator is not None:
             return str(values[0])
         if values not in self._known:
-            self._known[values] = partition_path(
-                self.names,
-                [render_partition_value(value) for value in values],
-                hive_style=self._hive_style,
-                url_encode=self._url_encode,
-            )
+            texts = [render_partition_value(value) for value in values]
+            path = partition_path(self.names, texts, hive_style=self._hive_style, url_encode=self._url_encode)
+            if not self._reads_as(path, texts) or not self._stands_apart(path):
+                listed = ", ".join(f"{name} = '{text}'" for name, text in zip(self.names, texts, strict=True))
+                raise WriteRefusedError(
+                    f"{listed} cannot be a partition of the Hudi table at {self._place}: readers would not "
+                    f"find these values in the folder '{path}'; nothing was written",
+                    hint=f"change the value, or make a table with {URL_ENCODE_PARTITIONING} = 'true'",
+                )
+            self._known[values] = path
+            self._take(path)
         return self._known[values]
+
+    def refuse_nested(self, paths: Collection[str]) -> None:
+        """Raise WriteRefusedError if one of the partitions lies in the folder of another.
+
+        For tasks that each know but the partitions of their own rows.
+        """
+        for path in sorted(set(paths) - self._paths):
+            if not self._stands_apart(path):
+                raise WriteRefusedError(
+                    f"the partition '{path}' of the Hudi table at {self._place} and another would lie in one "
+                    "folder, where no reader finds both; nothing was written",
+                    hint="change the values of the partition column",
+                )
+            self._take(path)
+
+    def _stands_apart(self, path: str) -> bool:
+        """True if the folder lies in no other partition's and none in it: no reader would list both."""
+        return path not in self._above and self._paths.isdisjoint(_folders_above(path))
+
+    def _take(self, path: str) -> None:
+        self._paths.add(path)
+        self._above.update(_folders_above(path))
+
+    def _reads_as(self, path: str, texts: list[str | None]) -> bool:
+        """True if readers take these values from the path, and find it below the table's folder."""
+        folders = path.split("/") if path else []
+        if folders[:1] == [".hoodie"] or any(folder in ("", ".", "..") for folder in folders):
+            return False
+        try:
+            read = split_partition_path(path, self.names, url_encode=self._is_read_escaped)
+        except CorruptTableError:
+            return False
+        return read == tuple(None if text in ("", HIVE_DEFAULT_PARTITION) else text for text in texts)
 
     def named(self, values: Values) -> dict[str, object]:
         """The values of the partition columns that folders say, by name."""
@@ -91,3 +144,8 @@ class PartitionPaths:
             codes = codes * (len(column.dictionary) + 1) + indices
         _, first, number = np.unique(codes, return_index=True, return_inverse=True)
         return [tuple(column[int(row)].as_py() for column in columns) for row in first], number
+
+
+def _folders_above(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]

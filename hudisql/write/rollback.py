@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from hudisql.errors import UnsupportedTableError
@@ -34,28 +35,47 @@ def roll_back_instant(table: HudiTable, instant: Instant) -> None:
     storage, base_path = table.storage, table.base_path
     markers = list_markers(storage, base_path, instant.timestamp)
     _check_log_files(table, instant, markers)
-    files: dict[str, list[str]] = defaultdict(list)
-    for marker in markers:
-        files[marker.partition_path].append(marker.file_name)
-    rollback = _open_rollback(table, instant, files)
-    storage.delete_files(
-        [join(base_path, partition, name) for partition, names in files.items() for name in names]
-    )
+    rollback = _open_rollback(table, instant, _names_by_partition(markers))
+    _delete_marked(table, markers)
     for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
         storage.delete_file(instant_path(base_path, instant.in_state(state)))
+    # A task that outlives its writer keeps its files if it still finds the instant; its markers are older.
+    late = [each for each in list_markers(storage, base_path, instant.timestamp) if each not in markers]
+    _delete_marked(table, late)
     milliseconds = round((time.monotonic() - started) * 1000)
+    files = _names_by_partition([*markers, *late])
     content = render_rollback_metadata(instant, rollback.timestamp, milliseconds, files)
     storage.create(instant_path(base_path, rollback.in_state(InstantState.COMPLETED)), content)
     delete_markers(storage, base_path, instant.timestamp)
 
 
-def interrupted_rollbacks(table: HudiTable) -> list[Instant]:
-    """The instants, inflight, that rollbacks were begun for and not ended. Raises CorruptTableError."""
-    return [
-        Instant(*target, InstantState.INFLIGHT)
-        for pending in table.timeline.pending
-        if pending.action == ROLLBACK and (target := _target_of(table, pending)) is not None
-    ]
+def _names_by_partition(markers: Iterable[Marker]) -> dict[str, list[str]]:
+    files: dict[str, list[str]] = defaultdict(list)
+    for marker in markers:
+        files[marker.partition_path].append(marker.file_name)
+    return files
+
+
+def _delete_marked(table: HudiTable, markers: Iterable[Marker]) -> None:
+    paths = [join(table.base_path, marker.partition_path, marker.file_name) for marker in markers]
+    table.storage.delete_files(paths)
+
+
+def pending_rollbacks(table: HudiTable, tolerance_ms: int) -> tuple[list[Instant], list[Instant]]:
+    """The instants, inflight, whose rollbacks may be under way, and those whose were interrupted.
+
+    A rollback that was begun less than the tolerance ago may be under way. Raises CorruptTableError,
+    StorageError.
+    """
+    under_way: list[Instant] = []
+    interrupted: list[Instant] = []
+    for pending in table.timeline.pending:
+        if pending.action != ROLLBACK or (target := _target_of(table, pending)) is None:
+            continue
+        begun = table.storage.info(instant_path(table.base_path, pending))
+        is_young = begun is not None and time.time() * 1000 - begun.modification_time_ms <= tolerance_ms
+        (under_way if is_young else interrupted).append(Instant(*target, InstantState.INFLIGHT))
+    return under_way, interrupted
 
 
 def _open_rollback(table: HudiTable, instant: Instant, files: dict[str, list[str]]) -> Instant:

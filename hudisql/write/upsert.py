@@ -176,8 +176,12 @@ def _with_keys(table: HudiTable, rows: DataFrame, paths: PartitionPaths) -> Data
                         hint="give every row a value in the record key columns; nothing was written",
                     )
                 )
+            try:
+                places = paths.of(batch)
+            except WriteRefusedError as error:
+                raise encode_error(error) from None
             yield pa.record_batch(
-                [rendered.keys, paths.of(batch), *batch.columns],
+                [rendered.keys, places, *batch.columns],
                 names=[RECORD_KEY, PARTITION, *batch.schema.names],
             )
 

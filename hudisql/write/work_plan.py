@@ -10,9 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from hudisql.table.file_slice import FileSlice
 
+# What opening, writing and marking a file costs, as bytes of it; and how much a task of small slices takes.
+_BUCKET_BYTES: Final = 256 << 10
+_TASK_BYTES: Final = 4 << 20
+_TASKS_A_CORE: Final = 4
+_BUCKETS_A_TASK: Final = (16, 8, 4, 2)
 HASH_RANGE = 1 << 30
 """New rows are spread over the buckets of their partition by a hash below this number."""
 
@@ -63,6 +69,25 @@ class WorkPlan:
     buckets: tuple[Bucket, ...]
     of_file_group: Mapping[tuple[str, str], int]
     of_new_rows: Mapping[str, InsertSpread]
+
+
+def buckets_a_task(buckets: Sequence[Bucket], bytes_per_row: float, parallelism: int) -> int:
+    """How many buckets that follow each other one Spark task takes, so that small slices share its cost.
+
+    Beside its largest slice no task gets more than a few megabytes, and all cores get several tasks.
+    """
+    costs = [
+        _BUCKET_BYTES
+        + (0 if each.file_slice is None else slice_bytes(each.file_slice))
+        + each.rows * bytes_per_row
+        for each in buckets
+    ]
+    most = min(_TASK_BYTES, sum(costs) / (_TASKS_A_CORE * max(1, parallelism)))
+    for count in _BUCKETS_A_TASK:
+        groups = [costs[start : start + count] for start in range(0, len(costs), count)]
+        if all(sum(group) - max(group) <= most for group in groups):
+            return count
+    return 1
 
 
 def plan_work(

@@ -38,8 +38,10 @@ def test_children_are_counted_when_they_have_ended_too(reaped: bool) -> None:
         "import os, signal, subprocess, sys, time\n"
         f"signal.signal(signal.SIGCHLD, signal.{'SIG_DFL' if reaped else 'SIG_IGN'})\n"
         f"subprocess.call([sys.executable, '-c', {BURN!r}])\n"
-        f"living = subprocess.Popen([sys.executable, '-c', {BURN + 'time.sleep(60)'!r}])\n"
-        "time.sleep(1)\nprint('ready', flush=True)\nsys.stdin.read()\nliving.kill()\nliving.wait()"
+        f"code = {BURN + 'print(flush=True)' + chr(10) + 'time.sleep(600)'!r}\n"
+        "living = subprocess.Popen([sys.executable, '-c', code], stdout=subprocess.PIPE)\n"
+        "living.stdout.readline()\n"
+        "print('ready', flush=True)\nsys.stdin.read()\nliving.kill()\nliving.wait()"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -38,7 +38,7 @@ USER = textwrap.dedent(
 )
 
 
-def _wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def _wait_until(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the awaited state did not come"
@@ -49,10 +49,10 @@ def _is_alive(pid: int | None) -> bool:
     assert pid is not None
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    return state != "Z"
+    return stat.rsplit(")", 1)[1].split()[0] != "Z"
 
 
 def _listening_addresses(port: int) -> set[str]:

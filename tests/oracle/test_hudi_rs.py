@@ -1,4 +1,4 @@
-"""Native copy-on-write tables that hudisql wrote, read by hudi-rs, which shares no code with Hudi's Java."""
+"""Copy-on-write tables of hudisql's, read by hudi-rs, which shares no code with Hudi's Java: no skeletons."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from scripts.setup_oracles import install_hudi_rs
 from tests.oracle.comparison import META_COLUMNS, assert_same_rows
+from tests.oracle.sources import sample_rows, write_source
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
@@ -59,3 +60,19 @@ def test_hudi_rs_reads_the_rows_of_native_tables(
     assert ours.num_rows > 0
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["seq"])
     session.sql(f"DROP TABLE {name}")
+
+
+def test_hudi_rs_reads_bootstrapped_tables_that_were_wholly_rewritten(session: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "table")
+    source = write_source(tmp_path / "source", sample_rows(0, 40), lambda seq: f"region={seq % 2}")
+    session.sql(
+        f"CALL bootstrap_table(table => 'default.rust_b', source => '{source}', record_key => 'id', "
+        f"target_path => '{path}')"
+    )
+    session.sql("UPDATE rust_b SET note = 'changed', place.a = -1 WHERE seq % 5 < 2")
+    session.sql("DELETE FROM rust_b WHERE seq = 7")
+    ours = session.sql("SELECT * FROM rust_b").arrow()
+    theirs = _read_with_hudi_rs(path, tmp_path)
+    assert ours.num_rows == 39
+    assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["seq"])
+    session.sql("DROP TABLE rust_b PURGE")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.procedures.conftest import fingerprint, orders, sql_literal, write_parquet
-from tests.strikes import SECONDS_WITHOUT_ROOM, metastore_relay, run_struck
+from tests.strikes import metastore_relay, run_struck
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -295,8 +294,6 @@ def strike(spark, session, call, metastore_uri, daily_orders, tmp_path):
         assert visible_rows(target) in (None, rows)
         if ended.returncode == 1:
             assert re.search(r"File too large|exited unexpectedly|crashed|SyncFailed", ended.stderr)
-        if (place, means) == ("task", "full"):
-            time.sleep(2 * SECONDS_WITHOUT_ROOM)  # Spark may give the resumed run the same worker
         resumed = call("bootstrap_table", **{**arguments, "resume": True})
         assert resumed[-1]["rows"] in (rows, None)
         check_is_whole(session, name, target, rows)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -173,16 +175,61 @@ def test_rows_can_be_written_to_a_new_table(session: Session, tmp_path: Path) ->
     assert rows(session, "SHOW PARTITIONS made.t") == [("dt=x",), ("dt=y",)]
 
 
+def test_partition_clauses_take_texts_as_in_spark_and_default_means_null(
+    session: Session, tmp_path: Path
+) -> None:
+    session.sql(
+        f"CREATE TABLE made.t (id INT, note STRING, n INT, day DATE) USING hudi PARTITIONED BY (day) "
+        f"LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id', team = 'x')"
+    )
+    session.sql(
+        "INSERT INTO made.t PARTITION (day = '2024-03-01') VALUES (1, 'a', DEFAULT), (2, 'default', 2)"
+    )
+    session.sql("INSERT INTO made.t PARTITION (day = DATE'2024-03-01') (note, id) VALUES (default, 3)")
+    session.sql("UPDATE made.t SET n = 7, note = DEFAULT WHERE id = 1")
+    session.sql(
+        "MERGE INTO made.t USING (SELECT 2 AS k UNION ALL SELECT 4) s ON id = k WHEN MATCHED THEN UPDATE SET "
+        "n = DEFAULT WHEN NOT MATCHED THEN INSERT (id, n, note, day) "
+        "VALUES (k, DEFAULT, 'new', DATE'2024-03-02')"
+    )
+    expected = [(1, None, 7), (2, "default", None), (3, None, None), (4, "new", None)]
+    assert rows(session, "SELECT id, note, n FROM made.t ORDER BY id") == expected
+    session.sql("INSERT OVERWRITE made.t PARTITION (day = '2024-03-01') SELECT 9, 'o', 9")
+    assert rows(session, "SELECT id, day FROM made.t ORDER BY id") == [
+        (4, date(2024, 3, 2)),
+        (9, date(2024, 3, 1)),
+    ]
+    with pytest.raises(HudisqlError, match="Thursday"):
+        session.sql("INSERT INTO made.t PARTITION (day = 'Thursday') VALUES (1, 'a', 1)")
+    with pytest.raises(SqlSyntaxError, match="FROM … INSERT is not supported"):
+        session.sql("FROM made.t INSERT INTO made.t SELECT id, note, n, day")
+    found = dict(rows(session, "SHOW TBLPROPERTIES made.t"))
+    assert (found["primaryKey"], found["type"], found["team"]) == ("id", "cow", "x")
+    assert rows(session, "SHOW TBLPROPERTIES made.t ('team')") == [("team", "x")]
+
+
 def test_the_text_of_show_create_table_makes_the_same_table(session: Session, tmp_path: Path) -> None:
     session.sql(
         f"CREATE TABLE made.t (id BIGINT COMMENT 'it''s the key', s STRUCT<a: INT COMMENT 'in'>, d DATE) "
         f"USING hudi PARTITIONED BY (d) LOCATION '{tmp_path / 't'}' COMMENT 'a table' "
-        "TBLPROPERTIES (primaryKey = 'id', type = 'mor', preCombineField = 'id', team = 'x')"
+        "TBLPROPERTIES (primaryKey = 'id', type = 'mor', preCombineField = 'id', team = 'x', "
+        "payloadClass = 'org.apache.hudi.common.model.DefaultHoodieRecordPayload', "
+        "hoodie.datasource.write.hive_style_partitioning = 'false', "
+        "hoodie.datasource.write.partitionpath.urlencode = 'true')"
     )
+    # What the table's own files say counts, not what the metastore remembers.
+    entry = session.context.metastore.get_table("made", "t")
+    assert entry is not None
+    kept = {name: value for name, value in entry.parameters.items() if "datasource.write" not in name}
+    session.context.metastore.alter_table(replace(entry, parameters=kept))
     (text,) = rows(session, "SHOW CREATE TABLE made.t")[0]
     session.sql(text.replace("made.t", "made.u").replace(f"{tmp_path / 't'}", f"{tmp_path / 'u'}"))
     (again,) = rows(session, "SHOW CREATE TABLE made.u")[0]
     assert again.replace("made.u", "made.t").replace(f"{tmp_path / 'u'}", f"{tmp_path / 't'}") == text
+    made, copy = properties_at(tmp_path / "t"), properties_at(tmp_path / "u")
+    differing = {name for name in made | copy if made.get(name) != copy.get(name)}
+    assert differing == {"hoodie.table.name", "hoodie.table.checksum", "hoodie.table.create.schema"}
+    assert copy["hoodie.datasource.write.hive_style_partitioning"] == "false"
     for part in ("COMMENT 'it\\'s the key'", "COMMENT 'a table'", "'team' = 'x'"):
         assert part in text
 

@@ -26,6 +26,7 @@ SHARED = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.write.lock.provider": FILE_SYSTEM_PROVIDER,
     "hoodie.write.lock.client.wait_time_ms_between_retry": "50",
+    "hoodie.write.lock.client.num_retries": "5000",
 }
 RunBoth = Callable[[ChangedTable, str, str], list[CompletedProcess[str]]]
 

@@ -269,10 +269,10 @@ def test_ten_thousand_files_in_five_hundred_partitions_are_planned_in_a_second_o
             mappings.append(BootstrapMapping(partition, file_id, partition, external))
     folder.commit("00000000000001")
     write_bootstrap_index(storage, str(folder.path), "/src", mappings, 0)
-    began = time.perf_counter()
+    began = time.process_time()
     table = open_table(storage, str(folder.path))
     slices = load_file_slices(table, list_partitions(table))
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     assert len(slices) == 10_000
     assert all(found.is_bootstrapped for found in slices)
     # About 0.5 s alone on one core; the bound leaves room for a busy machine.

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.errors import TableLockedError, UnsupportedTableError, WriteConflictError
+from hudisql.errors import StorageError, TableLockedError, UnsupportedTableError, WriteConflictError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.log_block import encode_log_block
@@ -29,6 +29,7 @@ from hudisql.write.commit import (
     roll_back_failed_writes,
 )
 from hudisql.write.concurrency import Concurrency, FailedWrites
+from hudisql.write.heartbeat import is_alive
 from hudisql.write.lock import FileSystemLock, LockPatience
 from hudisql.write.log_file import rollback_block
 from hudisql.write.markers import Marker, MarkerKind, create_marker, list_markers
@@ -84,6 +85,25 @@ def test_an_abandoned_commit_leaves_a_rollback_and_nothing_else(table: HudiTable
     said = load_codec("HoodieRollbackMetadata").decode(content)
     assert said["commitsRollback"] == [commit.instant_time]
     assert said["totalFilesDeleted"] == 2
+
+
+def test_files_that_a_late_task_finishes_during_the_rollback_are_taken_back_too(
+    table: HudiTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = begin_commit(table, "UPSERT")
+    inflight = str(Path(table.base_path, ".hoodie", commit.instant.file_name))
+    delete_file, late = Storage.delete_file, []
+
+    def finish_first(self: Storage, path: str) -> None:
+        if path == inflight:
+            late.append(_marked_file(table, commit.instant_time, "late.parquet", MarkerKind.CREATE))
+        delete_file(self, path)
+
+    monkeypatch.setattr(Storage, "delete_file", finish_first)
+    abandon_commit(commit)
+    assert late
+    assert not late[0].exists()
+    assert list_markers(STORAGE, table.base_path, commit.instant_time) == []
 
 
 def test_markers_in_a_file_of_hudis_timeline_server_are_read(table: HudiTable) -> None:
@@ -258,15 +278,36 @@ def test_a_lock_that_others_take_away_stops_the_commit(
     assert f"{commit.instant_time}.commit" not in _states(table, commit.instant_time)
 
 
+def test_a_commit_that_could_not_begin_gives_no_signs_of_life(
+    table: HudiTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_lock: FileSystemLock) -> None:
+        raise StorageError("the store is gone")
+
+    with monkeypatch.context() as struck:
+        struck.setattr(FileSystemLock, "unlock", fail)
+        with pytest.raises(StorageError, match="is gone"):
+            _begin(table)
+    assert list(Path(table.base_path, ".hoodie", ".heartbeat").iterdir()) == []
+    Path(table.base_path, ".hoodie", "lock").unlink()
+    _begin(table)
+    assert len(open_table(STORAGE, table.base_path).timeline.pending) == 1
+
+
 def test_signs_of_life_go_on_while_a_commit_is_open(table: HudiTable) -> None:
-    concurrency = _shared(table, heartbeat_interval_ms=100, tolerable_misses=5)
+    # Beats follow each other quickly, and a writer counts as gone after minutes without one.
+    concurrency = _shared(table, heartbeat_interval_ms=20, tolerable_misses=15_000)
     commit = begin_commit(table, "UPSERT", concurrency=concurrency)
-    time.sleep(1)
+    assert commit.heartbeat is not None
+    beat = Path(commit.heartbeat.path)
+    for _ in range(2):
+        os.utime(beat, (time.time() - 600, time.time() - 600))
+        while not is_alive(STORAGE, table.base_path, commit.instant_time, 300_000):
+            time.sleep(0.005)
     other = begin_commit(table, "UPSERT", concurrency=concurrency)
     assert commit.instant in other.table.timeline.pending
-    assert commit.heartbeat is not None
     commit.heartbeat.stop()
-    time.sleep(0.6)
+    commit.heartbeat.tolerance_ms = -1
     with pytest.raises(WriteConflictError, match="no sign of life"):
         complete_commit(commit, EMPTY)
     begin_commit(table, "UPSERT", concurrency=concurrency)

@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice, LogFile
-from hudisql.write.work_plan import HASH_RANGE, FileSizing, plan_bucketed_work, plan_work, slice_bytes
+from hudisql.write.work_plan import (
+    HASH_RANGE,
+    Bucket,
+    FileSizing,
+    buckets_a_task,
+    plan_bucketed_work,
+    plan_work,
+    slice_bytes,
+)
 
 SIZING = FileSizing(small_file_bytes=1000, max_file_bytes=2000, bytes_per_row=10.0)
 
@@ -40,6 +48,18 @@ def test_slices_with_logs_take_no_new_rows_and_skeletons_count_with_their_source
     assert slice_bytes(bootstrapped) == 5010
     plan = plan_work([_slice("l", 10, log_files=(log,)), bootstrapped], {}, {"p": 5}, SIZING)
     assert [each.file_slice for each in plan.buckets] == [None]
+
+
+def test_small_slices_share_a_task_and_large_ones_do_not() -> None:
+    def together(lengths: list[int], parallelism: int = 2) -> int:
+        buckets = [Bucket(number, "p", _slice(f"f{number}", each), 1) for number, each in enumerate(lengths)]
+        return buckets_a_task(buckets, 100.0, parallelism)
+
+    assert together([10_000] * 1_000) == 16
+    assert together([10_000] * 1_000, parallelism=1_000) == 1
+    assert together([100_000_000] * 24) == 1
+    assert together([100_000_000, *[10_000] * 999]) == 16
+    assert together([10_000] * 3) == 1
 
 
 @given(

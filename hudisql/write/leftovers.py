@@ -1,0 +1,38 @@
+"""What writers that died leave beside the timeline: markers and heartbeats of commits that are over.
+
+The real Hudi reads neither of them again, but nobody would ever remove them. Which commits are to be rolled
+back, `write/commit` knows; here an instant is either at work or not.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from hudisql.errors import StorageError
+from hudisql.format.timeline import load_timeline
+from hudisql.storage import Storage
+from hudisql.write.heartbeat import delete_heartbeat, heartbeat_instants, is_alive
+from hudisql.write.markers import delete_markers, marked_instants
+
+
+def clear_leftovers(storage: Storage, base_path: str, heartbeat_tolerance_ms: int | None) -> None:
+    """Remove the markers and the expired heartbeats of all instants that are not pending.
+
+    Without a tolerance the table's writers go by no heartbeats. Whoever is at work made his instant before
+    his markers, and keeps his heartbeat fresh; what cannot be removed is only litter.
+    """
+    with suppress(StorageError):
+        marked = marked_instants(storage, base_path)
+        silent = [
+            each
+            for each in (heartbeat_instants(storage, base_path) if heartbeat_tolerance_ms is not None else ())
+            if not is_alive(storage, base_path, each, heartbeat_tolerance_ms or 0)
+        ]
+        if not marked and not silent:
+            return
+        # Asked after the listings: an instant that is not there now was over then, or has no markers yet.
+        pending = {each.timestamp for each in load_timeline(storage, base_path).pending}
+        for instant_time in set(marked) - pending:
+            delete_markers(storage, base_path, instant_time)
+        for instant_time in set(silent) - pending:
+            delete_heartbeat(storage, base_path, instant_time)
