@@ -209,7 +209,15 @@ def _given_columns(
             raise WriteRefusedError(
                 f"{place} has no column '{name}'", hint=f"the columns are {', '.join(names)}"
             )
-    repeated = {name for name in given if [each.lower() for each in given].count(name.lower()) > 1}
+    partition = {column.name.lower() for column in table.partition_columns}
+    for name, _ in clauses.partition:
+        if name.lower() not in partition:
+            raise WriteRefusedError(
+                f"{name} is no partition column of {place}",
+                hint=f"these are: {', '.join(column.name for column in table.partition_columns) or 'none'}",
+            )
+    named = [name.lower() for name in (*given, *static)]
+    repeated = {name for name in given if named.count(name.lower()) > 1}
     if repeated:
         raise WriteRefusedError(f"INSERT INTO {place} names the column '{min(repeated)}' twice")
     if len(given) != len(query_columns):

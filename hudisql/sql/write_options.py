@@ -34,6 +34,7 @@ SMALL_FILE_LIMIT: Final = "hoodie.parquet.small.file.limit"
 BLOOM_ENTRIES: Final = "hoodie.index.bloom.num_entries"
 BLOOM_FPP: Final = "hoodie.index.bloom.fpp"
 INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
+_BULK_INSERT: Final = "hoodie.sql.bulk.insert.enable"
 # What says how an INSERT meets keys that are there already, with the values that change nothing.
 _KNOWN_KEYS: Final = {
     "hoodie.datasource.write.insert.drop.duplicates": ("false",),
@@ -135,9 +136,14 @@ def writer_concurrency(
 def insert_operation(context: Context, table: HudiTable) -> InsertOperation:
     """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert.
 
-    Unless set, a table with an ordering column takes upserts, as Hudi's `ProvidesHoodieConfig` has it.
+    Unless set, a table with an ordering column takes upserts, as Hudi's `ProvidesHoodieConfig` has it. Raises
+    SettingsError, also for Hudi's older setting.
     """
     default = "insert" if table.properties.precombine_field is None else "upsert"
+    if (value := _text(context, _BULK_INSERT, "false")).lower() != "false":
+        raise SettingsError(
+            f"{_BULK_INSERT} = {value} is not supported", hint=f"SET {INSERT_OPERATION} = bulk_insert"
+        )
     text = _text(context, INSERT_OPERATION, default).lower()
     found = next((each for each in INSERT_OPERATIONS if each == text), None)
     if found is None:

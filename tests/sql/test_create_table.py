@@ -19,6 +19,7 @@ from hudisql.errors import (
     TableExistsError,
     UnsupportedStatementError,
     UnsupportedTableError,
+    WriteRefusedError,
 )
 from hudisql.format.table_properties import parse_properties
 from hudisql.session import Session
@@ -201,6 +202,10 @@ def test_partition_clauses_take_texts_as_in_spark_and_default_means_null(
     ]
     with pytest.raises(HudisqlError, match="Thursday"):
         session.sql("INSERT INTO made.t PARTITION (day = 'Thursday') VALUES (1, 'a', 1)")
+    with pytest.raises(WriteRefusedError, match="id is no partition column"):
+        session.sql("INSERT OVERWRITE made.t PARTITION (id = 9) SELECT 'o', 9, DATE'2024-03-01'")
+    with pytest.raises(WriteRefusedError, match="names the column 'day' twice"):
+        session.sql("INSERT INTO made.t PARTITION (day = '2024-03-01') (id, day) SELECT 1, DATE'2024-03-02'")
     with pytest.raises(SqlSyntaxError, match="FROM … INSERT is not supported"):
         session.sql("FROM made.t INSERT INTO made.t SELECT id, note, n, day")
     found = dict(rows(session, "SHOW TBLPROPERTIES made.t"))
