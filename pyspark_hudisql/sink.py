@@ -20,17 +20,16 @@ from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.sql.frame_options import LOADS, OPERATION, check_agreement, read_frame_options
 from hudisql.sql.schema_evolution import describe_difference, evolved_schema
-from hudisql.sql.write_options import write_options_by
+from hudisql.sql.write_options import COMBINE_BEFORE_INSERT, refuse_policies_by, write_options_by
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.snapshot import load_file_slices
 from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, check_writable
 from hudisql.write.commit_files import finish_commit
 from hudisql.write.commit_work import WrittenFile, work_of
 from hudisql.write.concurrency import Concurrency, FailedWrites
 from hudisql.write.hash_buckets import refuse_unnamed_buckets
 from hudisql.write.key_generator import has_composite_keys
-from hudisql.write.load import load_partition
+from hudisql.write.load import load_partition, slices_as_asked
 from hudisql.write.overwrite import Overwrite, load_operation_type
 from hudisql.write.partition_paths import PartitionPaths
 
@@ -64,15 +63,20 @@ class HudiWriter(DataSourceArrowWriter):
         settings = {name.lower(): value for name, value in given.settings.items()}
         chosen = write_options_by(lambda key, default: settings.get(key, default), table)
         _refuse_sharing(chosen.concurrency)
-        slices = load_file_slices(table)
+        refuse_policies_by(lambda key, default: settings.get(key, default))
+        if chosen.combines:
+            raise InvalidArgumentError(
+                f"df.write.format('hudi') gets rows where they are, and cannot do {COMBINE_BEFORE_INSERT}",
+                hint=f"hudisql.write_table(df, 'db.table', '{operation}', …) does it",
+            )
         if chosen.index.buckets is not None:
             raise WriteRefusedError(
                 f"{table.base_path} has a bucket index, whose file groups this writer does not look for",
                 hint="use hudisql.write_table(df, table, **options)",
             )
-        refuse_unnamed_buckets(table, slices)
         self._paths = PartitionPaths(table, chosen.path_generator)
-        composite = has_composite_keys(table, slices)
+        refuse_unnamed_buckets(table, slices_as_asked(table, list(self._paths.existing.values())))
+        composite = has_composite_keys(table)
         operation_type = load_operation_type(self._overwrite)
         self._commit: OpenCommit = begin_commit(table, operation_type, replaces=self._overwrite is not None)
         self._schema = table.schema

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import getpass
 import importlib.metadata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -33,7 +33,7 @@ from hudisql.format.spark_schema import spark_json_from_arrow
 from hudisql.format.timeline import instant_path
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition
+from hudisql.table.partitions import TablePartition, folder_columns, folder_texts
 
 LAST_COMMIT_PROPERTY = "last_commit_time_sync"
 LAST_COMPLETION_PROPERTY = "last_commit_completion_time_sync"
@@ -148,7 +148,7 @@ def entry_kinds(table: HudiTable, name: str, options: SyncOptions) -> tuple[Entr
 def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: SyncOptions) -> MetastoreTable:
     """The entry as it should stand. Raises UnsupportedTableError for schemas that Hive can't hold."""
     location = table.storage.hadoop_uri(table.base_path)
-    partition_fields = table.partition_columns
+    partition_fields = folder_columns(table)
     partition_names = {column.name.lower() for column in partition_fields}
     data_fields = [column for column in table.full_schema if column.name.lower() not in partition_names]
     _check_names([*data_fields, *partition_fields], table.base_path)
@@ -175,7 +175,7 @@ def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: Sync
             "EXTERNAL": "TRUE",
             CREATE_VERSION_PROPERTY: importlib.metadata.version("pyspark"),
             **_commit_properties(table),
-            **_spark_properties(data_fields, partition_fields, options),
+            **_spark_properties(data_fields, _typed(table, partition_fields), options),
         },
     )
 
@@ -186,8 +186,7 @@ def wanted_partition(
     """A partition of `entry` as it should stand."""
     return MetastorePartition(
         values=tuple(
-            HIVE_DEFAULT_PARTITION if text is None else text
-            for text in map(render_partition_value, partition.values)
+            HIVE_DEFAULT_PARTITION if text is None else text for text in _value_texts(table, partition)
         ),
         location=table.storage.hadoop_uri(join(table.base_path, partition.path)),
         columns=entry.columns,
@@ -196,6 +195,18 @@ def wanted_partition(
         serde=entry.serde,
         serde_properties=entry.serde_properties,
     )
+
+
+def _value_texts(table: HudiTable, partition: TablePartition) -> Iterable[str | None]:
+    if not table.partition_columns:
+        return folder_texts(table, partition.path)
+    return map(render_partition_value, partition.values)
+
+
+def _typed(table: HudiTable, partition_fields: tuple[pa.Field, ...]) -> tuple[pa.Field, ...]:
+    """The columns with the table's own types, which Spark goes by."""
+    by_name = {field.name.lower(): field for field in table.schema}
+    return tuple(by_name.get(field.name.lower(), field) for field in partition_fields)
 
 
 def check_distinct(partitions: list[MetastorePartition], base_path: str) -> None:

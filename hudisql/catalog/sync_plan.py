@@ -36,6 +36,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import (
     TablePartition,
     dropped_partition_paths,
+    folder_columns,
     list_live_partitions,
     partition_of,
 )
@@ -150,7 +151,7 @@ def plan_sync(
 def _needs_listing(
     table: HudiTable, existing: ExistingEntries, options: SyncOptions, kinds: Sequence[EntryKind]
 ) -> bool:
-    if not table.partition_columns:
+    if not folder_columns(table):
         return False
     if not options.incremental:
         return True

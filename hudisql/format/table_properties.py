@@ -34,6 +34,8 @@ CREATE_SCHEMA = "hoodie.table.create.schema"
 BASE_FILE_FORMAT = "hoodie.table.base.file.format"
 KEY_GENERATOR_CLASS = "hoodie.table.keygenerator.class"
 KEY_GENERATOR_TYPE = "hoodie.table.keygenerator.type"
+KEY_GENERATOR_PREFIXES = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.timebased.")
+"""What the settings of timestamp-based key generators begin with: now, and in earlier versions of Hudi."""
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
 TIMELINE_LAYOUT_VERSION = "hoodie.timeline.layout.version"
 ARCHIVE_FOLDER = "hoodie.archivelog.folder"

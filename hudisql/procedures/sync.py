@@ -15,6 +15,7 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
 from hudisql.procedures.tables import find_table
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import folder_columns
 
 if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
@@ -110,7 +111,7 @@ def _refuse_other_modes(arguments: Arguments) -> None:
 
 def _check_partition_fields(given: str, table: HudiTable) -> None:
     wanted = [name.strip().lower() for name in given.split(",") if name.strip()]
-    fields = [column.name.lower() for column in table.partition_columns]
+    fields = [column.name.lower() for column in folder_columns(table)]
     if wanted and wanted != fields:
         raise InvalidArgumentError(
             f"partition_fields is {','.join(wanted)}, but the table is partitioned by "

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.tables import MetastoreTable
+from hudisql.errors import HudisqlError
 from hudisql.sql.write_options import syncs_after_commit
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.write.table_configuration import has_metadata_table
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -21,11 +25,30 @@ def follow_commit(
     `table` may be as it was before the commit. Raises SyncFailedError (the commit stands), SettingsError.
     """
     if dropped_metadata_table:
-        context.console.warning(
-            f"{entry.full_name}: its metadata table is dropped, since hudisql does not keep it; "
-            "readers list folders instead, and Apache Hudi's writers make a new one"
-        )
+        _warn_of_dropped(context, entry)
     if syncs_after_commit(context):
         name = entry.name.removesuffix("_rt") if table.is_merge_on_read else entry.name
         fresh = open_table(context.storage, table.base_path)
         sync_table(context.metastore, fresh, entry.database, name)
+
+
+@contextmanager
+def telling_of_a_lost_metadata_table(
+    context: Context, entry: MetastoreTable, table: HudiTable
+) -> Iterator[None]:
+    """Warn if what runs within fails and has dropped the metadata table that `table` had."""
+    try:
+        yield
+    except Exception:
+        with suppress(HudisqlError):
+            fresh = open_table(context.storage, table.base_path)
+            if has_metadata_table(table) and not has_metadata_table(fresh):
+                _warn_of_dropped(context, entry)
+        raise
+
+
+def _warn_of_dropped(context: Context, entry: MetastoreTable) -> None:
+    context.console.warning(
+        f"{entry.full_name}: its metadata table is dropped, since hudisql does not keep it; "
+        "readers list folders instead, and Apache Hudi's writers make a new one"
+    )

@@ -8,7 +8,7 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value
 from hudisql.sql.alterations import DroppedPartitions
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_live_partitions
+from hudisql.table.partitions import TablePartition, folder_columns, folder_texts, list_live_partitions
 
 
 def partitions_to_drop(
@@ -25,7 +25,7 @@ def partitions_to_drop(
     chosen: dict[str, TablePartition] = {}
     for specification in dropped.specifications:
         wanted = _typed(table, specification, place)
-        found = [each for each in partitions if all(each.values[at] == wanted[at] for at in wanted)]
+        found = [each for each in partitions if _has_values(table, each, wanted)]
         if not found and not dropped.if_exists:
             listed = ", ".join(f"{name} = {value}" for name, value in specification.items())
             raise InvalidArgumentError(
@@ -35,9 +35,14 @@ def partitions_to_drop(
     return tuple(chosen.values())
 
 
+def _has_values(table: HudiTable, partition: TablePartition, wanted: Mapping[int, object]) -> bool:
+    values = partition.values if table.partition_columns else folder_texts(table, partition.path)
+    return all(values[at] == value for at, value in wanted.items())
+
+
 def _typed(table: HudiTable, specification: Mapping[str, str | None], place: str) -> dict[int, object]:
     """The values as the partition columns have them, by the columns' places."""
-    columns = table.partition_columns
+    columns = folder_columns(table)
     places = {column.name.lower(): number for number, column in enumerate(columns)}
     wanted: dict[int, object] = {}
     for name, text in specification.items():

@@ -81,11 +81,11 @@ class PlannedChange:
         return self.rows.rows if isinstance(self.rows, RowsToInsert) else self.rows
 
 
-def check_changeable(entry: MetastoreTable, statement: st.ChangeStatement) -> None:
-    """Raise UnsupportedStatementError if the entry shows only a part of its table."""
+def check_changeable(entry: MetastoreTable, verb: str) -> None:
+    """Raise UnsupportedStatementError if the entry shows only a part of its table; `verb` was asked for."""
     if is_read_optimized(entry):
         raise UnsupportedStatementError(
-            f"{statement.verb} is not possible on {entry.full_name}, which shows base files only",
+            f"{verb} is not possible on {entry.full_name}, which shows base files only",
             hint=f"name the table itself: {entry.database}.{entry.name.removesuffix('_ro')}",
         )
 

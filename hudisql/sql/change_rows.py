@@ -14,19 +14,20 @@ from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import RepeatedKeysError, TableLockedError, WriteConflictError
 from hudisql.result import LocalResult, Result
 from hudisql.sql import statements as st
-from hudisql.sql.after_commit import follow_commit
+from hudisql.sql.after_commit import follow_commit, telling_of_a_lost_metadata_table
 from hudisql.sql.change_plan import check_changeable, plan_change
 from hudisql.sql.clauses import DeleteClauses, MergeClauses
-from hudisql.sql.insert_rows import RowsToInsert, as_inserts, newest_inserts
+from hudisql.sql.insert_rows import RowsToInsert, as_inserts, newest_inserts, newest_rows
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.tables import open_hudi_entry
-from hudisql.sql.write_options import write_options, writer_concurrency
+from hudisql.sql.write_options import refuse_policies_of_known_keys, write_options, writer_concurrency
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.apply import apply_changes
 from hudisql.write.commit import check_writable
 from hudisql.write.commit_files import WriteResult
 from hudisql.write.load import load_rows
 from hudisql.write.upsert import tag_rows
+from hudisql.write.write_options import WriteOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,7 +54,7 @@ def change_rows(
     Raises SqlSyntaxError, QueryError, WriteRefusedError, UnsupportedStatementError, UnsupportedTableError,
     WriteConflictError; the table is then as before. SyncFailedError says that only the metastore lags.
     """
-    check_changeable(entry, statement)
+    check_changeable(entry, statement.verb)
     result = again_after_conflicts(
         context, entry, lambda table: _change_table(context, entry, table, statement, source)
     )
@@ -72,14 +73,13 @@ def again_after_conflicts(
     while True:
         table = open_hudi_entry(context, entry)
         check_writable(table)
-        retries = writer_concurrency(context, table, entry.parameters).conflict_retries
         try:
             return change(table)
         except TableLockedError:
             raise
         except WriteConflictError as error:
             conflicts += 1
-            if conflicts > retries:
+            if conflicts > writer_concurrency(context, table, entry.parameters).conflict_retries:
                 raise
             context.console.info(f"{entry.full_name}: {error.message}; attempt {conflicts + 1}")
 
@@ -129,17 +129,20 @@ def commit_changes(
     changes: DataFrame,
     operation_type: str,
     *,
+    options: WriteOptions | None = None,
     unique_new_keys: bool = False,
     follows: bool = True,
 ) -> WriteResult:
     """Write the changes as one commit, by the session's settings, and bring the metastore in step.
 
-    With `unique_new_keys` new rows must differ in record key or partition; without `follows` the metastore
-    is the caller's matter. Raises what `apply_changes` raises, RepeatedKeysError, SettingsError,
-    SyncFailedError (the commit then stands).
+    `options` are these settings, where the caller has read them. With `unique_new_keys` new rows must differ
+    in record key or partition; without `follows` the metastore is the caller's matter. Raises what
+    `apply_changes` raises, RepeatedKeysError, SettingsError, SyncFailedError (the commit then stands).
     """
-    options = replace(write_options(context, table, entry.parameters), unique_new_keys=unique_new_keys)
-    result = apply_changes(context.spark, table, changes, operation_type, options)
+    options = options or write_options(context, table, entry.parameters)
+    options = replace(options, unique_new_keys=unique_new_keys)
+    with telling_of_a_lost_metadata_table(context, entry, table):
+        result = apply_changes(context.spark, table, changes, operation_type, options)
     if follows:
         _follow(context, entry, table, result)
     return result
@@ -159,17 +162,24 @@ def commit_rows(
     stands).
     """
     options = write_options(context, table, entry.parameters)
+    refuse_policies_of_known_keys(context, table, entry.parameters)
+    if given.operation != "upsert" and given.combines_by(options):
+        given = replace(given, rows=newest_rows(given.rows, table, options))
     # A bucket has one file group, which a load would not look for.
     fills_buckets = options.index.buckets is not None and given.overwrite is None
     if given.operation != "bulk_insert" or fills_buckets:
-        if given.operation == "upsert":
-            changes = tag_rows(
-                context.spark, table, given.rows, options.index, generator=options.path_generator
+        with ExitStack() as held:
+            changes = (
+                tag_rows(
+                    context.spark, table, given.rows, options.index, held, generator=options.path_generator
+                )
+                if given.operation == "upsert"
+                else as_inserts(given.rows)
             )
-        else:
-            changes = as_inserts(given.rows)
-        return commit_changes(context, entry, table, changes, given.operation.upper(), follows=follows)
-    result = load_rows(context.spark, table, given.rows, options, overwrite=given.overwrite)
+            verb = given.operation.upper()
+            return commit_changes(context, entry, table, changes, verb, options=options, follows=follows)
+    with telling_of_a_lost_metadata_table(context, entry, table):
+        result = load_rows(context.spark, table, given.rows, options, overwrite=given.overwrite)
     if follows:
         _follow(context, entry, table, result)
     return result

@@ -30,6 +30,7 @@ from hudisql.sql import statements as st
 from hudisql.sql.change_rows import OUTPUT, result_row
 from hudisql.sql.clauses import Piece
 from hudisql.sql.composed_text import ComposedText
+from hudisql.sql.generator_options import check_generator, with_generator_settings
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.table_definition import TableDefinition, read_table_definition
@@ -201,7 +202,7 @@ def register_table(
 ) -> None:
     """Make the table's metastore entries. Raises SyncFailedError: the table is there all the same."""
     comment = {} if definition.comment is None else {COMMENT: definition.comment}
-    parameters = {**definition.properties, **comment}
+    parameters = {**with_generator_settings(definition, context.spark.conf).properties, **comment}
     sync_table(context.metastore, table, database, name, parameters=parameters)
 
 
@@ -214,9 +215,11 @@ def _make_table(
             f"CREATE TABLE {database}.{name} gives no columns, and there is no Hudi table at {path}",
             hint="give columns, or the LOCATION of a Hudi table",
         )
+    definition = with_generator_settings(definition, context.spark.conf)
     _warn_of_types(context, definition)
     schema_text = avro_from_arrow(definition.columns, name)
     values = new_table_properties(new_table(definition, database, name, {keys.CREATE_SCHEMA: schema_text}))
+    _warn_of_dates(context, check_generator(definition, values, path))
     _check_free(context, path)
     if values[keys.TYPE] == keys.MERGE_ON_READ:
         _check_names_free(context, database, name)
@@ -234,6 +237,14 @@ def _warn_of_types(context: Context, definition: TableDefinition) -> None:
         context.console.warning(
             f"{', '.join(local)}: Apache Hudi 0.15 cannot read TIMESTAMP_NTZ columns (1.2 can), and Hive "
             "sees a bigint of microseconds"
+        )
+
+
+def _warn_of_dates(context: Context, names: list[str]) -> None:
+    if names:
+        context.console.warning(
+            f"{', '.join(names)}: Apache Hudi 0.15 reads partition columns from folder names, and may fail "
+            "where a date stands for a number; with STRING columns it shows the folder's text"
         )
 
 

@@ -50,7 +50,7 @@ def explain_change(
     """One row with the plan as text. Raises what `plan_change` and `check_writable` raises."""
     explained = statement.explained
     assert isinstance(explained, st.ChangeStatement)
-    check_changeable(entry, explained)
+    check_changeable(entry, explained.verb)
     table = open_hudi_entry(context, entry)
     check_writable(table)
     inner = inner_source(statement, source)
@@ -89,6 +89,7 @@ def _facts_of_insert(table: HudiTable, rows: RowsToInsert, options: WriteOptions
     if rows.overwrite is not None:
         yield "commit", f"{rows.overwrite.operation_type} (replacecommit): new file groups take others' place"
         yield "replaces", _replaced_text(table, rows.overwrite)
+        yield from _combining_facts(table, rows, options)
         return
     yield "commit", f"{rows.operation.upper()}: {_files_text(table, rows.operation)}"
     if rows.operation == "upsert":
@@ -98,8 +99,14 @@ def _facts_of_insert(table: HudiTable, rows: RowsToInsert, options: WriteOptions
             yield "newest by", options.newest_by
     else:
         yield "matched by", "(nothing: every row is added)"
+        yield from _combining_facts(table, rows, options)
     if rows.operation != "bulk_insert":
         yield "new rows", _new_rows_text(options)
+
+
+def _combining_facts(table: HudiTable, rows: RowsToInsert, options: WriteOptions) -> Iterator[Fact]:
+    if rows.combines_by(options):
+        yield "one row a key", f"the one with the highest {table.properties.precombine_field}"
 
 
 def _facts_of_change(plan: PlannedChange, options: WriteOptions) -> Iterator[Fact]:

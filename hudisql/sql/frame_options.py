@@ -12,8 +12,8 @@ from typing import Final
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
+from hudisql.sql.generator_options import KEY_GENERATOR
 from hudisql.sql.table_options import (
-    KEY_GENERATOR,
     ORDERING,
     PARTITIONS,
     PAYLOAD,
@@ -41,7 +41,6 @@ LOADS: Final[Mapping[str, Overwrite | None]] = {
     "insert_overwrite_table": Overwrite("table"),
 }
 """The operations that look no stored row up, with what they overwrite."""
-_COLUMN_DROP: Final = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
 _DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 _NAMES: Final = (keys.NAME, "hoodie.datasource.write.table.name")
 _OF_THE_TABLE: Final = frozenset(
@@ -80,11 +79,6 @@ def read_frame_options(operation: str | None, options: Mapping[str, str]) -> Fra
         elif not lower.startswith(("hoodie.", "hudisql.")):
             raise InvalidArgumentError(
                 f"'{name}' is no option of a write", hint="options begin with hoodie. or hudisql."
-            )
-        elif lower == _COLUMN_DROP and str(value).strip().lower() != "false":
-            raise InvalidArgumentError(
-                f"{name} = '{value}' is not supported: columns that the rows lack stay, and are null in them",
-                hint="leave the option out",
             )
         else:
             settings[name] = str(value)

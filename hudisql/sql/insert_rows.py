@@ -10,16 +10,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.errors import WriteRefusedError
+from hudisql.errors import SettingsError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
-from hudisql.format.spark_schema import quote_path, spark_type_name
+from hudisql.format.spark_schema import quote_name, quote_path, spark_type_name
 from hudisql.sql import clauses as cl
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.tokens import tokenize
-from hudisql.sql.write_options import InsertOperation, insert_operation, overwrites_touched_partitions
+from hudisql.sql.write_options import (
+    COMBINE_BEFORE_INSERT,
+    InsertOperation,
+    insert_operation,
+    overwrites_touched_partitions,
+)
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
+from hudisql.write.generated_paths import path_column
 from hudisql.write.overwrite import Overwrite
+from hudisql.write.path_generator import generates_paths
+from hudisql.write.write_options import WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,12 +43,18 @@ class RowsToInsert:
     """New rows, the table's columns alone, and how they are written.
 
     An insert also fills small files, an upsert takes the place of rows with the same key and partition; a
-    bulk insert writes rows as they come, and may overwrite (None: nothing).
+    bulk insert writes rows as they come, and may overwrite (None: nothing). With `combines` the newest alone
+    of several rows with one key is written, unless a setting says otherwise.
     """
 
     rows: DataFrame
     operation: InsertOperation
     overwrite: Overwrite | None = None
+    combines: bool = False
+
+    def combines_by(self, options: WriteOptions) -> bool:
+        """True if these options leave one row of each key. An upsert always does, whatever they say."""
+        return self.combines if options.combines is None else options.combines
 
 
 def rows_to_insert(
@@ -52,9 +66,11 @@ def rows_to_insert(
     SettingsError.
     """
     rows, static = _rows_of_table(context, table, clauses, frame, place)
+    # `ProvidesHoodieConfig` of Hudi sets hoodie.combine.before.insert so; its DataFrame writer does not.
+    combines = table.properties.precombine_field is not None
     if clauses.overwrite:
-        return RowsToInsert(rows, "bulk_insert", _overwrite_of(context, table, static))
-    return RowsToInsert(rows, insert_operation(context, table))
+        return RowsToInsert(rows, "bulk_insert", _overwrite_of(context, table, static), combines=combines)
+    return RowsToInsert(rows, insert_operation(context, table), combines=combines)
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:
@@ -84,6 +100,31 @@ def newest_inserts(changes: DataFrame, table: HudiTable, ordering: str) -> DataF
     return ranked.filter(~is_insert | (sf.col(_RANK) == 1)).drop(_RANK)
 
 
+def newest_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -> DataFrame:
+    """Of new rows with one key (and partition, unless the index is global) the one with the highest ordering
+    value, of equal ones any.
+
+    Follows `HoodieDatasetBulkInsertHelper.dedupeRows` of Hudi 0.15. Raises SettingsError if the table has no
+    ordering column.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    ordering = table.properties.precombine_field
+    if ordering is None:
+        raise SettingsError(
+            f"{COMBINE_BEFORE_INSERT} is true, and {table.base_path} has no ordering column that says which "
+            "of several rows with one key is the newest"
+        )
+    key = [sf.col(quote_path(name)) for name in table.properties.record_key_fields]
+    if not options.index.is_global:
+        key += [sf.col(quote_name(column.name)) for column in table.partition_columns]
+        if options.path_generator is not None:
+            key.append(path_column(table, options.path_generator))
+    by = Window.partitionBy(*key).orderBy(sf.col(quote_path(ordering)).desc_nulls_last())
+    return rows.withColumn(_RANK, sf.row_number().over(by)).filter(sf.col(_RANK) == 1).drop(_RANK)
+
+
 def _rows_of_table(
     context: Context, table: HudiTable, clauses: cl.InsertClauses, frame: DataFrame, place: str
 ) -> tuple[DataFrame, Mapping[str, object]]:
@@ -93,6 +134,13 @@ def _rows_of_table(
     # `SELECT *` from another Hudi table gives the meta columns, too.
     frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
     static = {name.lower(): value for name, value in clauses.partition if value is not None}
+    if static and clauses.overwrite and generates_paths(table):
+        raise WriteRefusedError(
+            f"INSERT OVERWRITE {place} PARTITION (…): a key generator makes the folders, so that no value of "
+            "a column names a partition",
+            hint="SET hoodie.datasource.overwrite.mode = dynamic, and overwrite without PARTITION: that "
+            "replaces the partitions that get rows",
+        )
     given = _given_columns(table, clauses, static, frame.columns, place)
     columns = {name.lower(): sf.col(f"c{number}") for number, name in enumerate(given)}
     renamed = frame.toDF(*(f"c{number}" for number in range(len(given))))
@@ -134,8 +182,8 @@ def _static_values(
 
 
 def _overwrite_of(context: Context, table: HudiTable, static: Mapping[str, object]) -> Overwrite:
-    is_fixed = len(static) == len(table.partition_columns)
-    if table.partition_columns and not is_fixed and overwrites_touched_partitions(context):
+    fields = table.properties.partition_fields
+    if fields and len(static) < len(fields) and overwrites_touched_partitions(context):
         return Overwrite("touched")
     return Overwrite("matching", static) if static else Overwrite("table")
 

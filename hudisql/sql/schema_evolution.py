@@ -1,4 +1,4 @@
-"""What a write makes of a table's schema: columns that the rows bring along, and types that hold more.
+"""What a write makes of a table's schema: columns that rows bring along or lack, and types that hold more.
 
 Follows what Hudi 0.15 does by default when a DataFrame is written: new columns are added, missing ones are
 null, types are widened. Unlike Hudi it takes only changes that every reader gets right in files that are
@@ -18,7 +18,7 @@ from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
 from hudisql.sql.alter_columns import COMPACT_FIRST, LOGS_FORBID, logs_forbid, with_added_columns
 from hudisql.sql.table_definition import as_nullable, column_schema
-from hudisql.sql.write_options import syncs_after_commit
+from hudisql.sql.write_options import COLUMN_DROP, NULL_FOR_MISSING, missing_columns, syncs_after_commit
 from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
@@ -53,9 +53,84 @@ def evolved_schema(table: HudiTable, rows: StructType, place: str, *, into_struc
 
 
 def evolved_table(context: Context, table: HudiTable, rows: StructType, place: str) -> HudiTable:
-    """The table with its `evolved_schema`; structs gain members if the metastore need not follow."""
-    into_structs = not syncs_after_commit(context)
-    return table.with_schema(evolved_schema(table, rows, place, into_structs=into_structs))
+    """The table with its `evolved_schema`; structs gain members if the metastore need not follow.
+
+    What the rows lack is kept, unless the session's settings say otherwise (`missing_columns`). Raises what
+    `evolved_schema` raises, SettingsError.
+    """
+    follows = syncs_after_commit(context)
+    schema = evolved_schema(table, rows, place, into_structs=not follows)
+    missing = missing_columns(context)
+    lacking = [] if missing == "null" else list(_lacking(table, rows, place))
+    if lacking and missing == "refuse":
+        raise WriteRefusedError(
+            f"the rows for {place} lack {', '.join(lacking)}, and {NULL_FOR_MISSING} is false: "
+            f"{describe_difference(table, rows)}",
+            hint=f"SET {NULL_FOR_MISSING} = true fills them with NULL",
+        )
+    if lacking:
+        schema = _without_columns(table, schema, lacking, place, follows=follows)
+    return table.with_schema(schema)
+
+
+def _lacking(table: HudiTable, rows: StructType, place: str) -> Iterator[str]:
+    """The columns, and the members as `column.member`, that the rows do not have."""
+    documents = _documents_of(rows, place)
+    for field in table.schema:
+        document = documents.get(field.name.lower())
+        given = None if document is None else _arrow_type(document)
+        if document is None:
+            yield field.name
+        elif given is not None:
+            yield from _lacking_members(field.name, field.type, given)
+
+
+def _lacking_members(path: str, stored: pa.DataType, given: pa.DataType) -> Iterator[str]:
+    kinds = pa.types
+    if kinds.is_struct(stored) and kinds.is_struct(given):
+        members = {field.name.lower(): field.type for field in given}
+        for field in stored:
+            if field.name.lower() in members:
+                yield from _lacking_members(f"{path}.{field.name}", field.type, members[field.name.lower()])
+            else:
+                yield f"{path}.{field.name}"
+    elif kinds.is_list(stored) and kinds.is_list(given):
+        yield from _lacking_members(path, stored.value_type, given.value_type)
+    elif kinds.is_map(stored) and kinds.is_map(given):
+        yield from _lacking_members(path, stored.item_type, given.item_type)
+
+
+def _without_columns(
+    table: HudiTable, schema: pa.Schema, lacking: list[str], place: str, *, follows: bool
+) -> pa.Schema:
+    """The schema without columns that the rows lack. Raises WriteRefusedError where they must stay."""
+    in_case = {field.name for field in table.schema}
+    members = [name for name in lacking if name not in in_case]
+    properties = table.properties
+    ordering = properties.precombine_field
+    used = [*properties.record_key_fields, *properties.partition_fields, *([ordering] if ordering else [])]
+    needed = {each.split(".")[0].lower() for each in used}
+    kept = [name for name in lacking if name.lower() in needed]
+    if members or kept:
+        why = "a member of a struct stays" if members else "the table needs it"
+        raise WriteRefusedError(
+            f"{COLUMN_DROP} is true, and the rows for {place} lack {(members or kept)[0]}: {why}",
+            hint="give it in the rows",
+        )
+    narrower = pa.schema([field for field in schema if field.name not in lacking])
+    partitions = {name.lower() for name in properties.partition_fields}
+    before, after = (
+        [each.type for each in columns if each.name.lower() not in partitions]
+        for columns in (table.schema, narrower)
+    )
+    if follows and any(old != new for old, new in zip(before, after, strict=False)):
+        raise WriteRefusedError(
+            f"{place} would lose the column {', '.join(lacking)}, and a Hive Metastore, which compares "
+            "columns by their places, does not take that",
+            hint=f"SET hudisql.sync = false, write the rows, then DROP TABLE {place} (its files stay) and "
+            f"CALL hive_sync(table => '{place}', path => '{table.base_path}')",
+        )
+    return narrower
 
 
 def describe_difference(table: HudiTable, rows: StructType) -> str:

@@ -116,7 +116,8 @@ def definition_of_rows(
     """
     given = {name.lower(): value for name, value in properties.items()}
     listed = next((given[name] for name in _PARTITION_OPTIONS if name in given), "")
-    names = tuple(part.strip() for part in listed.split(",") if part.strip())
+    # A custom key generator's fields come with their kinds, as `a:SIMPLE`.
+    names = tuple(part.partition(":")[0].strip() for part in listed.split(",") if part.strip())
     schema = _ordered_schema([as_nullable(column) for column in rows.jsonValue()["fields"]], names)
     own = {field.name.lower(): field.name for field in schema}
     kept = {name: value for name, value in properties.items() if name.lower() not in _NAME_OPTIONS}

@@ -15,6 +15,12 @@ import pyarrow as pa
 from hudisql.catalog.sync_entries import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format import table_properties as keys
+from hudisql.sql.generator_options import (
+    CUSTOM_GENERATOR,
+    KEY_GENERATOR,
+    TIMESTAMP_GENERATOR,
+    kept_generator_settings,
+)
 from hudisql.sql.table_definition import TableDefinition
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.commit import PAYLOADS
@@ -29,7 +35,6 @@ ORDERING: Final = (
 )
 PAYLOAD: Final = ("payloadclass", f"{_WRITE}.payload.class", keys.PAYLOAD_CLASS)
 PARTITIONS: Final = (f"{_WRITE}.partitionpath.field", keys.PARTITION_FIELDS)
-KEY_GENERATOR: Final = (f"{_WRITE}.keygenerator.class", keys.KEY_GENERATOR_CLASS)
 KNOWN_PROPERTIES: Final = (PRIMARY_KEY, TYPE, ORDERING, PAYLOAD, PARTITIONS, KEY_GENERATOR)
 """The names of what a table's own properties say, by meaning, in lower case."""
 TABLE_TYPES: Final = {
@@ -38,6 +43,8 @@ TABLE_TYPES: Final = {
     "copy_on_write": keys.COPY_ON_WRITE,
     "merge_on_read": keys.MERGE_ON_READ,
 }
+_CLASSES: Final = "org.apache.hudi.keygen"
+_TRANSFORMING: Final = (f"{_CLASSES}.{TIMESTAMP_GENERATOR}", f"{_CLASSES}.{CUSTOM_GENERATOR}")
 # Each of these has one value that hudisql makes tables with.
 _FIXED: Final = {
     keys.VERSION: "6",
@@ -149,8 +156,9 @@ def new_table(definition: TableDefinition, database: str, name: str, others: Map
             f"{database}.{name}: a Hudi table needs a record key, and no property names one",
             hint="add TBLPROPERTIES (primaryKey = '<columns that tell rows apart>')",
         )
+    generator = _key_generator_of(definition, record_key)
     _check_required(definition, record_key)
-    _check_partitions(definition)
+    _check_partitions(definition, is_transformed=generator in _TRANSFORMING)
     return NewTable(
         name=name,
         database=database,
@@ -159,10 +167,10 @@ def new_table(definition: TableDefinition, database: str, name: str, others: Map
         partition_fields=definition.partition_columns,
         precombine=ordering_of(definition),
         payload_class=_payload_of(given),
-        key_generator_class=_key_generator_of(definition, record_key),
+        key_generator_class=generator,
         is_hive_style=_flag(given, keys.HIVE_STYLE_PARTITIONING, True),
         is_url_encoded=_flag(given, keys.URL_ENCODE_PARTITIONING, False),
-        others=others,
+        others={**others, **kept_generator_settings(given)} if generator in _TRANSFORMING else others,
     )
 
 
@@ -215,6 +223,9 @@ def _payload_of(properties: Mapping[str, str]) -> str | None:
 def _key_generator_of(definition: TableDefinition, record_key: tuple[str, ...]) -> str:
     fitting = key_generator_class(record_key, definition.partition_columns)
     text = _value(definition.properties, KEY_GENERATOR)
+    name = (text or "").strip().rsplit(".", 1)[-1]
+    if f"{_CLASSES}.{name}" in _TRANSFORMING:
+        return _transforming_generator(definition, record_key, name)
     if text is not None and text.rsplit(".", 1)[-1] != fitting.rsplit(".", 1)[-1]:
         raise UnsupportedTableError(
             f"the key generator {text} is not supported for a table with the record key "
@@ -224,9 +235,28 @@ def _key_generator_of(definition: TableDefinition, record_key: tuple[str, ...]) 
     return fitting
 
 
-def _check_partitions(definition: TableDefinition) -> None:
+def _transforming_generator(definition: TableDefinition, record_key: tuple[str, ...], name: str) -> str:
+    """The class of a generator that makes folder names of values, checked against keys and partitions."""
+    partitions = definition.partition_columns
+    if name == TIMESTAMP_GENERATOR and (len(record_key), len(partitions)) != (1, 1):
+        raise UnsupportedTableError(
+            f"{name} is for tables with one key column and one partition column, not for the record key "
+            f"{','.join(record_key)} and PARTITIONED BY ({', '.join(partitions)})",
+            hint=f"{_CLASSES}.{CUSTOM_GENERATOR} takes several: {PARTITIONS[0]} = 'a:SIMPLE,b:TIMESTAMP'",
+        )
+    if not partitions:
+        raise UnsupportedTableError(f"{name} needs partition columns", hint="add PARTITIONED BY (…)")
+    return f"{_CLASSES}.{name}"
+
+
+def _check_partitions(definition: TableDefinition, *, is_transformed: bool) -> None:
     found = _value(definition.properties, PARTITIONS)
-    names = [part.strip().lower() for part in (found or "").split(",") if part.strip()]
+    if found is not None and ":" in found and not is_transformed:
+        raise InvalidArgumentError(
+            f"{PARTITIONS[0]} = '{found}' gives kinds of fields, and the table has no custom key generator",
+            hint=f"add {KEY_GENERATOR[1]} = '{_CLASSES}.{CUSTOM_GENERATOR}'",
+        )
+    names = [part.partition(":")[0].strip().lower() for part in (found or "").split(",") if part.strip()]
     if found is not None and names != [name.lower() for name in definition.partition_columns]:
         raise InvalidArgumentError(
             f"the properties partition the table by {found or 'nothing'}, the statement by "
@@ -237,6 +267,15 @@ def _check_partitions(definition: TableDefinition) -> None:
         kind = _type_of(definition, name)
         if pa.types.is_nested(kind):
             raise UnsupportedTableError(f"PARTITIONED BY {name}: a {kind} makes no folder name")
+        if pa.types.is_timestamp(kind) and not is_transformed:
+            raise UnsupportedTableError(
+                f"PARTITIONED BY {name}: a timestamp has no folder name that all of Hudi's writers agree on "
+                "and its readers read back",
+                hint="partition by a DATE or STRING column, or let a key generator make dates of it: "
+                f"{KEY_GENERATOR[1]} = '{_CLASSES}.{TIMESTAMP_GENERATOR}', hoodie.keygen.timebased."
+                "timestamp.type = 'SCALAR', ….timestamp.scalar.time.unit = 'microseconds', "
+                "….output.dateformat = 'yyyy-MM-dd', ….timezone = 'UTC'",
+            )
 
 
 def _check_required(definition: TableDefinition, record_key: tuple[str, ...]) -> None:

@@ -16,14 +16,19 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import partition_path
 from hudisql.format.schema import comment_of
 from hudisql.format.spark_schema import quote_name, spark_type_name
-from hudisql.format.table_properties import HIVE_STYLE_PARTITIONING, URL_ENCODE_PARTITIONING
+from hudisql.format.table_properties import (
+    HIVE_STYLE_PARTITIONING,
+    KEY_GENERATOR_CLASS,
+    URL_ENCODE_PARTITIONING,
+)
 from hudisql.result import LocalResult
 from hudisql.sql.statements import DescribeStatement, ShowPartitionsStatement, ShowPropertiesStatement
 from hudisql.sql.table_options import KNOWN_PROPERTIES, user_properties
 from hudisql.sql.tables import open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_live_partitions
+from hudisql.table.partitions import TablePartition, folder_columns, folder_texts, list_live_partitions
 from hudisql.write.new_table import DEFAULT_PAYLOAD
+from hudisql.write.path_generator import PARTITION_SPEC, generates_paths
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -39,7 +44,7 @@ def show_partitions(
     Raises InvalidArgumentError if the table has no partitions or not these columns.
     """
     table = open_hudi_entry(context, entry)
-    names = [column.name for column in table.partition_columns]
+    names = [column.name for column in folder_columns(table)]
     if not names:
         raise InvalidArgumentError(f"{entry.full_name} is not partitioned")
     by_lower = {name.lower(): index for index, name in enumerate(names)}
@@ -51,8 +56,8 @@ def show_partitions(
                 hint=f"these are: {', '.join(names)}",
             )
         wanted[by_lower[name.lower()]] = value
-    found = [partition for partition in list_live_partitions(table) if _matches(partition, wanted)]
-    rows = sorted((_partition_name(names, partition),) for partition in found)
+    found = [_value_texts(table, partition) for partition in list_live_partitions(table)]
+    rows = sorted((_partition_name(names, texts),) for texts in found if _matches(texts, wanted))
     return LocalResult(context.spark, (("partition", "string"),), rows)
 
 
@@ -76,8 +81,8 @@ def describe_table(context: Context, entry: MetastoreTable, statement: DescribeS
     if statement.column is not None:
         return _describe_column(context, entry, statement.column, columns)
     rows: list[tuple[str, str, str | None]] = list(columns)
-    if table.partition_columns:
-        names = {field.name for field in table.partition_columns}
+    if table.properties.partition_fields:
+        names = set(table.properties.partition_fields)
         rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
         rows += [column for column in columns if column[0] in names]
     if statement.extended:
@@ -118,8 +123,8 @@ def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
     options = _options(table, entry)
     name = f"{_quoted(entry.database)}.{_quoted(entry.name)}"
     text = f"CREATE TABLE {name} (\n" + ",\n".join(lines) + ")\nUSING hudi\n"
-    if table.partition_columns:
-        text += f"PARTITIONED BY ({', '.join(_quoted(field.name) for field in table.partition_columns)})\n"
+    if table.properties.partition_fields:
+        text += f"PARTITIONED BY ({', '.join(map(_quoted, table.properties.partition_fields))})\n"
     text += f"LOCATION {quote(table.base_path)}\n"
     if comment := entry.parameters.get("comment"):
         text += f"COMMENT {quote(comment)}\n"
@@ -142,6 +147,8 @@ def show_properties(
 def _options(table: HudiTable, entry: MetastoreTable) -> dict[str, str]:
     options = _own_options(table)
     known = {name.lower() for names in KNOWN_PROPERTIES for name in names} | set(options)
+    if generates_paths(table):
+        known.discard(PARTITION_SPEC)
     return options | {
         key: value for key, value in user_properties(entry.parameters).items() if key.lower() not in known
     }
@@ -157,10 +164,12 @@ def _own_options(table: HudiTable) -> dict[str, str]:
         options["preCombineField"] = properties.precombine_field
     if properties.payload_class not in (None, DEFAULT_PAYLOAD):
         options["payloadClass"] = str(properties.payload_class)
-    if table.partition_columns and not properties.hive_style_partitioning:
+    if properties.partition_fields and not properties.hive_style_partitioning:
         options[HIVE_STYLE_PARTITIONING] = "false"
-    if table.partition_columns and properties.url_encode_partitioning:
+    if properties.partition_fields and properties.url_encode_partitioning:
         options[URL_ENCODE_PARTITIONING] = "true"
+    if generates_paths(table) and properties.key_generator_class:
+        options[KEY_GENERATOR_CLASS] = properties.key_generator_class
     return options
 
 
@@ -184,13 +193,18 @@ def _describe_column(
     return LocalResult(context.spark, (("info_name", "string"), ("info_value", "string")), rows)
 
 
-def _matches(partition: TablePartition, wanted: dict[int, str | None]) -> bool:
-    return all(_value_text(partition.values[index]) == value for index, value in wanted.items())
+def _value_texts(table: HudiTable, partition: TablePartition) -> Sequence[str | None]:
+    if not table.partition_columns:
+        return folder_texts(table, partition.path)
+    return [_value_text(value) for value in partition.values]
 
 
-def _partition_name(names: Sequence[str], partition: TablePartition) -> str:
-    values = [_value_text(value) for value in partition.values]
-    return partition_path(names, values, hive_style=True, url_encode=True)
+def _matches(texts: Sequence[str | None], wanted: dict[int, str | None]) -> bool:
+    return all(texts[index] == value for index, value in wanted.items())
+
+
+def _partition_name(names: Sequence[str], texts: Sequence[str | None]) -> str:
+    return partition_path(names, texts, hive_style=True, url_encode=True)
 
 
 def _value_text(value: object) -> str | None:

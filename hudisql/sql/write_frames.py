@@ -7,7 +7,7 @@ cast as INSERT casts; missing ones are null, new ones become the table's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from hudisql.catalog.tables import MetastoreTable, is_hudi_table
 from hudisql.errors import NoSuchTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
+from hudisql.sql.change_plan import check_changeable
 from hudisql.sql.change_rows import again_after_conflicts, commit_changes, commit_rows
 from hudisql.sql.create_table import create_table_of_rows, register_table, remove_new_table
 from hudisql.sql.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
@@ -52,6 +53,7 @@ def write_frame(
             return _write_new_table(context, frame, name, given)
         if not is_hudi_table(entry):
             raise NoSuchTableError(f"{entry.full_name} is no Hudi table", hint="choose another name")
+        check_changeable(entry, given.operation)
         found = entry
 
         def change(table: HudiTable) -> WriteResult:
@@ -67,8 +69,10 @@ def _write_into(
     if operation == "delete":
         rows = _rows_of_table(context, table, frame, entry.full_name)
         how = write_options(context, table, entry.parameters)
-        deletes = tag_rows(context.spark, table, rows, how.index, generator=how.path_generator, deletes=True)
-        return commit_changes(context, entry, table, deletes, "DELETE")
+        paths = how.path_generator
+        with ExitStack() as held:
+            deletes = tag_rows(context.spark, table, rows, how.index, held, generator=paths, deletes=True)
+            return commit_changes(context, entry, table, deletes, "DELETE", options=how)
     table = evolved_table(context, table, frame.schema, entry.full_name)
     rows = _rows_of_table(context, table, frame, entry.full_name)
     return commit_rows(context, entry, table, _rows_to_insert(rows, operation))

@@ -34,12 +34,22 @@ SMALL_FILE_LIMIT: Final = "hoodie.parquet.small.file.limit"
 BLOOM_ENTRIES: Final = "hoodie.index.bloom.num_entries"
 BLOOM_FPP: Final = "hoodie.index.bloom.fpp"
 INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
+_BULK_INSERT: Final = "hoodie.sql.bulk.insert.enable"
+# What says how an INSERT meets keys that are there already, with the values that change nothing.
+_KNOWN_KEYS: Final = {
+    "hoodie.datasource.write.insert.drop.duplicates": ("false",),
+    "hoodie.datasource.insert.dup.policy": ("none",),
+    "hoodie.sql.insert.mode": ("upsert", "non-strict"),
+}
 OVERWRITE_MODE: Final = "hoodie.datasource.overwrite.mode"
 BLOCK_FORMAT: Final = "hoodie.logfile.data.block.format"
 METASTORE_LOCK: Final = "hoodie.write.lock.hivemetastore"
 LOAD_ORDER: Final = "hoodie.bulkinsert.sort.mode"
 LOAD_COLUMNS: Final = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
 RECONCILE_SCHEMA: Final = "hoodie.datasource.write.reconcile.schema"
+NULL_FOR_MISSING: Final = "hoodie.write.set.null.for.missing.columns"
+COLUMN_DROP: Final = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
+COMBINE_BEFORE_INSERT: Final = "hoodie.combine.before.insert"
 SYNC: Final = "hudisql.sync"
 _LOAD_ORDERS: Final[Mapping[str, LoadOrder]] = {
     "NONE": "none",
@@ -47,13 +57,6 @@ _LOAD_ORDERS: Final[Mapping[str, LoadOrder]] = {
     "GLOBAL_SORT": "global",
     "PARTITION_PATH_REPARTITION": "partition",
     "PARTITION_PATH_REPARTITION_AND_SORT": "partition",
-}
-# Settings that INSERT_OPERATION replaced or that refine it, each with the value that changes nothing.
-_SUPERSEDED: Final[Mapping[str, str]] = {
-    "hoodie.sql.bulk.insert.enable": "false",
-    "hoodie.sql.insert.mode": "upsert",
-    "hoodie.datasource.insert.dup.policy": "none",
-    "hoodie.datasource.write.insert.drop.duplicates": "false",
 }
 InsertOperation = Literal["insert", "upsert", "bulk_insert"]
 INSERT_OPERATIONS: Final[tuple[InsertOperation, ...]] = ("insert", "upsert", "bulk_insert")
@@ -108,6 +111,7 @@ def write_options_by(
         concurrency=read_concurrency(lookup, table.storage, table.base_path, more_locks),
         load_order=_load_order(lookup),
         load_columns=_load_columns(lookup, table),
+        combines=_combines(lookup),
         index=index,
         path_generator=path_generator_of(table, lambda key: _given(lookup, table, key)),
     )
@@ -133,20 +137,39 @@ def insert_operation(context: Context, table: HudiTable) -> InsertOperation:
     """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert.
 
     Unless set, a table with an ordering column takes upserts, as Hudi's `ProvidesHoodieConfig` has it. Raises
-    SettingsError, also for older settings of Hudi's that say it otherwise.
+    SettingsError, also for Hudi's older setting.
     """
     default = "insert" if table.properties.precombine_field is None else "upsert"
-    for key, harmless in _SUPERSEDED.items():
-        if (value := _text(context, key, harmless)).lower() != harmless:
-            raise SettingsError(
-                f"{key} = {value} is not supported",
-                hint=f"SET {INSERT_OPERATION} = insert, upsert or bulk_insert",
-            )
+    if (value := _text(context, _BULK_INSERT, "false")).lower() != "false":
+        raise SettingsError(
+            f"{_BULK_INSERT} = {value} is not supported", hint=f"SET {INSERT_OPERATION} = bulk_insert"
+        )
     text = _text(context, INSERT_OPERATION, default).lower()
     found = next((each for each in INSERT_OPERATIONS if each == text), None)
     if found is None:
         raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(INSERT_OPERATIONS)}, not '{text}'")
     return found
+
+
+def refuse_policies_of_known_keys(
+    context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
+) -> None:
+    """Raise SettingsError if settings want an INSERT to leave out, or stop at, keys that are there already.
+
+    These are Hudi's `insert.drop.duplicates`, `insert.dup.policy` and its older `hoodie.sql.insert.mode`.
+    """
+    refuse_policies_by(_lookup(context, table, parameters or {}))
+
+
+def refuse_policies_by(lookup: Lookup) -> None:
+    """`refuse_policies_of_known_keys`, where `lookup` gives the text of a setting, or the given default."""
+    for key, harmless in _KNOWN_KEYS.items():
+        text = lookup(key, harmless[0]).lower()
+        if text not in harmless:
+            raise SettingsError(
+                f"{key} = {text} is not supported: INSERT adds rows, or replaces those of the same key",
+                hint="MERGE with WHEN NOT MATCHED THEN INSERT alone leaves out what is there already",
+            )
 
 
 def overwrites_touched_partitions(context: Context) -> bool:
@@ -161,6 +184,16 @@ def overwrites_touched_partitions(context: Context) -> bool:
 def evolves_schema(context: Context) -> bool:
     """True if INSERT … BY NAME and `*` in MERGE may add columns and widen types."""
     return _flag(context, RECONCILE_SCHEMA, False)
+
+
+def missing_columns(context: Context) -> Literal["null", "drop", "refuse"]:
+    """What becomes of a table's column that a DataFrame lacks: null in its rows, or dropped, or refused.
+
+    As in Hudi, whose default (refused) holds here only if it is set. `reconcile.schema` keeps columns.
+    """
+    if _flag(context, COLUMN_DROP, False) and not evolves_schema(context):
+        return "drop"
+    return "null" if _flag(context, NULL_FOR_MISSING, True) or evolves_schema(context) else "refuse"
 
 
 def syncs_after_commit(context: Context) -> bool:
@@ -233,6 +266,13 @@ def _load_columns(lookup: Lookup, table: HudiTable) -> tuple[str, ...]:
             f"the columns are {', '.join(table.schema.names)}"
         )
     return tuple(names[name.lower()] for name in given)
+
+
+def _combines(lookup: Lookup) -> bool | None:
+    text = lookup(COMBINE_BEFORE_INSERT, "").lower()
+    if text not in ("", "true", "false"):
+        raise SettingsError(f"{COMBINE_BEFORE_INSERT} must be true or false, not '{text}'")
+    return text == "true" if text else None
 
 
 def _number(lookup: Lookup, key: str, default: int) -> int:

@@ -131,7 +131,7 @@ class HudiTable:
 
     @property
     def _partition_values_in_path(self) -> bool:
-        return not _transforms_partition_values(self.properties)
+        return not transforms_partition_values(self.properties)
 
 
 def find_table_root(storage: Storage, path: str) -> str | None:
@@ -187,7 +187,7 @@ def check_readable(properties: TableProperties, base_path: str) -> None:
             f"the bootstrapped Hudi table at {base_path} has an index of the class "
             f"{properties.bootstrap_index_class}; only HFileBootstrapIndex is known"
         )
-    if _transforms_partition_values(properties):
+    if transforms_partition_values(properties):
         raise UnsupportedTableError(
             f"the bootstrapped Hudi table at {base_path} makes its folder names by "
             f"{properties.key_generator_class or properties.key_generator_type}: its partition columns can "
@@ -213,7 +213,8 @@ def _check_version(version: int, base_path: str) -> None:
         )
 
 
-def _transforms_partition_values(properties: TableProperties) -> bool:
+def transforms_partition_values(properties: TableProperties) -> bool:
+    """True if the folders' names are something else than the values of the partition columns."""
     generator = (properties.key_generator_class or "").rsplit(".", 1)[-1]
     nested = any("." in name for name in properties.partition_fields)
     transforms = (

@@ -6,13 +6,17 @@ Follows `FileSystemBackedTableMetadata.getAllPartitionPaths` of Hudi 0.15: a fol
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.commit_metadata import DELETE_PARTITION, read_commit_metadata
 from hudisql.format.instant import REPLACE_COMMIT
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.partition_path import parse_partition_value, split_partition_path
+from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 
@@ -74,6 +78,42 @@ def partition_of(table: HudiTable, path: str) -> TablePartition:
                 f"({column.type})"
             ) from error
     return TablePartition(path, tuple(values))
+
+
+def folder_columns(table: HudiTable) -> tuple[pa.Field, ...]:
+    """The columns that tell folders apart: the partition columns, or texts if a key generator names folders.
+
+    These have the partition fields' names, and Hive shows them instead of the files' values, as it does when
+    Hudi itself syncs such a table. Empty if folders can't be told to belong to one field or another.
+    """
+    properties = table.properties
+    names = properties.partition_fields
+    if table.partition_columns or not names:
+        return table.partition_columns
+    patterns = [properties.get(f"{prefix}output.dateformat") for prefix in KEY_GENERATOR_PREFIXES]
+    pattern = next((each for each in patterns if each), None)
+    is_clear = len(names) == 1 or properties.hive_style_partitioning or (pattern and "/" not in pattern)
+    if any("." in name for name in names) or not is_clear:
+        return ()
+    return tuple(pa.field(name, pa.string()) for name in names)
+
+
+def folder_texts(table: HudiTable, path: str) -> tuple[str | None, ...]:
+    """The text of each of `folder_columns` in the path of a partition. Raises CorruptTableError."""
+    names = [column.name for column in folder_columns(table)]
+    properties = table.properties
+    escaped = properties.url_encode_partitioning
+    if len(names) < 2 or not properties.hive_style_partitioning:
+        return split_partition_path(path, names, url_encode=escaped)
+    found = re.fullmatch("/".join(f"{re.escape(name)}=(.*)" for name in names), path)
+    if found is None:
+        raise CorruptTableError(
+            f"partition path '{path}' of {table.base_path} does not name {', '.join(names)}"
+        )
+    return tuple(
+        split_partition_path(text, [name], url_encode=escaped)[0]
+        for name, text in zip(names, found.groups(), strict=True)
+    )
 
 
 def reads_escaped(table: HudiTable) -> bool:

@@ -90,10 +90,16 @@ def groups_of_buckets(
 def refuse_unnamed_buckets(table: HudiTable, slices: Iterable[FileSlice]) -> None:
     """Raise WriteRefusedError if the file ids are those of buckets, though no setting says so.
 
-    New rows in file groups of random ids would end the table's use by writers with a bucket index.
+    New rows in file groups of random ids would end the table's use by writers with a bucket index. No more of
+    `slices` are taken than it takes to know.
     """
-    numbers = [bucket_of_file_id(each.file_id) for each in slices]
-    if numbers and all(number is not None and number < _SURELY_BUCKETS for number in numbers):
+    has_any = False
+    for each in slices:
+        number = bucket_of_file_id(each.file_id)
+        if number is None or number >= _SURELY_BUCKETS:
+            return
+        has_any = True
+    if has_any:
         raise WriteRefusedError(
             f"the file groups of {table.base_path} are those of a bucket index, but no setting says so",
             hint="ALTER TABLE … SET TBLPROPERTIES (hoodie.index.type = 'BUCKET', "

@@ -7,7 +7,7 @@ the table that it gets, one after the other. Knows neither SQL text nor the meta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -15,7 +15,9 @@ import pyarrow as pa
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import calendar_settings
 from hudisql.read.conform import conform_batch
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.commit import OpenCommit
 from hudisql.write.commit_files import WriteResult, commit_files
@@ -117,12 +119,11 @@ def _write_files(
     spark: SparkSession, commit: OpenCommit, rows: DataFrame, options: WriteOptions, schema: pa.Schema
 ) -> list[WrittenFile]:
     table = commit.table
-    slices = load_file_slices(table)
-    if options.index.buckets is None:
-        refuse_unnamed_buckets(table, slices)
-    composite = has_composite_keys(table, slices)
-    work = work_of(commit, options, schema, calendar_settings(spark), composite=composite)
     paths = PartitionPaths(table, options.path_generator)
+    if options.index.buckets is None:
+        refuse_unnamed_buckets(table, slices_as_asked(table, list(paths.existing.values())))
+    composite = has_composite_keys(table)
+    work = work_of(commit, options, schema, calendar_settings(spark), composite=composite)
 
     def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return give_files(load_partition(work, paths, number, attempt, batches))
@@ -130,6 +131,12 @@ def _write_files(
     files = collect_files(_in_order(table, rows, options), write)
     paths.refuse_nested({file.partition_path for file in files})
     return files
+
+
+def slices_as_asked(table: HudiTable, partitions: Sequence[TablePartition]) -> Iterator[FileSlice]:
+    """The table's slices; more than one partition is listed only for who goes on asking."""
+    for some in (partitions[:1], partitions[1:]):
+        yield from load_file_slices(table, some) if some else ()
 
 
 def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataFrame:

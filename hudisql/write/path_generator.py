@@ -17,14 +17,15 @@ import pyarrow.compute as pc
 from hudisql.errors import UnsupportedTableError
 from hudisql.format import table_properties as keys
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, escape_partition_value
-from hudisql.table.hudi_table import HudiTable
+from hudisql.format.table_properties import TableProperties
+from hudisql.table.hudi_table import HudiTable, transforms_partition_values
 from hudisql.write.record_keys import find_column, render_field
 from hudisql.write.timestamp_folders import UNITS, TimestampFolders, zone_id
 
 Setting = Callable[[str], str | None]
 """The value of a `hoodie.*` setting, or None."""
+_TIME_BASED: Final = keys.KEY_GENERATOR_PREFIXES[0]
 PARTITION_SPEC: Final = "hoodie.datasource.write.partitionpath.field"
-_TIME_BASED: Final = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keygen.timebased.")
 _UNIT_OF_TYPE: Final = {
     "UNIX_TIMESTAMP": "SECONDS",
     "EPOCHMILLISECONDS": "MILLISECONDS",
@@ -74,45 +75,54 @@ def path_generator_of(table: HudiTable, setting: Setting) -> PathGenerator | Non
     """
     if not generates_paths(table):
         return None
-    properties = table.properties
+    return path_generator_by(table.properties, table.base_path, setting)
+
+
+def path_generator_by(properties: TableProperties, place: str, setting: Setting) -> PathGenerator | None:
+    """The generator of a table with these properties; None if they name none that transforms values.
+
+    `place` names the table in errors. Raises as `path_generator_of`.
+    """
     generator = (properties.key_generator_class or properties.key_generator_type or "").rsplit(".", 1)[-1]
     names = properties.partition_fields
+    if not names or not transforms_partition_values(properties):
+        return None
     kinds = dict.fromkeys(names, "SIMPLE")
     if generator.upper().startswith("TIMESTAMP"):
         kinds = dict.fromkeys(names, "TIMESTAMP")
     elif generator.upper().startswith("CUSTOM"):
-        kinds = _kinds_of_fields(table, setting)
-    times = _timestamp_folders(table, setting) if "TIMESTAMP" in kinds.values() else None
+        kinds = _kinds_of_fields(properties, place, setting)
+    times = _timestamp_folders(place, setting) if "TIMESTAMP" in kinds.values() else None
     fields = tuple((name, times if kinds[name] == "TIMESTAMP" else None) for name in names)
     return PathGenerator(fields, properties.hive_style_partitioning, properties.url_encode_partitioning)
 
 
-def _kinds_of_fields(table: HudiTable, setting: Setting) -> dict[str, str]:
-    names = table.properties.partition_fields
-    for text in (table.properties.get(keys.PARTITION_FIELDS), setting(PARTITION_SPEC)):
+def _kinds_of_fields(properties: TableProperties, place: str, setting: Setting) -> dict[str, str]:
+    names = properties.partition_fields
+    for text in (properties.get(keys.PARTITION_FIELDS), setting(PARTITION_SPEC)):
         parts = [part.strip().partition(":") for part in (text or "").split(",")]
         kinds = {name: kind.strip().upper() for name, _, kind in parts}
         if tuple(kinds) == names and all(kind in ("SIMPLE", "TIMESTAMP") for kind in kinds.values()):
             return kinds
     raise UnsupportedTableError(
-        f"the Hudi table at {table.base_path} has a custom key generator, and nothing says of which kinds "
+        f"the Hudi table at {place} has a custom key generator, and nothing says of which kinds "
         f"its partition fields {','.join(names)} are",
         hint=f"SET {PARTITION_SPEC} = '{','.join(f'{name}:SIMPLE' for name in names)}', "
         "with TIMESTAMP for fields that are turned into dates",
     )
 
 
-def _timestamp_folders(table: HudiTable, setting: Setting) -> TimestampFolders:
+def _timestamp_folders(place: str, setting: Setting) -> TimestampFolders:
     def given(name: str) -> str | None:
-        values = [setting(prefix + name) for prefix in _TIME_BASED]
+        values = [setting(prefix + name) for prefix in keys.KEY_GENERATOR_PREFIXES]
         return next((value.strip() for value in values if value and value.strip()), None)
 
     def needed(name: str) -> str:
         value = given(name)
         if value is None:
             raise UnsupportedTableError(
-                f"the Hudi table at {table.base_path} has a timestamp-based key generator, and nothing says "
-                f"{_TIME_BASED[0]}{name}",
+                f"the Hudi table at {place} has a timestamp-based key generator, and nothing says "
+                f"{_TIME_BASED}{name}",
                 hint="set it for the session, or in TBLPROPERTIES, as its writers do",
             )
         return value
@@ -122,7 +132,7 @@ def _timestamp_folders(table: HudiTable, setting: Setting) -> TimestampFolders:
     zone = given("timezone")
     input_zone, output_zone = (zone or given(f"{side}.timezone") for side in ("input", "output"))
     if setting("hoodie.keygen.datetime.parser.class") not in (None, "", _PARSER):
-        raise UnsupportedTableError(f"the key generator of {table.base_path} has a date parser of its own")
+        raise UnsupportedTableError(f"the key generator of {place} has a date parser of its own")
     if kind in ("DATE_STRING", "MIXED"):
         if output_zone is not None and input_zone is None:
             input_zone = needed("input.timezone")
@@ -135,9 +145,9 @@ def _timestamp_folders(table: HudiTable, setting: Setting) -> TimestampFolders:
         # Without one Hudi takes that of its JVM, whichever that is.
         output_zone = output_zone or needed("output.timezone")
     else:
-        raise UnsupportedTableError(f"{_TIME_BASED[0]}timestamp.type = {kind} is not supported")
+        raise UnsupportedTableError(f"{_TIME_BASED}timestamp.type = {kind} is not supported")
     if unit is not None and unit not in UNITS:
-        raise UnsupportedTableError(f"{_TIME_BASED[0]}timestamp.scalar.time.unit = {unit} is not supported")
+        raise UnsupportedTableError(f"{_TIME_BASED}timestamp.scalar.time.unit = {unit} is not supported")
     return TimestampFolders(
         output_format=output_format,
         output_zone=None if output_zone is None else zone_id(output_zone),

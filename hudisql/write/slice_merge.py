@@ -213,10 +213,11 @@ def _repeated_error(task: MergeTask, keys: pa.StringArray, *, ordered: bool = Fa
     shown = ", ".join(f"'{key}'" for key in repeated.field("values").slice(0, _SHOWN_KEYS).to_pylist())
     why = f" with the same {task.newest_by}" if ordered else ""
     return WriteRefusedError(
-        f"several source rows{why} change one row: {len(repeated)} record key(s) in file group "
-        f"{task.file_slice.file_id} of partition '{task.place.partition_path}', among them {shown}",
-        hint="make the source unique by the join columns (for example by row_number()), or DELETE stored "
-        "rows that share a key; nothing was written",
+        f"several source rows{why} change one row, or the table holds one key several times: "
+        f"{len(repeated)} record key(s) in file group {task.file_slice.file_id} of partition "
+        f"'{task.place.partition_path}', among them {shown}",
+        hint="make the source unique by the join columns (for example by row_number()); of rows in the table "
+        "that share a key an ordering column says which counts, and DELETE removes all; nothing was written",
     )
 
 

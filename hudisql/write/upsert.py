@@ -8,6 +8,7 @@ rows with one key the one with the highest ordering value stays (`HoodieRecordPa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -38,11 +39,14 @@ def tag_rows(
     table: HudiTable,
     rows: DataFrame,
     index: RecordIndex,
+    held: ExitStack,
     *,
     generator: PathGenerator | None = None,
     deletes: bool = False,
 ) -> DataFrame:
     """The rows (the table's columns, its types) as changes: known keys are updated, others inserted.
+
+    What is computed for it stays cached until `held` is closed.
 
     Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key.
     A global index looks for a key in all partitions; `generator` belongs to tables whose folders it names.
@@ -54,6 +58,7 @@ def tag_rows(
     keyed = _newest_of_each_key(
         _with_keys(table, rows, PartitionPaths(table, generator)), table, is_global=index.is_global
     ).persist()
+    held.callback(keyed.unpersist)
     located = locate_keys(spark, table, keyed, index, _stored_columns(table, index))
     condition = sf.col(RECORD_KEY) == sf.col(STORED_KEY)
     if not index.is_global:

@@ -22,8 +22,10 @@ class WriteOptions:
     `ordering` is the column by which an UPSERT may come late, if any; `newest_by` the one that decides
     between several changes of one row, `block_format` how log files hold rows, `concurrency` how the table is
     shared with other writers. A bulk load sorts its rows in `load_order`, and by `load_columns` where these
-    are given. With `unique_new_keys` new rows of one record key and partition are refused. `index` is how
-    keys are found, `path_generator` makes partition paths where they are not the partition columns' values.
+    are given. With `unique_new_keys` new rows of one record key and partition are refused; `combines` says
+    whether of an INSERT's new rows with one key the newest alone is written (None: as its statement has it).
+    `index` is how keys are found, `path_generator` makes partition paths where they are not the partition
+    columns' values.
     """
 
     form: BaseFileForm = field(default_factory=BaseFileForm)
@@ -35,5 +37,6 @@ class WriteOptions:
     load_order: LoadOrder = "partition"
     load_columns: tuple[str, ...] = ()
     unique_new_keys: bool = False
+    combines: bool | None = None
     index: RecordIndex = field(default_factory=RecordIndex)
     path_generator: PathGenerator | None = None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.hive.engines import Ask, assert_rows
+from tests.hive.engines import Ask, ask_beeline, assert_rows
 from tests.oracle.shapes import call_bootstrap
 from tests.oracle.sources import sample_rows, write_source
 
@@ -85,3 +86,22 @@ def test_changed_partitions_are_equal(ask: Ask, changed: list[dict[str, Any]], n
             )
         )
     assert_rows(ask(statement), expected)
+
+
+def test_hive_shows_the_folders_that_a_key_generator_names(
+    session: Any, hive_server: Any, tmp_path: Path
+) -> None:
+    session.sql("CREATE DATABASE IF NOT EXISTS lake")
+    session.sql(
+        f"CREATE TABLE lake.dated (id INT, at BIGINT, region STRING) USING hudi PARTITIONED BY (region, at) "
+        f"LOCATION '{tmp_path / 'dated'}' TBLPROPERTIES (primaryKey = 'id', preCombineField = 'at', "
+        "'hoodie.table.keygenerator.class' = 'org.apache.hudi.keygen.CustomKeyGenerator', "
+        "'hoodie.datasource.write.partitionpath.field' = 'region:SIMPLE,at:TIMESTAMP', "
+        "'hoodie.keygen.timebased.timestamp.type' = 'EPOCHMILLISECONDS', "
+        "'hoodie.keygen.timebased.output.dateformat' = 'yyyy/MM', 'hoodie.keygen.timebased.timezone' = 'UTC')"
+    )
+    session.sql("INSERT INTO lake.dated VALUES (1, 'eu', 1700000000000), (2, 'us', 1600000000000)")
+    ask = ask_beeline(hive_server)
+    assert_rows(ask("SELECT id, region, at FROM lake.dated"), [(1, "eu", "2023/11"), (2, "us", "2020/09")])
+    assert_rows(ask("SELECT id FROM lake.dated WHERE at > '2023' AND region = 'eu'"), [(1,)])
+    session.sql("DROP TABLE lake.dated PURGE")

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.sources import sample_rows
@@ -96,3 +98,66 @@ def test_hudi_015_and_hudisql_write_one_table_in_turn(
     theirs = oracle_015.read(path)
     others = [name for name in wanted.column_names if name not in PARTITION_COLUMNS[generator]]
     assert_same_rows(theirs.select(others), wanted.select(others), sort_by=["seq"])
+
+
+_TABLE_CLASS = "hoodie.table.keygenerator.class"
+_KEPT = {
+    "text": {"hoodie.deltastreamer.keygen.timebased.input.dateformat": "dd.MM.yyyy"},
+    "custom": {
+        f"{_TIMES}.timestamp.scalar.time.unit": "microseconds",
+        f"{_TIMES}.output.dateformat": "yyyyMMdd",
+    },
+    "timestamp": {f"{_TIMES}.output.dateformat": "yyyy/MM/dd HH"},
+}
+_PARTITIONS = {"text": ("2024-01",), "custom": ("false", "20200101"), "timestamp": ("2020/01/01 20",)}
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_hudi_015_goes_on_with_a_table_that_hudisql_made(
+    oracle_015: HudiOracle, session: Any, tmp_path: Path, generator: str
+) -> None:
+    path, table, given = str(tmp_path / "table"), f"oracle.made_{generator}", GENERATORS[generator]
+    of_table = {
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "seq",
+    }
+    session.sql("CREATE DATABASE IF NOT EXISTS oracle")
+    session.spark.createDataFrame(_rows(0, 20)).createOrReplaceTempView("made_rows")
+    if generator == "custom":
+        frame = session.spark.table("made_rows")
+        session.write(frame, table, "insert", **of_table, **given, path=path)
+    else:
+        properties = {**of_table, **given, _TABLE_CLASS: given[_CLASS]}
+        listed = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+        session.sql(
+            f"CREATE TABLE {table} USING hudi PARTITIONED BY ({', '.join(PARTITION_COLUMNS[generator])}) "
+            f"LOCATION '{path}' TBLPROPERTIES ({listed}) AS SELECT * FROM made_rows WHERE seq < 10"
+        )
+        session.sql(f"INSERT INTO {table} BY NAME SELECT * FROM made_rows WHERE seq >= 10")
+    found = dict(open_table(Storage(), path).properties.values)
+    assert found[_TABLE_CLASS] == given[_CLASS]
+    assert _KEPT[generator].items() <= found.items()
+    assert f"{_TIMES}.timestamp.type" not in found
+    oracle_015.upsert(
+        _rows(10, 30, "theirs"), path, {"hoodie.table.name": f"made_{generator}", **of_table, **given}
+    )
+    session.sql(f"UPDATE {table} SET note = 'ours' WHERE seq = 3")
+    wanted = pa.concat_tables([_rows(0, 10), _rows(10, 30, "theirs")]).to_pylist()
+    expected = [dict(row, note="ours") if row["seq"] == 3 else row for row in wanted]
+    ours = session.sql(f"SELECT * FROM {table}").arrow()
+    kept = [name for name in _rows(0, 1).column_names if name not in PARTITION_COLUMNS[generator]]
+    assert_same_rows(
+        ours.select(_rows(0, 1).column_names),
+        pa.Table.from_pylist(expected, _rows(0, 1).schema),
+        sort_by=["seq"],
+    )
+    assert_same_rows(oracle_015.read(path).select(kept), ours.select(kept), sort_by=["seq"])
+    column = PARTITION_COLUMNS[generator][-1]
+    [(first,)] = session.sql(f"SELECT {column} FROM {table} WHERE seq = 7").rows
+    seen = session.sql(f"SELECT seq FROM {table} WHERE {column} = '{first}'").rows
+    assert 7 in {row.seq for row in seen}
+    entry = session.context.metastore.get_table(*table.split("."))
+    assert {each.type for each in entry.partition_columns} == {"string"}
+    partitions = session.context.metastore.list_partitions(*table.split("."))
+    assert _PARTITIONS[generator] in {each.values for each in partitions}
+    assert len(session.sql(f"SHOW PARTITIONS {table}").rows) == len(partitions)

@@ -15,6 +15,7 @@ from tests.oracle.shapes import Shape, call_bootstrap
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
+COLUMN_DROP = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
 NARROW = pa.schema(
     [
         ("id", pa.string()),
@@ -103,6 +104,12 @@ def _assert_hudi_goes_on(
     after = _assert_both_read(oracle, session, table, path)
     assert after.num_rows == 41
     assert sorted(row for row in after["n"].to_pylist() if row in (7, 8))[-1] == 8
+
+    # A Hive Metastore lets the last column go.
+    gone = [column for column in changed.column_names if column != "dt"][-1]
+    narrower = session.spark.createDataFrame(changed.drop_columns([gone]))
+    session.write(narrower, table, **{COLUMN_DROP: "true"})
+    assert gone not in _assert_both_read(oracle, session, table, path).column_names
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hudisql.console import SilentConsole
 from hudisql.errors import (
     HudisqlError,
     QueryError,
@@ -18,9 +19,11 @@ from hudisql.errors import (
     UnsupportedStatementError,
     WriteRefusedError,
 )
+from hudisql.format.table_properties import METADATA_PARTITIONS
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from hudisql.write.table_configuration import update_table_properties
 from tests.sql.changed_tables import ROWS, ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -206,6 +209,20 @@ def test_of_several_rows_that_a_merge_inserts_with_one_key_the_newest_stays(tabl
         ("n1", 7, None, "2024-03-02"),
         ("n2", 9, None, "2024-05-01"),
     ]
+
+
+def test_a_merge_that_is_run_again_for_repeated_keys_says_that_the_metadata_table_is_gone(
+    table: ChangedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(SilentConsole, "warning", lambda _, text: said.append(text))
+    update_table_properties(Storage(), table.path, {METADATA_PARTITIONS: "files"})
+    table.run(
+        "MERGE INTO {t} t USING (VALUES ('n1', 39), ('n1', 40)) s(id, seq) ON t.id = s.id "
+        "WHEN NOT MATCHED THEN INSERT (id, seq, dt) VALUES (s.id, s.seq, '2024-03-01')"
+    )
+    assert [text for text in said if "its metadata table is dropped" in text] == said
+    assert len(said) == 1
 
 
 def test_without_an_ordering_value_a_merge_inserts_no_key_twice(table: ChangedTable) -> None:

@@ -23,6 +23,7 @@ from hudisql.errors import (
 )
 from hudisql.format.table_properties import parse_properties
 from hudisql.session import Session
+from tests.sql.changed_tables import setting
 
 pytestmark = pytest.mark.spark
 
@@ -238,6 +239,35 @@ def test_the_text_of_show_create_table_makes_the_same_table(session: Session, tm
         assert part in text
 
 
+def test_a_key_generator_s_table_is_shown_made_again_and_overwritten_as_a_whole(
+    session: Session, tmp_path: Path
+) -> None:
+    session.sql(
+        f"CREATE TABLE made.t (id INT, at BIGINT, region STRING) USING hudi PARTITIONED BY (region, at) "
+        f"LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id', "
+        "'hoodie.table.keygenerator.class' = 'org.apache.hudi.keygen.CustomKeyGenerator', "
+        "'hoodie.datasource.write.partitionpath.field' = 'region:SIMPLE,at:TIMESTAMP', "
+        "'hoodie.keygen.timebased.timestamp.type' = 'EPOCHMILLISECONDS', "
+        "'hoodie.keygen.timebased.output.dateformat' = 'yyyy/MM', 'hoodie.keygen.timebased.timezone' = 'UTC')"
+    )
+    (text,) = rows(session, "SHOW CREATE TABLE made.t")[0]
+    session.sql(text.replace("made.t", "made.u").replace(f"{tmp_path / 't'}", f"{tmp_path / 'u'}"))
+    session.sql("INSERT INTO made.u VALUES (1, 'eu', 1700000000000), (2, 'us', 1600000000000)")
+    assert rows(session, "SHOW PARTITIONS made.u") == [
+        ("region=eu/at=2023%2F11",),
+        ("region=us/at=2020%2F09",),
+    ]
+    assert rows(session, "SELECT id FROM made.u WHERE at > 1650000000000 AND region = 'eu'") == [(1,)]
+    with pytest.raises(HudisqlError, match="no value of a column names a partition"):
+        session.sql("INSERT OVERWRITE made.u PARTITION (region = 'eu') SELECT 3, 1700000000000")
+    with setting(session, "hoodie.datasource.overwrite.mode", "dynamic"):
+        session.sql("INSERT OVERWRITE made.u VALUES (3, 'eu', 1700000000001)")
+    assert rows(session, "SELECT id FROM made.u ORDER BY id") == [(2,), (3,)]
+    session.sql("ALTER TABLE made.u DROP PARTITION (region = 'us', at = '2020/09')")
+    assert rows(session, "SELECT id FROM made.u") == [(3,)]
+    assert rows(session, "SHOW PARTITIONS made.u") == [("region=eu/at=2023%2F11",)]
+
+
 def test_an_existing_name_is_refused_or_left_as_it_is(session: Session, tmp_path: Path) -> None:
     text = f"(id INT) USING hudi LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id')"
     session.sql(f"CREATE TABLE made.t {text}")
@@ -322,6 +352,37 @@ def test_a_table_that_lies_at_the_location_is_registered_if_it_agrees(
             "(id INT) USING hudi TBLPROPERTIES (primaryKey='id', 'hoodie.table.recordkey.fields'='v')",
             InvalidArgumentError,
             "contradict",
+        ),
+        (
+            "(id INT, at TIMESTAMP) USING hudi PARTITIONED BY (at) TBLPROPERTIES (primaryKey='id')",
+            UnsupportedTableError,
+            r"PARTITIONED BY at: a timestamp(.|\n)*TimestampBasedKeyGenerator",
+        ),
+        (
+            "(id INT, at BIGINT) USING hudi PARTITIONED BY (at) TBLPROPERTIES (primaryKey='id', "
+            "'hoodie.table.keygenerator.class'='org.apache.hudi.keygen.TimestampBasedKeyGenerator')",
+            UnsupportedTableError,
+            r"nothing says hoodie\.keygen\.timebased\.timestamp\.type",
+        ),
+        (
+            "(id INT, a INT, b INT) USING hudi PARTITIONED BY (a, b) TBLPROPERTIES (primaryKey='id', "
+            "'hoodie.table.keygenerator.class'='org.apache.hudi.keygen.CustomKeyGenerator')",
+            UnsupportedTableError,
+            "nothing says of which kinds",
+        ),
+        (
+            "(id INT, a INT) USING hudi PARTITIONED BY (a) TBLPROPERTIES (primaryKey='id', "
+            "'hoodie.datasource.write.partitionpath.field'='a:SIMPLE')",
+            InvalidArgumentError,
+            r"no custom key generator(.|\n)*CustomKeyGenerator",
+        ),
+        (
+            "(id INT, day STRING) USING hudi PARTITIONED BY (day) TBLPROPERTIES (primaryKey='id', "
+            "'hoodie.table.keygenerator.class'='org.apache.hudi.keygen.TimestampBasedKeyGenerator', "
+            "'hoodie.keygen.timebased.timestamp.type'='UNIX_TIMESTAMP', 'hoodie.keygen.timebased.timezone'="
+            "'UTC', 'hoodie.keygen.timebased.output.dateformat'='yyyy')",
+            UnsupportedTableError,
+            "no pattern says how to read them",
         ),
         ("(id INT, _hoodie_file_name STRING) USING hudi", UnsupportedTableError, "meta columns"),
         ("(id INT) USING hudi AS SELECT 1 AS id", SqlSyntaxError, "CTAS"),

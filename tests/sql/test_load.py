@@ -17,6 +17,7 @@ from tests.sql.changed_tables import ChangedTable, setting
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 OPERATION = "hoodie.spark.sql.insert.into.operation"
+COMBINE = "hoodie.combine.before.insert"
 SORT_MODE = "hoodie.bulkinsert.sort.mode"
 SORT_COLUMNS = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
 
@@ -67,6 +68,21 @@ def test_the_bloom_filter_is_made_for_the_rows_of_its_file(table: ChangedTable) 
     bloom_filter = parse_bloom_filter(footer[FOOTER_BLOOM_FILTER.encode()])
     assert bloom_filter.entries_per_row == 30
     assert bloom_filter.might_contain(pq.read_table(file, columns=[RECORD_KEY])[RECORD_KEY]).all()
+
+
+def test_rows_of_one_key_are_combined_only_by_an_ordering_column(table: ChangedTable) -> None:
+    with setting(table.session, COMBINE, "false"):
+        assert (
+            table.run("INSERT OVERWRITE {t} (id, seq, dt) VALUES ('a', 1, 'x'), ('a', 2, 'x')")["inserted"]
+            == 2
+        )
+    table.session.sql("ALTER TABLE changes.t UNSET TBLPROPERTIES IF EXISTS (preCombineField)")
+    text = "INSERT OVERWRITE {t} (id, seq, dt) VALUES ('a', 1, 'x'), ('a', 2, 'x'), ('b', 3, 'x')"
+    assert table.run(text)["inserted"] == 3
+    with setting(table.session, COMBINE, "true"):
+        with pytest.raises(SettingsError, match="no ordering column"):
+            table.run(text)
+        assert table.run("DELETE FROM {t} WHERE id = 'b'")["deleted"] == 1
 
 
 def test_a_bulk_insert_of_nothing_is_no_commit(table: ChangedTable) -> None:

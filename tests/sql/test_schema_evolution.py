@@ -166,3 +166,39 @@ def test_structs_gain_members_if_the_metastore_need_not_follow(session: Session,
     with setting(session, "hudisql.sync", "false"):
         table.run(text)
     assert table.rows("id, st", "id IN ('k15', 'n1')") == [("k15", (15, "s15", None)), ("n1", (3, None, 1.5))]
+
+
+NULL_FOR_MISSING = "hoodie.write.set.null.for.missing.columns"
+COLUMN_DROP = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
+WITHOUT_AT = (
+    "id string, seq int, price decimal(5,1), st struct<a:int,b:string>, tags array<string>, dt string"
+)
+
+
+@pytest.mark.parametrize("kind", ["table", "merge_on_read_table"])
+def test_columns_that_a_frame_lacks_go_if_that_is_asked_for(
+    session: Session, kind: str, request: pytest.FixtureRequest
+) -> None:
+    table: ChangedTable = request.getfixturevalue(kind)
+    table.run("UPDATE {t} SET price = 0 WHERE seq = 2")
+    row = ("k01", 100, Decimal("1.5"), (7, "x"), ["y"], "2024-03-01")
+    rows = _frame(session, row, columns=WITHOUT_AT)
+    with pytest.raises(WriteRefusedError, match=rf"lack at, and {NULL_FOR_MISSING} is false"):
+        session.write(rows, table.name, **{NULL_FOR_MISSING: "false"})
+    for missing, said in (("st", "compares columns by their places"), ("dt", "the table needs it")):
+        with pytest.raises(WriteRefusedError, match=said):
+            session.write(rows.drop(missing), table.name, **{COLUMN_DROP: "true"})
+    with pytest.raises(WriteRefusedError, match=r"lack st\.b: a member of a struct stays"):
+        session.write(
+            rows.selectExpr("*", "struct(st.a) AS st").drop(rows.st), table.name, **{COLUMN_DROP: "true"}
+        )
+    session.write(rows, table.name, **{COLUMN_DROP: "true"})
+    assert _committed(table.path) == ["id", "seq", "price", "st", "tags", "dt"]
+    assert list(_columns(session, table.name)) == ["id", "seq", "price", "st", "tags", "dt"]
+    assert table.rows("id, seq, price", "dt = '2024-03-01'")[:3] == [
+        ("k00", 0, 0),
+        ("k01", 100, Decimal("1.50")),
+        ("k02", 2, 0),
+    ]
+    table.run("UPDATE {t} SET price = 7 WHERE id = 'k25'")
+    assert len(table.rows("id, price, tags")) == ROWS

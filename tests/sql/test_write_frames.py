@@ -32,6 +32,24 @@ def test_an_upsert_replaces_known_keys_and_adds_others(session: Session, table: 
     assert len(table.rows()) == ROWS + 1
 
 
+def test_what_an_upsert_caches_is_released_when_it_ends(session: Session, table: ChangedTable) -> None:
+    def cached() -> int:
+        return int(session.spark.sparkContext._jsc.getPersistentRDDs().size())
+
+    before = cached()
+    session.write(_frame(session, ("k01", 100, "2024-03-01")), table.name)
+    with pytest.raises(WriteRefusedError, match="no record key"):
+        session.write(_frame(session, (None, 100, "2024-03-01")), table.name)
+    session.write(_frame(session, ("k01", 100, "2024-03-01")), table.name, "delete")
+    assert cached() == before
+
+
+@pytest.mark.usefixtures("merge_on_read_table")
+def test_the_name_that_shows_base_files_only_is_not_written_to(session: Session) -> None:
+    with pytest.raises(HudisqlError, match=r"name the table itself: changes\.m$"):
+        session.write(_frame(session, ("k01", 100, "2024-03-01")), "changes.m_ro")
+
+
 def test_a_delete_goes_by_key_and_partition_alone(session: Session, table: ChangedTable) -> None:
     rows = _frame(session, ("k01", "2024-03-01"), ("k02", "2024-03-03"), columns="id string, dt string")
     assert session.write(rows, table.name, "delete").deleted == 1
@@ -102,7 +120,8 @@ def test_options_by_hudi_s_names_agree_with_the_table_or_are_refused(
             session.write(rows, table.name, **{name: value})
     for name, value, said in (
         ("hoodie.table.version", "8", "tables with 6"),
-        ("hoodie.datasource.write.schema.allow.auto.evolution.column.drop", "true", "not supported"),
+        ("hoodie.datasource.write.insert.drop.duplicates", "true", "MERGE with WHEN NOT MATCHED"),
+        ("hoodie.datasource.insert.dup.policy", "drop", "MERGE with WHEN NOT MATCHED"),
         ("mode", "append", "no option"),
         ("hoodie.datasource.write.operation", "delete", "the operation is 'upsert', but"),
     ):
