@@ -18,7 +18,7 @@ from hudisql.sql.index_options import record_index
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
 from hudisql.write.concurrency import Concurrency, LockFactory, Lookup, read_concurrency
-from hudisql.write.log_file import BlockFormat
+from hudisql.write.log_file import DEFAULT_MAX_BLOCK_BYTES, DEFAULT_MAX_LOG_BYTES, BlockFormat, LogForm
 from hudisql.write.open_base_file import CODECS
 from hudisql.write.path_generator import path_generator_of
 from hudisql.write.work_plan import FileSizing
@@ -43,6 +43,8 @@ _KNOWN_KEYS: Final = {
 }
 OVERWRITE_MODE: Final = "hoodie.datasource.overwrite.mode"
 BLOCK_FORMAT: Final = "hoodie.logfile.data.block.format"
+MAX_BLOCK_SIZE: Final = "hoodie.logfile.data.block.max.size"
+MAX_LOG_SIZE: Final = "hoodie.logfile.max.size"
 METASTORE_LOCK: Final = "hoodie.write.lock.hivemetastore"
 LOAD_ORDER: Final = "hoodie.bulkinsert.sort.mode"
 LOAD_COLUMNS: Final = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
@@ -107,7 +109,7 @@ def write_options_by(
         ),
         ordering=ordering if by_event_time else None,
         newest_by=ordering,
-        block_format=_block_format(lookup),
+        log_form=_log_form(lookup),
         concurrency=read_concurrency(lookup, table.storage, table.base_path, more_locks),
         load_order=_load_order(lookup),
         load_columns=_load_columns(lookup, table),
@@ -238,6 +240,14 @@ def _codec(lookup: Lookup) -> str:
     if codec not in CODECS:
         raise SettingsError(f"{CODEC} must be one of {', '.join(CODECS)}, not '{text}'")
     return codec
+
+
+def _log_form(lookup: Lookup) -> LogForm:
+    return LogForm(
+        block_format=_block_format(lookup),
+        max_block_bytes=_number(lookup, MAX_BLOCK_SIZE, DEFAULT_MAX_BLOCK_BYTES),
+        max_file_bytes=_number(lookup, MAX_LOG_SIZE, DEFAULT_MAX_LOG_BYTES),
+    )
 
 
 def _block_format(lookup: Lookup) -> BlockFormat:

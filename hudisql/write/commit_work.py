@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -18,7 +18,7 @@ from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.base_file import BaseFileForm, BaseFilePlace, base_file_avro_schema
 from hudisql.write.commit import OpenCommit
-from hudisql.write.log_file import BlockFormat
+from hudisql.write.log_file import LogForm
 from hudisql.write.write_options import WriteOptions
 
 
@@ -48,7 +48,7 @@ class WriteTask:
 class CommitWork:
     """What all tasks of a commit share; see `MergeTask` for `ordering`, `newest_by` and `log_rule`.
 
-    With `appends` (merge-on-read) changes go to log files of `block_format` where those say the same;
+    With `appends` (merge-on-read) changes go to log files where those say the same;
     `merges_bootstrapped` says that the real Hudi would read skeletons with log files wrong. With
     `unique_new_keys` the results name keys that several new rows have.
     """
@@ -69,7 +69,7 @@ class CommitWork:
     log_rule: LogRule | None = None
     appends: bool = False
     merges_bootstrapped: bool = False
-    block_format: BlockFormat = "avro"
+    log_form: LogForm = field(default_factory=LogForm)
     unique_new_keys: bool = False
 
 
@@ -127,7 +127,7 @@ def work_of(
         log_rule=log_rule,
         appends=table.is_merge_on_read,
         merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
-        block_format=options.block_format,
+        log_form=options.log_form,
         unique_new_keys=options.unique_new_keys,
     )
 

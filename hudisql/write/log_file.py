@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -25,7 +26,20 @@ from hudisql.table.file_slice import FileSlice, LogFile
 
 BlockFormat = Literal["avro", "parquet"]
 DEFAULT_MAX_BLOCK_BYTES: Final = 256 << 20
-"""How much a data block holds at most, in Arrow's form (`hoodie.logfile.data.block.max.size`)."""
+DEFAULT_MAX_LOG_BYTES: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class LogForm:
+    """How a commit writes logs: a data block holds `max_block_bytes` of rows, in Arrow's form, at most, and
+    the next version of the log begins before a file would grow beyond `max_file_bytes`.
+
+    Defaults are Hudi's `hoodie.logfile.data.block.max.size` and `hoodie.logfile.max.size`.
+    """
+
+    block_format: BlockFormat = "avro"
+    max_block_bytes: int = DEFAULT_MAX_BLOCK_BYTES
+    max_file_bytes: int = DEFAULT_MAX_LOG_BYTES
 
 
 def data_blocks(
@@ -33,27 +47,28 @@ def data_blocks(
     schema: pa.Schema,
     avro_schema: str,
     instant_time: str,
-    *,
-    block_format: BlockFormat = "avro",
-    max_bytes: int = DEFAULT_MAX_BLOCK_BYTES,
-) -> Iterator[LogBlock]:
-    """Blocks that insert or update the rows: meta columns first, then the columns of `schema`.
+    form: LogForm | None = None,
+) -> Iterator[tuple[LogBlock, int]]:
+    """Blocks that insert or update the rows, each with its number of rows.
 
+    Meta columns come first, then the columns of `schema`.
     `_hoodie_file_name` of log rows is the bare file id. `avro_schema` is that of `base_file_avro_schema`.
     Raises InvalidArgumentError if the rows don't fit it.
     """
     whole = pa.schema([*meta_columns.META_SCHEMA, *schema])
     columns = [conform_array(rows.column(each.name), each.type) for each in whole]
     plain = batch_of(columns, whole, rows.num_rows)
-    count = max(1, -(-plain.nbytes // max_bytes))
+    form = form or LogForm()
+    count = max(1, -(-plain.nbytes // max(1, form.max_block_bytes)))
     step = max(1, -(-plain.num_rows // count))
     header: Mapping[int, str] = {HeaderKey.INSTANT_TIME: instant_time, HeaderKey.SCHEMA: avro_schema}
     for start in range(0, plain.num_rows, step):
         part = plain.slice(start, step)
-        if block_format == "parquet":
-            yield LogBlock(BlockType.PARQUET_DATA, header, _parquet_content(part, avro_schema))
+        if form.block_format == "parquet":
+            block = LogBlock(BlockType.PARQUET_DATA, header, _parquet_content(part, avro_schema))
         else:
-            yield LogBlock(BlockType.AVRO_DATA, header, encode_data_block(part, avro_schema))
+            block = LogBlock(BlockType.AVRO_DATA, header, encode_data_block(part, avro_schema))
+        yield block, part.num_rows
 
 
 def delete_block(record_keys: pa.Array, partition_path: str, avro_schema: str, instant_time: str) -> LogBlock:

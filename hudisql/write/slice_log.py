@@ -1,13 +1,14 @@
-"""Merge-on-read: the changed rows of a file slice become a new log file on top of it.
+"""Merge-on-read: the changed rows of a file slice become new log files on top of it.
 
-Follows `HoodieAppendHandle` of Hudi 0.15: one log file a slice and commit, rows in data blocks, deletes in a
-delete block, both found again by record key when the slice is read. The stored rows are not read at all.
+Follows `HoodieAppendHandle` of Hudi 0.15: one log file a slice and commit, or several that follow each other
+where one would grow too large, rows in data blocks, deletes in a delete block, both found again by record key
+when the slice is read. The stored rows are not read at all.
 Works on Arrow tables inside one task; knows no Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,14 +22,14 @@ from hudisql.format.log_block import LogBlock
 from hudisql.read.conform import batch_of
 from hudisql.storage import Storage
 from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation
-from hudisql.write.log_file import BlockFormat, data_blocks, delete_block, next_log_version, write_log_file
+from hudisql.write.log_file import LogForm, data_blocks, delete_block, next_log_version, write_log_file
 from hudisql.write.meta_arrays import meta_arrays_of_new_rows
 from hudisql.write.slice_merge import MergeTask, one_change_for_each_row
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedChanges:
-    """What was appended to a slice; `bytes` is the log file's length."""
+    """What one log file appends to a slice; `bytes` is its length."""
 
     path: str
     bytes: int
@@ -56,50 +57,84 @@ def append_changes(
     storage: Storage,
     task: MergeTask,
     changes: pa.Table,
-    block_format: BlockFormat = "avro",
-    announce: Callable[[str], None] | None = None,
-) -> LoggedChanges:
-    """Write the changes (columns of `changes.change_schema`) as the slice's next log file.
+    form: LogForm,
+    announce: Callable[[str], None],
+) -> Iterator[LoggedChanges]:
+    """Write the changes (columns of `changes.change_schema`) as the slice's next log files, mostly one.
 
-    `announce` is told the file's name before it is made. Raises WriteRefusedError if several changes meet one
-    row, StorageError.
+    `announce` is told each file's name before it is made. Raises WriteRefusedError if several changes meet
+    one row, StorageError.
     """
-    chosen = one_change_for_each_row(task, changes)
-    operations = chosen.column(OPERATION).to_numpy()
-    removes = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
     file_slice, place = task.file_slice, task.place
-    blocks: list[LogBlock] = []
-    if not removes.all():
-        rows = _log_rows(task, chosen.filter(pa.array(~removes)))
-        blocks += data_blocks(
-            rows, task.schema, task.avro_schema, place.instant_time, block_format=block_format
-        )
-    if removes.any():
-        keys = chosen.column(RECORD_KEY).combine_chunks().filter(pa.array(removes))
-        blocks.append(delete_block(keys, place.partition_path, task.avro_schema, place.instant_time))
     base_instant = file_slice.log_base_instant
-    version = next_log_version(file_slice, base_instant)
-    name = log_file_name(file_slice.file_id, base_instant, version, place.write_token)
-    if announce is not None:
-        announce(name)
-    log_file = write_log_file(
-        storage, place.folder, file_slice.file_id, base_instant, version, place.write_token, blocks
-    )
     # The slice that a pending compaction has begun has no base file yet.
     base_file = None if file_slice.compaction_instant else file_slice.base_file
-    return LoggedChanges(
-        path=log_file.path,
-        bytes=log_file.length,
-        updated=int((~removes).sum()),
-        deleted=int((operations == Operation.DELETE).sum()),
-        moved=int((operations == Operation.MOVE_OUT).sum()),
-        stat=LogWriteStat(
-            log_version=version,
-            log_offset=0,
-            base_file="" if base_file is None else base_file.path.rsplit("/", 1)[-1],
-            log_files=(name,),
-        ),
-    )
+    first = next_log_version(file_slice, base_instant)
+    pieces = _pieces(task, one_change_for_each_row(task, changes), form)
+    for version, together in enumerate(_files(pieces, form.max_file_bytes), first):
+        announce(log_file_name(file_slice.file_id, base_instant, version, place.write_token))
+        log_file = write_log_file(
+            storage,
+            place.folder,
+            file_slice.file_id,
+            base_instant,
+            version,
+            place.write_token,
+            [piece.block for piece in together],
+        )
+        yield LoggedChanges(
+            path=log_file.path,
+            bytes=log_file.length,
+            updated=sum(piece.updated for piece in together),
+            deleted=sum(piece.deleted for piece in together),
+            moved=sum(piece.moved for piece in together),
+            stat=LogWriteStat(
+                log_version=version,
+                log_offset=0,
+                base_file="" if base_file is None else base_file.path.rsplit("/", 1)[-1],
+                log_files=(log_file.path.rsplit("/", 1)[-1],),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    block: LogBlock
+    updated: int = 0
+    deleted: int = 0
+    moved: int = 0
+
+
+def _pieces(task: MergeTask, chosen: pa.Table, form: LogForm) -> Iterator[_Piece]:
+    """The blocks, encoded one after the other; deletes come last."""
+    place = task.place
+    operations = chosen.column(OPERATION).to_numpy()
+    removes = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
+    if not removes.all():
+        rows = _log_rows(task, chosen.filter(pa.array(~removes)))
+        for block, count in data_blocks(rows, task.schema, task.avro_schema, place.instant_time, form):
+            yield _Piece(block, updated=count)
+    if removes.any():
+        keys = chosen.column(RECORD_KEY).combine_chunks().filter(pa.array(removes))
+        yield _Piece(
+            delete_block(keys, place.partition_path, task.avro_schema, place.instant_time),
+            deleted=int((operations == Operation.DELETE).sum()),
+            moved=int((operations == Operation.MOVE_OUT).sum()),
+        )
+
+
+def _files(pieces: Iterable[_Piece], max_bytes: int) -> Iterator[list[_Piece]]:
+    """The pieces of each log file; one that is larger than a file may be has a file of its own."""
+    together: list[_Piece] = []
+    length = 0
+    for piece in pieces:
+        if together and length + len(piece.block.content) > max_bytes:
+            yield together
+            together, length = [], 0
+        together.append(piece)
+        length += len(piece.block.content)
+    if together:
+        yield together
 
 
 def _log_rows(task: MergeTask, changes: pa.Table) -> pa.RecordBatch:

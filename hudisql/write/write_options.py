@@ -7,7 +7,7 @@ from typing import Literal
 
 from hudisql.write.base_file import BaseFileForm
 from hudisql.write.concurrency import ALONE, Concurrency
-from hudisql.write.log_file import BlockFormat
+from hudisql.write.log_file import LogForm
 from hudisql.write.path_generator import PathGenerator
 from hudisql.write.record_index import RecordIndex
 from hudisql.write.work_plan import FileSizing
@@ -20,7 +20,7 @@ class WriteOptions:
     """How files are written and sized.
 
     `ordering` is the column by which an UPSERT may come late, if any; `newest_by` the one that decides
-    between several changes of one row, `block_format` how log files hold rows, `concurrency` how the table is
+    between several changes of one row, `log_form` how log files are written, `concurrency` how the table is
     shared with other writers. A bulk load sorts its rows in `load_order`, and by `load_columns` where these
     are given. With `unique_new_keys` new rows of one record key and partition are refused; `combines` says
     whether of an INSERT's new rows with one key the newest alone is written (None: as its statement has it).
@@ -32,7 +32,7 @@ class WriteOptions:
     sizing: FileSizing = field(default_factory=FileSizing)
     ordering: str | None = None
     newest_by: str | None = None
-    block_format: BlockFormat = "avro"
+    log_form: LogForm = field(default_factory=LogForm)
     concurrency: Concurrency = ALONE
     load_order: LoadOrder = "partition"
     load_columns: tuple[str, ...] = ()

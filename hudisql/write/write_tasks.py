@@ -52,8 +52,8 @@ def write_buckets(
                     writers[number].write(rows.drop_columns(list(CHANGE_COLUMNS)), moved_in)
             for number in held.numbers:
                 merged = _merge(work, tasks[number].of_attempt(attempt), held.table(number))
-                keep_or_take_back(work, [merged])
-                yield merged
+                keep_or_take_back(work, merged)
+                yield from merged
             for number in sorted(writers):
                 files = writers[number].finish()
                 del writers[number]
@@ -83,7 +83,7 @@ class _Unpickled(dict[int, WriteTask]):
         return task
 
 
-def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
+def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> list[WrittenFile]:
     started = time.perf_counter()
     assert task.file_slice is not None
     merge = MergeTask(
@@ -107,7 +107,7 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
     merged = merge_slice(
         work.storage, merge, changes, lambda name: announce_file(work, task, name, MarkerKind.MERGE)
     )
-    return WrittenFile(
+    written = WrittenFile(
         file_id=task.file_slice.file_id,
         path=merged.path,
         partition_path=task.place.partition_path,
@@ -123,34 +123,36 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> WrittenFile:
         changes=changes.num_rows,
         repeated_keys=merged.repeated_keys,
     )
+    return [written]
 
 
 def _append(
     work: CommitWork, task: WriteTask, merge: MergeTask, changes: pa.Table, started: float
-) -> WrittenFile:
-    logged = append_changes(
-        work.storage,
-        merge,
-        changes,
-        work.block_format,
-        lambda name: announce_file(work, task, name, MarkerKind.APPEND),
-    )
-    return WrittenFile(
-        file_id=merge.file_slice.file_id,
-        path=logged.path,
-        partition_path=task.place.partition_path,
-        previous_instant=merge.file_slice.log_base_instant,
-        rows=logged.updated,
-        bytes=logged.bytes,
-        inserted=0,
-        updated=logged.updated,
-        deleted=logged.deleted,
-        late=0,
-        moved=logged.moved,
-        milliseconds=round((time.perf_counter() - started) * 1000),
-        changes=changes.num_rows,
-        log=logged.stat,
-    )
+) -> list[WrittenFile]:
+    def announce(name: str) -> None:
+        announce_file(work, task, name, MarkerKind.APPEND)
+
+    logged = list(append_changes(work.storage, merge, changes, work.log_form, announce))
+    milliseconds = round((time.perf_counter() - started) * 1000)
+    return [
+        WrittenFile(
+            file_id=merge.file_slice.file_id,
+            path=each.path,
+            partition_path=task.place.partition_path,
+            previous_instant=merge.file_slice.log_base_instant,
+            rows=each.updated,
+            bytes=each.bytes,
+            inserted=0,
+            updated=each.updated,
+            deleted=each.deleted,
+            late=0,
+            moved=each.moved,
+            milliseconds=milliseconds if number == 0 else 0,
+            changes=changes.num_rows if number == 0 else 0,
+            log=each.stat,
+        )
+        for number, each in enumerate(logged)
+    ]
 
 
 def split_by(batch: pa.RecordBatch, name: str) -> Iterator[tuple[int, pa.RecordBatch]]:

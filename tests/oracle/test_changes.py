@@ -50,6 +50,7 @@ def test_hudi_015_goes_on_with_a_merge_on_read_table_that_statements_changed(
     expected = _change(session, "oracle.changed_mor", shape, changes)
     session.sql("UPDATE oracle.changed_mor SET fare = -1 WHERE seq = 50")
     assert list(Path(table.path).rglob("*.log.*"))
+    _update_by_many_log_files(session, table.path)
     _assert_both_read(oracle_015, session, "oracle.changed_mor", table.path)
 
     # A write that died with its log file written: the real Hudi rolls it back before its own.
@@ -64,6 +65,18 @@ def test_hudi_015_goes_on_with_a_merge_on_read_table_that_statements_changed(
     kept = expected.filter(pc.or_(pc.less(expected["seq"], 15), pc.greater_equal(expected["seq"], 25)))
     theirs = oracle_015.read(table.path)
     assert_same_rows(theirs.select(expected.column_names), pa.concat_tables([kept, third]), sort_by=["seq"])
+
+
+def _update_by_many_log_files(session: Any, path: str) -> None:
+    """Rows are written anew as they are, in blocks and log files that hold a few of them each."""
+    before = set(Path(path).rglob("*.log.*"))
+    for key, size in (("data.block.max.size", 1000), ("max.size", 500)):
+        session.sql(f"SET hoodie.logfile.{key} = {size}")
+    session.sql("UPDATE oracle.changed_mor SET note = note WHERE seq > 30")
+    for key in ("data.block.max.size", "max.size"):
+        session.sql(f"RESET hoodie.logfile.{key}")
+    versions = [path.name.split(".log.")[0] for path in set(Path(path).rglob("*.log.*")) - before]
+    assert len(versions) > len(set(versions)) + 2
 
 
 def _assert_both_read(oracle: HudiOracle, session: Any, name: str, path: str) -> None:

@@ -21,7 +21,7 @@ from hudisql.table.file_slice import FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.base_file import base_file_avro_schema
-from hudisql.write.log_file import data_blocks, delete_block, rollback_block, write_log_file
+from hudisql.write.log_file import LogForm, data_blocks, delete_block, rollback_block, write_log_file
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 
@@ -112,7 +112,8 @@ def table(golden: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory
     def blocks_of(keys: list[str], instant: str, note: str, seq: int, block_format: Any) -> list[LogBlock]:
         opened, found, rows = current()
         batch = _updated(rows, keys, instant, note, seq, found.file_id)
-        return list(data_blocks(batch, opened.schema, schema, instant, block_format=block_format))
+        form = LogForm(block_format)
+        return [block for block, _ in data_blocks(batch, opened.schema, schema, instant, form)]
 
     opened, found, rows = current()
     file_name = Path(found.base_file.path).name if found.base_file else ""

@@ -72,6 +72,27 @@ def test_new_rows_and_changes_of_one_slice_make_a_base_file(merge_on_read_table:
     assert _files(table) == (5, 1)
 
 
+def test_a_log_that_would_grow_too_large_goes_on_in_its_next_version(
+    session: Session, merge_on_read_table: ChangedTable
+) -> None:
+    table = merge_on_read_table
+    merge = (
+        "MERGE INTO {t} t USING (SELECT * FROM {t}) s ON t.id = s.id "
+        "WHEN MATCHED AND s.seq < 3 THEN DELETE WHEN MATCHED AND s.seq < 9 THEN UPDATE SET price = 7"
+    )
+    with (
+        setting(session, "hoodie.logfile.data.block.max.size", "1"),
+        setting(session, "hoodie.logfile.max.size", "1"),
+    ):
+        # A file for each row that is updated, and one for the deletes of their slice.
+        assert table.run(merge) == {"updated": 6, "deleted": 3, "files_written": 7}
+    assert _files(table) == (3, 7)
+    assert table.seqs("price = 7") == [3, 4, 5, 6, 7, 8]
+    assert table.seqs() == list(range(3, ROWS))
+    assert table.run("DELETE FROM {t} WHERE seq < 4") == {"deleted": 1, "files_written": 1}
+    assert table.seqs() == list(range(4, ROWS))
+
+
 def test_an_unknown_block_format_is_refused(session: Session, merge_on_read_table: ChangedTable) -> None:
     with (
         setting(session, "hoodie.logfile.data.block.format", "orc"),

@@ -18,7 +18,14 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.base_file import base_file_avro_schema
-from hudisql.write.log_file import data_blocks, delete_block, next_log_version, rollback_block, write_log_file
+from hudisql.write.log_file import (
+    LogForm,
+    data_blocks,
+    delete_block,
+    next_log_version,
+    rollback_block,
+    write_log_file,
+)
 
 # An instant that the golden table's timeline knows as completed.
 INSTANT = "20261120215313869"
@@ -52,11 +59,14 @@ def test_what_is_appended_is_read(table: HudiTable, block_format: Any) -> None:
     changed = changed.set_column(changed.schema.get_field_index("note"), "note", notes)
     (batch,) = changed.combine_chunks().to_batches()
     keys = before["_hoodie_record_key"].combine_chunks().slice(40, 10)
+    form = LogForm(block_format, max_block_bytes=4000)
+    counted = list(data_blocks(batch, table.schema, avro_schema, INSTANT, form))
+    assert len(counted) > 2
+    assert sum(rows for _, rows in counted) == 40
     blocks = [
-        *data_blocks(batch, table.schema, avro_schema, INSTANT, block_format=block_format, max_bytes=4000),
+        *(block for block, _ in counted),
         delete_block(keys, file_slice.partition_path, avro_schema, INSTANT),
     ]
-    assert len(blocks) > 3
     assert next_log_version(file_slice, file_slice.base_instant_time) == 3
     folder = f"{table.base_path}/{file_slice.partition_path}"
     written = write_log_file(
@@ -98,7 +108,7 @@ def test_blocks_are_those_of_the_real_hudi(golden: Any) -> None:
     chosen = rows.filter(pa.compute.equal(rows["_hoodie_commit_time"], theirs.instant_time))  # type: ignore[union-attr,attr-defined]
     (batch,) = chosen.combine_chunks().to_batches()
     schema = base_file_avro_schema(table.schema, table.name)
-    (ours,) = data_blocks(batch, table.schema, schema, theirs.instant_time)  # type: ignore[union-attr]
+    ((ours, _),) = data_blocks(batch, table.schema, schema, theirs.instant_time)  # type: ignore[union-attr]
     assert ours.header == theirs.header  # type: ignore[union-attr]
     assert ours.block_type is BlockType.AVRO_DATA
     assert len(ours.content) == len(theirs.content)  # type: ignore[union-attr]
@@ -108,7 +118,7 @@ def test_parquet_blocks_are_whole_files_with_fixed_decimals(table: HudiTable) ->
     rows = _rows(table, _slice_with_logs(table))
     (batch,) = rows.combine_chunks().to_batches()
     schema = base_file_avro_schema(table.schema, table.name)
-    (block,) = data_blocks(batch, table.schema, schema, INSTANT, block_format="parquet")
+    ((block, _),) = data_blocks(batch, table.schema, schema, INSTANT, LogForm("parquet"))
     file = pq.ParquetFile(pa.BufferReader(block.content))
     assert file.metadata.schema.column(file.schema_arrow.names.index("price")).physical_type == (
         "FIXED_LEN_BYTE_ARRAY"

@@ -60,7 +60,7 @@ def _with_log(folder: Path, file_slice: FileSlice, new: list[str], deleted: list
     meta += [pa.array([""] * len(new)), pa.array([file_slice.file_id] * len(new))]
     rows = batch_of([*meta, pa.array(new), pa.array([7] * len(new))], schema, len(new))
     blocks = [
-        *data_blocks(rows, SCHEMA, AVRO, LATER, block_format="avro"),
+        *(block for block, _ in data_blocks(rows, SCHEMA, AVRO, LATER)),
         delete_block(pa.array(deleted, pa.string()), "", AVRO, LATER),
     ]
     log = write_log_file(STORAGE, str(folder), file_slice.file_id, BASE, 1, "0-0-0", blocks)
