@@ -96,6 +96,7 @@ class HudiWriter(DataSourceArrowWriter):
         """Make the files visible. Raises WriteConflictError, StorageError; everything is then taken back."""
         files = [file for each in messages if isinstance(each, WrittenFiles) for file in each.files]
         try:
+            self._paths.refuse_nested({file.partition_path for file in files})
             finish_commit(self._commit, files, self._schema, self._overwrite)
         except BaseException:
             abandon_commit(self._commit)

@@ -114,7 +114,8 @@ def _commit_merge(
     except RepeatedKeysError as error:
         if ordering is None:
             raise
-        chosen = newest_inserts(changes, table, ordering)
+        generator = write_options(context, table, entry.parameters).path_generator
+        chosen = newest_inserts(changes, table, ordering, generator)
         try:
             return commit_changes(context, entry, table, chosen, "UPSERT", unique_new_keys=True)
         except RepeatedKeysError as repeated:

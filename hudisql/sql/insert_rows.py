@@ -26,7 +26,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
 from hudisql.write.generated_paths import path_column
 from hudisql.write.overwrite import Overwrite
-from hudisql.write.path_generator import generates_paths
+from hudisql.write.path_generator import PathGenerator, generates_paths
 from hudisql.write.write_options import WriteOptions
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ def as_inserts(rows: DataFrame) -> DataFrame:
     )
 
 
-def newest_inserts(changes: DataFrame, table: HudiTable, ordering: str) -> DataFrame:
+def newest_inserts(
+    changes: DataFrame, table: HudiTable, ordering: str, generator: PathGenerator | None
+) -> DataFrame:
     """The changes with those new rows alone that no other of their key and partition is newer than.
 
     Rows with the same highest value of `ordering` all stay.
@@ -92,8 +94,7 @@ def newest_inserts(changes: DataFrame, table: HudiTable, ordering: str) -> DataF
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
-    names = [*table.properties.record_key_fields, *(column.name for column in table.partition_columns)]
-    same_row = [sf.col(OPERATION), *(sf.col(quote_path(name)) for name in names)]
+    same_row = [sf.col(OPERATION), *_key_columns(table), *_place_columns(table, generator)]
     by = Window.partitionBy(*same_row).orderBy(sf.col(quote_path(ordering)).desc_nulls_last())
     ranked = changes.withColumn(_RANK, sf.rank().over(by))
     is_insert = sf.col(OPERATION) == int(Operation.INSERT)
@@ -116,13 +117,26 @@ def newest_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -> Dat
             f"{COMBINE_BEFORE_INSERT} is true, and {table.base_path} has no ordering column that says which "
             "of several rows with one key is the newest"
         )
-    key = [sf.col(quote_path(name)) for name in table.properties.record_key_fields]
+    key = _key_columns(table)
     if not options.index.is_global:
-        key += [sf.col(quote_name(column.name)) for column in table.partition_columns]
-        if options.path_generator is not None:
-            key.append(path_column(table, options.path_generator))
+        key += _place_columns(table, options.path_generator)
     by = Window.partitionBy(*key).orderBy(sf.col(quote_path(ordering)).desc_nulls_last())
     return rows.withColumn(_RANK, sf.row_number().over(by)).filter(sf.col(_RANK) == 1).drop(_RANK)
+
+
+def _key_columns(table: HudiTable) -> list[Column]:
+    from pyspark.sql import functions as sf
+
+    return [sf.col(quote_path(name)) for name in table.properties.record_key_fields]
+
+
+def _place_columns(table: HudiTable, generator: PathGenerator | None) -> list[Column]:
+    """What tells the partitions of rows apart."""
+    from pyspark.sql import functions as sf
+
+    if generator is not None:
+        return [path_column(table, generator)]
+    return [sf.col(quote_name(column.name)) for column in table.partition_columns]
 
 
 def _rows_of_table(
@@ -209,12 +223,12 @@ def _given_columns(
             raise WriteRefusedError(
                 f"{place} has no column '{name}'", hint=f"the columns are {', '.join(names)}"
             )
-    partition = {column.name.lower() for column in table.partition_columns}
+    partition = table.properties.partition_fields
     for name, _ in clauses.partition:
-        if name.lower() not in partition:
+        if name.lower() not in {field.lower() for field in partition}:
             raise WriteRefusedError(
                 f"{name} is no partition column of {place}",
-                hint=f"these are: {', '.join(column.name for column in table.partition_columns) or 'none'}",
+                hint=f"these are: {', '.join(partition) or 'none'}",
             )
     named = [name.lower() for name in (*given, *static)]
     repeated = {name for name in given if named.count(name.lower()) > 1}

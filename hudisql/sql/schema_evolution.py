@@ -127,10 +127,16 @@ def _without_columns(
         raise WriteRefusedError(
             f"{place} would lose the column {', '.join(lacking)}, and a Hive Metastore, which compares "
             "columns by their places, does not take that",
-            hint=f"SET hudisql.sync = false, write the rows, then DROP TABLE {place} (its files stay) and "
-            f"CALL hive_sync(table => '{place}', path => '{table.base_path}')",
+            hint=f"SET hudisql.sync = false and write the rows. {_anew(table, place)}",
         )
     return narrower
+
+
+def _anew(table: HudiTable, place: str) -> str:
+    return (
+        f"Then note what SHOW TBLPROPERTIES {place} says, DROP TABLE {place} (its files stay), "
+        f"CALL hive_sync(table => '{place}', path => '{table.base_path}'), and set again what you had set"
+    )
 
 
 def describe_difference(table: HudiTable, rows: StructType) -> str:
@@ -194,8 +200,8 @@ def _wider_type(
         raise WriteRefusedError(
             f"column '{field.name}' of {place} would gain members, which a Hive Metastore does not take: "
             f"{describe_difference(table, rows)}",
-            hint="SET hudisql.sync = false, write the rows by name or as a DataFrame, then DROP TABLE "
-            f"{place} (its files stay) and CALL hive_sync(table => '{place}', path => '{table.base_path}')",
+            hint="SET hudisql.sync = false and write the rows by name or as a DataFrame. "
+            f"{_anew(table, place)}",
         )
     return wanted
 

@@ -22,6 +22,7 @@ from hudisql.format.table_properties import (
     URL_ENCODE_PARTITIONING,
 )
 from hudisql.result import LocalResult
+from hudisql.sql.generator_options import kept_generator_settings
 from hudisql.sql.statements import DescribeStatement, ShowPartitionsStatement, ShowPropertiesStatement
 from hudisql.sql.table_options import KNOWN_PROPERTIES, user_properties
 from hudisql.sql.tables import open_hudi_entry
@@ -170,6 +171,7 @@ def _own_options(table: HudiTable) -> dict[str, str]:
         options[URL_ENCODE_PARTITIONING] = "true"
     if generates_paths(table) and properties.key_generator_class:
         options[KEY_GENERATOR_CLASS] = properties.key_generator_class
+        options |= kept_generator_settings(properties.values)
     return options
 
 

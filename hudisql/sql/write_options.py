@@ -14,6 +14,7 @@ import pyarrow as pa
 from hudisql.catalog.metastore_lock import PROVIDER as METASTORE_PROVIDER
 from hudisql.catalog.metastore_lock import MetastoreLock
 from hudisql.errors import SettingsError, UnsupportedTableError
+from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
 from hudisql.sql.index_options import record_index
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
@@ -211,10 +212,21 @@ def _flag(context: Context, key: str, default: bool) -> bool:
 
 
 def _lookup(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> Lookup:
+    own = {**table.properties.values, **parameters}
+    of_generator = {name for name in map(_generator_setting, own) if name is not None}
+
     def lookup(key: str, default: str) -> str:
-        return _text(context, key, parameters.get(key, table.properties.get(key) or default))
+        said = own.get(key) or default
+        # Folder names are the table's matter: what the session says for another would make new ones here.
+        return said if _generator_setting(key) in of_generator else _text(context, key, said)
 
     return lookup
+
+
+def _generator_setting(key: str) -> str | None:
+    """The name of a key generator's setting, whichever of Hudi's prefixes it has."""
+    prefix = next((each for each in KEY_GENERATOR_PREFIXES if key.startswith(each)), None)
+    return None if prefix is None else key.removeprefix(prefix)
 
 
 def _metastore_locks(context: Context, table: HudiTable, lookup: Lookup) -> Mapping[str, LockFactory]:

@@ -102,7 +102,7 @@ def _write_files(
         options,
         schema,
         calendar_settings(spark),
-        composite=has_composite_keys(table, slices),
+        composite=has_composite_keys(table),
         log_rule=log_rule_of(table) if any(each.has_log_files for each in slices) else None,
     )
     values_of = {path: values for values, path in of_values.items()}

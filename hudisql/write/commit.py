@@ -42,7 +42,7 @@ from hudisql.write.leftovers import clear_leftovers
 from hudisql.write.lock import holding
 from hudisql.write.markers import delete_markers
 from hudisql.write.planned_services import check_not_clustered, is_clustering
-from hudisql.write.rollback import now_on_timeline, pending_rollbacks, roll_back_instant
+from hudisql.write.rollback import now_on_timeline, pending_rollbacks, roll_back_instant, rollback_targets
 from hudisql.write.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.write.timeline_payloads import render_requested_replace
 
@@ -120,8 +120,7 @@ def _clear_up(
     if roll_back_failed_writes(table, concurrency):
         table = open_table(table.storage, table.base_path)
     _check_not_overtaken(given, table.timeline, changed, concurrency)
-    is_lazy = concurrency.failed_writes is FailedWrites.LAZY
-    clear_leftovers(table.storage, table.base_path, concurrency.heartbeat_tolerance_ms if is_lazy else None)
+    clear_leftovers(table, concurrency.known_by_heartbeats_ms)
     check_not_clustered(table, changed)
     dropped = drop_metadata_table(table)
     return (open_table(table.storage, table.base_path) if dropped else table), dropped
@@ -186,8 +185,7 @@ def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = ALONE) 
     """
     if concurrency.failed_writes is FailedWrites.NEVER:
         return False
-    is_lazy = concurrency.failed_writes is FailedWrites.LAZY
-    under_way, interrupted = pending_rollbacks(table, concurrency.heartbeat_tolerance_ms if is_lazy else -1)
+    under_way, interrupted = pending_rollbacks(table, concurrency.known_by_heartbeats_ms)
     being_rolled_back = {each.timestamp for each in under_way}
     pending = [
         instant
@@ -287,7 +285,8 @@ def _request_instant(
 
 def _check_undisturbed(commit: OpenCommit, timeline: Timeline, metadata: CommitMetadata) -> None:
     table = commit.table
-    if commit.instant not in timeline.instants:
+    going = {target.timestamp for _, target in rollback_targets(table, timeline)}
+    if commit.instant not in timeline.instants or commit.instant_time in going:
         raise WriteConflictError(
             f"another writer has rolled back the commit {commit.instant_time} on {table.base_path}",
             hint="run the statement again when no other writer is at work, "

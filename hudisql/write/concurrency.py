@@ -73,6 +73,11 @@ class Concurrency:
         """For how long a writer without a sign of life is taken to be alive."""
         return self.heartbeat_interval_ms * self.tolerable_misses
 
+    @property
+    def known_by_heartbeats_ms(self) -> int | None:
+        """The tolerance if the table's writers go by heartbeats; None if they give none."""
+        return self.heartbeat_tolerance_ms if self.failed_writes is FailedWrites.LAZY else None
+
 
 ALONE: Final = Concurrency()
 

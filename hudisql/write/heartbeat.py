@@ -75,8 +75,10 @@ class Heartbeat:
         self.storage.delete_file(self.path)
 
     def beat(self) -> None:
-        """Touch the file. Raises StorageError."""
+        """Touch the file, unless others may have taken this writer for dead by now. Raises StorageError."""
         before = time.time()
+        if self._last and (before - self._last) * 1000 > self.tolerance_ms:
+            return
         self.storage.write(self.path, b"")
         self._last = before
 

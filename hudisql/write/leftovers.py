@@ -10,17 +10,20 @@ from contextlib import suppress
 
 from hudisql.errors import StorageError
 from hudisql.format.timeline import load_timeline
-from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.heartbeat import delete_heartbeat, heartbeat_instants, is_alive
 from hudisql.write.markers import delete_markers, marked_instants
+from hudisql.write.rollback import rollback_targets
 
 
-def clear_leftovers(storage: Storage, base_path: str, heartbeat_tolerance_ms: int | None) -> None:
-    """Remove the markers and the expired heartbeats of all instants that are not pending.
+def clear_leftovers(table: HudiTable, heartbeat_tolerance_ms: int | None) -> None:
+    """Remove the markers and the expired heartbeats of all instants that are neither pending nor being rolled
+    back.
 
     Without a tolerance the table's writers go by no heartbeats. Whoever is at work made his instant before
     his markers, and keeps his heartbeat fresh; what cannot be removed is only litter.
     """
+    storage, base_path = table.storage, table.base_path
     with suppress(StorageError):
         marked = marked_instants(storage, base_path)
         silent = [
@@ -31,7 +34,9 @@ def clear_leftovers(storage: Storage, base_path: str, heartbeat_tolerance_ms: in
         if not marked and not silent:
             return
         # Asked after the listings: an instant that is not there now was over then, or has no markers yet.
-        pending = {each.timestamp for each in load_timeline(storage, base_path).pending}
+        timeline = load_timeline(storage, base_path)
+        pending = {each.timestamp for each in timeline.pending}
+        pending |= {target.timestamp for _, target in rollback_targets(table, timeline)}
         for instant_time in set(marked) - pending:
             delete_markers(storage, base_path, instant_time)
         for instant_time in set(silent) - pending:

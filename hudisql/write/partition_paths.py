@@ -58,7 +58,9 @@ class PartitionPaths:
         Raises WriteRefusedError for values that no folder of the table can stand for.
         """
         if self._generator is not None:
-            return str(values[0])
+            path = str(values[0])
+            self.refuse_nested([path])
+            return path
         if values not in self._known:
             texts = [render_partition_value(value) for value in values]
             path = partition_path(self.names, texts, hive_style=self._hive_style, url_encode=self._url_encode)
@@ -74,11 +76,17 @@ class PartitionPaths:
         return self._known[values]
 
     def refuse_nested(self, paths: Collection[str]) -> None:
-        """Raise WriteRefusedError if one of the partitions lies in the folder of another.
+        """Raise WriteRefusedError if one of the partitions lies in the folder of another, or is none.
 
         For tasks that each know but the partitions of their own rows.
         """
         for path in sorted(set(paths) - self._paths):
+            if not _is_folder(path):
+                raise WriteRefusedError(
+                    f"'{path}' cannot be the folder of a partition of the Hudi table at {self._place}; "
+                    "nothing was written",
+                    hint="change the values of the partition columns",
+                )
             if not self._stands_apart(path):
                 raise WriteRefusedError(
                     f"the partition '{path}' of the Hudi table at {self._place} and another would lie in one "
@@ -97,8 +105,7 @@ class PartitionPaths:
 
     def _reads_as(self, path: str, texts: list[str | None]) -> bool:
         """True if readers take these values from the path, and find it below the table's folder."""
-        folders = path.split("/") if path else []
-        if folders[:1] == [".hoodie"] or any(folder in ("", ".", "..") for folder in folders):
+        if not _is_folder(path):
             return False
         try:
             read = split_partition_path(path, self.names, url_encode=self._is_read_escaped)
@@ -144,6 +151,12 @@ class PartitionPaths:
             codes = codes * (len(column.dictionary) + 1) + indices
         _, first, number = np.unique(codes, return_index=True, return_inverse=True)
         return [tuple(column[int(row)].as_py() for column in columns) for row in first], number
+
+
+def _is_folder(path: str) -> bool:
+    """True if the path leads to a folder of rows below the table's own."""
+    folders = path.split("/") if path else []
+    return folders[:1] != [".hoodie"] and not any(folder in ("", ".", "..") for folder in folders)
 
 
 def _folders_above(path: str) -> list[str]:

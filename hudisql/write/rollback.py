@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.instant import ROLLBACK, Instant, InstantState, new_instant_time
 from hudisql.format.log_block import LogBlock, parse_log_blocks
-from hudisql.format.timeline import instant_path, load_timeline
+from hudisql.format.timeline import Timeline, instant_path, load_timeline
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.markers import Marker, MarkerKind, delete_markers, list_markers
@@ -40,7 +40,11 @@ def roll_back_instant(table: HudiTable, instant: Instant) -> None:
     for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
         storage.delete_file(instant_path(base_path, instant.in_state(state)))
     # A task that outlives its writer keeps its files if it still finds the instant; its markers are older.
-    late = [each for each in list_markers(storage, base_path, instant.timestamp) if each not in markers]
+    late = [
+        each
+        for each in list_markers(storage, base_path, instant.timestamp)
+        if each not in markers and not _holds_others(table, instant, each)
+    ]
     _delete_marked(table, late)
     milliseconds = round((time.monotonic() - started) * 1000)
     files = _names_by_partition([*markers, *late])
@@ -61,20 +65,32 @@ def _delete_marked(table: HudiTable, markers: Iterable[Marker]) -> None:
     table.storage.delete_files(paths)
 
 
-def pending_rollbacks(table: HudiTable, tolerance_ms: int) -> tuple[list[Instant], list[Instant]]:
+def rollback_targets(table: HudiTable, timeline: Timeline) -> list[tuple[Instant, Instant]]:
+    """The rollbacks on the timeline that are not completed, each with the instant, inflight, that it is for.
+
+    Raises CorruptTableError, StorageError.
+    """
+    rollbacks = [each for each in timeline.pending if each.action == ROLLBACK]
+    targets = [(each, _target_of(table, each)) for each in rollbacks]
+    return [(each, Instant(*target, InstantState.INFLIGHT)) for each, target in targets if target is not None]
+
+
+def pending_rollbacks(table: HudiTable, tolerance_ms: int | None) -> tuple[list[Instant], list[Instant]]:
     """The instants, inflight, whose rollbacks may be under way, and those whose were interrupted.
 
-    A rollback that was begun less than the tolerance ago may be under way. Raises CorruptTableError,
-    StorageError.
+    A rollback that was begun less than the tolerance ago may be under way; without one, none is. Raises
+    CorruptTableError, StorageError.
     """
     under_way: list[Instant] = []
     interrupted: list[Instant] = []
-    for pending in table.timeline.pending:
-        if pending.action != ROLLBACK or (target := _target_of(table, pending)) is None:
-            continue
-        begun = table.storage.info(instant_path(table.base_path, pending))
-        is_young = begun is not None and time.time() * 1000 - begun.modification_time_ms <= tolerance_ms
-        (under_way if is_young else interrupted).append(Instant(*target, InstantState.INFLIGHT))
+    for pending, target in rollback_targets(table, table.timeline):
+        begun = None
+        if tolerance_ms is not None:
+            begun = table.storage.info(instant_path(table.base_path, pending))
+        is_young = begun is not None and time.time() * 1000 - begun.modification_time_ms <= (
+            tolerance_ms or 0
+        )
+        (under_way if is_young else interrupted).append(target)
     return under_way, interrupted
 
 
@@ -120,15 +136,19 @@ def _check_log_files(table: HudiTable, instant: Instant, markers: list[Marker]) 
     Each of hudisql's commits, and of Hudi's on most stores, writes log files of its own, which may go.
     """
     for marker in markers:
-        if marker.kind is not MarkerKind.APPEND:
-            continue
-        path = join(table.base_path, marker.partition_path, marker.file_name)
-        if not table.storage.exists(path):
-            continue
-        blocks = parse_log_blocks(table.storage.read(path), path)
-        if any(isinstance(each, LogBlock) and each.instant_time != instant.timestamp for each in blocks):
+        if _holds_others(table, instant, marker):
+            path = join(table.base_path, marker.partition_path, marker.file_name)
             raise UnsupportedTableError(
                 f"the failed write {instant.timestamp} on {table.base_path} has appended to {path}, which "
                 "holds rows of other commits",
                 hint="let the real Hudi write to the table once: it rolls the write back first",
             )
+
+
+def _holds_others(table: HudiTable, instant: Instant, marker: Marker) -> bool:
+    """True if the marked file is a log file with blocks of other commits."""
+    path = join(table.base_path, marker.partition_path, marker.file_name)
+    if marker.kind is not MarkerKind.APPEND or not table.storage.exists(path):
+        return False
+    blocks = parse_log_blocks(table.storage.read(path), path)
+    return any(isinstance(each, LogBlock) and each.instant_time != instant.timestamp for each in blocks)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hudisql.table.file_slice import FileSlice
@@ -78,7 +78,7 @@ def buckets_a_task(buckets: Sequence[Bucket], bytes_per_row: float, parallelism:
     """
     costs = [
         _BUCKET_BYTES
-        + (0 if each.file_slice is None else slice_bytes(each.file_slice))
+        + (0 if each.file_slice is None else slice_bytes(each.file_slice) + _log_bytes(each.file_slice))
         + each.rows * bytes_per_row
         for each in buckets
     ]
@@ -116,6 +116,8 @@ def plan_work(
                 buckets.append(Bucket(known, path, file_slice, share))
                 if file_slice is not None:
                     of_file_group[path, file_slice.file_id] = known
+            else:
+                buckets[known] = replace(buckets[known], rows=buckets[known].rows + share)
             numbers.append(known)
         of_new_rows[path] = InsertSpread(tuple(numbers), _bounds([share for _, share in shares]))
     return WorkPlan(tuple(buckets), of_file_group, of_new_rows)
@@ -143,6 +145,8 @@ def plan_bucketed_work(
             buckets.append(Bucket(known, path, file_slice, rows, hash_bucket))
             if file_slice is not None:
                 of_file_group[path, file_slice.file_id] = known
+        else:
+            buckets[known] = replace(buckets[known], rows=buckets[known].rows + rows)
         numbers.setdefault(path, [-1] * hash_buckets)[hash_bucket] = known
     of_new_rows = {path: InsertSpread(tuple(found), ()) for path, found in numbers.items()}
     return WorkPlan(tuple(buckets), of_file_group, of_new_rows)
@@ -162,6 +166,10 @@ def slice_bytes(file_slice: FileSlice) -> int:
     """What the slice's rows take as a base file: for a skeleton that and the external file."""
     own = 0 if file_slice.base_file is None else file_slice.base_file.length
     return own + (0 if file_slice.external_file is None else file_slice.external_file.length)
+
+
+def _log_bytes(file_slice: FileSlice) -> int:
+    return sum(each.length for each in file_slice.log_files)
 
 
 def _shares(rows: int, slices: Sequence[FileSlice], sizing: FileSizing) -> list[tuple[FileSlice | None, int]]:

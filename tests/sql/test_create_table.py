@@ -244,7 +244,7 @@ def test_a_key_generator_s_table_is_shown_made_again_and_overwritten_as_a_whole(
 ) -> None:
     session.sql(
         f"CREATE TABLE made.t (id INT, at BIGINT, region STRING) USING hudi PARTITIONED BY (region, at) "
-        f"LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id', "
+        f"LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id', preCombineField = 'at', "
         "'hoodie.table.keygenerator.class' = 'org.apache.hudi.keygen.CustomKeyGenerator', "
         "'hoodie.datasource.write.partitionpath.field' = 'region:SIMPLE,at:TIMESTAMP', "
         "'hoodie.keygen.timebased.timestamp.type' = 'EPOCHMILLISECONDS', "
@@ -266,6 +266,22 @@ def test_a_key_generator_s_table_is_shown_made_again_and_overwritten_as_a_whole(
     session.sql("ALTER TABLE made.u DROP PARTITION (region = 'us', at = '2020/09')")
     assert rows(session, "SELECT id FROM made.u") == [(3,)]
     assert rows(session, "SHOW PARTITIONS made.u") == [("region=eu/at=2023%2F11",)]
+    # What a session says for another table makes no other folders here.
+    with setting(session, "hoodie.keygen.timebased.output.dateformat", "yyyy"):
+        session.sql("INSERT INTO made.u PARTITION (region = 'eu') SELECT 3, 1700000000002")
+    session.sql(
+        "MERGE INTO made.u t USING (VALUES (9, 1700000000000), (9, 1700000000001), (9, 1600000000000)) "
+        "s(id, at) ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, at, region) VALUES (s.id, s.at, 'eu')"
+    )
+    assert rows(session, "SELECT id, at FROM made.u ORDER BY id, at") == [
+        (3, 1700000000002),
+        (9, 1600000000000),
+        (9, 1700000000001),
+    ]
+    session.sql("DROP TABLE made.u")
+    session.sql(f"CREATE TABLE made.u USING hudi LOCATION '{tmp_path / 'u'}'")
+    (text,) = rows(session, "SHOW CREATE TABLE made.u")[0]
+    assert "'hoodie.keygen.timebased.output.dateformat' = 'yyyy/MM'" in text
 
 
 def test_an_existing_name_is_refused_or_left_as_it_is(session: Session, tmp_path: Path) -> None:

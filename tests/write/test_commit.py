@@ -16,8 +16,10 @@ import pytest
 from hudisql.errors import StorageError, TableLockedError, UnsupportedTableError, WriteConflictError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.commit_metadata import CommitMetadata, WriteStat
+from hudisql.format.instant import Instant, InstantState
 from hudisql.format.log_block import encode_log_block
 from hudisql.format.schema import avro_from_arrow
+from hudisql.format.timeline import instant_path
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -29,11 +31,13 @@ from hudisql.write.commit import (
     roll_back_failed_writes,
 )
 from hudisql.write.concurrency import Concurrency, FailedWrites
-from hudisql.write.heartbeat import is_alive
+from hudisql.write.heartbeat import is_alive, start_heartbeat
+from hudisql.write.leftovers import clear_leftovers
 from hudisql.write.lock import FileSystemLock, LockPatience
 from hudisql.write.log_file import rollback_block
 from hudisql.write.markers import Marker, MarkerKind, create_marker, list_markers
 from hudisql.write.planned_services import free_slices
+from hudisql.write.timeline_payloads import render_rollback_plan
 
 STORAGE = Storage()
 EMPTY = CommitMetadata(partition_to_write_stats={}, operation_type="UPSERT")
@@ -104,6 +108,41 @@ def test_files_that_a_late_task_finishes_during_the_rollback_are_taken_back_too(
     assert late
     assert not late[0].exists()
     assert list_markers(STORAGE, table.base_path, commit.instant_time) == []
+
+
+def _begin_rollback(table: HudiTable, target: Instant) -> None:
+    """What another writer, who holds no lock meanwhile, does first."""
+    rollback = Instant("20990101000000000", "rollback", InstantState.REQUESTED)
+    STORAGE.create(instant_path(table.base_path, rollback), render_rollback_plan(target, {}))
+
+
+def test_a_commit_that_is_being_rolled_back_does_not_complete(table: HudiTable) -> None:
+    commit = begin_commit(table, "UPSERT")
+    _begin_rollback(table, commit.instant)
+    with pytest.raises(WriteConflictError, match="rolled back"):
+        complete_commit(commit, EMPTY)
+    assert f"{commit.instant_time}.commit" not in _states(table, commit.instant_time)
+
+
+def test_markers_stay_until_the_rollback_that_needs_them_is_over(table: HudiTable) -> None:
+    struck = Instant("20980101000000000", "commit", InstantState.INFLIGHT)
+    marker = Marker("", "f.parquet", MarkerKind.CREATE)
+    for instant_time in (struck.timestamp, "20970101000000000"):
+        create_marker(STORAGE, table.base_path, instant_time, marker)
+    _begin_rollback(table, struck)
+    clear_leftovers(table, None)
+    assert list_markers(STORAGE, table.base_path, struck.timestamp) == [marker]
+    assert list_markers(STORAGE, table.base_path, "20970101000000000") == []
+
+
+def test_who_was_silent_for_too_long_gives_no_sign_of_life_again(table: HudiTable) -> None:
+    heartbeat = start_heartbeat(STORAGE, table.base_path, "20300101000000000", 3_600_000, 1_000_000)
+    heartbeat.check()
+    heartbeat._last -= 2_000
+    heartbeat.beat()
+    with pytest.raises(WriteConflictError, match="no sign of life"):
+        heartbeat.check()
+    heartbeat.stop()
 
 
 def test_markers_in_a_file_of_hudis_timeline_server_are_read(table: HudiTable) -> None:

@@ -21,6 +21,7 @@ from hudisql.write.new_table import (
     publish_properties,
 )
 from hudisql.write.partition_paths import PartitionPaths
+from hudisql.write.path_generator import PathGenerator
 
 TYPES = {"day": pa.date32(), "region": pa.string()}
 STORAGE = Storage()
@@ -71,6 +72,18 @@ def test_one_column_may_spread_over_folders_but_partitions_never_lie_in_each_oth
             paths.path((region,))
     with pytest.raises(WriteRefusedError, match="one folder"):
         paths.refuse_nested({"europe", "europe/france"})
+
+
+@pytest.mark.parametrize("path", ["..", "eu/../../x", ".hoodie", "eu/2024/03", "eu"])
+def test_folders_of_a_key_generator_lead_neither_out_of_the_table_nor_into_each_other(
+    tmp_path: Path, path: str
+) -> None:
+    _paths(tmp_path, ("region",), hive=False, encoded=False)
+    generator = PathGenerator((("region", None),), False, False)
+    paths = PartitionPaths(open_table(STORAGE, str(tmp_path)), generator)
+    assert paths.path(("eu/2024",)) == "eu/2024"
+    with pytest.raises(WriteRefusedError, match="nothing was written"):
+        paths.path((path,))
 
 
 def test_null_and_empty_values_share_the_default_partition(tmp_path: Path) -> None:

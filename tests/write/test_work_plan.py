@@ -37,7 +37,7 @@ def test_new_rows_fill_small_files_and_make_others_of_the_right_size() -> None:
     slices = [_slice("small", 500), _slice("large", 1500), _slice("other", 10, partition="q")]
     plan = plan_work(slices, {("p", "small"): 1}, {"p": 600}, SIZING)
     shares = [(each.file_slice and each.file_slice.file_id, each.rows) for each in plan.buckets]
-    assert shares == [("small", 1), (None, 150), (None, 150), (None, 150)]
+    assert shares == [("small", 151), (None, 150), (None, 150), (None, 150)]
     assert plan.of_new_rows["p"].buckets == (0, 1, 2, 3)
     assert plan.of_new_rows["p"].bounds[-1] == HASH_RANGE
 
