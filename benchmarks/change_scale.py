@@ -7,7 +7,6 @@ partition, and asks driver and JVM for the memory of each step. Writes its part 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
@@ -26,11 +25,11 @@ from benchmarks.pages import replace_part
 from benchmarks.process_tree import peak_resident_bytes, reset_peak
 from benchmarks.scale import (
     PARTITIONS,
-    ROOT,
     ROWS_A_FILE,
     ask_clock,
     java_child,
     make_source,
+    option_parser,
     run_apart,
 )
 
@@ -195,13 +194,8 @@ def render(measured: Sequence[Measurement], cores: int) -> str:
 
 def main() -> None:
     """Measure all tables and write their part of the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default=",".join(str(size) for size in SIZES))
+    parser = option_parser(__doc__, SIZES)
     parser.add_argument("--types", default=",".join(TYPES))
-    parser.add_argument("--cores", type=int, default=os.cpu_count() or 2)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks-scale.md")
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
         folder, *rest = json.loads(options.measure)

@@ -257,15 +257,20 @@ def _estimate(sizes: Sequence[Measurement], large: Measurement) -> list[str]:
     ]
 
 
-def main() -> None:
-    """Measure all sizes and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", default=",".join(str(size) for size in SIZES))
+def option_parser(description: str | None, sizes: Sequence[int]) -> argparse.ArgumentParser:
+    """The options of a benchmark that writes its part of the page, by numbers of files."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--sizes", default=",".join(str(size) for size in sizes))
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks-scale.md")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Measure all sizes and write the page."""
+    options = option_parser(__doc__, SIZES).parse_args()
     if options.measure:
         folder, *numbers = json.loads(options.measure)
         print(json.dumps(asdict(measure(Path(folder), *numbers))))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import getpass
 import importlib.metadata
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -33,7 +33,7 @@ from hudisql.format.spark_schema import spark_json_from_arrow
 from hudisql.format.timeline import instant_path
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, folder_columns, folder_texts
+from hudisql.table.partitions import TablePartition, folder_columns, folder_values
 
 LAST_COMMIT_PROPERTY = "last_commit_time_sync"
 LAST_COMPLETION_PROPERTY = "last_commit_completion_time_sync"
@@ -186,7 +186,8 @@ def wanted_partition(
     """A partition of `entry` as it should stand."""
     return MetastorePartition(
         values=tuple(
-            HIVE_DEFAULT_PARTITION if text is None else text for text in _value_texts(table, partition)
+            HIVE_DEFAULT_PARTITION if text is None else text
+            for text in map(render_partition_value, folder_values(table, partition))
         ),
         location=table.storage.hadoop_uri(join(table.base_path, partition.path)),
         columns=entry.columns,
@@ -195,12 +196,6 @@ def wanted_partition(
         serde=entry.serde,
         serde_properties=entry.serde_properties,
     )
-
-
-def _value_texts(table: HudiTable, partition: TablePartition) -> Iterable[str | None]:
-    if not table.partition_columns:
-        return folder_texts(table, partition.path)
-    return map(render_partition_value, partition.values)
 
 
 def _typed(table: HudiTable, partition_fields: tuple[pa.Field, ...]) -> tuple[pa.Field, ...]:

@@ -41,8 +41,9 @@ def telling_of_a_lost_metadata_table(
         yield
     except Exception:
         with suppress(HudisqlError):
-            fresh = open_table(context.storage, table.base_path)
-            if has_metadata_table(table) and not has_metadata_table(fresh):
+            if has_metadata_table(table) and not has_metadata_table(
+                open_table(context.storage, table.base_path)
+            ):
                 _warn_of_dropped(context, entry)
         raise
 

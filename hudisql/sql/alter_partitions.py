@@ -8,7 +8,7 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value
 from hudisql.sql.alterations import DroppedPartitions
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, folder_columns, folder_texts, list_live_partitions
+from hudisql.table.partitions import TablePartition, folder_columns, folder_values, list_live_partitions
 
 
 def partitions_to_drop(
@@ -36,7 +36,7 @@ def partitions_to_drop(
 
 
 def _has_values(table: HudiTable, partition: TablePartition, wanted: Mapping[int, object]) -> bool:
-    values = partition.values if table.partition_columns else folder_texts(table, partition.path)
+    values = folder_values(table, partition)
     return all(values[at] == value for at, value in wanted.items())
 
 

@@ -27,7 +27,7 @@ from hudisql.sql.statements import DescribeStatement, ShowPartitionsStatement, S
 from hudisql.sql.table_options import KNOWN_PROPERTIES, user_properties
 from hudisql.sql.tables import open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, folder_columns, folder_texts, list_live_partitions
+from hudisql.table.partitions import TablePartition, folder_columns, folder_values, list_live_partitions
 from hudisql.write.new_table import DEFAULT_PAYLOAD
 from hudisql.write.path_generator import PARTITION_SPEC, generates_paths
 
@@ -196,9 +196,7 @@ def _describe_column(
 
 
 def _value_texts(table: HudiTable, partition: TablePartition) -> Sequence[str | None]:
-    if not table.partition_columns:
-        return folder_texts(table, partition.path)
-    return [_value_text(value) for value in partition.values]
+    return [_value_text(value) for value in folder_values(table, partition)]
 
 
 def _matches(texts: Sequence[str | None], wanted: dict[int, str | None]) -> bool:

@@ -98,8 +98,15 @@ def folder_columns(table: HudiTable) -> tuple[pa.Field, ...]:
     return tuple(pa.field(name, pa.string()) for name in names)
 
 
-def folder_texts(table: HudiTable, path: str) -> tuple[str | None, ...]:
-    """The text of each of `folder_columns` in the path of a partition. Raises CorruptTableError."""
+def folder_values(table: HudiTable, partition: TablePartition) -> tuple[object, ...]:
+    """The value of each of `folder_columns`: typed, or a text (or None) if a key generator names folders.
+
+    Raises CorruptTableError.
+    """
+    return partition.values if table.partition_columns else _folder_texts(table, partition.path)
+
+
+def _folder_texts(table: HudiTable, path: str) -> tuple[str | None, ...]:
     names = [column.name for column in folder_columns(table)]
     properties = table.properties
     escaped = properties.url_encode_partitioning

@@ -14,13 +14,12 @@ import pyarrow as pa
 
 from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeStats, WriteStat
 from hudisql.format.schema import avro_from_arrow
-from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, complete_commit, withdraw_commit
 from hudisql.write.commit_work import WrittenFile
 from hudisql.write.concurrency import ALONE, Concurrency
 from hudisql.write.conflicts import FileGroup
-from hudisql.write.markers import list_markers
+from hudisql.write.markers import list_markers, marked_path
 from hudisql.write.overwrite import Overwrite, replaced_file_ids
 
 
@@ -102,7 +101,7 @@ def _remove_strays(commit: OpenCommit, files: Sequence[WrittenFile]) -> None:
     table = commit.table
     written = {file.path for file in files}
     marked = [
-        join(table.base_path, marker.partition_path, marker.file_name)
+        marked_path(table.base_path, marker)
         for marker in list_markers(table.storage, table.base_path, commit.instant_time)
     ]
     table.storage.delete_files([path for path in marked if path not in written])

@@ -26,11 +26,13 @@ def clear_leftovers(table: HudiTable, heartbeat_tolerance_ms: int | None) -> Non
     storage, base_path = table.storage, table.base_path
     with suppress(StorageError):
         marked = marked_instants(storage, base_path)
-        silent = [
-            each
-            for each in (heartbeat_instants(storage, base_path) if heartbeat_tolerance_ms is not None else ())
-            if not is_alive(storage, base_path, each, heartbeat_tolerance_ms or 0)
-        ]
+        silent: list[str] = []
+        if heartbeat_tolerance_ms is not None:
+            silent = [
+                each
+                for each in heartbeat_instants(storage, base_path)
+                if not is_alive(storage, base_path, each, heartbeat_tolerance_ms)
+            ]
         if not marked and not silent:
             return
         # Asked after the listings: an instant that is not there now was over then, or has no markers yet.

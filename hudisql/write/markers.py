@@ -67,6 +67,11 @@ def list_markers(storage: Storage, base_path: str, instant_time: str) -> list[Ma
     return sorted(found)
 
 
+def marked_path(base_path: str, marker: Marker) -> str:
+    """Where the data file is, or was to be, that the marker announces."""
+    return join(base_path, marker.partition_path, marker.file_name)
+
+
 def delete_markers(storage: Storage, base_path: str, instant_time: str) -> None:
     """Remove all markers of the instant. Raises StorageError."""
     storage.delete_directory(marker_folder(base_path, instant_time))

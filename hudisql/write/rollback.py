@@ -18,7 +18,7 @@ from hudisql.format.log_block import LogBlock, parse_log_blocks
 from hudisql.format.timeline import Timeline, instant_path, load_timeline
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.markers import Marker, MarkerKind, delete_markers, list_markers
+from hudisql.write.markers import Marker, MarkerKind, delete_markers, list_markers, marked_path
 from hudisql.write.timeline_payloads import (
     render_rollback_metadata,
     render_rollback_plan,
@@ -61,7 +61,7 @@ def _names_by_partition(markers: Iterable[Marker]) -> dict[str, list[str]]:
 
 
 def _delete_marked(table: HudiTable, markers: Iterable[Marker]) -> None:
-    paths = [join(table.base_path, marker.partition_path, marker.file_name) for marker in markers]
+    paths = [marked_path(table.base_path, marker) for marker in markers]
     table.storage.delete_files(paths)
 
 
@@ -84,14 +84,14 @@ def pending_rollbacks(table: HudiTable, tolerance_ms: int | None) -> tuple[list[
     under_way: list[Instant] = []
     interrupted: list[Instant] = []
     for pending, target in rollback_targets(table, table.timeline):
-        begun = None
-        if tolerance_ms is not None:
-            begun = table.storage.info(instant_path(table.base_path, pending))
-        is_young = begun is not None and time.time() * 1000 - begun.modification_time_ms <= (
-            tolerance_ms or 0
-        )
+        is_young = tolerance_ms is not None and _was_begun_within(table, pending, tolerance_ms)
         (under_way if is_young else interrupted).append(target)
     return under_way, interrupted
+
+
+def _was_begun_within(table: HudiTable, rollback: Instant, milliseconds: int) -> bool:
+    begun = table.storage.info(instant_path(table.base_path, rollback))
+    return begun is not None and time.time() * 1000 - begun.modification_time_ms <= milliseconds
 
 
 def _open_rollback(table: HudiTable, instant: Instant, files: dict[str, list[str]]) -> Instant:
@@ -137,7 +137,7 @@ def _check_log_files(table: HudiTable, instant: Instant, markers: list[Marker]) 
     """
     for marker in markers:
         if _holds_others(table, instant, marker):
-            path = join(table.base_path, marker.partition_path, marker.file_name)
+            path = marked_path(table.base_path, marker)
             raise UnsupportedTableError(
                 f"the failed write {instant.timestamp} on {table.base_path} has appended to {path}, which "
                 "holds rows of other commits",
@@ -147,7 +147,7 @@ def _check_log_files(table: HudiTable, instant: Instant, markers: list[Marker]) 
 
 def _holds_others(table: HudiTable, instant: Instant, marker: Marker) -> bool:
     """True if the marked file is a log file with blocks of other commits."""
-    path = join(table.base_path, marker.partition_path, marker.file_name)
+    path = marked_path(table.base_path, marker)
     if marker.kind is not MarkerKind.APPEND or not table.storage.exists(path):
         return False
     blocks = parse_log_blocks(table.storage.read(path), path)

@@ -55,6 +55,8 @@ def test_who_waits_goes_on_when_the_lock_is_given_back(tmp_path: Path) -> None:
     threading.Timer(0.2, (tmp_path / "lock").unlink).start()
     with holding(_lock(tmp_path), PATIENTLY) as held:
         held.check()
+        # The other's was empty.
+        assert (tmp_path / "lock").read_bytes()
 
 
 def test_a_lock_expires_only_if_that_is_asked_for(tmp_path: Path) -> None:
