@@ -28,7 +28,6 @@ from hudisql.write.commit_files import finish_commit
 from hudisql.write.commit_work import WrittenFile, work_of
 from hudisql.write.concurrency import Concurrency, FailedWrites
 from hudisql.write.hash_buckets import refuse_unnamed_buckets
-from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.load import load_partition, slices_as_asked
 from hudisql.write.overwrite import Overwrite, load_operation_type
 from hudisql.write.partition_paths import PartitionPaths
@@ -76,11 +75,10 @@ class HudiWriter(DataSourceArrowWriter):
             )
         self._paths = PartitionPaths(table, chosen.path_generator)
         refuse_unnamed_buckets(table, slices_as_asked(table, list(self._paths.existing.values())))
-        composite = has_composite_keys(table)
         operation_type = load_operation_type(self._overwrite)
         self._commit: OpenCommit = begin_commit(table, operation_type, replaces=self._overwrite is not None)
         self._schema = table.schema
-        self._work = work_of(self._commit, chosen, table.schema, DEFAULT_CALENDARS, composite=composite)
+        self._work = work_of(self._commit, chosen, table.schema, DEFAULT_CALENDARS)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task. Raises WriteRefusedError, WriteConflictError, StorageError."""

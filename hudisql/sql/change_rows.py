@@ -109,15 +109,17 @@ def _commit_merge(
     The tasks see for nothing whether keys repeat, so only then the newest rows are looked for.
     """
     ordering = table.properties.precombine_field
+    options = write_options(context, table, entry.parameters)
     try:
-        return commit_changes(context, entry, table, changes, "UPSERT", unique_new_keys=True)
+        return commit_changes(context, entry, table, changes, "UPSERT", options=options, unique_new_keys=True)
     except RepeatedKeysError as error:
         if ordering is None:
             raise
-        generator = write_options(context, table, entry.parameters).path_generator
-        chosen = newest_inserts(changes, table, ordering, generator)
+        chosen = newest_inserts(changes, table, ordering, options.path_generator)
         try:
-            return commit_changes(context, entry, table, chosen, "UPSERT", unique_new_keys=True)
+            return commit_changes(
+                context, entry, table, chosen, "UPSERT", options=options, unique_new_keys=True
+            )
         except RepeatedKeysError as repeated:
             repeated.message = f"{repeated.message}; none has the highest {ordering} alone"
             raise repeated from error
@@ -171,9 +173,7 @@ def commit_rows(
     if given.operation != "bulk_insert" or fills_buckets:
         with ExitStack() as held:
             changes = (
-                tag_rows(
-                    context.spark, table, given.rows, options.index, held, generator=options.path_generator
-                )
+                tag_rows(context.spark, table, given.rows, options, held)
                 if given.operation == "upsert"
                 else as_inserts(given.rows)
             )

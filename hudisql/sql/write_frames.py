@@ -69,9 +69,8 @@ def _write_into(
     if operation == "delete":
         rows = _rows_of_table(context, table, frame, entry.full_name)
         how = write_options(context, table, entry.parameters)
-        paths = how.path_generator
         with ExitStack() as held:
-            deletes = tag_rows(context.spark, table, rows, how.index, held, generator=paths, deletes=True)
+            deletes = tag_rows(context.spark, table, rows, how, held, deletes=True)
             return commit_changes(context, entry, table, deletes, "DELETE", options=how)
     table = evolved_table(context, table, frame.schema, entry.full_name)
     rows = _rows_of_table(context, table, frame, entry.full_name)

@@ -19,6 +19,7 @@ from hudisql.sql.index_options import record_index
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
 from hudisql.write.concurrency import Concurrency, LockFactory, Lookup, read_concurrency
+from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.log_file import DEFAULT_MAX_BLOCK_BYTES, DEFAULT_MAX_LOG_BYTES, BlockFormat, LogForm
 from hudisql.write.open_base_file import CODECS
 from hudisql.write.path_generator import path_generator_of
@@ -75,8 +76,9 @@ def write_options(
 ) -> WriteOptions:
     """The options for writing to the table: the session's, else those of its TBLPROPERTIES (`parameters`).
 
-    Raises SettingsError for a value that is not understood, UnsupportedTableError for a lock provider or
-    concurrency mode that hudisql lacks.
+    Which form the table's record keys have is asked of its files where nothing else says it. Raises
+    SettingsError for a value that is not understood, UnsupportedTableError for a lock provider or concurrency
+    mode that hudisql lacks and for keys of both forms.
     """
     lookup = _lookup(context, table, parameters or {})
     return write_options_by(lookup, table, _metastore_locks(context, table, lookup))
@@ -87,8 +89,8 @@ def write_options_by(
 ) -> WriteOptions:
     """The options for writing to the table; `lookup` gives the text of a setting, or the given default.
 
-    `more_locks` are lock providers by name besides those that need a file system alone. Raises SettingsError
-    for a value that is not understood, UnsupportedTableError as `write_options`.
+    `more_locks` are lock providers by name besides those that need a file system alone. Raises as
+    `write_options`.
     """
     defaults = FileSizing()
     ordering = table.properties.precombine_field
@@ -117,6 +119,7 @@ def write_options_by(
         combines=_combines(lookup),
         index=index,
         path_generator=path_generator_of(table, lambda key: _given(lookup, table, key)),
+        composite_keys=has_composite_keys(table),
     )
 
 
