@@ -20,6 +20,7 @@ from hudisql.sql.change_plan import check_changeable
 from hudisql.sql.change_rows import again_after_conflicts, commit_changes, commit_rows
 from hudisql.sql.create_table import create_table_of_rows, register_table, remove_new_table
 from hudisql.sql.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
+from hudisql.sql.generator_options import with_generator_settings
 from hudisql.sql.insert_rows import RowsToInsert
 from hudisql.sql.schema_evolution import describe_difference, evolved_table
 from hudisql.sql.statements import TableName
@@ -90,6 +91,7 @@ def _write_new_table(context: Context, frame: DataFrame, name: str, given: Frame
     database, own_name = context.qualify_table_name(name)
     frame = frame.drop(*(column for column in frame.columns if is_meta_column(column)))
     definition = definition_of_rows(frame.schema, given.definition, given.path)
+    definition = with_generator_settings(definition, context.spark.conf)
     table = create_table_of_rows(context, definition, database, own_name)
     entry = MetastoreTable(database, own_name, "EXTERNAL_TABLE", table.base_path, ())
     try:
