@@ -19,8 +19,9 @@ from pyspark.sql.types import StructType
 from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.sql.frame_options import LOADS, OPERATION, check_agreement, read_frame_options
+from hudisql.sql.insert_options import refuse_policies_of_known_keys
 from hudisql.sql.schema_evolution import describe_difference, evolved_schema
-from hudisql.sql.write_options import COMBINE_BEFORE_INSERT, refuse_policies_by, write_options_by
+from hudisql.sql.write_options import COMBINE_BEFORE_INSERT, write_options_by
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, check_writable
@@ -60,9 +61,13 @@ class HudiWriter(DataSourceArrowWriter):
         self._columns = _columns_of(table, schema)
         self._overwrite = _LOADS[operation]
         settings = {name.lower(): value for name, value in given.settings.items()}
-        chosen = write_options_by(lambda key, default: settings.get(key, default), table)
+
+        def lookup(key: str, default: str) -> str:
+            return settings.get(key, default)
+
+        chosen = write_options_by(lookup, table)
         _refuse_sharing(chosen.concurrency)
-        refuse_policies_by(lambda key, default: settings.get(key, default))
+        refuse_policies_of_known_keys(lookup)
         if chosen.combines:
             raise InvalidArgumentError(
                 f"df.write.format('hudi') gets rows where they are, and cannot do {COMBINE_BEFORE_INSERT}",

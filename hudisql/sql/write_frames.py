@@ -27,6 +27,7 @@ from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.table_definition import TableDefinition, definition_of_rows
 from hudisql.sql.table_options import record_key_of
+from hudisql.sql.table_settings import settings_of
 from hudisql.sql.tables import find_entry
 from hudisql.sql.write_options import write_options
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -73,7 +74,7 @@ def _write_into(
         with ExitStack() as held:
             deletes = tag_rows(context.spark, table, rows, how, held, deletes=True)
             return commit_changes(context, entry, table, deletes, "DELETE", options=how)
-    table = evolved_table(context, table, frame.schema, entry.full_name)
+    table = evolved_table(settings_of(context, table, entry.parameters), table, frame.schema, entry.full_name)
     rows = _rows_of_table(context, table, frame, entry.full_name)
     return commit_rows(context, entry, table, _rows_to_insert(rows, operation))
 
