@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hudisql.catalog.tables import MetastoreTable, is_read_optimized
+from hudisql.catalog.tables import READ_OPTIMIZED_SUFFIX, MetastoreTable, is_read_optimized
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name, spark_type_name
 from hudisql.read.predicates import Predicate
@@ -88,7 +88,7 @@ def check_changeable(entry: MetastoreTable, verb: str) -> None:
     if is_read_optimized(entry):
         raise UnsupportedStatementError(
             f"{verb} is not possible on {entry.full_name}, which shows base files only",
-            hint=f"name the table itself: {entry.database}.{entry.name.removesuffix('_ro')}",
+            hint=f"name the table itself: {entry.database}.{entry.name.removesuffix(READ_OPTIMIZED_SUFFIX)}",
         )
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.sync import sync_table
-from hudisql.catalog.sync_entries import READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX
+from hudisql.catalog.tables import FURTHER_SUFFIXES
 from hudisql.errors import (
     InvalidArgumentError,
     NoSuchTableError,
@@ -303,7 +303,7 @@ def _check_free(context: Context, path: str) -> None:
 
 
 def _check_names_free(context: Context, database: str, name: str) -> None:
-    for suffix in (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX):
+    for suffix in FURTHER_SUFFIXES:
         if context.metastore.get_table(database, name + suffix) is not None:
             raise TableExistsError(
                 f"{database}.{name}{suffix} exists already, and a merge-on-read table {name} needs that name",
