@@ -21,6 +21,7 @@ from hudisql.format.log_block import encode_log_block
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.timeline import instant_path
 from hudisql.storage import Storage
+from hudisql.storage.paths import staged_path
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.commit import (
@@ -133,6 +134,17 @@ def test_markers_stay_until_the_rollback_that_needs_them_is_over(table: HudiTabl
     clear_leftovers(table, None)
     assert list_markers(STORAGE, table.base_path, struck.timestamp) == [marker]
     assert list_markers(STORAGE, table.base_path, "20970101000000000") == []
+
+
+def test_what_a_killed_writer_has_staged_goes_when_it_is_old(table: HudiTable) -> None:
+    timeline = Path(table.base_path, ".hoodie")
+    old, new = (Path(staged_path(str(timeline / name))) for name in ("1.commit", "2.commit"))
+    for each in (old, new):
+        each.write_text("half")
+    os.utime(old, (0, 0))
+    clear_leftovers(table, None)
+    assert not old.exists()
+    assert new.exists()
 
 
 def test_who_was_silent_for_too_long_gives_no_sign_of_life_again(table: HudiTable) -> None:
