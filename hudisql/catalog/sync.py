@@ -7,7 +7,7 @@ everything else. A failure never touches the table; it says which CALL runs the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hudisql.catalog.client import MetastoreClient
@@ -20,6 +20,7 @@ from hudisql.catalog.sync_entries import (
     entry_kinds,
 )
 from hudisql.catalog.sync_plan import EntrySync, ExistingEntries, SyncPlan, is_current, plan_sync
+from hudisql.catalog.table_entries import kinds_of, main_name, options_of, registered_entries
 from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import (
     HudisqlError,
@@ -39,6 +40,7 @@ __all__ = [
     "read_existing",
     "run_sync",
     "sync_call",
+    "sync_registered",
     "sync_table",
 ]
 
@@ -55,6 +57,15 @@ class SyncResult:
     added_partitions: int
     changed_partitions: int
     dropped_partitions: int
+
+    @property
+    def summary(self) -> str:
+        """The counts, for a reader."""
+        return (
+            f"{', '.join(self.tables)}: {self.created_tables} created, {self.altered_tables} altered; "
+            f"partitions: {self.added_partitions} added, {self.changed_partitions} changed, "
+            f"{self.dropped_partitions} dropped"
+        )
 
     @property
     def changed_anything(self) -> bool:
@@ -99,12 +110,38 @@ def sync_table(
         raise
     except HudisqlError as error:
         call = sync_call(table, database, name, options, metastore_uri)
-        advice = f"{error.hint}; then run: " if error.hint else "to sync it later, run: "
-        raise SyncFailedError(
-            f"the Hudi table at {table.base_path} is committed and whole, but the metastore entry "
-            f"{database}.{name} could not follow it: {error.message}",
-            hint=advice + call,
-        ) from error
+        raise _failed(table, f"{database}.{name}", error, call) from error
+
+
+def sync_registered(client: MetastoreClient, table: HudiTable, database: str, name: str) -> SyncResult:
+    """Bring those entries in step that the table has by this name, each as what it shows; none is made.
+
+    `name` may be any of them. Raises SyncFailedError, whose hint says how to run it again.
+    """
+    again = f"MSCK REPAIR TABLE {database}.{name}"
+    try:
+        main = main_name(client, table, database, name)
+        entries = registered_entries(client, table, database, main)
+        options = options_of(table, main, entries)
+        if options is not None:
+            again = sync_call(table, database, main, options, None)
+        # A column that comes along is declared as its like were.
+        declared = any(column.type == "timestamp" for entry in entries for column in entry.columns)
+        options = SyncOptions(support_timestamp=declared)
+        existing = _with_partitions(client, table, entries, options)
+        plan = plan_sync(table, database, main, existing, options, kinds_of(table, entries))
+        return run_sync(client, plan)
+    except HudisqlError as error:
+        raise _failed(table, f"{database}.{name}", error, again) from error
+
+
+def _failed(table: HudiTable, full_name: str, error: HudisqlError, again: str) -> SyncFailedError:
+    advice = f"{error.hint}; then run: " if error.hint else "to sync it later, run: "
+    return SyncFailedError(
+        f"the Hudi table at {table.base_path} is committed and whole, but the metastore entry "
+        f"{full_name} could not follow it: {error.message}",
+        hint=advice + again,
+    )
 
 
 def sync_call(
@@ -126,17 +163,19 @@ def read_existing(
     """What the metastore has of the names that this table gets. Raises MetastoreError."""
     if client.get_database(database) is None:
         return ExistingEntries(False, {}, {})
-    found = {
-        kind.name: entry
-        for kind in entry_kinds(table, name, options)
-        if (entry := client.get_table(database, kind.name)) is not None
-    }
+    found = [client.get_table(database, kind.name) for kind in entry_kinds(table, name, options)]
+    return _with_partitions(client, table, [entry for entry in found if entry is not None], options)
+
+
+def _with_partitions(
+    client: MetastoreClient, table: HudiTable, entries: Sequence[MetastoreTable], options: SyncOptions
+) -> ExistingEntries:
     partitions = {
-        entry_name: client.list_partitions(database, entry_name)
-        for entry_name, entry in found.items()
+        entry.name: client.list_partitions(entry.database, entry.name)
+        for entry in entries
         if entry.partition_columns and not (options.incremental and is_current(table, entry))
     }
-    return ExistingEntries(True, found, partitions)
+    return ExistingEntries(True, {entry.name: entry for entry in entries}, partitions)
 
 
 def run_sync(client: MetastoreClient, plan: SyncPlan) -> SyncResult:

@@ -41,6 +41,8 @@ from hudisql.table.partitions import (
     partition_of,
 )
 
+_WRITE_PREFIXES = ("hoodie.", "hudisql.")
+
 
 @dataclass(frozen=True)
 class ExistingEntries:
@@ -117,14 +119,18 @@ def plan_sync(
     name: str,
     existing: ExistingEntries,
     options: SyncOptions | None = None,
+    kinds: Sequence[EntryKind] | None = None,
 ) -> SyncPlan:
     """The differences between the table and what the metastore has. Reads storage, changes nothing.
+
+    The entries are those of the options, or `kinds`. An entry that is added beside others of the table gets
+    the settings of writes that these have.
 
     Raises TableExistsError if a name is taken by something else than this table, and CorruptTableError or
     UnsupportedTableError for tables that a metastore can't show.
     """
     options = options or SyncOptions()
-    kinds = entry_kinds(table, name, options)
+    kinds = entry_kinds(table, name, options) if kinds is None else kinds
     partitions = list_live_partitions(table) if _needs_listing(table, existing, options, kinds) else []
     entries = []
     for kind in kinds:
@@ -133,6 +139,7 @@ def plan_sync(
         if found is None:
             values = [wanted_partition(table, wanted, each) for each in _partitioned(wanted, partitions)]
             check_distinct(values, table.base_path)
+            wanted = replace(wanted, parameters={**_settings_of_writes(existing), **wanted.parameters})
             entries.append(EntrySync(wanted, None, added_partitions=tuple(values)))
             continue
         _check_same_table(table, wanted, found)
@@ -146,6 +153,16 @@ def plan_sync(
             _plan_partitions(table, entry, seen, existing.partitions.get(kind.name, ()), complete=complete)
         )
     return SyncPlan(table.base_path, database.lower(), not existing.database_exists, tuple(entries))
+
+
+def _settings_of_writes(existing: ExistingEntries) -> dict[str, str]:
+    """What a writer reads from TBLPROPERTIES, of all entries that are there: locks and indexes, say."""
+    return {
+        key: value
+        for entry in existing.tables.values()
+        for key, value in entry.parameters.items()
+        if key.startswith(_WRITE_PREFIXES)
+    }
 
 
 def _needs_listing(

@@ -24,7 +24,7 @@ FURTHER_SUFFIXES = (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX)
 NAME_SUFFIXES = ("", *FURTHER_SUFFIXES)
 
 # Hudi's input formats, those of its old releases (com.uber.hoodie) and of other file formats included.
-_HUDI_INPUT_FORMAT_PREFIXES = ("org.apache.hudi.hadoop.", "com.uber.hoodie.hadoop.")
+HUDI_INPUT_FORMAT_PREFIXES = ("org.apache.hudi.hadoop.", "com.uber.hoodie.hadoop.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def is_hudi_table(table: MetastoreTable) -> bool:
         return False
     if table.parameters.get(PROVIDER_PROPERTY, "").lower() in ("hudi", "org.apache.hudi"):
         return True
-    return (table.input_format or "").startswith(_HUDI_INPUT_FORMAT_PREFIXES)
+    return (table.input_format or "").startswith(HUDI_INPUT_FORMAT_PREFIXES)
 
 
 def hudi_base_path(table: MetastoreTable) -> str | None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hudisql.catalog.tables import FURTHER_SUFFIXES, NAME_SUFFIXES, hudi_base_path
 from hudisql.errors import InvalidArgumentError
 from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
 from hudisql.procedures.tables import find_table
@@ -75,11 +74,7 @@ def hive_sync(context: Context, arguments: Arguments) -> Iterable[Sequence[objec
         result = sync_table(
             client, table, database, name, options, metastore_uri=arguments.metastore_uri or None
         )
-    context.console.info(
-        f"{', '.join(result.tables)}: {result.created_tables} created, {result.altered_tables} altered; "
-        f"partitions: {result.added_partitions} added, {result.changed_partitions} changed, "
-        f"{result.dropped_partitions} dropped"
-    )
+    context.console.info(result.summary)
     return [(_SUCCESS,)]
 
 
@@ -122,15 +117,10 @@ def _check_partition_fields(given: str, table: HudiTable) -> None:
 
 def _synced_name(context: Context, arguments: Arguments, table: HudiTable) -> tuple[str, str]:
     """The name without `_ro` or `_rt`, where such an entry of a merge-on-read table was given."""
+    from hudisql.catalog.table_entries import main_name
+
     database, name = context.qualify_table_name(arguments.table)
-    suffix = next((each for each in FURTHER_SUFFIXES if name.endswith(each)), "")
-    stem = name.removesuffix(suffix)
-    if arguments.path or not table.is_merge_on_read or not stem or not suffix:
-        return database, name
-    siblings = [context.metastore.get_table(database, stem + each) for each in NAME_SUFFIXES]
-    places = [hudi_base_path(entry) for entry in siblings if entry is not None]
-    same = [place for place in places if place and table.storage.qualify(place) == table.base_path]
-    return database, stem if len(same) > 1 else name
+    return database, name if arguments.path else main_name(context.metastore, table, database, name)
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from hudisql.catalog.sync import sync_table
-from hudisql.catalog.tables import REALTIME_SUFFIX, MetastoreTable
+from hudisql.catalog.sync import sync_registered
+from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import HudisqlError
 from hudisql.sql.table_settings import settings_of, syncs_after_commit
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -27,9 +27,8 @@ def follow_commit(
     if dropped_metadata_table:
         _warn_of_dropped(context, entry)
     if syncs_after_commit(settings_of(context, table, entry.parameters)):
-        name = entry.name.removesuffix(REALTIME_SUFFIX) if table.is_merge_on_read else entry.name
         fresh = open_table(context.storage, table.base_path)
-        sync_table(context.metastore, fresh, entry.database, name)
+        sync_registered(context.metastore, fresh, entry.database, entry.name)
 
 
 @contextmanager

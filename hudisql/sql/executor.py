@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from hudisql.catalog.sync import sync_registered
 from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
 from hudisql.procedures.binder import bind_arguments
@@ -27,7 +28,7 @@ from hudisql.sql.folders import refuse_folders_of_hudi_tables, refuse_overwritin
 from hudisql.sql.guard import find_hudi_subject
 from hudisql.sql.parser import parse_statement
 from hudisql.sql.spark_errors import SourceText, translate_spark_error, translated_spark_errors
-from hudisql.sql.tables import find_hudi_entry
+from hudisql.sql.tables import find_hudi_entry, open_hudi_entry
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -158,8 +159,9 @@ def _repair(context: Context, statement: st.MsckRepairStatement, source: SourceT
     entry = find_hudi_entry(context, statement.table)
     if entry is None:
         return _run_query(context, statement, source)
-    call = st.CallStatement(statement.text, "hive_sync", (), (("table", entry.full_name),))
-    return call_procedure(context, call)
+    table = open_hudi_entry(context, entry)
+    context.console.info(sync_registered(context.metastore, table, entry.database, entry.name).summary)
+    return _nothing(context)
 
 
 def _cache(context: Context, statement: st.CacheTableStatement, source: SourceText) -> Result:

@@ -16,6 +16,7 @@ from hudisql.catalog.sync import (
     plan_sync,
     read_existing,
     run_sync,
+    sync_registered,
     sync_table,
 )
 from hudisql.catalog.sync_entries import changed_settings, sync_options_from
@@ -43,6 +44,7 @@ from tests.catalog.table_maker import TableMaker
 pytestmark = pytest.mark.hms
 
 BASIC = pa.schema([("id", pa.string()), ("Fare", pa.float64()), ("dt", pa.date32())])
+TIMES = pa.schema([("id", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("dt", pa.date32())])
 
 
 def _plan(
@@ -261,6 +263,42 @@ def test_merge_on_read_tables_get_the_entries_that_strategy_and_suffix_ask_for(
         found[name] = (entry.input_format == HUDI_REALTIME_INPUT_FORMAT, is_read_optimized(entry))
     assert found == expected
     assert _plan(client, maker.open(), database, options).is_empty
+
+
+def test_entries_are_followed_as_what_they_were_registered_as_and_none_is_made(
+    client: MetastoreClient, maker: TableMaker, database: str
+) -> None:
+    maker.create(TIMES, ["dt"], hoodie__table__type="MERGE_ON_READ").commit(TIMES, ["dt=2024-03-01"])
+    declared = SyncOptions(skip_ro_suffix=True, support_timestamp=True)
+    sync_table(client, maker.open(), database, "half", declared)
+    sync_table(client, maker.open(), database, "own_rt", SyncOptions(strategy="RT"))
+    sync_table(client, maker.open(), database, "all")
+    client.drop_table(database, "all", delete_data=False)
+    names = ["all_ro", "all_rt", "half", "half_rt", "own_rt"]
+    before = {name: _entry(client, database, name) for name in names}
+    later = pa.schema([*TIMES, pa.field("until", pa.timestamp("us", tz="UTC"))])
+    maker.commit(later, ["dt=2024-03-02"])
+    for name in ("half_rt", "own_rt", "all_ro"):
+        sync_registered(client, maker.open(), database, name)
+    assert client.list_tables(database) == names
+    for name, entry in before.items():
+        after = _entry(client, database, name)
+        assert (after.input_format, after.serde_properties) == (entry.input_format, entry.serde_properties)
+        assert client.list_partition_names(database, name) == ["dt=2024-03-01", "dt=2024-03-02"]
+        assert after.columns[-1].type == ("timestamp" if name.startswith("half") else "bigint")
+
+
+def test_an_entry_that_is_added_has_the_settings_of_writes_that_its_siblings_have(
+    client: MetastoreClient, maker: TableMaker, database: str
+) -> None:
+    maker.create(BASIC, hoodie__table__type="MERGE_ON_READ")
+    settings = {"hoodie.index.type": "BUCKET", "team": "x"}
+    rt_only = SyncOptions(strategy="RT")
+    sync_table(client, maker.open(), database, "made", rt_only, parameters=settings)
+    sync_table(client, maker.open(), database, "made")
+    added = _entry(client, database, "made_rt").parameters
+    assert added["hoodie.index.type"] == "BUCKET"
+    assert "team" not in added
 
 
 def test_two_thousand_columns_and_deep_nesting_come_back_whole(

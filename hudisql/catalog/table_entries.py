@@ -1,0 +1,78 @@
+"""Which metastore entries a Hudi table has by a name, and what each of them shows.
+
+Reads back from the entries what Hudi's `HiveSyncTool` was told when it made them (strategy, skip_ro_suffix).
+Changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.sync_entries import EntryKind, SyncOptions, entry_kinds
+from hudisql.catalog.tables import (
+    FURTHER_SUFFIXES,
+    HUDI_INPUT_FORMAT_PREFIXES,
+    NAME_SUFFIXES,
+    MetastoreTable,
+    hudi_base_path,
+    is_read_optimized,
+)
+from hudisql.table.hudi_table import HudiTable
+
+_USUAL_OPTIONS = (
+    SyncOptions(),
+    SyncOptions(skip_ro_suffix=True),
+    SyncOptions(strategy="RO"),
+    SyncOptions(strategy="RT"),
+    SyncOptions(snapshot_with_table_name=False),
+)
+
+
+def main_name(client: MetastoreClient, table: HudiTable, database: str, name: str) -> str:
+    """The name that the table's entries build on: without `_ro` or `_rt`, if another entry shows that.
+
+    A table whose own name ends so keeps it. Raises MetastoreError.
+    """
+    suffix = next((each for each in FURTHER_SUFFIXES if name.endswith(each)), None)
+    if suffix is None or name == suffix or not table.is_merge_on_read:
+        return name
+    stem = name.removesuffix(suffix)
+    return stem if len(registered_entries(client, table, database, stem)) > 1 else name
+
+
+def registered_entries(
+    client: MetastoreClient, table: HudiTable, database: str, name: str
+) -> tuple[MetastoreTable, ...]:
+    """The table's entries by this main name and what builds on it. Raises MetastoreError."""
+    suffixes = NAME_SUFFIXES if table.is_merge_on_read else ("",)
+    found = [client.get_table(database, name + suffix) for suffix in suffixes]
+    return tuple(entry for entry in found if entry is not None and _is_of(table, entry))
+
+
+def kinds_of(table: HudiTable, entries: Sequence[MetastoreTable]) -> tuple[EntryKind, ...]:
+    """What each entry shows, as it says itself."""
+    if not table.is_merge_on_read:
+        return tuple(EntryKind(entry.name) for entry in entries)
+    return tuple(
+        EntryKind(entry.name, realtime=_is_realtime(entry), read_optimized=is_read_optimized(entry))
+        for entry in entries
+    )
+
+
+def options_of(table: HudiTable, name: str, entries: Sequence[MetastoreTable]) -> SyncOptions | None:
+    """The options by which a sync makes these entries, None if there are none; `name` is the main name."""
+    kinds = set(kinds_of(table, entries))
+    return next((each for each in _USUAL_OPTIONS if set(entry_kinds(table, name, each)) == kinds), None)
+
+
+def _is_of(table: HudiTable, entry: MetastoreTable) -> bool:
+    place = hudi_base_path(entry)
+    return place is not None and table.storage.qualify(place) == table.base_path
+
+
+def _is_realtime(entry: MetastoreTable) -> bool:
+    input_format = entry.input_format or ""
+    if input_format.startswith(HUDI_INPUT_FORMAT_PREFIXES):
+        return ".realtime." in input_format
+    return not is_read_optimized(entry)
