@@ -94,8 +94,8 @@ def sync_table(
     """Read what the metastore has, plan, run: the whole sync of one table.
 
     `parameters` are properties that entries get when they are made. Raises SyncFailedError, whose hint is the
-    CALL that runs it again (with `metastore_uri`, if it is not the session's own metastore); the table itself
-    is never touched.
+    CALL that runs it again (with `metastore_uri`, if it is not the session's own metastore), or the CREATE
+    TABLE that gives these properties; the table itself is never touched.
     """
     options = options or SyncOptions()
     try:
@@ -109,8 +109,11 @@ def sync_table(
     except SyncFailedError:
         raise
     except HudisqlError as error:
-        call = sync_call(table, database, name, options, metastore_uri)
-        raise _failed(table, f"{database}.{name}", error, call) from error
+        again = sync_call(table, database, name, options, metastore_uri)
+        # An entry that was made has the properties, and hands them on to the others.
+        if parameters and not _has_entry(client, database, name):
+            again = _registration(table, database, name, parameters)
+        raise _failed(table, f"{database}.{name}", error, again) from error
 
 
 def sync_registered(client: MetastoreClient, table: HudiTable, database: str, name: str) -> SyncResult:
@@ -133,6 +136,25 @@ def sync_registered(client: MetastoreClient, table: HudiTable, database: str, na
         return run_sync(client, plan)
     except HudisqlError as error:
         raise _failed(table, f"{database}.{name}", error, again) from error
+
+
+def _has_entry(client: MetastoreClient, database: str, name: str) -> bool:
+    try:
+        return client.get_table(database, name) is not None
+    except HudisqlError:
+        return False
+
+
+def _registration(table: HudiTable, database: str, name: str, parameters: Mapping[str, str]) -> str:
+    """The statement that registers the table with these properties."""
+    values = dict(parameters)
+    comment = values.pop("comment", None)
+    pairs = ", ".join(f"{quote(key)} = {quote(value)}" for key, value in values.items())
+    return (
+        f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote(table.base_path)}"
+        + ("" if comment is None else f" COMMENT {quote(comment)}")
+        + (f" TBLPROPERTIES ({pairs})" if pairs else "")
+    )
 
 
 def _failed(table: HudiTable, full_name: str, error: HudisqlError, again: str) -> SyncFailedError:

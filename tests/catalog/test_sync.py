@@ -31,6 +31,7 @@ from hudisql.catalog.tables import (
 from hudisql.errors import (
     CorruptTableError,
     InvalidArgumentError,
+    MetastoreError,
     SyncFailedError,
     TableExistsError,
 )
@@ -474,6 +475,35 @@ def test_a_metastore_that_is_down_fails_the_sync_and_says_which_call_to_run_agai
         "map('hoodie.datasource.hive_sync.table.strategy', 'RT', "
         "'hoodie.datasource.hive_sync.skip_ro_suffix', 'true'))"
     ) in text
+
+
+def test_a_table_that_could_not_be_registered_is_registered_by_the_hint_with_its_properties(
+    client: MetastoreClient, maker: TableMaker, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = maker.create(BASIC, hoodie__table__type="MERGE_ON_READ").open()
+    parameters = {"hoodie.index.type": "BUCKET", "comment": "it's"}
+    create, made = client.create_table, []
+
+    def fail_at(count: int) -> str:
+        def make_some(entry: MetastoreTable) -> None:
+            if len(made) == count:
+                raise MetastoreError("the metastore is full")
+            made.append(entry.name)
+            create(entry)
+
+        monkeypatch.setattr(client, "create_table", make_some)
+        with pytest.raises(SyncFailedError) as raised:
+            sync_table(client, table, database, "made", parameters=parameters)
+        monkeypatch.setattr(client, "create_table", create)
+        return str(raised.value.hint)
+
+    assert fail_at(0).endswith(
+        f"run: CREATE TABLE {database}.made USING hudi LOCATION '{maker.base_path}' COMMENT 'it\\'s' "
+        "TBLPROPERTIES ('hoodie.index.type' = 'BUCKET')"
+    )
+    assert "run: CALL hive_sync" in fail_at(1)
+    sync_table(client, table, database, "made")
+    assert _entry(client, database, "made_rt").parameters["hoodie.index.type"] == "BUCKET"
 
 
 def test_the_plan_prints_what_it_would_create(
