@@ -33,11 +33,11 @@ from hudisql.errors import TableExistsError, UnsupportedTableError
 from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.spark_schema import arrow_from_spark_json
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.live_partitions import list_live_partitions
 from hudisql.table.partitions import (
     TablePartition,
     dropped_partition_paths,
     folder_columns,
-    list_live_partitions,
     partition_of,
 )
 

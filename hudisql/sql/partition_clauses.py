@@ -12,7 +12,8 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value
 from hudisql.sql.alterations import DroppedPartitions
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, folder_columns, folder_values, list_live_partitions
+from hudisql.table.live_partitions import list_live_partitions
+from hudisql.table.partitions import TablePartition, folder_columns, folder_values
 
 
 def partitions_to_drop(

@@ -27,7 +27,8 @@ from hudisql.sql.statements import DescribeStatement, ShowPartitionsStatement, S
 from hudisql.sql.table_options import KNOWN_PROPERTIES, user_properties
 from hudisql.sql.tables import open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, folder_columns, folder_values, list_live_partitions
+from hudisql.table.live_partitions import list_live_partitions
+from hudisql.table.partitions import TablePartition, folder_columns, folder_values
 from hudisql.write.new_table import DEFAULT_PAYLOAD
 from hudisql.write.path_generator import PARTITION_SPEC, generates_paths
 

@@ -41,12 +41,6 @@ def list_partitions(table: HudiTable) -> list[TablePartition]:
     return [partition_of(table, path) for path in _partition_paths(table)]
 
 
-def list_live_partitions(table: HudiTable) -> list[TablePartition]:
-    """`list_partitions` without those that were dropped, whose folders stay until the next clean."""
-    dropped = dropped_partition_paths(table)
-    return [partition for partition in list_partitions(table) if partition.path not in dropped]
-
-
 def dropped_partition_paths(table: HudiTable) -> frozenset[str]:
     """Paths of partitions that a commit has dropped and no later one has written to.
 

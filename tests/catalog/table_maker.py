@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hudisql.format.commit_metadata import CommitMetadata, WriteStat
+from hudisql.format.commit_metadata import DELETE_PARTITION, CommitMetadata, WriteStat
 from hudisql.format.partition_metadata import PartitionMetadata, render_partition_metadata
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.table_properties import render_table_properties
@@ -19,7 +19,7 @@ NOW = datetime(2024, 3, 1, tzinfo=UTC)
 
 
 class TableMaker:
-    """Makes Hudi tables without rows: their properties, commits and partition markers."""
+    """Makes Hudi tables without rows: their properties, commits, partition markers and empty files."""
 
     def __init__(self, base_path: Path) -> None:
         self.base_path = base_path
@@ -44,10 +44,13 @@ class TableMaker:
 
     def commit(self, schema: pa.Schema, partitions: Sequence[str] = ()) -> TableMaker:
         self._commits += 1
-        instant = f"2024030100000{self._commits}000"
+        instant = self._instant
         metadata = CommitMetadata(
             partition_to_write_stats={
-                path: (WriteStat(file_id="f", path=f"{path}/f", partition_path=path),) for path in partitions
+                path: (
+                    WriteStat(file_id="f-0", path=f"{path}/f-0_0-0-0_{instant}.parquet", partition_path=path),
+                )
+                for path in partitions
             },
             extra_metadata={"schema": avro_from_arrow(schema, "made")},
             operation_type="UPSERT",
@@ -57,7 +60,27 @@ class TableMaker:
             folder.mkdir(parents=True, exist_ok=True)
             marker = render_partition_metadata(PartitionMetadata(instant, path.count("/") + 1), NOW)
             (folder / ".hoodie_partition_metadata").write_bytes(marker)
-        for state in (".commit.requested", ".inflight", ".commit"):
+            (folder / f"f-0_0-0-0_{instant}.parquet").touch()
+        return self._publish(instant, "commit", metadata)
+
+    def drop(self, partitions: Sequence[str], file_id: str = "f-0") -> TableMaker:
+        """A DROP PARTITION that saw one file group in each."""
+        self._commits += 1
+        metadata = CommitMetadata(
+            partition_to_write_stats={},
+            partition_to_replace_file_ids=dict.fromkeys(partitions, (file_id,)),
+            extra_metadata={"schema": ""},
+            operation_type=DELETE_PARTITION,
+        )
+        return self._publish(self._instant, "replacecommit", metadata)
+
+    @property
+    def _instant(self) -> str:
+        return f"2024030100000{self._commits}000"
+
+    def _publish(self, instant: str, action: str, metadata: CommitMetadata) -> TableMaker:
+        inflight = ".inflight" if action == "commit" else f".{action}.inflight"
+        for state in (f".{action}.requested", inflight, f".{action}"):
             (self.base_path / ".hoodie" / f"{instant}{state}").write_bytes(metadata.to_json())
         return self
 
