@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.sync_changes import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY, is_current
 from hudisql.catalog.sync_description import quote
 from hudisql.catalog.sync_entries import (
-    LAST_COMMIT_PROPERTY,
-    LAST_COMPLETION_PROPERTY,
     SyncOptions,
     changed_settings,
     entry_kinds,
 )
-from hudisql.catalog.sync_plan import EntrySync, ExistingEntries, SyncPlan, is_current, plan_sync
+from hudisql.catalog.sync_plan import EntrySync, ExistingEntries, SyncPlan, plan_sync
 from hudisql.catalog.table_entries import kinds_of, main_name, options_of, registered_entries
 from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import (

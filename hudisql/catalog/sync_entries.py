@@ -10,11 +10,11 @@ import getpass
 import importlib.metadata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 
 import pyarrow as pa
 
 from hudisql.catalog.hive_types import hive_type_name
+from hudisql.catalog.sync_changes import commit_properties
 from hudisql.catalog.tables import (
     HUDI_INPUT_FORMAT,
     HUDI_REALTIME_INPUT_FORMAT,
@@ -32,13 +32,10 @@ from hudisql.errors import CorruptTableError, InvalidArgumentError, UnsupportedT
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, render_partition_value
 from hudisql.format.schema import comment_of
 from hudisql.format.spark_schema import spark_json_from_arrow
-from hudisql.format.timeline import instant_path
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, folder_columns, folder_values
 
-LAST_COMMIT_PROPERTY = "last_commit_time_sync"
-LAST_COMPLETION_PROPERTY = "last_commit_completion_time_sync"
 CREATE_VERSION_PROPERTY = "spark.sql.create.version"
 SCHEMA_PROPERTY_PREFIX = "spark.sql.sources.schema"
 _STRATEGIES = ("ALL", "RO", "RT")
@@ -174,7 +171,7 @@ def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: Sync
         parameters={
             "EXTERNAL": "TRUE",
             CREATE_VERSION_PROPERTY: importlib.metadata.version("pyspark"),
-            **_commit_properties(table),
+            **commit_properties(table),
             **_spark_properties(data_fields, _typed(table, partition_fields), options),
         },
     )
@@ -229,20 +226,6 @@ def _spark_properties(
         properties[f"{SCHEMA_PROPERTY_PREFIX}.numPartCols"] = str(len(partition_fields))
         for number, column in enumerate(partition_fields):
             properties[f"{SCHEMA_PROPERTY_PREFIX}.partCol.{number}"] = column.name
-    return properties
-
-
-def _commit_properties(table: HudiTable) -> dict[str, str]:
-    """What Hudi's own incremental sync goes by: the last commit's time and when it was completed."""
-    commit = table.timeline.latest_commit
-    if commit is None:
-        return {}
-    properties = {LAST_COMMIT_PROPERTY: commit.timestamp}
-    if info := table.storage.info(instant_path(table.base_path, commit)):
-        seconds = info.modification_time_ms / 1000
-        zone = UTC if table.properties.timeline_timezone == "UTC" else None
-        completed = datetime.fromtimestamp(seconds, zone)
-        properties[LAST_COMPLETION_PROPERTY] = completed.strftime("%Y%m%d%H%M%S%f")[:17]
     return properties
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from hudisql.catalog.sync_changes import is_incremental, partitions_written_since
 from hudisql.catalog.sync_description import column_list, describe_entry, shorten
 from hudisql.catalog.sync_entries import (
     CREATE_VERSION_PROPERTY,
-    LAST_COMMIT_PROPERTY,
     SCHEMA_PROPERTY_PREFIX,
     EntryKind,
     SyncOptions,
@@ -30,15 +30,12 @@ from hudisql.catalog.tables import (
     is_hudi_table,
 )
 from hudisql.errors import TableExistsError, UnsupportedTableError
-from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.spark_schema import arrow_from_spark_json
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.live_partitions import list_live_partitions
 from hudisql.table.partitions import (
     TablePartition,
-    dropped_partition_paths,
     folder_columns,
-    partition_of,
 )
 
 _WRITE_PREFIXES = ("hoodie.", "hudisql.")
@@ -145,8 +142,8 @@ def plan_sync(
         _check_same_table(table, wanted, found)
         other = replace(options, support_timestamp=not options.support_timestamp)
         entry = _plan_entry(wanted, found, wanted_table(table, database, kind, other).columns)
-        if options.incremental and _is_incremental(table, found):
-            seen, complete = _written_since(table, found), False
+        if options.incremental and is_incremental(table, found):
+            seen, complete = partitions_written_since(table, found), False
         else:
             seen, complete = _partitioned(wanted, partitions), True
         entries.append(
@@ -173,32 +170,7 @@ def _needs_listing(
     if not options.incremental:
         return True
     found = [existing.tables.get(kind.name) for kind in kinds]
-    return not all(entry is not None and _is_incremental(table, entry) for entry in found)
-
-
-def is_current(table: HudiTable, entry: MetastoreTable) -> bool:
-    """True if the entry's last sync saw the table's latest commit."""
-    latest = table.timeline.latest_commit
-    return latest is not None and entry.parameters.get(LAST_COMMIT_PROPERTY) == latest.timestamp
-
-
-def _is_incremental(table: HudiTable, entry: MetastoreTable) -> bool:
-    """True if the commits since the entry's last sync are all in the active timeline and drop nothing."""
-    synced = entry.parameters.get(LAST_COMMIT_PROPERTY)
-    first = table.timeline.first_active_time
-    if synced is None or first is None or synced < first:
-        return False
-    return is_current(table, entry) or not dropped_partition_paths(table)
-
-
-def _written_since(table: HudiTable, entry: MetastoreTable) -> list[TablePartition]:
-    synced = entry.parameters[LAST_COMMIT_PROPERTY]
-    paths: set[str] = set()
-    for commit in table.timeline.commits:
-        if commit.timestamp > synced and entry.partition_columns:
-            metadata = read_commit_metadata(table.storage, table.base_path, commit)
-            paths.update(metadata.partition_to_write_stats)
-    return [partition_of(table, path) for path in sorted(paths)]
+    return not all(entry is not None and is_incremental(table, entry) for entry in found)
 
 
 def _partitioned(entry: MetastoreTable, partitions: list[TablePartition]) -> list[TablePartition]:

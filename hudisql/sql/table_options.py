@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.catalog.sync_entries import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY
+from hudisql.catalog.sync_changes import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format import table_properties as keys
 from hudisql.sql.generator_options import (

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.commit_metadata import DELETE_PARTITION, read_commit_metadata
-from hudisql.format.instant import REPLACE_COMMIT
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.partition_path import parse_partition_value, split_partition_path
 from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
@@ -39,23 +37,6 @@ def list_partitions(table: HudiTable) -> list[TablePartition]:
     value of its column's type, StorageError.
     """
     return [partition_of(table, path) for path in _partition_paths(table)]
-
-
-def dropped_partition_paths(table: HudiTable) -> frozenset[str]:
-    """Paths of partitions that a commit has dropped and no later one has written to.
-
-    Follows `TimelineUtils.getDroppedPartitions` of Hudi 0.15. Raises CorruptTableError, StorageError.
-    """
-    commits = table.timeline.commits
-    first = next((number for number, each in enumerate(commits) if each.action == REPLACE_COMMIT), None)
-    dropped: set[str] = set()
-    # Without a replacecommit, the common case, no commit is read.
-    for commit in commits[len(commits) if first is None else first :]:
-        metadata = read_commit_metadata(table.storage, table.base_path, commit)
-        if metadata.operation_type == DELETE_PARTITION:
-            dropped |= set(metadata.partition_to_replace_file_ids or ())
-        dropped -= set(metadata.partition_to_write_stats)
-    return frozenset(dropped)
 
 
 def partition_of(table: HudiTable, path: str) -> TablePartition:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -405,6 +406,26 @@ def test_incremental_sync_looks_only_at_what_was_written_since(
     assert sync_table(client, maker.open(), database, "made", incremental).added_partitions == 1
     # The whole comparison also finds what somebody dropped by hand.
     assert sync_table(client, maker.open(), database, "made").added_partitions == 1
+
+
+def test_incremental_sync_sees_commits_that_were_completed_late_and_drops(
+    client: MetastoreClient, maker: TableMaker, database: str
+) -> None:
+    maker.create(BASIC, ["dt"]).commit(BASIC, ["dt=2024-03-01"]).commit(BASIC, ["dt=2024-03-02"])
+    late = maker.base_path / ".hoodie" / "20240301000002000.commit"
+    content = late.read_bytes()
+    late.unlink()
+    sync_table(client, maker.open(), database, "made")
+    assert client.list_partition_names(database, "made") == ["dt=2024-03-02"]
+    late.write_bytes(content)
+    completed = late.stat().st_mtime + 1
+    os.utime(late, (completed, completed))
+    incremental = SyncOptions(incremental=True)
+    assert sync_table(client, maker.open(), database, "made", incremental).added_partitions == 1
+    assert _plan(client, maker.open(), database, incremental).is_empty
+    maker.drop(["dt=2024-03-02"])
+    assert sync_table(client, maker.open(), database, "made", incremental).dropped_partitions == 1
+    assert client.list_partition_names(database, "made") == ["dt=2024-03-01"]
 
 
 def test_an_interrupted_sync_is_not_taken_for_a_finished_one(

@@ -1,0 +1,86 @@
+"""What has happened to a table since an entry's last sync, as an incremental sync goes by it.
+
+Follows `HiveSyncTool` and `TimelineUtils.getCommitsTimelineAfter` of Hudi 0.15: a commit counts by its
+instant time, and one that began before the last sync and was completed after it by its completion time, which
+is the modification time of its file. Reads the timeline, no metastore.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timezone
+
+from hudisql.catalog.tables import MetastoreTable
+from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.format.instant import REPLACE_COMMIT, Instant
+from hudisql.format.timeline import TIMELINE_FOLDER
+from hudisql.storage import join
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition, partition_of
+
+LAST_COMMIT_PROPERTY = "last_commit_time_sync"
+LAST_COMPLETION_PROPERTY = "last_commit_completion_time_sync"
+
+
+def commit_properties(table: HudiTable) -> dict[str, str]:
+    """What Hudi's own incremental sync goes by: the last commit's time, and when the last was completed."""
+    latest = table.timeline.latest_commit
+    if latest is None:
+        return {}
+    properties = {LAST_COMMIT_PROPERTY: latest.timestamp}
+    if completed := _completion_times(table):
+        properties[LAST_COMPLETION_PROPERTY] = max(completed.values())
+    return properties
+
+
+def is_current(table: HudiTable, entry: MetastoreTable) -> bool:
+    """True if the entry's last sync saw all commits of the table."""
+    latest = table.timeline.latest_commit
+    if latest is None or entry.parameters.get(LAST_COMMIT_PROPERTY) != latest.timestamp:
+        return False
+    return not _commits_since(table, entry)
+
+
+def is_incremental(table: HudiTable, entry: MetastoreTable) -> bool:
+    """True if the commits since the entry's last sync are all in the active timeline and replace nothing."""
+    synced = entry.parameters.get(LAST_COMMIT_PROPERTY)
+    first, latest = table.timeline.first_active_time, table.timeline.latest_commit
+    if synced is None or first is None or latest is None or not first <= synced <= latest.timestamp:
+        return False
+    return all(commit.action != REPLACE_COMMIT for commit in _commits_since(table, entry))
+
+
+def partitions_written_since(table: HudiTable, entry: MetastoreTable) -> list[TablePartition]:
+    """The partitions that commits since the entry's last sync wrote to, by path. Raises CorruptTableError."""
+    if not entry.partition_columns:
+        return []
+    paths: set[str] = set()
+    for commit in _commits_since(table, entry):
+        metadata = read_commit_metadata(table.storage, table.base_path, commit)
+        paths.update(metadata.partition_to_write_stats)
+    return [partition_of(table, path) for path in sorted(paths)]
+
+
+def _commits_since(table: HudiTable, entry: MetastoreTable) -> list[Instant]:
+    synced = entry.parameters.get(LAST_COMMIT_PROPERTY, "")
+    completed = entry.parameters.get(LAST_COMPLETION_PROPERTY)
+    times = {} if completed is None else _completion_times(table)
+    return [
+        commit
+        for commit in table.timeline.commits
+        if commit.timestamp > synced or (completed is not None and times.get(commit, "") > completed)
+    ]
+
+
+def _completion_times(table: HudiTable) -> dict[Instant, str]:
+    zone = UTC if table.properties.timeline_timezone == "UTC" else None
+    entries = table.storage.list_directory(join(table.base_path, TIMELINE_FOLDER))
+    by_name = {entry.name: entry.modification_time_ms for entry in entries}
+    return {
+        commit: _instant_text(by_name[commit.file_name], zone)
+        for commit in table.timeline.commits
+        if commit.file_name in by_name
+    }
+
+
+def _instant_text(milliseconds: int, zone: timezone | None) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, zone).strftime("%Y%m%d%H%M%S%f")[:17]
