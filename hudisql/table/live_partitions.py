@@ -40,11 +40,12 @@ def _holds_slice(
             continue
         if (base := parse_base_file_name(entry.name)) is not None:
             file_id, instant_time, is_log = base.file_id, base.instant_time, False
-        elif (log := parse_log_file_name(entry.name)) is not None:
+        elif entry.length and (log := parse_log_file_name(entry.name)) is not None:
             file_id, instant_time, is_log = log.file_id, log.base_instant_time, True
         else:
             continue
-        # The logs that a pending compaction has diverted count, its own base file does not.
+        # A log file that was taken back is empty. Logs that a pending compaction has diverted count, the
+        # compaction's own base file does not.
         is_pending = instant_time in timeline.pending_compactions
         is_visible = is_log if is_pending else timeline.is_visible(instant_time)
         if is_visible and (path, file_id) not in replaced:

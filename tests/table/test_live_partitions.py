@@ -46,7 +46,12 @@ def test_a_folder_with_files_of_a_failed_write_alone_is_no_partition(maker: Tabl
     )
     assert paths_of(maker) == ["dt=a", "dt=b"]
     (failed / "f-0_0-0-0_20240301000009000.parquet").touch()
+    # A log file that was taken back is empty.
+    log_file = failed / ".f-0_20240301000002000.log.1_0-0-0"
+    log_file.touch()
     assert paths_of(maker) == ["dt=a", "dt=b"]
+    log_file.write_bytes(b"#HUDI#")
+    assert paths_of(maker) == ["dt=a", "dt=b", "dt=c"]
 
 
 @pytest.mark.parametrize("name", ["mor_parquet_log", "mor_upsert_only_updates", "cow_bootstrap_mixed"])
