@@ -32,7 +32,8 @@ def roll_back_instant(table: HudiTable, instant: Instant) -> None:
     started = time.monotonic()
     storage, base_path = table.storage, table.base_path
     timeline = load_timeline(storage, base_path)
-    begun = [each for each in pending_rollbacks(table, timeline) if each.target == instant]
+    inflight = instant.in_state(InstantState.INFLIGHT)
+    begun = [each for each in pending_rollbacks(table, timeline) if each.target == inflight]
     planned = {path for each in begun for path in each.paths(base_path)}
     paths = _marked_paths(table, instant) | planned
     _check_log_files(table, instant, paths)
