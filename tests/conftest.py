@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -38,12 +39,20 @@ class GoldenTable:
 
 @cache
 def _unpack_golden(name: str) -> GoldenTable:
-    # The real Hudi stored absolute paths below /tmp/golden in the tables' index and properties.
+    # The real Hudi stored absolute paths below /tmp/golden in the tables' index and properties, so that
+    # all runs and workers share that place: a table is unpacked beside it and appears there as a whole.
     folder = Path("/tmp/golden")
-    if not (folder / name / "table" / ".hoodie" / "hoodie.properties").exists():
+    if not (folder / name).exists():
         folder.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(GOLDEN / f"{name}.zip") as archive:
-            archive.extractall(folder)
+        with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder) as aside:
+            with zipfile.ZipFile(GOLDEN / f"{name}.zip") as archive:
+                archive.extractall(aside)
+            try:
+                (Path(aside) / name).rename(folder / name)
+            except OSError:
+                # Another worker was first, else the error stands.
+                if not (folder / name).exists():
+                    raise
     described = json.loads((GOLDEN / f"{name}.json").read_text())
     return GoldenTable(
         name,
