@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/pytest
 # A test waits for half of its time: two workers, each with its own Spark, metastore and oracles, share the files.
 WORKERS ?= 2
-PYTEST_WORKERS := $(PYTEST) -n $(WORKERS) --dist loadfile
+PYTEST_WORKERS := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast soak oracle hive bench scale lint format lock docs clean oracles
@@ -28,7 +28,9 @@ demo: $(STAMP) ## bootstrap, sync and query a real sample on the embedded metast
 	rm -rf demo-warehouse/warehouse
 	$(BIN)/hudisql --warehouse demo-warehouse/warehouse --hivevar source=$(abspath demo-warehouse/source) -v -f sql/demo.sql
 
-test: lint test-fast oracle hive ## everything that CI runs: lint, types, tests, real Hudi, real Hive
+test: $(STAMP) ## everything that CI runs: lint, types, tests, real Hudi, real Hive
+	$(MAKE) --jobs 2 lint oracles
+	$(PYTEST_WORKERS) -m "not soak"
 
 test-fast: $(STAMP) ## all tests but those with the real Hudi and the real Hive
 	$(PYTEST_WORKERS) -m "not oracle and not hive and not soak"

@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,22 @@ GOLDEN = Path(__file__).parent / "golden"
 # Examples are timed by the clock, which says nothing on a machine that runs other things too.
 settings.register_profile("hudisql", deadline=None)
 settings.load_profile("hudisql")
+
+
+# About what a test takes in seconds, by the first of these marks that it has.
+SECONDS_BY_MARK = {"slow": 10.0, "hive": 4.0, "oracle": 3.0, "spark": 1.0, "hms": 0.5}
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers begin with the files that take longest, so that the last ones end at about the same time."""
+    if not hasattr(config, "workerinput"):
+        return
+    seconds: Counter[Path] = Counter()
+    for item in items:
+        marks = [SECONDS_BY_MARK[name] for name in SECONDS_BY_MARK if item.get_closest_marker(name)]
+        seconds[item.path] += next(iter(marks), 0.05)
+    items.sort(key=lambda item: -seconds[item.path])
 
 
 @dataclass(frozen=True)
