@@ -7,18 +7,17 @@ URLClassLoader) and a few opened packages. Queries run as MapReduce inside the s
 from __future__ import annotations
 
 import os
-import random
 import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 from hudisql.java_runtime import find_java_home
 from scripts.setup_oracles import HIVE_VERSION, install_hive, install_hudi_bundle
+from tests.free_port import find_free_port
 from tests.hive.beeline import Beeline, HiveError, start_beeline
 
 START_SECONDS = 240
@@ -70,7 +69,7 @@ def start_hive_server(folder: Path, metastore_uri: str) -> HiveServer:
     """
     hive, bundle = install_hive(), install_hudi_bundle("0.15.0")
     folder.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
+    port = find_free_port()
     (folder / "hive-site.xml").write_text(_render_configuration(_settings(folder, metastore_uri, port)))
     command = [
         *(_java(), "-Xmx1g", "-Xmn256m", "-XX:MetaspaceSize=192m", "-XX:TieredStopAtLevel=1"),
@@ -175,12 +174,3 @@ def _parse_rows(lines: Sequence[str]) -> list[dict[str, str | None]]:
 
 def _java() -> str:
     return str(Path(find_java_home()) / "bin" / "java")
-
-
-def _free_port() -> int:
-    # Below the range from which the kernel gives ports to everyone else who asks for any.
-    for port in random.sample(range(20_000, 32_000), 100):
-        with socket.socket() as listener, suppress(OSError):
-            listener.bind(("127.0.0.1", port))
-            return port
-    raise HiveError("no free port between 20000 and 32000")
