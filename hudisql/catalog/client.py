@@ -198,6 +198,18 @@ class MetastoreClient:
                 partitions.extend(thrift_values.partition_from_thrift(partition) for partition in found)
             return partitions
 
+    def find_partitions(
+        self, table: MetastoreTable, values: Sequence[Sequence[str]]
+    ) -> list[MetastorePartition]:
+        """Of the partitions with these values those that are there. Raises MetastoreError."""
+        names = [thrift_values.partition_name(table, value) for value in values]
+        with _translated(f"look up partitions of {table.full_name}"):
+            found: list[MetastorePartition] = []
+            for part in _batches(names, _READ_BATCH):
+                call = methodcaller("get_partitions_by_names", table.database, table.name, part)
+                found.extend(map(thrift_values.partition_from_thrift, self._connection.call(call)))
+            return found
+
     def add_partitions(
         self, table: MetastoreTable, partitions: Sequence[MetastorePartition], batch: int = ADD_BATCH
     ) -> None:

@@ -11,12 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hudisql.catalog.client import MetastoreClient
-from hudisql.catalog.sync_changes import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY, is_current
+from hudisql.catalog.sync_changes import (
+    LAST_COMMIT_PROPERTY,
+    LAST_COMPLETION_PROPERTY,
+    is_incremental,
+    partitions_written_since,
+)
 from hudisql.catalog.sync_description import quote
 from hudisql.catalog.sync_entries import (
     SyncOptions,
     changed_settings,
     entry_kinds,
+    wanted_partition,
 )
 from hudisql.catalog.sync_plan import EntrySync, ExistingEntries, SyncPlan, plan_sync
 from hudisql.catalog.table_entries import kinds_of, main_name, options_of, registered_entries
@@ -115,10 +121,13 @@ def sync_table(
         raise _failed(table, f"{database}.{name}", error, again) from error
 
 
-def sync_registered(client: MetastoreClient, table: HudiTable, database: str, name: str) -> SyncResult:
+def sync_registered(
+    client: MetastoreClient, table: HudiTable, database: str, name: str, *, incremental: bool = False
+) -> SyncResult:
     """Bring those entries in step that the table has by this name, each as what it shows; none is made.
 
-    `name` may be any of them. Raises SyncFailedError, whose hint says how to run it again.
+    `name` may be any of them; `incremental` as in SyncOptions. Raises SyncFailedError, whose hint says how to
+    run it again.
     """
     again = f"MSCK REPAIR TABLE {database}.{name}"
     try:
@@ -129,7 +138,7 @@ def sync_registered(client: MetastoreClient, table: HudiTable, database: str, na
             again = sync_call(table, database, main, options, None)
         # A column that comes along is declared as its like were.
         declared = any(column.type == "timestamp" for entry in entries for column in entry.columns)
-        options = SyncOptions(support_timestamp=declared)
+        options = SyncOptions(support_timestamp=declared, incremental=incremental)
         existing = _with_partitions(client, table, entries, options)
         plan = plan_sync(table, database, main, existing, options, kinds_of(table, entries))
         return run_sync(client, plan)
@@ -191,11 +200,14 @@ def read_existing(
 def _with_partitions(
     client: MetastoreClient, table: HudiTable, entries: Sequence[MetastoreTable], options: SyncOptions
 ) -> ExistingEntries:
-    partitions = {
-        entry.name: client.list_partitions(entry.database, entry.name)
-        for entry in entries
-        if entry.partition_columns and not (options.incremental and is_current(table, entry))
-    }
+    partitions = {}
+    for entry in entries:
+        if options.incremental and is_incremental(table, entry):
+            written = partitions_written_since(table, entry)
+            values = [wanted_partition(table, entry, each).values for each in written]
+            partitions[entry.name] = client.find_partitions(entry, values)
+        elif entry.partition_columns:
+            partitions[entry.name] = client.list_partitions(entry.database, entry.name)
     return ExistingEntries(True, {entry.name: entry for entry in entries}, partitions)
 
 

@@ -32,14 +32,6 @@ def commit_properties(table: HudiTable) -> dict[str, str]:
     return properties
 
 
-def is_current(table: HudiTable, entry: MetastoreTable) -> bool:
-    """True if the entry's last sync saw all commits of the table."""
-    latest = table.timeline.latest_commit
-    if latest is None or entry.parameters.get(LAST_COMMIT_PROPERTY) != latest.timestamp:
-        return False
-    return not _commits_since(table, entry)
-
-
 def is_incremental(table: HudiTable, entry: MetastoreTable) -> bool:
     """True if the commits since the entry's last sync are all in the active timeline and replace nothing."""
     synced = entry.parameters.get(LAST_COMMIT_PROPERTY)

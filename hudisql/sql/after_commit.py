@@ -28,7 +28,7 @@ def follow_commit(
         _warn_of_dropped(context, entry)
     if syncs_after_commit(settings_of(context, table, entry.parameters)):
         fresh = open_table(context.storage, table.base_path)
-        sync_registered(context.metastore, fresh, entry.database, entry.name)
+        sync_registered(context.metastore, fresh, entry.database, entry.name, incremental=True)
 
 
 @contextmanager

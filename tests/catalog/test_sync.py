@@ -290,6 +290,25 @@ def test_entries_are_followed_as_what_they_were_registered_as_and_none_is_made(
         assert after.columns[-1].type == ("timestamp" if name.startswith("half") else "bigint")
 
 
+def test_entries_are_followed_by_what_was_written_since(
+    client: MetastoreClient, maker: TableMaker, database: str
+) -> None:
+    days = [f"dt=2024-03-0{day}" for day in range(1, 5)]
+    maker.create(BASIC, ["dt"], hoodie__table__type="MERGE_ON_READ").commit(BASIC, days[:3])
+    sync_table(client, maker.open(), database, "made")
+    client.drop_partitions(_entry(client, database), [("2024-03-01",)])
+    maker.commit(BASIC, days[1:])
+    result = sync_registered(client, maker.open(), database, "made_rt", incremental=True)
+    assert (result.added_partitions, result.changed_partitions, result.dropped_partitions) == (3, 0, 0)
+    # What was not written to is not looked at.
+    assert client.list_partition_names(database, "made") == days[1:]
+    assert client.list_partition_names(database, "made_ro") == days
+    maker.drop(days[3:])
+    result = sync_registered(client, maker.open(), database, "made", incremental=True)
+    # After a drop the whole is compared, which also finds what is missing.
+    assert (result.added_partitions, result.dropped_partitions) == (1, 3)
+
+
 def test_an_entry_that_is_added_has_the_settings_of_writes_that_its_siblings_have(
     client: MetastoreClient, maker: TableMaker, database: str
 ) -> None:

@@ -9,18 +9,15 @@ import pytest
 
 from hudisql.catalog.tables import HUDI_REALTIME_INPUT_FORMAT, is_read_optimized
 from hudisql.session import Session
-from tests.sql.changed_tables import ChangedTable
+from tests.sql.changed_tables import ChangedTable, own_database
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
 def database(session: Session) -> Iterator[str]:
-    session.sql("CREATE DATABASE followed")
-    yield "followed"
-    for name in session.context.metastore.list_tables("followed"):
-        session.context.metastore.drop_table("followed", name, delete_data=False)
-    session.sql("DROP DATABASE followed")
+    with own_database(session, "followed"):
+        yield "followed"
 
 
 def shown_by(session: Session, database: str) -> dict[str, tuple[bool, bool]]:
