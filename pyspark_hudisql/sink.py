@@ -19,8 +19,9 @@ from pyspark.sql.types import StructType
 from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.sql.frame_options import LOADS, OPERATION, check_agreement, read_frame_options
+from hudisql.sql.insert_options import refuse_policies_of_known_keys
 from hudisql.sql.schema_evolution import describe_difference, evolved_schema
-from hudisql.sql.write_options import COMBINE_BEFORE_INSERT, refuse_policies_by, write_options_by
+from hudisql.sql.write_options import COMBINE_BEFORE_INSERT, write_options_by
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, check_writable
@@ -28,7 +29,6 @@ from hudisql.write.commit_files import finish_commit
 from hudisql.write.commit_work import WrittenFile, work_of
 from hudisql.write.concurrency import Concurrency, FailedWrites
 from hudisql.write.hash_buckets import refuse_unnamed_buckets
-from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.load import load_partition, slices_as_asked
 from hudisql.write.overwrite import Overwrite, load_operation_type
 from hudisql.write.partition_paths import PartitionPaths
@@ -61,9 +61,13 @@ class HudiWriter(DataSourceArrowWriter):
         self._columns = _columns_of(table, schema)
         self._overwrite = _LOADS[operation]
         settings = {name.lower(): value for name, value in given.settings.items()}
-        chosen = write_options_by(lambda key, default: settings.get(key, default), table)
+
+        def lookup(key: str, default: str) -> str:
+            return settings.get(key, default)
+
+        chosen = write_options_by(lookup, table)
         _refuse_sharing(chosen.concurrency)
-        refuse_policies_by(lambda key, default: settings.get(key, default))
+        refuse_policies_of_known_keys(lookup)
         if chosen.combines:
             raise InvalidArgumentError(
                 f"df.write.format('hudi') gets rows where they are, and cannot do {COMBINE_BEFORE_INSERT}",
@@ -76,11 +80,10 @@ class HudiWriter(DataSourceArrowWriter):
             )
         self._paths = PartitionPaths(table, chosen.path_generator)
         refuse_unnamed_buckets(table, slices_as_asked(table, list(self._paths.existing.values())))
-        composite = has_composite_keys(table)
         operation_type = load_operation_type(self._overwrite)
         self._commit: OpenCommit = begin_commit(table, operation_type, replaces=self._overwrite is not None)
         self._schema = table.schema
-        self._work = work_of(self._commit, chosen, table.schema, DEFAULT_CALENDARS, composite=composite)
+        self._work = work_of(self._commit, chosen, table.schema, DEFAULT_CALENDARS)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task. Raises WriteRefusedError, WriteConflictError, StorageError."""

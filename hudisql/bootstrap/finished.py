@@ -23,7 +23,7 @@ from hudisql.bootstrap.request import BootstrapRequest
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.sync_description import quote
 from hudisql.catalog.sync_entries import sync_options_from
-from hudisql.catalog.tables import hudi_base_path
+from hudisql.catalog.tables import NAME_SUFFIXES, hudi_base_path
 from hudisql.errors import TableExistsError
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -83,7 +83,7 @@ def _find_target(context: Context, request: BootstrapRequest) -> tuple[str, bool
     """Where the table lies, and whether the metastore knows it there."""
     storage = context.storage
     target = target_path_of(context, request) if request.target_path is not None else None
-    for suffix in ("", "_ro", "_rt") if _uses_metastore(request) else ():
+    for suffix in NAME_SUFFIXES if _uses_metastore(request) else ():
         entry = context.metastore.get_table(request.database, request.name + suffix)
         location = None if entry is None else hudi_base_path(entry)
         if location is None:

@@ -20,6 +20,7 @@ from hudisql.bootstrap.source import (
     BootstrapSource,
     ChoosePartitions,
     DeclaredColumn,
+    FolderListing,
     PartitionColumn,
     SourcePartition,
     check_is_plain_folder,
@@ -264,22 +265,12 @@ def _scan_partitions(
     locations: Sequence[str],
     findings: list[Finding],
 ) -> BootstrapSource:
-    counted = Counter(locations)
-    if repeated := sorted(location for location, count in counted.items() if count > 1):
-        findings.append(
-            blocker(
-                "several partitions share a location, so that rows would double:"
-                f" {name_some(repeated, 'location')}"
-            )
-        )
+    findings += _repeated_locations(locations)
     names = [column.name for column in columns]
     missing: list[str] = []
     is_encoded = False
     partitions: list[SourcePartition] = []
-    infos = storage.infos(list(locations))
-    present = [location for location, info in zip(locations, infos, strict=True) if info is not None]
-    with ThreadPoolExecutor(_LISTING_THREADS) as pool:
-        listings = dict(zip(present, pool.map(partial(list_data_files, storage), present), strict=True))
+    listings = _list_present(storage, locations)
     for value, location in zip(values, locations, strict=True):
         plain = partition_path(names, value, hive_style=True, url_encode=False)
         encoded = partition_path(names, value, hive_style=True, url_encode=True)
@@ -320,3 +311,19 @@ def _scan_partitions(
         declared,
         tuple(findings),
     )
+
+
+def _repeated_locations(locations: Sequence[str]) -> list[Finding]:
+    repeated = sorted(location for location, count in Counter(locations).items() if count > 1)
+    if not repeated:
+        return []
+    named = name_some(repeated, "location")
+    return [blocker(f"several partitions share a location, so that rows would double: {named}")]
+
+
+def _list_present(storage: Storage, locations: Sequence[str]) -> dict[str, FolderListing]:
+    """The data files of each location that there is."""
+    infos = storage.infos(list(locations))
+    present = [location for location, info in zip(locations, infos, strict=True) if info is not None]
+    with ThreadPoolExecutor(_LISTING_THREADS) as pool:
+        return dict(zip(present, pool.map(partial(list_data_files, storage), present), strict=True))

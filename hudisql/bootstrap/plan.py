@@ -8,7 +8,7 @@ metadata-only bootstrap; writes nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +37,7 @@ from hudisql.bootstrap.source import (
 from hudisql.bootstrap.table_schema import build_table_schema
 from hudisql.bootstrap.type_checks import check_int96_conversion, describe_types, judge_types
 from hudisql.catalog.sync_entries import sync_options_from
+from hudisql.catalog.tables import NAME_SUFFIXES
 from hudisql.errors import BootstrapBlockedError
 from hudisql.format import table_properties as keys
 from hudisql.format.external_file import ExternalFile
@@ -201,13 +202,7 @@ def plan_bootstrap(
         found += verdict.findings
         found += check_int96_conversion(context.spark, footers)
         found += checks.check_encodings(kept)
-        found += checks.check_key_columns(
-            request.record_key, request.precombine, schema, source.partition_columns
-        )
-        data_fields = list(schema)[: len(schema) - len(source.partition_columns)]
-        found += checks.check_keys_in_files(request.record_key, footers, pa.schema(data_fields))
-        if request.key_check != "none":
-            found += checks.check_key_statistics(request.record_key, footers)
+        found += _check_keys(request, source, footers, schema)
     return BootstrapPlan(
         request,
         target,
@@ -227,6 +222,17 @@ def plan_bootstrap(
         table.file_differences,
         verdict.unsafe,
     )
+
+
+def _check_keys(
+    request: BootstrapRequest, source: BootstrapSource, footers: Sequence[FileFooter], schema: pa.Schema
+) -> Iterator[Finding]:
+    columns = source.partition_columns
+    yield from checks.check_key_columns(request.record_key, request.precombine, schema, columns)
+    data_fields = list(schema)[: len(schema) - len(columns)]
+    yield from checks.check_keys_in_files(request.record_key, footers, pa.schema(data_fields))
+    if request.key_check != "none":
+        yield from checks.check_key_statistics(request.record_key, footers)
 
 
 def _choose_modes(
@@ -251,7 +257,7 @@ def _spelled(path: str, schema: pa.Schema) -> str:
 def _check_target_entry(context: Context, request: BootstrapRequest) -> list[Finding]:
     if not request.sync:
         return []
-    suffixes = ("", "_ro", "_rt") if request.is_merge_on_read else ("",)
+    suffixes = NAME_SUFFIXES if request.is_merge_on_read else ("",)
     taken = [
         f"{request.full_name}{suffix}"
         for suffix in suffixes

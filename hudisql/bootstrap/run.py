@@ -25,7 +25,6 @@ from hudisql.bootstrap.modes import BootstrapMode
 from hudisql.bootstrap.plan import BootstrapPlan
 from hudisql.bootstrap.skeleton import SkeletonResult
 from hudisql.bootstrap.skeleton_work import (
-    STAGED_SUFFIX,
     SkeletonWork,
     begin_work,
     is_base_file,
@@ -54,7 +53,7 @@ from hudisql.errors import (
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.table_properties import PROPERTIES_FILE
 from hudisql.format.timeline import TIMELINE_FOLDER
-from hudisql.storage import Storage, ancestors_of, is_inside, join, parent_of
+from hudisql.storage import Storage, ancestors_of, is_inside, is_staged, join, parent_of
 
 if TYPE_CHECKING:
     from hudisql.catalog.tables import MetastoreTable
@@ -206,9 +205,7 @@ def _check_still_empty(storage: Storage, plan: BootstrapPlan, claim: HeldClaim) 
         entry.name
         for entry in (*storage.list_directory(plan.target_path), *storage.list_directory(timeline))
         # Whoever else tries to claim the target stages its claim here for a moment.
-        if entry.path != claim.path
-        and entry.name != TIMELINE_FOLDER
-        and not entry.name.endswith(STAGED_SUFFIX)
+        if entry.path != claim.path and entry.name != TIMELINE_FOLDER and not is_staged(entry.path)
     ]
     if came:
         raise TableExistsError(

@@ -40,7 +40,6 @@ from hudisql.storage import FileInfo, Storage, is_inside, join
 
 # What a request may change between the runs: it has no part in how the table will look.
 _FREE_TO_CHANGE: Final = frozenset({"parallelism", "sync", "protect_source", "resume", "options"})
-STAGED_SUFFIX: Final = ".hudisql-staged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,16 +165,14 @@ def _clear_away(storage: Storage, plan: BootstrapPlan, kept: set[str], claim: He
             if is_made_by_bootstrap(file.name) and file.path not in kept
         ]
     )
+    timeline = join(plan.target_path, TIMELINE_FOLDER)
     claimed = storage.info(claim.path)
-    for entry in storage.list_directory(join(plan.target_path, TIMELINE_FOLDER)):
+    if claimed is not None:
+        storage.delete_staged(timeline, claimed.modification_time_ms)
+    for entry in storage.list_directory(timeline):
         instant = parse_instant_file_name(entry.name)
         is_own = instant is not None and instant.timestamp in BOOTSTRAP_INSTANT_TIMES
-        is_staged = (
-            entry.name.endswith(STAGED_SUFFIX)
-            and claimed is not None
-            and entry.modification_time_ms < claimed.modification_time_ms
-        )
-        if not entry.is_directory and (is_own or is_staged):
+        if not entry.is_directory and is_own:
             storage.delete_file(entry.path)
 
 

@@ -72,21 +72,7 @@ def run_on_files(
         spare_loaded_modules()
 
     rdd = context.parallelize(list(enumerate(groups)), len(groups)).mapPartitions(run_group)
-    with console.progress(label, len(items)) as progress:
-        started = time.monotonic()
-        done = 0
-
-        def report() -> None:
-            nonlocal done
-            files, first, second = totals.value
-            if files > done:
-                seconds = time.monotonic() - started
-                progress.advance(files - done, describe(first, second, seconds) if describe else "")
-                done = files
-
-        collected = _collect(context, rdd, label, report)
-        report()
-    return _in_order(collected)
+    return _collect_with_progress(rdd, totals, console, label, len(items), describe)
 
 
 def exchange_between_tasks(
@@ -144,16 +130,31 @@ def exchange_between_tasks(
 
     scattered = context.parallelize(list(enumerate(groups)), len(groups)).mapPartitions(scatter_groups)
     rdd = scattered.partitionBy(buckets, int).mapPartitions(gather_bucket)
-    with console.progress(label, len(items)) as progress:
+    return _collect_with_progress(rdd, totals, console, label, len(items))
+
+
+def _collect_with_progress(
+    rdd: Any,
+    totals: Any,
+    console: Console,
+    label: str,
+    count: int,
+    describe: Callable[[int, int, float], str] | None = None,
+) -> list[Any]:
+    """The outcomes of the tasks in their order; `totals` of `count` items and two amounts is what is done."""
+    with console.progress(label, count) as progress:
+        started = time.monotonic()
         done = 0
 
         def report() -> None:
             nonlocal done
-            if totals.value[0] > done:
-                progress.advance(totals.value[0] - done, "")
-                done = totals.value[0]
+            items, first, second = totals.value
+            if items > done:
+                seconds = time.monotonic() - started
+                progress.advance(items - done, describe(first, second, seconds) if describe else "")
+                done = items
 
-        collected = _collect(context, rdd, label, report)
+        collected = _collect(rdd.context, rdd, label, report)
         report()
     return _in_order(collected)
 

@@ -22,8 +22,7 @@ from hudisql.bootstrap.leftovers import (
     folder_state,
     read_claim,
 )
-from hudisql.catalog.sync_entries import READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX
-from hudisql.catalog.tables import hudi_base_path
+from hudisql.catalog.tables import NAME_SUFFIXES, hudi_base_path
 from hudisql.errors import (
     CorruptTableError,
     InvalidArgumentError,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 _DELETE_THREADS: Final = 16
-_SUFFIXES: Final = ("", READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +282,7 @@ def _entries_of(context: Context, base_path: str, names: set[tuple[str, str]]) -
     storage = context.storage
     place = storage.resolve(base_path)
     for database, name in sorted(names):
-        for suffix in _SUFFIXES:
+        for suffix in NAME_SUFFIXES:
             entry = context.metastore.get_table(database, name + suffix)
             location = None if entry is None else hudi_base_path(entry)
             if location is not None and storage.resolve(storage.qualify(location)) == place:

@@ -22,6 +22,8 @@ from hudisql.catalog.tables import (
     PARQUET_SERDE,
     PROVIDER_PROPERTY,
     READ_OPTIMIZED_PROPERTY,
+    READ_OPTIMIZED_SUFFIX,
+    REALTIME_SUFFIX,
     MetastoreColumn,
     MetastorePartition,
     MetastoreTable,
@@ -39,8 +41,6 @@ LAST_COMMIT_PROPERTY = "last_commit_time_sync"
 LAST_COMPLETION_PROPERTY = "last_commit_completion_time_sync"
 CREATE_VERSION_PROPERTY = "spark.sql.create.version"
 SCHEMA_PROPERTY_PREFIX = "spark.sql.sources.schema"
-READ_OPTIMIZED_SUFFIX = "_ro"
-REALTIME_SUFFIX = "_rt"
 _STRATEGIES = ("ALL", "RO", "RT")
 
 # Hudi's own option names, for `options =>` of procedures.

@@ -17,6 +17,11 @@ PARQUET_OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutpu
 PARQUET_SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 READ_OPTIMIZED_PROPERTY = "hoodie.query.as.ro.table"
 PROVIDER_PROPERTY = "spark.sql.sources.provider"
+READ_OPTIMIZED_SUFFIX = "_ro"
+REALTIME_SUFFIX = "_rt"
+FURTHER_SUFFIXES = (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX)
+"""What a merge-on-read table's further names add to its own."""
+NAME_SUFFIXES = ("", *FURTHER_SUFFIXES)
 
 # Hudi's input formats, those of its old releases (com.uber.hoodie) and of other file formats included.
 _HUDI_INPUT_FORMAT_PREFIXES = ("org.apache.hudi.hadoop.", "com.uber.hoodie.hadoop.")

@@ -65,3 +65,8 @@ def parse_log_file_name(name: str) -> LogFileName | None:
         return None
     file_id, base_instant_time, version, token = matched.groups()
     return LogFileName(file_id, base_instant_time, int(version), token or "")
+
+
+def is_log_file(path: str) -> bool:
+    """True if the path is that of a log file."""
+    return parse_log_file_name(path.rpartition("/")[2]) is not None

@@ -253,14 +253,6 @@ _CANONICAL: dict[pa.DataType, pa.DataType] = {
 } | {known: known for known in _TO_AVRO}
 
 
-def canonical_schema(schema: pa.Schema) -> pa.Schema:
-    """`schema` in the Arrow types that hudisql uses throughout; every field nullable, comments kept.
-
-    Raises UnsupportedTableError for a type that has none.
-    """
-    return pa.schema([_canonical_field(field) for field in schema])
-
-
 def canonical_type(field_type: pa.DataType, where: str) -> pa.DataType:
     """The one Arrow form of a type; `where` names the column in errors.
 

@@ -50,7 +50,6 @@ PARTITION_METAFILE_USE_BASE_FORMAT = "hoodie.partition.metafile.use.base.format"
 CDC_ENABLED = "hoodie.table.cdc.enabled"
 BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
 BOOTSTRAP_INDEX_CLASS = "hoodie.bootstrap.index.class"
-BOOTSTRAP_INDEX_ENABLE = "hoodie.bootstrap.index.enable"
 
 UNSAFE_TYPES = "hudisql.bootstrap.unsafe.types"
 """A key of hudisql's own: columns that a bootstrap took although somebody breaks on how files store them."""

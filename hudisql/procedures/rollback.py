@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hudisql.catalog.tables import hudi_base_path
+from hudisql.catalog.tables import NAME_SUFFIXES, hudi_base_path
 from hudisql.errors import InvalidArgumentError, NoSuchTableError
 from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
 
@@ -66,7 +66,7 @@ def _locate(context: Context, arguments: Arguments) -> tuple[tuple[str, str] | N
     database, name = context.qualify_table_name(arguments.table)
     if arguments.path is not None:
         return (database, name), context.storage.qualify(arguments.path)
-    for suffix in ("", "_ro", "_rt"):
+    for suffix in NAME_SUFFIXES:
         entry = context.metastore.get_table(database, name + suffix)
         if entry is None:
             continue

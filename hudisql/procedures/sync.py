@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from hudisql.catalog.tables import hudi_base_path
+from hudisql.catalog.tables import FURTHER_SUFFIXES, NAME_SUFFIXES, hudi_base_path
 from hudisql.errors import InvalidArgumentError
 from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
 from hudisql.procedures.tables import find_table
@@ -123,10 +123,11 @@ def _check_partition_fields(given: str, table: HudiTable) -> None:
 def _synced_name(context: Context, arguments: Arguments, table: HudiTable) -> tuple[str, str]:
     """The name without `_ro` or `_rt`, where such an entry of a merge-on-read table was given."""
     database, name = context.qualify_table_name(arguments.table)
-    stem = name[:-3]
-    if arguments.path or not table.is_merge_on_read or not stem or name[-3:] not in ("_ro", "_rt"):
+    suffix = next((each for each in FURTHER_SUFFIXES if name.endswith(each)), "")
+    stem = name.removesuffix(suffix)
+    if arguments.path or not table.is_merge_on_read or not stem or not suffix:
         return database, name
-    siblings = [context.metastore.get_table(database, stem + suffix) for suffix in ("_ro", "_rt", "")]
+    siblings = [context.metastore.get_table(database, stem + each) for each in NAME_SUFFIXES]
     places = [hudi_base_path(entry) for entry in siblings if entry is not None]
     same = [place for place in places if place and table.storage.qualify(place) == table.base_path]
     return database, stem if len(same) > 1 else name

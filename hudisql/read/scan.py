@@ -11,12 +11,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from hudisql.errors import QueryError
-from hudisql.format.meta_columns import META_COLUMNS
+from hudisql.format.meta_columns import META_COLUMNS, META_SCHEMA, PARTITION_PATH
 from hudisql.read.log_rule import LogRule, log_rule_of
 from hudisql.read.predicates import (
     Predicate,
@@ -126,10 +127,10 @@ def plan_scan(
     """Plan the read of `columns` (any of the table's, structs pruned at will) of the latest snapshot.
 
     Predicates that cannot be pushed down are left out of the plan: they cost speed, never rows. Conjuncts
-    over partition columns alone prune partitions before they are listed. `as_of` is an instant time, `below`
-    a relative partition path that bounds the scan, `read_optimized` leaves log files aside (Hudi's `_ro`
-    tables), `count_all` also counts what was pruned (EXPLAIN). The slices of `leave_out` (partition path,
-    file id) are known to hold nothing that the query looks for.
+    over partition columns alone, or over `_hoodie_partition_path`, prune partitions before they are listed.
+    `as_of` is an instant time, `below` a relative partition path that bounds the scan, `read_optimized`
+    leaves log files aside (Hudi's `_ro` tables), `count_all` also counts what was pruned (EXPLAIN). The
+    slices of `leave_out` (partition path, file id) are known to hold nothing that the query looks for.
     Raises UnsupportedTableError if a slice has log files that merge by a rule hudisql does not know,
     SourceChangedError if the external file of a slice is missing or its length differs from the bootstrap
     index.
@@ -143,7 +144,9 @@ def plan_scan(
     )
     partitions = list_partitions(table)
     inside = [each for each in partitions if _is_below(each.path, below)]
-    pruned = prune_partitions(inside, partition_columns, conjunction(partition_parts))
+    pruned = prune_by_path(
+        prune_partitions(inside, partition_columns, conjunction(partition_parts)), row_parts
+    )
     slices = tuple(
         each
         for each in _slices_of(table, pruned, partition_names, as_of, read_optimized)
@@ -151,30 +154,19 @@ def plan_scan(
     )
     merges = any(file_slice.has_log_files for file_slice, _ in slices)
     check_external_files(table.storage, [file_slice for file_slice, _ in slices])
-    needs_data = needs_data_columns(wanted, partition_names)
-    tasks = plan_splits(
-        slices,
-        needs_data=needs_data,
+    split = partial(
+        plan_splits,
+        needs_data=needs_data_columns(wanted, partition_names),
         parallelism=parallelism,
         max_split_bytes=max_split_bytes,
         open_cost_bytes=open_cost_bytes,
     )
     slices_total = splits_total = None
     if count_all:
-        everything = (
-            slices
-            if len(pruned) == len(partitions) and not leave_out
-            else _slices_of(table, partitions, [], as_of, read_optimized)
-        )
-        all_tasks = plan_splits(
-            everything,
-            needs_data=needs_data,
-            parallelism=parallelism,
-            max_split_bytes=max_split_bytes,
-            open_cost_bytes=open_cost_bytes,
-        )
+        is_whole = len(pruned) == len(partitions) and not leave_out
+        everything = slices if is_whole else _slices_of(table, partitions, [], as_of, read_optimized)
         slices_total = len(everything)
-        splits_total = sum(len(task.works) for task in all_tasks)
+        splits_total = sum(len(task.works) for task in split(everything))
     return ScanPlan(
         base_path=table.base_path,
         storage=table.storage,
@@ -188,7 +180,7 @@ def plan_scan(
         partitions_total=len(partitions),
         slices=slices,
         slices_total=slices_total,
-        tasks=tasks,
+        tasks=split(slices),
         splits_total=splits_total,
         as_of=as_of,
         log_rule=log_rule_of(table, as_of) if merges else None,
@@ -243,16 +235,35 @@ def prune_partitions(
     predicate: Predicate | None,
 ) -> list[TablePartition]:
     """The partitions whose typed values make the predicate TRUE; all of them without one."""
+    columns = [
+        pa.array([each.values[position] for each in partitions], column.type)
+        for position, column in enumerate(partition_columns)
+    ]
+    return _matching(partitions, predicate, columns, pa.schema(partition_columns))
+
+
+def prune_by_path(
+    partitions: Sequence[TablePartition], row_predicates: Sequence[Predicate]
+) -> list[TablePartition]:
+    """The partitions whose rows can match: every writer gives each row the path of its partition.
+
+    The way to prune where a key generator makes the folders, whose names are no values of a column.
+    """
+    of_path = [each for each in row_predicates if columns_of(each) == {(PARTITION_PATH,)}]
+    paths = pa.array([each.path for each in partitions], pa.string())
+    schema = pa.schema([META_SCHEMA.field(PARTITION_PATH)])
+    return _matching(partitions, conjunction(of_path), [paths], schema)
+
+
+def _matching(
+    partitions: Sequence[TablePartition],
+    predicate: Predicate | None,
+    columns: list[pa.Array],
+    schema: pa.Schema,
+) -> list[TablePartition]:
     if predicate is None or not partitions:
         return list(partitions)
-    batch = pa.RecordBatch.from_arrays(
-        [
-            pa.array([each.values[position] for each in partitions], column.type)
-            for position, column in enumerate(partition_columns)
-        ],
-        schema=pa.schema(partition_columns),
-    )
-    kept = matching_rows(predicate, batch).to_pylist()
+    kept = matching_rows(predicate, pa.RecordBatch.from_arrays(columns, schema=schema)).to_pylist()
     return [each for each, keep in zip(partitions, kept, strict=True) if keep]
 
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.sync import sync_table
-from hudisql.catalog.tables import MetastoreTable
+from hudisql.catalog.tables import REALTIME_SUFFIX, MetastoreTable
 from hudisql.errors import HudisqlError
-from hudisql.sql.write_options import syncs_after_commit
+from hudisql.sql.table_settings import settings_of, syncs_after_commit
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.table_configuration import has_metadata_table
 
@@ -26,8 +26,8 @@ def follow_commit(
     """
     if dropped_metadata_table:
         _warn_of_dropped(context, entry)
-    if syncs_after_commit(context):
-        name = entry.name.removesuffix("_rt") if table.is_merge_on_read else entry.name
+    if syncs_after_commit(settings_of(context, table, entry.parameters)):
+        name = entry.name.removesuffix(REALTIME_SUFFIX) if table.is_merge_on_read else entry.name
         fresh = open_table(context.storage, table.base_path)
         sync_table(context.metastore, fresh, entry.database, name)
 

@@ -17,7 +17,7 @@ from hudisql.sql import alterations as al
 from hudisql.sql import statements as st
 from hudisql.sql.after_commit import follow_commit
 from hudisql.sql.alter_columns import with_added_columns, with_changed_columns
-from hudisql.sql.alter_partitions import partitions_to_drop
+from hudisql.sql.partition_clauses import partitions_to_drop
 from hudisql.sql.table_names import check_is_main_name, entries_of_table
 from hudisql.sql.table_options import properties_of_table
 from hudisql.sql.tables import open_hudi_entry

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hudisql.catalog.tables import MetastoreTable, is_read_optimized
+from hudisql.catalog.tables import READ_OPTIMIZED_SUFFIX, MetastoreTable, is_read_optimized
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name, spark_type_name
 from hudisql.read.predicates import Predicate
@@ -32,6 +32,7 @@ from hudisql.sql.change_queries import (
 )
 from hudisql.sql.composed_text import ComposedText
 from hudisql.sql.held_source import hold_source, leaves_other_targets, target_alias
+from hudisql.sql.insert_options import evolves_schema
 from hudisql.sql.insert_rows import RowsToInsert, rows_to_insert
 from hudisql.sql.match_values import matching_predicate
 from hudisql.sql.relations import TableBinder
@@ -39,7 +40,7 @@ from hudisql.sql.schema_evolution import evolved_schema, evolved_table
 from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.store_assignment import with_types
-from hudisql.sql.write_options import evolves_schema
+from hudisql.sql.table_settings import settings_of
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import (
     FILE_GROUP,
@@ -49,6 +50,7 @@ from hudisql.write.changes import (
     Operation,
     change_schema,
 )
+from hudisql.write.setting_lookup import Lookup
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -86,7 +88,7 @@ def check_changeable(entry: MetastoreTable, verb: str) -> None:
     if is_read_optimized(entry):
         raise UnsupportedStatementError(
             f"{verb} is not possible on {entry.full_name}, which shows base files only",
-            hint=f"name the table itself: {entry.database}.{entry.name.removesuffix('_ro')}",
+            hint=f"name the table itself: {entry.database}.{entry.name.removesuffix(READ_OPTIMIZED_SUFFIX)}",
         )
 
 
@@ -105,7 +107,8 @@ def plan_change(
     With `held` the source of a MERGE is computed first, and is there until that is closed. Raises
     SqlSyntaxError, QueryError, WriteRefusedError, UnsupportedStatementError, UnsupportedTableError.
     """
-    planner = _Planner(context, table, entry.full_name, source, count_all, held)
+    settings = settings_of(context, table, entry.parameters)
+    planner = _Planner(context, table, entry.full_name, settings, source, count_all, held)
     where: Any = {"line": source.line, "column": source.column}
     if isinstance(statement, st.DeleteStatement):
         return planner.delete(cl.read_delete(statement.text, **where))
@@ -133,11 +136,12 @@ class _MergeSource:
 
 @dataclass(frozen=True)
 class _Planner:
-    """Plans one statement; `place` names the table in errors."""
+    """Plans one statement; `place` names the table in errors, `settings` are those of writes to it."""
 
     context: Context
     table: HudiTable
     place: str
+    settings: Lookup
     source: SourceText
     count_all: bool
     held: ExitStack | None
@@ -153,9 +157,9 @@ class _Planner:
     def insert(self, clauses: cl.InsertClauses) -> PlannedChange:
         prepared, frame = self._run(insert_query(clauses))
         table = self.table
-        if clauses.by_name and evolves_schema(self.context):
-            table = evolved_table(self.context, table, frame.schema, self.place)
-        rows = rows_to_insert(self.context, table, clauses, frame, self.place)
+        if clauses.by_name and evolves_schema(self.settings):
+            table = evolved_table(self.settings, table, frame.schema, self.place)
+        rows = rows_to_insert(self.context, table, clauses, frame, self.place, self.settings)
         return PlannedChange(table, clauses, rows, prepared)
 
     def delete(self, clauses: cl.DeleteClauses) -> PlannedChange:
@@ -170,7 +174,7 @@ class _Planner:
         source, columns = given.schema, given.schema.fieldNames()
         qualified = qualify_source_names(self.context.spark, given.clauses, columns, source_alias(clauses))
         table, stored = self.table, None
-        if clauses.has_star and (clauses.evolves or evolves_schema(self.context)):
+        if clauses.has_star and (clauses.evolves or evolves_schema(self.settings)):
             table = table.with_schema(evolved_schema(table, source, self.place, into_structs=False))
             stored = self.table.schema.names
         ordering = table.properties.precombine_field

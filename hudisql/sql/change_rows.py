@@ -17,10 +17,12 @@ from hudisql.sql import statements as st
 from hudisql.sql.after_commit import follow_commit, telling_of_a_lost_metadata_table
 from hudisql.sql.change_plan import check_changeable, plan_change
 from hudisql.sql.clauses import DeleteClauses, MergeClauses
+from hudisql.sql.insert_options import refuse_policies_of_known_keys
 from hudisql.sql.insert_rows import RowsToInsert, as_inserts, newest_inserts, newest_rows
 from hudisql.sql.spark_errors import SourceText
+from hudisql.sql.table_settings import settings_of
 from hudisql.sql.tables import open_hudi_entry
-from hudisql.sql.write_options import refuse_policies_of_known_keys, write_options, writer_concurrency
+from hudisql.sql.write_options import write_options, writer_concurrency
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.apply import apply_changes
 from hudisql.write.commit import check_writable
@@ -109,15 +111,17 @@ def _commit_merge(
     The tasks see for nothing whether keys repeat, so only then the newest rows are looked for.
     """
     ordering = table.properties.precombine_field
+    options = write_options(context, table, entry.parameters)
     try:
-        return commit_changes(context, entry, table, changes, "UPSERT", unique_new_keys=True)
+        return commit_changes(context, entry, table, changes, "UPSERT", options=options, unique_new_keys=True)
     except RepeatedKeysError as error:
         if ordering is None:
             raise
-        generator = write_options(context, table, entry.parameters).path_generator
-        chosen = newest_inserts(changes, table, ordering, generator)
+        chosen = newest_inserts(changes, table, ordering, options.path_generator)
         try:
-            return commit_changes(context, entry, table, chosen, "UPSERT", unique_new_keys=True)
+            return commit_changes(
+                context, entry, table, chosen, "UPSERT", options=options, unique_new_keys=True
+            )
         except RepeatedKeysError as repeated:
             repeated.message = f"{repeated.message}; none has the highest {ordering} alone"
             raise repeated from error
@@ -163,7 +167,7 @@ def commit_rows(
     stands).
     """
     options = write_options(context, table, entry.parameters)
-    refuse_policies_of_known_keys(context, table, entry.parameters)
+    refuse_policies_of_known_keys(settings_of(context, table, entry.parameters))
     if given.operation != "upsert" and given.combines_by(options):
         given = replace(given, rows=newest_rows(given.rows, table, options))
     # A bucket has one file group, which a load would not look for.
@@ -171,9 +175,7 @@ def commit_rows(
     if given.operation != "bulk_insert" or fills_buckets:
         with ExitStack() as held:
             changes = (
-                tag_rows(
-                    context.spark, table, given.rows, options.index, held, generator=options.path_generator
-                )
+                tag_rows(context.spark, table, given.rows, options, held)
                 if given.operation == "upsert"
                 else as_inserts(given.rows)
             )

@@ -33,11 +33,6 @@ class TargetClause:
     name: Piece
     alias: str | None
 
-    @property
-    def qualifier_parts(self) -> Piece:
-        """What columns of the target are qualified by, as SQL text."""
-        return self.name if self.alias is None else Piece(self.alias, self.name.start)
-
 
 @dataclass(frozen=True, slots=True)
 class Assignment:

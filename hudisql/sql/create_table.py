@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.sync import sync_table
-from hudisql.catalog.sync_entries import READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX
+from hudisql.catalog.tables import FURTHER_SUFFIXES
 from hudisql.errors import (
     InvalidArgumentError,
     NoSuchTableError,
@@ -64,7 +64,7 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
     UnsupportedStatementError, InvalidArgumentError; nothing is then left behind. SyncFailedError says that
     the table is there and only the metastore lags.
     """
-    definition = read_table_definition(context, statement.text)
+    definition = _definition_of(context, statement)
     found = _free_name(context, statement, definition)
     if found is None:
         return _nothing(context)
@@ -137,7 +137,7 @@ def plan_table_as(
     prepared = query.prepare_query(context, text, origin, count_all=count_all)
     frame = query.run_prepared(context, prepared, origin)
     frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
-    definition = read_table_definition(context, statement.text, frame.schema.jsonValue()["fields"])
+    definition = _definition_of(context, statement, frame.schema.jsonValue()["fields"])
     found = _free_name(context, statement, definition)
     if found is None:
         return PlannedTable(definition, frame, prepared, None)
@@ -177,6 +177,13 @@ def remove_new_table(context: Context, table: HudiTable) -> None:
     context.storage.delete_directory(table.base_path)
 
 
+def _definition_of(
+    context: Context, statement: st.CreateTableStatement, columns: list[dict[str, Any]] | None = None
+) -> TableDefinition:
+    definition = read_table_definition(context, statement.text, columns)
+    return with_generator_settings(definition, context.spark.conf)
+
+
 def _free_name(
     context: Context, statement: st.CreateTableStatement, definition: TableDefinition
 ) -> tuple[str, str] | None:
@@ -202,7 +209,7 @@ def register_table(
 ) -> None:
     """Make the table's metastore entries. Raises SyncFailedError: the table is there all the same."""
     comment = {} if definition.comment is None else {COMMENT: definition.comment}
-    parameters = {**with_generator_settings(definition, context.spark.conf).properties, **comment}
+    parameters = {**definition.properties, **comment}
     sync_table(context.metastore, table, database, name, parameters=parameters)
 
 
@@ -215,7 +222,6 @@ def _make_table(
             f"CREATE TABLE {database}.{name} gives no columns, and there is no Hudi table at {path}",
             hint="give columns, or the LOCATION of a Hudi table",
         )
-    definition = with_generator_settings(definition, context.spark.conf)
     _warn_of_types(context, definition)
     schema_text = avro_from_arrow(definition.columns, name)
     values = new_table_properties(new_table(definition, database, name, {keys.CREATE_SCHEMA: schema_text}))
@@ -297,7 +303,7 @@ def _check_free(context: Context, path: str) -> None:
 
 
 def _check_names_free(context: Context, database: str, name: str) -> None:
-    for suffix in (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX):
+    for suffix in FURTHER_SUFFIXES:
         if context.metastore.get_table(database, name + suffix) is not None:
             raise TableExistsError(
                 f"{database}.{name}{suffix} exists already, and a merge-on-read table {name} needs that name",

@@ -1,6 +1,8 @@
-"""DROP TABLE of a Hudi table: its metastore entry, and with PURGE the table's own files.
+"""DROP TABLE of a Hudi table: its metastore entries, and with PURGE the table's own files.
 
-A bootstrap's source files are never among them: `bootstrap.undo` tells which files a table has made.
+Hudi's own (DropHoodieTableCommand) takes the names `_ro` and `_rt` along with PURGE only. Here CREATE TABLE
+makes them, so DROP TABLE always does. A bootstrap's source files are never removed: `bootstrap.undo` tells
+which files a table has made.
 """
 
 from __future__ import annotations
@@ -11,18 +13,23 @@ from hudisql.bootstrap.undo import plan_purge, run_rollback
 from hudisql.catalog.tables import MetastoreTable, hudi_base_path
 from hudisql.errors import CorruptTableError
 from hudisql.result import LocalResult, Result
-from hudisql.sql.table_names import check_is_main_name
+from hudisql.sql.table_names import check_is_main_name, entries_of_table
 
 if TYPE_CHECKING:
     from hudisql.context import Context
 
 
-def drop_entry(context: Context, entry: MetastoreTable) -> Result:
-    """Remove the entry alone; the files stay. Raises MetastoreError."""
-    context.metastore.drop_table(entry.database, entry.name, delete_data=False)
-    context.console.info(
-        f"{entry.full_name}: the metastore entry is dropped, the files stay in {entry.location}"
-    )
+def drop_entries(context: Context, entry: MetastoreTable) -> Result:
+    """Remove the entry and the table's further names that build on it; the files stay.
+
+    Raises MetastoreError.
+    """
+    # The named entry goes last: a DROP that was killed is ended by running it again.
+    for each in reversed(entries_of_table(context, entry)):
+        context.metastore.drop_table(each.database, each.name, delete_data=False)
+        context.console.info(
+            f"{each.full_name}: the metastore entry is dropped, the files stay in {each.location}"
+        )
     return LocalResult(context.spark, (), ())
 
 

@@ -20,7 +20,7 @@ from hudisql.sql.alter_table import alter_table
 from hudisql.sql.change_rows import change_rows
 from hudisql.sql.create_table import PROVIDERS, create_table, create_table_as
 from hudisql.sql.database_statements import drop_database
-from hudisql.sql.drop_table import drop_entry, purge_table
+from hudisql.sql.drop_table import drop_entries, purge_table
 from hudisql.sql.explain import explain_statement
 from hudisql.sql.explain_changes import explain_change, explain_create_table_as
 from hudisql.sql.folders import refuse_folders_of_hudi_tables, refuse_overwriting_what_is_read
@@ -146,7 +146,7 @@ def _drop_table(context: Context, statement: st.DropTableStatement, source: Sour
     entry = find_hudi_entry(context, statement.table)
     if entry is None:
         return _run_query(context, statement, source)
-    return purge_table(context, entry) if statement.purge else drop_entry(context, entry)
+    return purge_table(context, entry) if statement.purge else drop_entries(context, entry)
 
 
 def _drop_database(context: Context, statement: st.DropDatabaseStatement, _source: SourceText) -> Result:

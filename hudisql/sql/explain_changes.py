@@ -20,8 +20,9 @@ from hudisql.sql.explain import describe_scans, inner_source
 from hudisql.sql.insert_rows import RowsToInsert
 from hudisql.sql.query import PlannedRelation, PreparedQuery
 from hudisql.sql.spark_errors import SourceText
+from hudisql.sql.table_settings import settings_of, syncs_after_commit
 from hudisql.sql.tables import open_hudi_entry
-from hudisql.sql.write_options import syncs_after_commit, write_options
+from hudisql.sql.write_options import write_options
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
 from hudisql.table.snapshot import load_file_slices
@@ -61,7 +62,8 @@ def explain_change(
         facts += _facts_of_insert(plan.table, plan.rows, options)
     else:
         facts += _facts_of_change(plan, options)
-    facts.append(("metastore", "follows the commit" if syncs_after_commit(context) else "is not synced"))
+    syncs = syncs_after_commit(settings_of(context, table, entry.parameters))
+    facts.append(("metastore", "follows the commit" if syncs else "is not synced"))
     return _as_result(context, facts, plan.prepared, plan.frame, statement.mode)
 
 

@@ -6,11 +6,11 @@ not understood are refused by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.write.record_index import HashBuckets, IndexKind, RecordIndex
+from hudisql.write.setting_lookup import Lookup, read_flag
 
 if TYPE_CHECKING:
     from hudisql.table.hudi_table import HudiTable
@@ -27,8 +27,6 @@ _MOST_BUCKETS: Final = 100_000_000
 # Hudi itself takes the global simple index where it finds no record index, which lies in the metadata table.
 _FALLBACKS: Final = {"RECORD_INDEX": IndexKind.GLOBAL_SIMPLE}
 
-Lookup = Callable[[str, str], str]
-
 
 def record_index(given: Lookup, table: HudiTable) -> RecordIndex:
     """The index for writes to the table; `given` gives the text of a setting, or a default.
@@ -44,7 +42,7 @@ def record_index(given: Lookup, table: HudiTable) -> RecordIndex:
     buckets = None
     if kind is IndexKind.BUCKET:
         buckets = hash_buckets(lookup, table.properties.record_key_fields)
-    return RecordIndex(kind, moves_rows=_flag(lookup, moves), buckets=buckets)
+    return RecordIndex(kind, moves_rows=read_flag(lookup, moves, True), buckets=buckets)
 
 
 def hash_buckets(lookup: Lookup, record_key_fields: tuple[str, ...]) -> HashBuckets:
@@ -79,10 +77,3 @@ def _kind(lookup: Lookup) -> IndexKind:
         known = ", ".join((*IndexKind, *_FALLBACKS))
         raise SettingsError(f"{INDEX_TYPE} must be one of {known}, not '{text}'")
     return IndexKind(text)
-
-
-def _flag(lookup: Lookup, key: str) -> bool:
-    text = lookup(key, "true").lower()
-    if text not in ("true", "false"):
-        raise SettingsError(f"{key} must be true or false, not '{text}'")
-    return text == "true"

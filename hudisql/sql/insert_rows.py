@@ -14,19 +14,16 @@ from hudisql.errors import SettingsError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name, quote_path, spark_type_name
 from hudisql.sql import clauses as cl
+from hudisql.sql.insert_options import InsertOperation, insert_operation, overwrites_touched_partitions
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.tokens import tokenize
-from hudisql.sql.write_options import (
-    COMBINE_BEFORE_INSERT,
-    InsertOperation,
-    insert_operation,
-    overwrites_touched_partitions,
-)
+from hudisql.sql.write_options import COMBINE_BEFORE_INSERT
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
 from hudisql.write.generated_paths import path_column
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.path_generator import PathGenerator, generates_paths
+from hudisql.write.setting_lookup import Lookup
 from hudisql.write.write_options import WriteOptions
 
 if TYPE_CHECKING:
@@ -58,19 +55,23 @@ class RowsToInsert:
 
 
 def rows_to_insert(
-    context: Context, table: HudiTable, clauses: cl.InsertClauses, frame: DataFrame, place: str
+    context: Context,
+    table: HudiTable,
+    clauses: cl.InsertClauses,
+    frame: DataFrame,
+    place: str,
+    settings: Lookup,
 ) -> RowsToInsert:
-    """The rows that a query gives to an INSERT, and how the session's settings write them.
+    """The rows that a query gives to an INSERT, and how the settings have them written.
 
-    `place` names the table in errors. Raises WriteRefusedError,
-    SettingsError.
+    `place` names the table in errors. Raises WriteRefusedError, SettingsError.
     """
     rows, static = _rows_of_table(context, table, clauses, frame, place)
     # `ProvidesHoodieConfig` of Hudi sets hoodie.combine.before.insert so; its DataFrame writer does not.
     combines = table.properties.precombine_field is not None
     if clauses.overwrite:
-        return RowsToInsert(rows, "bulk_insert", _overwrite_of(context, table, static), combines=combines)
-    return RowsToInsert(rows, insert_operation(context, table), combines=combines)
+        return RowsToInsert(rows, "bulk_insert", _overwrite_of(settings, table, static), combines=combines)
+    return RowsToInsert(rows, insert_operation(settings, table), combines=combines)
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:
@@ -195,9 +196,9 @@ def _static_values(
     return dict(row.asDict())
 
 
-def _overwrite_of(context: Context, table: HudiTable, static: Mapping[str, object]) -> Overwrite:
+def _overwrite_of(settings: Lookup, table: HudiTable, static: Mapping[str, object]) -> Overwrite:
     fields = table.properties.partition_fields
-    if fields and len(static) < len(fields) and overwrites_touched_partitions(context):
+    if fields and len(static) < len(fields) and overwrites_touched_partitions(settings):
         return Overwrite("touched")
     return Overwrite("matching", static) if static else Overwrite("table")
 

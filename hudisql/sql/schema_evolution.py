@@ -17,14 +17,14 @@ from hudisql.errors import UnsupportedTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
 from hudisql.sql.alter_columns import COMPACT_FIRST, LOGS_FORBID, logs_forbid, with_added_columns
+from hudisql.sql.insert_options import COLUMN_DROP, NULL_FOR_MISSING, missing_columns
 from hudisql.sql.table_definition import as_nullable, column_schema
-from hudisql.sql.write_options import COLUMN_DROP, NULL_FOR_MISSING, missing_columns, syncs_after_commit
+from hudisql.sql.table_settings import syncs_after_commit
 from hudisql.table.hudi_table import HudiTable
+from hudisql.write.setting_lookup import Lookup
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-    from hudisql.context import Context
 
 
 def evolved_schema(table: HudiTable, rows: StructType, place: str, *, into_structs: bool = True) -> pa.Schema:
@@ -52,15 +52,15 @@ def evolved_schema(table: HudiTable, rows: StructType, place: str, *, into_struc
     )
 
 
-def evolved_table(context: Context, table: HudiTable, rows: StructType, place: str) -> HudiTable:
+def evolved_table(lookup: Lookup, table: HudiTable, rows: StructType, place: str) -> HudiTable:
     """The table with its `evolved_schema`; structs gain members if the metastore need not follow.
 
-    What the rows lack is kept, unless the session's settings say otherwise (`missing_columns`). Raises what
+    What the rows lack is kept, unless the settings say otherwise (`missing_columns`). Raises what
     `evolved_schema` raises, SettingsError.
     """
-    follows = syncs_after_commit(context)
+    follows = syncs_after_commit(lookup)
     schema = evolved_schema(table, rows, place, into_structs=not follows)
-    missing = missing_columns(context)
+    missing = missing_columns(lookup)
     lacking = [] if missing == "null" else list(_lacking(table, rows, place))
     if lacking and missing == "refuse":
         raise WriteRefusedError(

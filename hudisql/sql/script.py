@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hudisql.errors import SqlSyntaxError, UndefinedVariableError
+from hudisql.sql.tokens import STRINGS, end_of_comment
 
 PieceKind = Literal["code", "string", "name", "comment", "semicolon"]
 _VARIABLE = re.compile(r"\$\{(?:(?P<namespace>\w+):)?(?P<name>[^{}$]+)\}")
@@ -174,15 +175,15 @@ def _definition_hint(namespace: str | None, name: str) -> str:
 _TOKEN = re.compile(
     r"""(?P<line_comment>--[^\r\n]*)
       | (?P<block_comment>/\*)
-      | (?P<raw>(?<![\w`])[rR](?:'[^']*'|"[^"]*"))
-      | (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+      | """
+    + STRINGS
+    + r"""
       | (?P<name>`(?:[^`]|``)*`)
       | (?P<semicolon>;)
       | (?P<unclosed>['"`])
       | (?P<code>(?:[^-/'"`;rR]|-(?!-)|/(?!\*)|(?<=\w)[rR]|[rR](?!['"]))+|.)""",
     re.VERBOSE | re.DOTALL,
 )
-_COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
@@ -195,7 +196,10 @@ def _pieces(text: str) -> Iterator[_Piece]:
             what = "name in backticks" if match.group() == "`" else "string"
             raise syntax_error(f"this {what} is not closed", text, offset)
         if kind == "block_comment":
-            end = _end_of_comment(text, offset)
+            closed = end_of_comment(text, offset)
+            if closed is None:
+                raise syntax_error("this comment is not closed", text, offset, 2)
+            end = closed
             yield _Piece("comment", offset, end)
         elif kind == "line_comment":
             yield _Piece("comment", offset, end)
@@ -204,12 +208,3 @@ def _pieces(text: str) -> Iterator[_Piece]:
         else:
             yield _Piece(kind, offset, end)  # type: ignore[arg-type]
         offset = end
-
-
-def _end_of_comment(text: str, start: int) -> int:
-    depth = 0
-    for edge in _COMMENT_EDGE.finditer(text, start):
-        depth += 1 if edge.group() == "/*" else -1
-        if depth == 0:
-            return edge.end()
-    raise syntax_error("this comment is not closed", text, start, 2)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hudisql.catalog.sync_entries import READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX
-from hudisql.catalog.tables import MetastoreTable, hudi_base_path
+from hudisql.catalog.tables import FURTHER_SUFFIXES, MetastoreTable, hudi_base_path
 from hudisql.errors import UnsupportedStatementError
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 def check_is_main_name(context: Context, entry: MetastoreTable, verb: str) -> None:
     """Raise UnsupportedStatementError if the entry is a further name of a table that has a plain one."""
-    for suffix in (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX):
+    for suffix in FURTHER_SUFFIXES:
         stem = entry.name.removesuffix(suffix)
         if stem == entry.name:
             continue
@@ -28,10 +27,7 @@ def check_is_main_name(context: Context, entry: MetastoreTable, verb: str) -> No
 
 def entries_of_table(context: Context, entry: MetastoreTable) -> tuple[MetastoreTable, ...]:
     """The entry and the further ones of the same table, as its name says."""
-    others = [
-        context.metastore.get_table(entry.database, entry.name + suffix)
-        for suffix in (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX)
-    ]
+    others = [context.metastore.get_table(entry.database, entry.name + suffix) for suffix in FURTHER_SUFFIXES]
     return (
         entry,
         *(other for other in others if other is not None and _is_same_table(context, other, entry)),

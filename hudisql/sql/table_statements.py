@@ -6,14 +6,13 @@ right whether or not the metastore has followed the last commit.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.sync_description import quote
 from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.partition_path import partition_path
+from hudisql.format.partition_path import partition_path, render_partition_value
 from hudisql.format.schema import comment_of
 from hudisql.format.spark_schema import quote_name, spark_type_name
 from hudisql.format.table_properties import (
@@ -23,6 +22,7 @@ from hudisql.format.table_properties import (
 )
 from hudisql.result import LocalResult
 from hudisql.sql.generator_options import kept_generator_settings
+from hudisql.sql.partition_clauses import choose_partitions
 from hudisql.sql.statements import DescribeStatement, ShowPartitionsStatement, ShowPropertiesStatement
 from hudisql.sql.table_options import KNOWN_PROPERTIES, user_properties
 from hudisql.sql.tables import open_hudi_entry
@@ -42,23 +42,15 @@ def show_partitions(
 ) -> LocalResult:
     """The partitions as `column=value/…`, sorted; a given specification selects among them.
 
-    Raises InvalidArgumentError if the table has no partitions or not these columns.
+    Raises InvalidArgumentError if the table has no partitions or not these columns, or for a value that is
+    none of its column's type.
     """
     table = open_hudi_entry(context, entry)
     names = [column.name for column in folder_columns(table)]
     if not names:
         raise InvalidArgumentError(f"{entry.full_name} is not partitioned")
-    by_lower = {name.lower(): index for index, name in enumerate(names)}
-    wanted: dict[int, str | None] = {}
-    for name, value in statement.partition.items():
-        if name.lower() not in by_lower:
-            raise InvalidArgumentError(
-                f"{name} is not a partition column of {entry.full_name}",
-                hint=f"these are: {', '.join(names)}",
-            )
-        wanted[by_lower[name.lower()]] = value
-    found = [_value_texts(table, partition) for partition in list_live_partitions(table)]
-    rows = sorted((_partition_name(names, texts),) for texts in found if _matches(texts, wanted))
+    found = choose_partitions(table, list_live_partitions(table), statement.partition, entry.full_name)
+    rows = sorted((_partition_name(table, names, partition),) for partition in found)
     return LocalResult(context.spark, (("partition", "string"),), rows)
 
 
@@ -195,26 +187,10 @@ def _describe_column(
     return LocalResult(context.spark, (("info_name", "string"), ("info_value", "string")), rows)
 
 
-def _value_texts(table: HudiTable, partition: TablePartition) -> Sequence[str | None]:
-    return [_value_text(value) for value in folder_values(table, partition)]
-
-
-def _matches(texts: Sequence[str | None], wanted: dict[int, str | None]) -> bool:
-    return all(texts[index] == value for index, value in wanted.items())
-
-
-def _partition_name(names: Sequence[str], texts: Sequence[str | None]) -> str:
+def _partition_name(table: HudiTable, names: Sequence[str], partition: TablePartition) -> str:
+    """As the metastore names it."""
+    texts = [render_partition_value(value) for value in folder_values(table, partition)]
     return partition_path(names, texts, hive_style=True, url_encode=True)
-
-
-def _value_text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime.datetime):
-        return value.replace(tzinfo=None).isoformat(sep=" ")
-    return str(value)
 
 
 def _quoted(name: str) -> str:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 TokenKind = Literal["word", "quoted", "string", "mark"]
 
+STRINGS: Final = r"""(?P<raw>(?<![\w`])[rR](?:'[^']*'|"[^"]*"))
+      | (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+"""The groups of a verbose pattern that take a raw string and a string."""
 _TOKEN = re.compile(
     r"""(?P<space>\s+|--[^\r\n]*)
       | (?P<hint>/\*\+|\*/)
       | (?P<comment>/\*)
-      | (?P<raw>(?<![\w`])[rR](?:'[^']*'|"[^"]*"))
-      | (?P<string>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+      | """
+    + STRINGS
+    + r"""
       | (?P<quoted>`(?:[^`]|``)*`)
       | (?P<number>\d+\.\d*(?![\w`])|\.\d+(?!\w))
       | (?P<word>\w+)
@@ -60,7 +64,7 @@ def tokenize(text: str) -> list[Token]:
         assert match is not None  # the last alternative takes anything
         kind, end = match.lastgroup, match.end()
         if kind == "comment":
-            end = _end_of_comment(text, offset)
+            end = end_of_comment(text, offset) or len(text)
         elif kind in ("raw", "string"):
             tokens.append(Token("string", match.group(), offset, end))
         elif kind == "quoted":
@@ -73,10 +77,11 @@ def tokenize(text: str) -> list[Token]:
     return tokens
 
 
-def _end_of_comment(text: str, start: int) -> int:
+def end_of_comment(text: str, start: int) -> int | None:
+    """Where the comment ends that starts with `/*` at `start`, others nested in it; None if nowhere."""
     depth = 0
     for edge in _COMMENT_EDGE.finditer(text, start):
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()
-    return len(text)
+    return None

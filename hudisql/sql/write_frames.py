@@ -20,12 +20,14 @@ from hudisql.sql.change_plan import check_changeable
 from hudisql.sql.change_rows import again_after_conflicts, commit_changes, commit_rows
 from hudisql.sql.create_table import create_table_of_rows, register_table, remove_new_table
 from hudisql.sql.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
+from hudisql.sql.generator_options import with_generator_settings
 from hudisql.sql.insert_rows import RowsToInsert
 from hudisql.sql.schema_evolution import describe_difference, evolved_table
 from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.table_definition import TableDefinition, definition_of_rows
 from hudisql.sql.table_options import record_key_of
+from hudisql.sql.table_settings import settings_of
 from hudisql.sql.tables import find_entry
 from hudisql.sql.write_options import write_options
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -69,11 +71,10 @@ def _write_into(
     if operation == "delete":
         rows = _rows_of_table(context, table, frame, entry.full_name)
         how = write_options(context, table, entry.parameters)
-        paths = how.path_generator
         with ExitStack() as held:
-            deletes = tag_rows(context.spark, table, rows, how.index, held, generator=paths, deletes=True)
+            deletes = tag_rows(context.spark, table, rows, how, held, deletes=True)
             return commit_changes(context, entry, table, deletes, "DELETE", options=how)
-    table = evolved_table(context, table, frame.schema, entry.full_name)
+    table = evolved_table(settings_of(context, table, entry.parameters), table, frame.schema, entry.full_name)
     rows = _rows_of_table(context, table, frame, entry.full_name)
     return commit_rows(context, entry, table, _rows_to_insert(rows, operation))
 
@@ -91,6 +92,7 @@ def _write_new_table(context: Context, frame: DataFrame, name: str, given: Frame
     database, own_name = context.qualify_table_name(name)
     frame = frame.drop(*(column for column in frame.columns if is_meta_column(column)))
     definition = definition_of_rows(frame.schema, given.definition, given.path)
+    definition = with_generator_settings(definition, context.spark.conf)
     table = create_table_of_rows(context, definition, database, own_name)
     entry = MetastoreTable(database, own_name, "EXTERNAL_TABLE", table.base_path, ())
     try:

@@ -7,21 +7,23 @@ understood are refused by name.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from hudisql.catalog.metastore_lock import PROVIDER as METASTORE_PROVIDER
 from hudisql.catalog.metastore_lock import MetastoreLock
 from hudisql.errors import SettingsError, UnsupportedTableError
-from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
 from hudisql.sql.index_options import record_index
+from hudisql.sql.table_settings import settings_of
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
-from hudisql.write.concurrency import Concurrency, LockFactory, Lookup, read_concurrency
+from hudisql.write.concurrency import Concurrency, LockFactory, read_concurrency
+from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.log_file import DEFAULT_MAX_BLOCK_BYTES, DEFAULT_MAX_LOG_BYTES, BlockFormat, LogForm
 from hudisql.write.open_base_file import CODECS
 from hudisql.write.path_generator import path_generator_of
+from hudisql.write.setting_lookup import Lookup, read_flag, read_fraction, read_number
 from hudisql.write.work_plan import FileSizing
 from hudisql.write.write_options import LoadOrder, WriteOptions
 
@@ -34,26 +36,13 @@ MAX_FILE_SIZE: Final = "hoodie.parquet.max.file.size"
 SMALL_FILE_LIMIT: Final = "hoodie.parquet.small.file.limit"
 BLOOM_ENTRIES: Final = "hoodie.index.bloom.num_entries"
 BLOOM_FPP: Final = "hoodie.index.bloom.fpp"
-INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
-_BULK_INSERT: Final = "hoodie.sql.bulk.insert.enable"
-# What says how an INSERT meets keys that are there already, with the values that change nothing.
-_KNOWN_KEYS: Final = {
-    "hoodie.datasource.write.insert.drop.duplicates": ("false",),
-    "hoodie.datasource.insert.dup.policy": ("none",),
-    "hoodie.sql.insert.mode": ("upsert", "non-strict"),
-}
-OVERWRITE_MODE: Final = "hoodie.datasource.overwrite.mode"
 BLOCK_FORMAT: Final = "hoodie.logfile.data.block.format"
 MAX_BLOCK_SIZE: Final = "hoodie.logfile.data.block.max.size"
 MAX_LOG_SIZE: Final = "hoodie.logfile.max.size"
 METASTORE_LOCK: Final = "hoodie.write.lock.hivemetastore"
 LOAD_ORDER: Final = "hoodie.bulkinsert.sort.mode"
 LOAD_COLUMNS: Final = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
-RECONCILE_SCHEMA: Final = "hoodie.datasource.write.reconcile.schema"
-NULL_FOR_MISSING: Final = "hoodie.write.set.null.for.missing.columns"
-COLUMN_DROP: Final = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
 COMBINE_BEFORE_INSERT: Final = "hoodie.combine.before.insert"
-SYNC: Final = "hudisql.sync"
 _LOAD_ORDERS: Final[Mapping[str, LoadOrder]] = {
     "NONE": "none",
     "PARTITION_SORT": "local",
@@ -61,8 +50,6 @@ _LOAD_ORDERS: Final[Mapping[str, LoadOrder]] = {
     "PARTITION_PATH_REPARTITION": "partition",
     "PARTITION_PATH_REPARTITION_AND_SORT": "partition",
 }
-InsertOperation = Literal["insert", "upsert", "bulk_insert"]
-INSERT_OPERATIONS: Final[tuple[InsertOperation, ...]] = ("insert", "upsert", "bulk_insert")
 # What a value takes in a file, about: fixed widths compress by half, texts and the like have some length.
 _TEXT_BYTES: Final = 16
 _COMPRESSION: Final = 0.5
@@ -75,10 +62,11 @@ def write_options(
 ) -> WriteOptions:
     """The options for writing to the table: the session's, else those of its TBLPROPERTIES (`parameters`).
 
-    Raises SettingsError for a value that is not understood, UnsupportedTableError for a lock provider or
-    concurrency mode that hudisql lacks.
+    Which form the table's record keys have is asked of its files where nothing else says it. Raises
+    SettingsError for a value that is not understood, UnsupportedTableError for a lock provider or concurrency
+    mode that hudisql lacks and for keys of both forms.
     """
-    lookup = _lookup(context, table, parameters or {})
+    lookup = settings_of(context, table, parameters or {})
     return write_options_by(lookup, table, _metastore_locks(context, table, lookup))
 
 
@@ -87,24 +75,24 @@ def write_options_by(
 ) -> WriteOptions:
     """The options for writing to the table; `lookup` gives the text of a setting, or the given default.
 
-    `more_locks` are lock providers by name besides those that need a file system alone. Raises SettingsError
-    for a value that is not understood, UnsupportedTableError as `write_options`.
+    `more_locks` are lock providers by name besides those that need a file system alone. Raises as
+    `write_options`.
     """
     defaults = FileSizing()
     ordering = table.properties.precombine_field
     by_event_time = table.properties.payload_class == EVENT_TIME_PAYLOAD
     index = record_index(lookup, table)
-    max_file_bytes = _number(lookup, MAX_FILE_SIZE, defaults.max_file_bytes)
+    max_file_bytes = read_number(lookup, MAX_FILE_SIZE, defaults.max_file_bytes)
     return WriteOptions(
         form=BaseFileForm(
             codec=_codec(lookup),
             # A bucket is one file group, however large.
             max_file_bytes=max_file_bytes if index.buckets is None else _UNLIMITED,
-            bloom_entries=_number(lookup, BLOOM_ENTRIES, 0) or None,
-            bloom_fpp=_fraction(lookup, BLOOM_FPP, DEFAULT_BLOOM_FPP),
+            bloom_entries=read_number(lookup, BLOOM_ENTRIES, 0) or None,
+            bloom_fpp=read_fraction(lookup, BLOOM_FPP, DEFAULT_BLOOM_FPP),
         ),
         sizing=FileSizing(
-            small_file_bytes=_number(lookup, SMALL_FILE_LIMIT, defaults.small_file_bytes),
+            small_file_bytes=read_number(lookup, SMALL_FILE_LIMIT, defaults.small_file_bytes),
             max_file_bytes=max_file_bytes,
             bytes_per_row=_META_BYTES + sum(_bytes_of(field.type) for field in table.schema) * _COMPRESSION,
         ),
@@ -117,6 +105,7 @@ def write_options_by(
         combines=_combines(lookup),
         index=index,
         path_generator=path_generator_of(table, lambda key: _given(lookup, table, key)),
+        composite_keys=has_composite_keys(table),
     )
 
 
@@ -131,102 +120,9 @@ def writer_concurrency(
 
     Raises SettingsError, UnsupportedTableError for what hudisql lacks.
     """
-    lookup = _lookup(context, table, parameters or {})
+    lookup = settings_of(context, table, parameters or {})
     locks = _metastore_locks(context, table, lookup)
     return read_concurrency(lookup, table.storage, table.base_path, locks)
-
-
-def insert_operation(context: Context, table: HudiTable) -> InsertOperation:
-    """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert.
-
-    Unless set, a table with an ordering column takes upserts, as Hudi's `ProvidesHoodieConfig` has it. Raises
-    SettingsError, also for Hudi's older setting.
-    """
-    default = "insert" if table.properties.precombine_field is None else "upsert"
-    if (value := _text(context, _BULK_INSERT, "false")).lower() != "false":
-        raise SettingsError(
-            f"{_BULK_INSERT} = {value} is not supported", hint=f"SET {INSERT_OPERATION} = bulk_insert"
-        )
-    text = _text(context, INSERT_OPERATION, default).lower()
-    found = next((each for each in INSERT_OPERATIONS if each == text), None)
-    if found is None:
-        raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(INSERT_OPERATIONS)}, not '{text}'")
-    return found
-
-
-def refuse_policies_of_known_keys(
-    context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
-) -> None:
-    """Raise SettingsError if settings want an INSERT to leave out, or stop at, keys that are there already.
-
-    These are Hudi's `insert.drop.duplicates`, `insert.dup.policy` and its older `hoodie.sql.insert.mode`.
-    """
-    refuse_policies_by(_lookup(context, table, parameters or {}))
-
-
-def refuse_policies_by(lookup: Lookup) -> None:
-    """`refuse_policies_of_known_keys`, where `lookup` gives the text of a setting, or the given default."""
-    for key, harmless in _KNOWN_KEYS.items():
-        text = lookup(key, harmless[0]).lower()
-        if text not in harmless:
-            raise SettingsError(
-                f"{key} = {text} is not supported: INSERT adds rows, or replaces those of the same key",
-                hint="MERGE with WHEN NOT MATCHED THEN INSERT alone leaves out what is there already",
-            )
-
-
-def overwrites_touched_partitions(context: Context) -> bool:
-    """True if INSERT OVERWRITE takes the place of just the partitions that get rows (dynamic mode)."""
-    spark_mode = _text(context, "spark.sql.sources.partitionOverwriteMode", "STATIC")
-    mode = _text(context, OVERWRITE_MODE, spark_mode).upper()
-    if mode not in ("STATIC", "DYNAMIC"):
-        raise SettingsError(f"{OVERWRITE_MODE} must be STATIC or DYNAMIC, not '{mode}'")
-    return mode == "DYNAMIC"
-
-
-def evolves_schema(context: Context) -> bool:
-    """True if INSERT … BY NAME and `*` in MERGE may add columns and widen types."""
-    return _flag(context, RECONCILE_SCHEMA, False)
-
-
-def missing_columns(context: Context) -> Literal["null", "drop", "refuse"]:
-    """What becomes of a table's column that a DataFrame lacks: null in its rows, or dropped, or refused.
-
-    As in Hudi, whose default (refused) holds here only if it is set. `reconcile.schema` keeps columns.
-    """
-    if _flag(context, COLUMN_DROP, False) and not evolves_schema(context):
-        return "drop"
-    return "null" if _flag(context, NULL_FOR_MISSING, True) or evolves_schema(context) else "refuse"
-
-
-def syncs_after_commit(context: Context) -> bool:
-    """False if the session has switched off that the metastore follows each commit."""
-    return _flag(context, SYNC, True)
-
-
-def _flag(context: Context, key: str, default: bool) -> bool:
-    text = _text(context, key, str(default)).lower()
-    if text not in ("true", "false"):
-        raise SettingsError(f"{key} must be true or false, not '{text}'")
-    return text == "true"
-
-
-def _lookup(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> Lookup:
-    own = {**table.properties.values, **parameters}
-    of_generator = {name for name in map(_generator_setting, own) if name is not None}
-
-    def lookup(key: str, default: str) -> str:
-        said = own.get(key) or default
-        # Folder names are the table's matter: what the session says for another would make new ones here.
-        return said if _generator_setting(key) in of_generator else _text(context, key, said)
-
-    return lookup
-
-
-def _generator_setting(key: str) -> str | None:
-    """The name of a key generator's setting, whichever of Hudi's prefixes it has."""
-    prefix = next((each for each in KEY_GENERATOR_PREFIXES if key.startswith(each)), None)
-    return None if prefix is None else key.removeprefix(prefix)
 
 
 def _metastore_locks(context: Context, table: HudiTable, lookup: Lookup) -> Mapping[str, LockFactory]:
@@ -257,8 +153,8 @@ def _codec(lookup: Lookup) -> str:
 def _log_form(lookup: Lookup) -> LogForm:
     return LogForm(
         block_format=_block_format(lookup),
-        max_block_bytes=_number(lookup, MAX_BLOCK_SIZE, DEFAULT_MAX_BLOCK_BYTES),
-        max_file_bytes=_number(lookup, MAX_LOG_SIZE, DEFAULT_MAX_LOG_BYTES),
+        max_block_bytes=read_number(lookup, MAX_BLOCK_SIZE, DEFAULT_MAX_BLOCK_BYTES),
+        max_file_bytes=read_number(lookup, MAX_LOG_SIZE, DEFAULT_MAX_LOG_BYTES),
     )
 
 
@@ -291,32 +187,7 @@ def _load_columns(lookup: Lookup, table: HudiTable) -> tuple[str, ...]:
 
 
 def _combines(lookup: Lookup) -> bool | None:
-    text = lookup(COMBINE_BEFORE_INSERT, "").lower()
-    if text not in ("", "true", "false"):
-        raise SettingsError(f"{COMBINE_BEFORE_INSERT} must be true or false, not '{text}'")
-    return text == "true" if text else None
-
-
-def _number(lookup: Lookup, key: str, default: int) -> int:
-    text = lookup(key, str(default))
-    if not text.isdigit():
-        raise SettingsError(f"{key} must be a whole number, not '{text}'")
-    return int(text)
-
-
-def _fraction(lookup: Lookup, key: str, default: float) -> float:
-    text = lookup(key, str(default))
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1:
-        raise SettingsError(f"{key} must be a number between 0 and 1, not '{text}'")
-    return value
-
-
-def _text(context: Context, key: str, default: str) -> str:
-    return str(context.spark.conf.get(key, default)).strip()
+    return read_flag(lookup, COMBINE_BEFORE_INSERT, False) if lookup(COMBINE_BEFORE_INSERT, "") else None
 
 
 def _bytes_of(value_type: pa.DataType) -> float:

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from hudisql.errors import StorageError
 from hudisql.storage.file_system import FileInfo, FileSystem
 from hudisql.storage.local import LocalFileSystem
-from hudisql.storage.paths import S3_SCHEMES, canonical, normalized_uri, scheme_of, split_uri
+from hudisql.storage.paths import S3_SCHEMES, canonical, is_staged, normalized_uri, scheme_of, split_uri
 
 _THREADS: Final = 16
 _LOCAL: Final = LocalFileSystem()
@@ -120,6 +120,17 @@ class Storage:
         part of the content. Raises StorageError if the store fails.
         """
         self._file_system(path).create(path, content)
+
+    def delete_staged(self, path: str, before_ms: int) -> None:
+        """Delete what creators that died have left in the folder, if it is older than that time (epoch ms).
+
+        Only `create` makes such files, each for a moment. Raises NoSuchPathError, StorageError.
+        """
+        if not self._file_system(path).stages:
+            return
+        for entry in self.list_directory(path):
+            if is_staged(entry.path) and entry.modification_time_ms < before_ms:
+                self.delete_file(entry.path)
 
     def make_directories(self, path: str) -> None:
         """Make a folder and its parents; no error if it exists."""

@@ -31,7 +31,12 @@ class FileInfo:
 
 
 class FileSystem(Protocol):
-    """One store. Methods raise StorageError, NoSuchPathError and PathExistsError only."""
+    """One store. Methods raise StorageError, NoSuchPathError and PathExistsError only.
+
+    `stages` is True if `create` makes a `staged_path` first, which a killed process leaves behind.
+    """
+
+    stages: bool
 
     def info(self, path: str) -> FileInfo | None:
         """The entry at `path`, or None."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import re
 import threading
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
 from hudisql.storage.file_system import FileInfo, translated
-from hudisql.storage.paths import parent_of, split_uri
+from hudisql.storage.paths import split_uri, staged_path
 
 # hdfs-native's own default waits for minutes on a name node that is not there.
 _DEFAULTS: Final = {"dfs.client.failover.max.attempts": "5"}
@@ -26,6 +25,8 @@ _HADOOP_CLASS = re.compile(r'RPCError\("(?:[\w.$]+\.)?([\w$]+)", "(.*)', re.DOTA
 
 class HdfsFileSystem:
     """Paths `hdfs://name-service/a/b`; one client per name service, made when first asked."""
+
+    stages = True
 
     def __init__(self, hadoop_configuration: Mapping[str, str]) -> None:
         self._configuration = _DEFAULTS | {
@@ -93,7 +94,7 @@ class HdfsFileSystem:
     def create(self, path: str, content: bytes) -> None:
         """Create the file with its whole content in one atomic step."""
         client, key = self._at(path)
-        staged = f"{parent_of(path)}/.{uuid.uuid4().hex}.hudisql-staged"
+        staged = staged_path(path)
         staged_key = split_uri(staged)[1]
         try:
             self.write(staged, content)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +17,7 @@ from pyarrow import fs
 
 from hudisql.errors import PathExistsError, StorageError
 from hudisql.storage.file_system import FileInfo, translated
-from hudisql.storage.paths import parent_of
+from hudisql.storage.paths import staged_path
 
 _LISTING_THREADS: Final = 16
 _FEW_FOLDERS: Final = 8
@@ -26,6 +25,8 @@ _FEW_FOLDERS: Final = 8
 
 class LocalFileSystem:
     """Plain paths (`/a/b`)."""
+
+    stages = True
 
     def info(self, path: str) -> FileInfo | None:
         """The entry at `path`, or None. Follows symbolic links."""
@@ -100,7 +101,7 @@ class LocalFileSystem:
 
     def create(self, path: str, content: bytes) -> None:
         """Create the file with its whole content in one atomic step."""
-        staged = f"{parent_of(path)}/.{uuid.uuid4().hex}.hudisql-staged"
+        staged = staged_path(path)
         with translated("create", path):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import uuid
 from collections.abc import Iterator
 from typing import Final
 
@@ -19,6 +20,7 @@ S3_SCHEMES: Final = ("s3a", "s3", "s3n")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 _S3_ALIAS = re.compile(r"(?:s3|s3n)://")
+_STAGED_SUFFIX: Final = ".hudisql-staged"
 
 
 def parent_of(path: str) -> str:
@@ -33,6 +35,16 @@ def ancestors_of(path: str) -> Iterator[str]:
     while (parent := parent_of(path)) != path:
         yield parent
         path = parent
+
+
+def staged_path(path: str) -> str:
+    """A hidden path of its own beside `path`, for what becomes `path` in one step."""
+    return f"{parent_of(path)}/.{uuid.uuid4().hex}{_STAGED_SUFFIX}"
+
+
+def is_staged(path: str) -> bool:
+    """True for what `staged_path` gives; it may be gone in a moment."""
+    return path.endswith(_STAGED_SUFFIX)
 
 
 def join(base: str, *parts: str) -> str:

@@ -21,7 +21,7 @@ from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
 from hudisql.storage.file_system import FileInfo, translated
 from hudisql.storage.paths import split_uri
 from hudisql.storage.s3_credentials import S3Credentials, S3Keys
-from hudisql.storage.s3_listing import Listed, list_folder, list_keys
+from hudisql.storage.s3_listing import file_info, files_of, list_folder, list_keys
 from hudisql.storage.s3_settings import S3Settings, redacted, s3_settings
 
 _CREATOR: Final = "hudisql-creator"
@@ -46,6 +46,8 @@ class _Clients:
 class S3FileSystem:
     """Paths `s3a://bucket/key` (also `s3`, `s3n`); clients of a bucket are made when it is first asked."""
 
+    stages = False
+
     def __init__(self, hadoop_configuration: Mapping[str, str]) -> None:
         self._configuration = hadoop_configuration
         self._buckets: dict[str, _Bucket] = {}
@@ -58,7 +60,7 @@ class S3FileSystem:
             if key:
                 head = _none_if_missing(bucket.client.head_object, Bucket=bucket.name, Key=key)
                 if head is not None:
-                    return _file_info(path, head["ContentLength"], head["LastModified"])
+                    return file_info(path, head["ContentLength"], head["LastModified"])
             below = _none_if_missing(
                 bucket.client.list_objects_v2, Bucket=bucket.name, Prefix=_prefix(key), MaxKeys=1
             )
@@ -75,7 +77,7 @@ class S3FileSystem:
         if not folders and not objects:
             self._require_folder(path, key)
         entries = [FileInfo(root + name[len(prefix) : -1], 0, 0, True) for name in folders]
-        return entries + _files(objects, prefix, root)
+        return entries + files_of(objects, prefix, root)
 
     def list_files(self, path: str) -> list[FileInfo]:
         """All files below the folder, by prefix."""
@@ -84,7 +86,7 @@ class S3FileSystem:
             objects = list_keys(bucket.client, bucket.name, _prefix(key))
         if not objects:
             self._require_folder(path, key)
-        return _files(objects, _prefix(key), path.rstrip("/") + "/")
+        return files_of(objects, _prefix(key), path.rstrip("/") + "/")
 
     def _require_folder(self, path: str, key: str) -> None:
         """Raise for what is no folder: nothing was listed below `path`."""
@@ -334,16 +336,3 @@ def _code(error: Any) -> str:
 
 def _prefix(key: str) -> str:
     return f"{key}/" if key else ""
-
-
-def _files(objects: list[Listed], prefix: str, root: str) -> list[FileInfo]:
-    """The objects as files below `root`; markers of folders are none."""
-    return [
-        _file_info(root + listed["Key"][len(prefix) :], listed["Size"], listed["LastModified"])
-        for listed in objects
-        if not listed["Key"].endswith("/")
-    ]
-
-
-def _file_info(path: str, length: int, modified: Any) -> FileInfo:
-    return FileInfo(path, length, int(modified.timestamp() * 1000), False)

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
+from hudisql.storage.file_system import FileInfo
+
 _RANGES: Final = 16
 
 Listed = dict[str, Any]
@@ -37,6 +39,20 @@ def list_folder(client: Any, bucket: str, prefix: str) -> tuple[list[str], list[
         folders.extend(folder["Prefix"] for folder in page.get("CommonPrefixes", ()))
         objects.extend(page.get("Contents", ()))
     return folders, objects
+
+
+def files_of(objects: list[Listed], prefix: str, root: str) -> list[FileInfo]:
+    """The objects as files below `root`; markers of folders are none."""
+    return [
+        file_info(root + listed["Key"][len(prefix) :], listed["Size"], listed["LastModified"])
+        for listed in objects
+        if not listed["Key"].endswith("/")
+    ]
+
+
+def file_info(path: str, length: int, modified: Any) -> FileInfo:
+    """An object as a file; `modified` is a datetime."""
+    return FileInfo(path, length, int(modified.timestamp() * 1000), False)
 
 
 def _bounds(client: Any, bucket: str, prefix: str) -> list[str]:

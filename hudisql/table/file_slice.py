@@ -62,5 +62,5 @@ class FileSlice:
 
     @property
     def has_log_files(self) -> bool:
-        """True if reading the latest state needs a merge."""
-        return bool(self.log_files)
+        """True if reading the latest state needs a merge; log files that were taken back are empty."""
+        return any(log_file.length for log_file in self.log_files)

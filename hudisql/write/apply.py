@@ -26,7 +26,6 @@ from hudisql.write.commit_files import WriteResult, commit_files
 from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile, task_of, work_of
 from hudisql.write.generated_paths import with_generated_paths
 from hudisql.write.hash_buckets import groups_of_buckets, refuse_unnamed_buckets, with_hash_buckets
-from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.partition_paths import PartitionPaths, Values
 from hudisql.write.planned_services import free_slices
 from hudisql.write.routing import CountedChanges, count_changes, route_changes
@@ -46,7 +45,7 @@ def apply_changes(
     table: HudiTable,
     changes: DataFrame,
     operation_type: str,
-    options: WriteOptions | None = None,
+    options: WriteOptions,
     *,
     schema: pa.Schema | None = None,
 ) -> WriteResult:
@@ -56,12 +55,11 @@ def apply_changes(
     WriteRefusedError, WriteConflictError, UnsupportedTableError, StorageError, and Spark's own exceptions;
     the table is then as before.
     """
-    options = options or WriteOptions()
     schema = schema or table.schema
     if options.path_generator is not None:
         changes = with_generated_paths(changes, table, options.path_generator)
     if options.index.buckets is not None:
-        changes = with_hash_buckets(changes, table, options.index.buckets)
+        changes = with_hash_buckets(changes, table, options.index.buckets, composite=options.composite_keys)
     kept = changes.persist()
     try:
         counted = count_changes(kept, table)
@@ -102,7 +100,6 @@ def _write_files(
         options,
         schema,
         calendar_settings(spark),
-        composite=has_composite_keys(table),
         log_rule=log_rule_of(table) if any(each.has_log_files for each in slices) else None,
     )
     values_of = {path: values for values, path in of_values.items()}

@@ -11,8 +11,6 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.format import meta_columns
-
 OPERATION: Final = "__hudisql_operation"
 """tinyint, an `Operation`."""
 PARTITION: Final = "__hudisql_partition"
@@ -63,10 +61,3 @@ def change_schema(schema: pa.Schema) -> pa.Schema:
             *schema,
         ]
     )
-
-
-TARGET_COLUMNS: Final = {
-    PARTITION: meta_columns.PARTITION_PATH,
-    RECORD_KEY: meta_columns.RECORD_KEY,
-}
-"""Which meta column of the stored row each of them is."""

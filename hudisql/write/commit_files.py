@@ -1,7 +1,7 @@
 """One commit around the writing of files: begin, write, complete, and take everything back if that fails.
 
 Follows `BaseCommitActionExecutor` of Hudi 0.15: write statistics become the commit's metadata, and files that
-tasks which were tried twice have left are removed by their markers before anything is visible.
+tasks which were tried twice have left are taken back by their markers before anything is visible.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from hudisql.write.concurrency import ALONE, Concurrency
 from hudisql.write.conflicts import FileGroup
 from hudisql.write.markers import list_markers, marked_path
 from hudisql.write.overwrite import Overwrite, replaced_file_ids
+from hudisql.write.taken_back import take_back_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +98,14 @@ def finish_commit(
 
 
 def _remove_strays(commit: OpenCommit, files: Sequence[WrittenFile]) -> None:
-    """Delete what tasks that were tried twice have left (Hudi's `reconcileAgainstMarkers`)."""
+    """Take back what tasks that were tried twice have left (Hudi's `reconcileAgainstMarkers`)."""
     table = commit.table
     written = {file.path for file in files}
     marked = [
         marked_path(table.base_path, marker)
         for marker in list_markers(table.storage, table.base_path, commit.instant_time)
     ]
-    table.storage.delete_files([path for path in marked if path not in written])
+    take_back_files(table.storage, [path for path in marked if path not in written])
 
 
 def _metadata(

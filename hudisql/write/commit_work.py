@@ -105,10 +105,9 @@ def work_of(
     schema: pa.Schema,
     calendars: CalendarSettings,
     *,
-    composite: bool,
     log_rule: LogRule | None = None,
 ) -> CommitWork:
-    """What the tasks of this commit share; `composite` says that record keys are `column:value` pairs."""
+    """What the tasks of this commit share."""
     table = commit.table
     return CommitWork(
         storage=table.storage,
@@ -119,7 +118,7 @@ def work_of(
         avro_schema=base_file_avro_schema(schema, table.name),
         form=options.form,
         record_key_fields=table.properties.record_key_fields,
-        composite=composite,
+        composite=options.composite_keys,
         ordering=options.ordering,
         newest_by=options.newest_by,
         bytes_per_row=options.sizing.bytes_per_row,

@@ -15,6 +15,7 @@ from typing import Final
 from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.storage import Storage
 from hudisql.write.lock import LOCK_EXPIRE, FileSystemLock, InProcessLock, LockPatience, TableLock
+from hudisql.write.setting_lookup import Lookup, read_number
 
 CONCURRENCY_MODE: Final = "hoodie.write.concurrency.mode"
 FAILED_WRITES: Final = "hoodie.cleaner.policy.failed.writes"
@@ -37,8 +38,6 @@ _SINGLE_WRITER: Final = "SINGLE_WRITER"
 _LEAST_INTERVAL_MS: Final = 1000
 
 LockFactory = Callable[[], TableLock]
-Lookup = Callable[[str, str], str]
-"""The value of a setting, or the default that is given."""
 
 
 class FailedWrites(StrEnum):
@@ -97,7 +96,7 @@ def read_concurrency(
     policy = lookup(FAILED_WRITES, "LAZY" if optimistic else "EAGER").upper()
     if policy not in FailedWrites.__members__:
         raise SettingsError(f"{FAILED_WRITES} must be EAGER, LAZY or NEVER, not '{policy}'")
-    interval = _number(lookup, HEARTBEAT_INTERVAL, 60_000)
+    interval = read_number(lookup, HEARTBEAT_INTERVAL, 60_000)
     if interval < _LEAST_INTERVAL_MS:
         raise SettingsError(f"{HEARTBEAT_INTERVAL} must be at least {_LEAST_INTERVAL_MS}, not {interval}")
     return Concurrency(
@@ -106,13 +105,13 @@ def read_concurrency(
         failed_writes=FailedWrites.LAZY if optimistic else FailedWrites(policy),
         lock=_lock(lookup, storage, base_path, more_locks or {}, is_needed=optimistic),
         patience=LockPatience(
-            retries=_number(lookup, "hoodie.write.lock.client.num_retries", 50),
-            wait_ms=_number(lookup, "hoodie.write.lock.client.wait_time_ms_between_retry", 5_000),
-            attempt_ms=_number(lookup, "hoodie.write.lock.wait_time_ms", 60_000),
+            retries=read_number(lookup, "hoodie.write.lock.client.num_retries", 50),
+            wait_ms=read_number(lookup, "hoodie.write.lock.client.wait_time_ms_between_retry", 5_000),
+            attempt_ms=read_number(lookup, "hoodie.write.lock.wait_time_ms", 60_000),
         ),
         heartbeat_interval_ms=interval,
-        tolerable_misses=_number(lookup, HEARTBEAT_MISSES, 2),
-        conflict_retries=_number(lookup, CONFLICT_RETRIES, 0) if optimistic else 0,
+        tolerable_misses=read_number(lookup, HEARTBEAT_MISSES, 2),
+        conflict_retries=read_number(lookup, CONFLICT_RETRIES, 0) if optimistic else 0,
     )
 
 
@@ -148,7 +147,7 @@ def _lock(
         return None
     if provider == FILE_SYSTEM_PROVIDER:
         folder = lookup(LOCK_PATH, "") or f"{base_path}/.hoodie"
-        return FileSystemLock(storage, storage.qualify(folder), _number(lookup, LOCK_EXPIRE, 0))
+        return FileSystemLock(storage, storage.qualify(folder), read_number(lookup, LOCK_EXPIRE, 0))
     if provider == IN_PROCESS_PROVIDER:
         return InProcessLock(base_path)
     if provider in more_locks:
@@ -162,10 +161,3 @@ def _refused(base_path: str, key: str, value: str, known: str) -> UnsupportedTab
         f"hudisql does not write to the Hudi table at {base_path} with {key} = {value}",
         hint=f"hudisql knows {known}; all writers of a table must agree",
     )
-
-
-def _number(lookup: Lookup, key: str, default: int) -> int:
-    text = lookup(key, str(default))
-    if not text.isdigit():
-        raise SettingsError(f"{key} must be a whole number, not '{text}'")
-    return int(text)

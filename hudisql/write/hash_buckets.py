@@ -18,7 +18,6 @@ from hudisql.format.spark_schema import quote_name
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import NEW_ROWS, OPERATION
-from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.record_index import HashBuckets
 from hudisql.write.record_keys import render_record_keys
 
@@ -31,22 +30,25 @@ HASH_BUCKET: Final = "__hudisql_hash_bucket"
 _SURELY_BUCKETS: Final = 10_000
 
 
-def with_hash_buckets(changes: DataFrame, table: HudiTable, buckets: HashBuckets) -> DataFrame:
+def with_hash_buckets(
+    changes: DataFrame, table: HudiTable, buckets: HashBuckets, *, composite: bool
+) -> DataFrame:
     """The changes with the bucket of each new row."""
     from pyspark.sql import functions as sf
 
     is_new = sf.col(OPERATION).isin(*NEW_ROWS)
-    return changes.withColumn(HASH_BUCKET, sf.when(is_new, bucket_column(table, buckets)))
+    return changes.withColumn(
+        HASH_BUCKET, sf.when(is_new, bucket_column(table, buckets, composite=composite))
+    )
 
 
-def bucket_column(table: HudiTable, buckets: HashBuckets) -> Column:
+def bucket_column(table: HudiTable, buckets: HashBuckets, *, composite: bool) -> Column:
     """The bucket of a row of the table, as a column."""
     from pyspark.sql import functions as sf
     from pyspark.sql.pandas.functions import arrow_udf
 
     fields = table.properties.record_key_fields
     names = list(dict.fromkeys(name.split(".")[0] for name in fields))
-    composite = has_composite_keys(table)
 
     def bucket_of(*columns: pa.Array) -> pa.Array:
         batch = pa.RecordBatch.from_arrays(list(columns), names=names)

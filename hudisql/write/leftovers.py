@@ -6,25 +6,33 @@ back, `write/commit` knows; here an instant is either at work or not.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
+from typing import Final
 
 from hudisql.errors import StorageError
-from hudisql.format.timeline import load_timeline
+from hudisql.format.timeline import TIMELINE_FOLDER, load_timeline
+from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.heartbeat import delete_heartbeat, heartbeat_instants, is_alive
 from hudisql.write.markers import delete_markers, marked_instants
 from hudisql.write.rollback import rollback_targets
 
+# A file is staged for the moment in which it is created; clocks may differ.
+_STAGED_FOR_LONG_MS: Final = 3_600_000
+
 
 def clear_leftovers(table: HudiTable, heartbeat_tolerance_ms: int | None) -> None:
     """Remove the markers and the expired heartbeats of all instants that are neither pending nor being rolled
-    back.
+    back, and what killed writers have staged in the timeline's folder.
 
     Without a tolerance the table's writers go by no heartbeats. Whoever is at work made his instant before
     his markers, and keeps his heartbeat fresh; what cannot be removed is only litter.
     """
     storage, base_path = table.storage, table.base_path
     with suppress(StorageError):
+        timeline_folder = join(base_path, TIMELINE_FOLDER)
+        storage.delete_staged(timeline_folder, int(time.time() * 1000) - _STAGED_FOR_LONG_MS)
         marked = marked_instants(storage, base_path)
         silent: list[str] = []
         if heartbeat_tolerance_ms is not None:

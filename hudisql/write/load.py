@@ -24,7 +24,6 @@ from hudisql.write.commit_files import WriteResult, commit_files
 from hudisql.write.commit_work import CommitWork, WrittenFile, task_of, work_of
 from hudisql.write.generated_paths import GENERATED_PATH, path_column
 from hudisql.write.hash_buckets import HASH_BUCKET, bucket_column, refuse_unnamed_buckets
-from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.new_files import NewFiles
 from hudisql.write.overwrite import Overwrite, load_operation_type
 from hudisql.write.partition_paths import PartitionPaths, Values
@@ -43,7 +42,7 @@ def load_rows(
     spark: SparkSession,
     table: HudiTable,
     rows: DataFrame,
-    options: WriteOptions | None = None,
+    options: WriteOptions,
     *,
     overwrite: Overwrite | None = None,
 ) -> WriteResult:
@@ -53,7 +52,6 @@ def load_rows(
     says. Raises WriteRefusedError for rows without a record key, WriteConflictError, UnsupportedTableError,
     StorageError, and Spark's own exceptions; the table is then as before.
     """
-    options = options or WriteOptions()
     return commit_files(
         table,
         load_operation_type(overwrite),
@@ -122,8 +120,7 @@ def _write_files(
     paths = PartitionPaths(table, options.path_generator)
     if options.index.buckets is None:
         refuse_unnamed_buckets(table, slices_as_asked(table, list(paths.existing.values())))
-    composite = has_composite_keys(table)
-    work = work_of(commit, options, schema, calendar_settings(spark), composite=composite)
+    work = work_of(commit, options, schema, calendar_settings(spark))
 
     def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return give_files(load_partition(work, paths, number, attempt, batches))
@@ -146,7 +143,9 @@ def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataF
         rows = rows.withColumn(GENERATED_PATH, path_column(table, options.path_generator))
         partition = [GENERATED_PATH]
     if options.index.buckets is not None:
-        rows = rows.withColumn(HASH_BUCKET, bucket_column(table, options.index.buckets))
+        rows = rows.withColumn(
+            HASH_BUCKET, bucket_column(table, options.index.buckets, composite=options.composite_keys)
+        )
         return rows.repartition(*partition, HASH_BUCKET).sortWithinPartitions(*partition, HASH_BUCKET)
     if options.load_columns:
         return rows.orderBy(*partition, *(quote_name(name) for name in options.load_columns))

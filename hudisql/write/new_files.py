@@ -24,6 +24,7 @@ from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile
 from hudisql.write.markers import Marker, MarkerKind, create_marker
 from hudisql.write.record_keys import render_record_keys, repeated_keys
 from hudisql.write.slice_merge import null_key_error
+from hudisql.write.taken_back import take_back_files
 
 
 class NewFiles:
@@ -108,13 +109,13 @@ def announce_file(work: CommitWork, task: WriteTask, name: str, kind: MarkerKind
 
 
 def keep_or_take_back(work: CommitWork, files: Sequence[WrittenFile]) -> None:
-    """Delete files that came too late: their commit has been rolled back, so nobody else would.
+    """Take files back that came too late: their commit has been rolled back, so nobody else would.
 
     Raises WriteConflictError then.
     """
     if work.storage.exists(work.inflight_path):
         return
-    work.storage.delete_files([file.path for file in files])
+    take_back_files(work.storage, [file.path for file in files])
     raise WriteConflictError(
         f"the commit {work.instant_time} on {work.base_path} was rolled back while it was being written",
         hint="run the statement again",

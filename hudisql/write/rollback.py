@@ -1,25 +1,27 @@
 """Rolling back a commit that never completed, found by its markers.
 
 Follows `BaseRollbackActionExecutor` and `MarkerBasedRollbackStrategy` of Hudi 0.15: a rollback instant is
-requested with its plan, the marked files are deleted, the failed instant is taken off the timeline, and the
-rollback completes. A rollback that was itself interrupted is ended by the next one.
+requested with its plan, the marked files are taken back, the failed instant is taken off the timeline, and
+the rollback completes. A rollback that was itself interrupted is ended by the next one, Hudi's or ours.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from hudisql.errors import UnsupportedTableError
+from hudisql.format.file_names import is_log_file
 from hudisql.format.instant import ROLLBACK, Instant, InstantState, new_instant_time
 from hudisql.format.log_block import LogBlock, parse_log_blocks
 from hudisql.format.timeline import Timeline, instant_path, load_timeline
-from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.markers import Marker, MarkerKind, delete_markers, list_markers, marked_path
+from hudisql.write.taken_back import take_back_files
 from hudisql.write.timeline_payloads import (
+    FailedFiles,
     render_rollback_metadata,
     render_rollback_plan,
     rolled_back_instant,
@@ -35,8 +37,9 @@ def roll_back_instant(table: HudiTable, instant: Instant) -> None:
     storage, base_path = table.storage, table.base_path
     markers = list_markers(storage, base_path, instant.timestamp)
     _check_log_files(table, instant, markers)
-    rollback = _open_rollback(table, instant, _names_by_partition(markers))
-    _delete_marked(table, markers)
+    files = _files_by_partition(table, markers)
+    rollback = _open_rollback(table, instant, files)
+    _take_back_marked(table, markers)
     for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
         storage.delete_file(instant_path(base_path, instant.in_state(state)))
     # A task that outlives its writer keeps its files if it still finds the instant; its markers are older.
@@ -45,24 +48,29 @@ def roll_back_instant(table: HudiTable, instant: Instant) -> None:
         for each in list_markers(storage, base_path, instant.timestamp)
         if each not in markers and not _holds_others(table, instant, each)
     ]
-    _delete_marked(table, late)
+    if late:
+        files = _files_by_partition(table, [*markers, *late])
+        _take_back_marked(table, late)
     milliseconds = round((time.monotonic() - started) * 1000)
-    files = _names_by_partition([*markers, *late])
     content = render_rollback_metadata(instant, rollback.timestamp, milliseconds, files)
     storage.create(instant_path(base_path, rollback.in_state(InstantState.COMPLETED)), content)
     delete_markers(storage, base_path, instant.timestamp)
 
 
-def _names_by_partition(markers: Iterable[Marker]) -> dict[str, list[str]]:
-    files: dict[str, list[str]] = defaultdict(list)
-    for marker in markers:
-        files[marker.partition_path].append(marker.file_name)
+def _files_by_partition(table: HudiTable, markers: Sequence[Marker]) -> dict[str, FailedFiles]:
+    """What the markers announce, by partition path; log files only if they are there."""
+    files: dict[str, FailedFiles] = defaultdict(FailedFiles)
+    paths = [marked_path(table.base_path, marker) for marker in markers]
+    for marker, path, info in zip(markers, paths, table.storage.infos(paths), strict=True):
+        if not is_log_file(path):
+            files[marker.partition_path].base_files.append(table.storage.hadoop_uri(path))
+        elif info is not None:
+            files[marker.partition_path].log_files[table.storage.hadoop_uri(path)] = info.length
     return files
 
 
-def _delete_marked(table: HudiTable, markers: Iterable[Marker]) -> None:
-    paths = [marked_path(table.base_path, marker) for marker in markers]
-    table.storage.delete_files(paths)
+def _take_back_marked(table: HudiTable, markers: Iterable[Marker]) -> None:
+    take_back_files(table.storage, [marked_path(table.base_path, marker) for marker in markers])
 
 
 def rollback_targets(table: HudiTable, timeline: Timeline) -> list[tuple[Instant, Instant]]:
@@ -94,7 +102,7 @@ def _was_begun_within(table: HudiTable, rollback: Instant, milliseconds: int) ->
     return begun is not None and time.time() * 1000 - begun.modification_time_ms <= milliseconds
 
 
-def _open_rollback(table: HudiTable, instant: Instant, files: dict[str, list[str]]) -> Instant:
+def _open_rollback(table: HudiTable, instant: Instant, files: Mapping[str, FailedFiles]) -> Instant:
     """The pending rollback of this instant, an interrupted one if there is one, in state inflight."""
     storage, base_path = table.storage, table.base_path
     timeline = load_timeline(storage, base_path)
@@ -105,11 +113,7 @@ def _open_rollback(table: HudiTable, instant: Instant, files: dict[str, list[str
             return pending.in_state(InstantState.INFLIGHT)
     time_now = new_instant_time(timeline.latest_time, now_on_timeline(table))
     requested = Instant(time_now, ROLLBACK, InstantState.REQUESTED)
-    uris = {
-        partition: [storage.hadoop_uri(join(base_path, partition, name)) for name in names]
-        for partition, names in files.items()
-    }
-    storage.create(instant_path(base_path, requested), render_rollback_plan(instant, uris))
+    storage.create(instant_path(base_path, requested), render_rollback_plan(instant, files))
     inflight = requested.in_state(InstantState.INFLIGHT)
     storage.create(instant_path(base_path, inflight), b"")
     return inflight

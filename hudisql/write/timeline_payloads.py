@@ -7,9 +7,11 @@ record in an Avro object container. Values and bytes only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from hudisql.errors import NoSuchPathError
 from hudisql.format.avro_container import load_codec
+from hudisql.format.file_names import parse_log_file_name
 from hudisql.format.instant import COMPACTION, Instant, InstantState
 from hudisql.format.timeline import instant_path
 from hudisql.storage import Storage
@@ -54,20 +56,42 @@ def planned_file_groups(storage: Storage, base_path: str, instant: Instant) -> f
     return frozenset((each["partitionPath"] or "", each["fileId"]) for each in slices)
 
 
-def render_rollback_plan(instant: Instant, files: Mapping[str, Sequence[str]]) -> bytes:
-    """The plan to roll back `instant`: `files` are absolute URIs by partition path."""
-    requests = [
-        {
-            "partitionPath": partition,
-            "fileId": "",
-            "latestBaseInstant": "",
-            "filesToBeDeleted": list(names),
-            "logBlocksToBeDeleted": {},
-        }
-        for partition, names in files.items()
-    ]
+@dataclass(frozen=True, slots=True)
+class FailedFiles:
+    """What a failed write has left in one partition, as absolute URIs; log files with their bytes."""
+
+    base_files: list[str] = field(default_factory=list)
+    log_files: dict[str, int] = field(default_factory=dict)
+
+
+def render_rollback_plan(instant: Instant, files: Mapping[str, FailedFiles]) -> bytes:
+    """The plan to roll back `instant`, which took `files`, by partition path, with it.
+
+    If the real Hudi carries it out, it deletes base files and neutralizes log files by a rollback block.
+    """
+    requests = []
+    for partition, failed in files.items():
+        if failed.base_files:
+            requests.append(_rollback_request(partition, deleted=failed.base_files))
+        requests += [
+            _rollback_request(partition, log_file=uri, length=length)
+            for uri, length in failed.log_files.items()
+        ]
     record = {"instantToRollback": _instant_info(instant), "RollbackRequests": requests, "version": 1}
     return load_codec("HoodieRollbackPlan").encode(record)
+
+
+def _rollback_request(
+    partition: str, *, deleted: Sequence[str] = (), log_file: str | None = None, length: int = 0
+) -> dict[str, object]:
+    name = parse_log_file_name(log_file.rpartition("/")[2]) if log_file else None
+    return {
+        "partitionPath": partition,
+        "fileId": name.file_id if name else "",
+        "latestBaseInstant": name.base_instant_time if name else "",
+        "filesToBeDeleted": list(deleted),
+        "logBlocksToBeDeleted": {log_file: length} if log_file else {},
+    }
 
 
 def rolled_back_instant(content: bytes, path: str) -> tuple[str, str] | None:
@@ -77,23 +101,23 @@ def rolled_back_instant(content: bytes, path: str) -> tuple[str, str] | None:
 
 
 def render_rollback_metadata(
-    instant: Instant, rollback_time: str, milliseconds: int, files: Mapping[str, Sequence[str]]
+    instant: Instant, rollback_time: str, milliseconds: int, files: Mapping[str, FailedFiles]
 ) -> bytes:
-    """What a completed rollback has deleted."""
+    """What a completed rollback has taken back."""
     partitions = {
         partition: {
             "partitionPath": partition,
-            "successDeleteFiles": list(names),
+            "successDeleteFiles": failed.base_files,
             "failedDeleteFiles": [],
             "rollbackLogFiles": {},
-            "logFilesFromFailedCommit": {},
+            "logFilesFromFailedCommit": dict.fromkeys(failed.log_files, 0),
         }
-        for partition, names in files.items()
+        for partition, failed in files.items()
     }
     record = {
         "startRollbackTime": rollback_time,
         "timeTakenInMillis": milliseconds,
-        "totalFilesDeleted": sum(len(names) for names in files.values()),
+        "totalFilesDeleted": sum(len(failed.base_files) for failed in files.values()),
         "commitsRollback": [instant.timestamp],
         "partitionMetadata": partitions,
         "version": 1,

@@ -21,11 +21,10 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import FILE_GROUP, NEW_ROWS, OPERATION, PARTITION, RECORD_KEY, Operation
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
 from hudisql.write.index_lookup import STORED, STORED_GROUP, STORED_KEY, STORED_PARTITION, locate_keys
-from hudisql.write.key_generator import has_composite_keys
 from hudisql.write.partition_paths import PartitionPaths
-from hudisql.write.path_generator import PathGenerator
 from hudisql.write.record_index import RecordIndex
 from hudisql.write.record_keys import render_record_keys
+from hudisql.write.write_options import WriteOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -38,10 +37,9 @@ def tag_rows(
     spark: SparkSession,
     table: HudiTable,
     rows: DataFrame,
-    index: RecordIndex,
+    options: WriteOptions,
     held: ExitStack,
     *,
-    generator: PathGenerator | None = None,
     deletes: bool = False,
 ) -> DataFrame:
     """The rows (the table's columns, its types) as changes: known keys are updated, others inserted.
@@ -49,15 +47,13 @@ def tag_rows(
     What is computed for it stays cached until `held` is closed.
 
     Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key.
-    A global index looks for a key in all partitions; `generator` belongs to tables whose folders it names.
-    Raises WriteRefusedError in the tasks for rows without
+    A global index looks for a key in all partitions. Raises WriteRefusedError in the tasks for rows without
     a record key.
     """
     from pyspark.sql import functions as sf
 
-    keyed = _newest_of_each_key(
-        _with_keys(table, rows, PartitionPaths(table, generator)), table, is_global=index.is_global
-    ).persist()
+    index = options.index
+    keyed = _newest_of_each_key(_with_keys(table, rows, options), table, is_global=index.is_global).persist()
     held.callback(keyed.unpersist)
     located = locate_keys(spark, table, keyed, index, _stored_columns(table, index))
     condition = sf.col(RECORD_KEY) == sf.col(STORED_KEY)
@@ -159,11 +155,12 @@ def _operations(*operations: Operation) -> Column:
     return sf.array(*[sf.lit(int(each)).cast("tinyint") for each in operations])
 
 
-def _with_keys(table: HudiTable, rows: DataFrame, paths: PartitionPaths) -> DataFrame:
+def _with_keys(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataFrame:
     """The rows with their record keys and partition paths, rendered as the tasks that write them do."""
     schema = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION, pa.string()), *table.schema])
     fields = table.properties.record_key_fields
-    composite = has_composite_keys(table)
+    composite = options.composite_keys
+    paths = PartitionPaths(table, options.path_generator)
 
     def render(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -1,4 +1,4 @@
-"""How a commit writes: form and size of files, which changes are late, how a bulk load is sorted."""
+"""How a commit writes: form and size of files, form of keys, which changes are late, how a load is sorted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WriteOptions:
     are given. With `unique_new_keys` new rows of one record key and partition are refused; `combines` says
     whether of an INSERT's new rows with one key the newest alone is written (None: as its statement has it).
     `index` is how keys are found, `path_generator` makes partition paths where they are not the partition
-    columns' values.
+    columns' values. With `composite_keys` record keys are `column:value` pairs.
     """
 
     form: BaseFileForm = field(default_factory=BaseFileForm)
@@ -40,3 +40,4 @@ class WriteOptions:
     combines: bool | None = None
     index: RecordIndex = field(default_factory=RecordIndex)
     path_generator: PathGenerator | None = None
+    composite_keys: bool = False

@@ -15,7 +15,7 @@ from hudisql.format.schema import (
     TIMESTAMP,
     arrow_from_avro,
     avro_from_arrow,
-    canonical_schema,
+    canonical_type,
     comment_of,
     commented_field,
     decimal_bytes,
@@ -123,7 +123,7 @@ def test_avro_types_without_a_column_type_are_refused_by_name(avro_type: object)
 
 
 def test_arrow_types_take_one_form() -> None:
-    schema = pa.schema(
+    row = pa.struct(
         [
             pa.field("a", pa.large_string(), nullable=False),
             pa.field("b", pa.dictionary(pa.int32(), pa.string())),
@@ -136,7 +136,7 @@ def test_arrow_types_take_one_form() -> None:
             pa.field("i", pa.binary(16)),
         ]
     )
-    assert canonical_schema(schema) == pa.schema(
+    assert canonical_type(row, "row") == pa.struct(
         [
             ("a", pa.string()),
             ("b", pa.string()),

@@ -14,6 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.read.arrow_scan import read_task
+from hudisql.read.scan import plan_scan
+from hudisql.table.hudi_table import HudiTable
+
 META_COLUMNS = (
     "_hoodie_commit_time",
     "_hoodie_commit_seqno",
@@ -22,6 +26,17 @@ META_COLUMNS = (
     "_hoodie_file_name",
 )
 UNIQUE_COLUMN = "_hoodie_commit_seqno"
+
+
+def our_rows(table: HudiTable) -> pa.Table:
+    """The table's latest rows as hudisql reads them, meta columns included."""
+    plan = plan_scan(table, table.full_schema)
+    batches = [
+        batch
+        for task in plan.tasks
+        for batch in read_task(plan.storage, task, plan.columns, None, log_rule=plan.log_rule)
+    ]
+    return pa.Table.from_batches(batches, plan.columns)
 
 
 def assert_same_rows(actual: pa.Table, expected: pa.Table, *, sort_by: Sequence[str]) -> None:

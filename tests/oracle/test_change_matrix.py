@@ -161,7 +161,7 @@ def _assert_both_read(oracle: HudiOracle, target: Target, path: str, expected: p
 def _check_case(oracle: HudiOracle, session: Any, folder: Path, case: Case) -> None:
     partitions = {"dt": lambda number: f"2024-03-0{number % 3 + 1}"} if case.layout == "partitioned" else {}
     shape = Shape(str(case), rows=30, files=1, partition_columns=partitions, table_type=case.table_type)
-    # DROP TABLE leaves `_ro` and `_rt`, and the metastore knows no case: `delete` and `DELETE` must not meet.
+    # A case that fails leaves its names, and for the metastore `delete` is `DELETE`: numbers differ.
     target = Target(session, f"oracle.matrix_{all_cases().index(case)}_{SEED}", shape)
     path = _make_table(target, case, folder)
     session.sql(f"SET {BLOCK_FORMAT} = {case.block_format}")

@@ -14,8 +14,6 @@ import pytest
 from hudisql.format.commit_metadata import CommitMetadata, LogWriteStat, WriteStat
 from hudisql.format.log_block import LogBlock, encode_log_block
 from hudisql.format.schema import avro_from_arrow
-from hudisql.read.arrow_scan import read_task
-from hudisql.read.scan import plan_scan
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -23,19 +21,9 @@ from hudisql.table.snapshot import load_file_slices
 from hudisql.write.base_file import base_file_avro_schema
 from hudisql.write.log_file import LogForm, data_blocks, delete_block, rollback_block, write_log_file
 from tests.oracle.client import HudiOracle
-from tests.oracle.comparison import assert_same_rows
+from tests.oracle.comparison import assert_same_rows, our_rows
 
 pytestmark = pytest.mark.oracle
-
-
-def _rows(table: HudiTable) -> pa.Table:
-    plan = plan_scan(table, table.full_schema)
-    batches = [
-        batch
-        for task in plan.tasks
-        for batch in read_task(plan.storage, task, plan.columns, None, log_rule=plan.log_rule)
-    ]
-    return pa.Table.from_batches(batches, plan.columns)
 
 
 def _append(table: HudiTable, file_slice: FileSlice, instant_time: str, blocks: list[LogBlock]) -> LogFile:
@@ -106,7 +94,7 @@ def table(golden: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory
     def current() -> tuple[HudiTable, FileSlice, pa.Table]:
         opened = open_table(storage, str(copied))
         (found,) = [each for each in load_file_slices(opened) if each.has_log_files]
-        rows = _rows(opened)
+        rows = our_rows(opened)
         return opened, found, rows.filter(pc.equal(rows["_hoodie_partition_path"], found.partition_path))
 
     def blocks_of(keys: list[str], instant: str, note: str, seq: int, block_format: Any) -> list[LogBlock]:
@@ -143,7 +131,7 @@ def table(golden: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory
 
 
 def test_hudi_015_merges_our_log_files_as_we_do(oracle_015: HudiOracle, table: HudiTable) -> None:
-    theirs, ours = oracle_015.read(table.base_path), _rows(table)
+    theirs, ours = oracle_015.read(table.base_path), our_rows(table)
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["_hoodie_record_key"])
     notes = ours["note"].to_pylist()
     counted = {"avro": 5, "parquet": 7, "late": 0, "rolled back": 0, "after": 2, "torn": 0, "last": 1}
@@ -154,7 +142,7 @@ def test_hudi_015_merges_our_log_files_as_we_do(oracle_015: HudiOracle, table: H
 def test_hudi_120_merges_our_log_files_but_lets_late_rows_win(
     oracle_120: HudiOracle, table: HudiTable
 ) -> None:
-    theirs, ours = oracle_120.read(table.base_path), _rows(table)
+    theirs, ours = oracle_120.read(table.base_path), our_rows(table)
     # 1.x takes OverwriteWithLatestAvroPayload for commit-time ordering, between log records too.
     late = theirs.filter(pc.equal(theirs["note"], "late"))["_hoodie_record_key"]
     assert len(late) == 3

@@ -12,13 +12,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.read.arrow_scan import read_task
-from hudisql.read.scan import plan_scan
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.oracle.client import HudiOracle
-from tests.oracle.comparison import assert_same_rows
+from tests.oracle.comparison import assert_same_rows, our_rows
 
 pytestmark = pytest.mark.oracle
 
@@ -43,17 +41,6 @@ ORDERINGS: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "date": (pa.date32(), lambda n: date(2020, 1, 1) + timedelta(days=n)),
     "decimal": (pa.decimal128(12, 2), lambda n: Decimal(n) / 4),
 }
-
-
-def _our_rows(path: str) -> pa.Table:
-    table = open_table(Storage(), path)
-    plan = plan_scan(table, table.full_schema)
-    batches = [
-        batch
-        for task in plan.tasks
-        for batch in read_task(plan.storage, task, plan.columns, None, log_rule=plan.log_rule)
-    ]
-    return pa.Table.from_batches(batches, plan.columns)
 
 
 def _batch(ordering: str, rows: list[tuple[int, int, str, bool]]) -> pa.Table:
@@ -96,7 +83,7 @@ def test_late_rows_and_deletes_are_merged_as_hudi_015_merges_them(
 ) -> None:
     path = str(tmp_path / "table")
     _write_late_rows_and_deletes(oracle_015, path, ordering, payload)
-    theirs, ours = oracle_015.read(path), _our_rows(path)
+    theirs, ours = oracle_015.read(path), our_rows(open_table(Storage(), path))
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["_hoodie_record_key"])
     assert 5 < ours.num_rows < 40
 
@@ -109,12 +96,12 @@ def test_late_rows_and_deletes_of_hudi_120_are_merged_as_it_merges_them(
 ) -> None:
     path = str(tmp_path / "table")
     _write_late_rows_and_deletes(oracle_120, path, ordering, payload)
-    theirs, ours = oracle_120.read(path), _our_rows(path)
+    theirs, ours = oracle_120.read(path), our_rows(open_table(Storage(), path))
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["_hoodie_record_key"])
 
 
 def _assert_read_alike(oracle: HudiOracle, path: str, rows: int) -> None:
-    theirs, ours = oracle.read(path), _our_rows(path)
+    theirs, ours = oracle.read(path), our_rows(open_table(Storage(), path))
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["_hoodie_record_key"])
     assert ours.num_rows == rows
 

@@ -34,7 +34,7 @@ SHAPE = SHAPES[0]
 MERGE_ON_READ = next(shape for shape in SHAPES if shape.table_type == "MERGE_ON_READ")
 STORAGE = Storage()
 NAME = "several_writers"
-WAIT_SECONDS = 300
+WAIT_SECONDS = 900
 OPTIONS = SHAPE.write_options() | {"hoodie.table.name": NAME}
 SHARED = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
@@ -231,7 +231,7 @@ def test_statements_and_hudi_015_write_at_the_same_time(
     for number in range(2):
         session.sql(f"UPDATE oracle.{name} SET note = 'ours {number}' WHERE dt = '2024-03-03'")
     session.sql(f"DELETE FROM oracle.{name} WHERE dt = '2024-03-03' AND seq < 30")
-    theirs.result(timeout=240)
+    theirs.result(timeout=WAIT_SECONDS)
     seen = oracle_015.read(path)
     ours = session.sql(f"SELECT * FROM oracle.{name}").arrow()
     assert_same_rows(ours, seen, sort_by=["seq"])

@@ -39,12 +39,12 @@ def database(session: Any) -> Iterator[None]:
 
 def create(session: Any, shape: Shape, path: Path) -> str:
     """CREATE TABLE with the columns of the oracle's sample rows; gives the table's name."""
-    from hudisql.format.schema import canonical_schema
+    from hudisql.format.schema import canonical_type
     from hudisql.format.spark_schema import spark_type_name
 
     rows = shape.with_partition_columns(sample_rows(0, 1))
     columns = ", ".join(
-        f"{field.name} {spark_type_name(field.type)}" for field in canonical_schema(rows.schema)
+        f"{field.name} {spark_type_name(canonical_type(field.type, field.name))}" for field in rows.schema
     )
     partitions = f"PARTITIONED BY ({', '.join(shape.partition_columns)})" if shape.partition_columns else ""
     kind = "mor" if shape.table_type == "MERGE_ON_READ" else "cow"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -140,6 +141,23 @@ def test_partition_predicates_prune_before_listing(
     assert rows
     assert {(each["region"], each["dt"]) for each in rows} == {("eu", "2024-03-02")}
     assert all(each["id"] < "k0001" for each in rows)
+
+
+@pytest.mark.parametrize("name", ["cow_bootstrap_2part", "mor_upsert_only_updates", "mor_bootstrap_meta"])
+def test_a_partitions_path_prunes_and_loses_no_row(
+    name: str, open_golden: Callable[[str], HudiTable], read_plan: ReadPlan
+) -> None:
+    table = open_golden(name)
+    schema = table.full_schema
+    whole = plan_scan(table, schema)
+    rows = read_plan(whole)
+    for path in set(rows["_hoodie_partition_path"].to_pylist()):
+        plan = plan_scan(table, schema, [Comparison(("_hoodie_partition_path",), "=", path)])
+        wanted = rows.filter(pc.equal(rows["_hoodie_partition_path"], path))
+        assert plan.partitions_read == 1 < whole.partitions_read
+        assert len(plan.slices) < len(whole.slices)
+        by = [("_hoodie_record_key", "ascending")]
+        assert read_plan(plan).sort_by(by).equals(wanted.sort_by(by))
 
 
 def test_predicates_that_cannot_be_pushed_are_left_out(open_golden: Callable[[str], HudiTable]) -> None:

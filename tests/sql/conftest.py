@@ -143,5 +143,4 @@ def _copied(
     before = fingerprint(folder / "source")
     yield ChangedTable(session, f"changes.{name}", str(path))
     assert fingerprint(folder / "source") == before
-    for suffix in ("", "_ro", "_rt"):
-        session.sql(f"DROP TABLE IF EXISTS changes.{name}{suffix}")
+    session.sql(f"DROP TABLE IF EXISTS changes.{name}")

@@ -31,7 +31,7 @@ def database(session: Session) -> Iterator[None]:
     session.sql("CREATE DATABASE altered")
     yield
     for name in session.context.metastore.list_tables("altered"):
-        session.sql(f"DROP TABLE altered.{name}")
+        session.sql(f"DROP TABLE IF EXISTS altered.{name}")
     session.sql("DROP DATABASE altered")
 
 

@@ -33,8 +33,7 @@ def bucketed(request: pytest.FixtureRequest, session: Session, tmp_path: Path) -
         "preCombineField = 'seq', hoodie.index.type = 'BUCKET', hoodie.bucket.index.num.buckets = '3')"
     )
     yield ChangedTable(session, "buckets.b", str(path))
-    for suffix in ("", "_ro", "_rt"):
-        session.sql(f"DROP TABLE IF EXISTS buckets.b{suffix}")
+    session.sql("DROP TABLE IF EXISTS buckets.b")
     session.sql("DROP DATABASE buckets")
 
 

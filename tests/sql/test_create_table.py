@@ -33,7 +33,7 @@ def database(session: Session) -> Iterator[None]:
     session.sql("CREATE DATABASE made")
     yield
     for name in session.context.metastore.list_tables("made"):
-        session.sql(f"DROP TABLE made.{name}")
+        session.sql(f"DROP TABLE IF EXISTS made.{name}")
     session.sql("DROP DATABASE made")
 
 

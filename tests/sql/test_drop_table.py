@@ -1,4 +1,4 @@
-"""DROP TABLE … PURGE: the table's files and names go, a bootstrap's source never."""
+"""DROP TABLE: all names of a table go, with PURGE its files, a bootstrap's source never."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def database(session: Session) -> Iterator[None]:
     session.sql("CREATE DATABASE dropped")
     yield
     for name in session.context.metastore.list_tables("dropped"):
-        session.sql(f"DROP TABLE dropped.{name}")
+        session.sql(f"DROP TABLE IF EXISTS dropped.{name}")
     session.sql("DROP DATABASE dropped")
 
 
@@ -64,6 +64,25 @@ def test_purge_removes_all_names_of_a_merge_on_read_table(session: Session, tmp_
     session.sql("DROP TABLE dropped.t PURGE")
     assert names_of(session) == []
     assert not (tmp_path / "t").exists()
+
+
+def test_a_dropped_merge_on_read_table_leaves_no_name(session: Session, tmp_path: Path) -> None:
+    make(session, tmp_path / "t", "mor")
+    session.sql(f"CREATE TABLE dropped.t_rt_rt USING hudi LOCATION '{tmp_path / 't'}'")
+    session.sql("DROP TABLE dropped.t_ro")
+    assert names_of(session) == ["t", "t_rt", "t_rt_rt", "t_rt_rt_ro", "t_rt_rt_rt"]
+    session.sql("DROP TABLE dropped.t")
+    assert names_of(session) == ["t_rt_rt", "t_rt_rt_ro", "t_rt_rt_rt"]
+
+
+def test_a_name_alike_at_another_place_stays(session: Session, tmp_path: Path) -> None:
+    make(session, tmp_path / "t")
+    session.sql(
+        f"CREATE TABLE dropped.t_ro (id INT) USING hudi LOCATION '{tmp_path / 'other'}' "
+        "TBLPROPERTIES (primaryKey = 'id')"
+    )
+    session.sql("DROP TABLE dropped.t")
+    assert names_of(session) == ["t_ro"]
 
 
 def test_purge_leaves_the_source_of_a_bootstrap(table: ChangedTable, session: Session) -> None:

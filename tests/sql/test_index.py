@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hudisql.errors import SettingsError
 from hudisql.session import Session
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write import key_generator
 from tests.sql.changed_tables import ROWS, ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -137,3 +142,26 @@ def test_settings_that_are_not_understood_are_refused(
 ) -> None:
     with setting(session, key, value), pytest.raises(SettingsError, match=said):
         _write(table, "upsert", ("k01", 1, "2024-03-01"))
+
+
+@pytest.mark.usefixtures("table")
+def test_the_form_of_the_keys_is_looked_for_once_a_statement(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session.sql(
+        f"CREATE TABLE changes.pairs (id STRING, seq INT, a INT, b INT) USING hudi PARTITIONED BY (a, b) "
+        f"LOCATION '{tmp_path / 'pairs'}' TBLPROPERTIES (primaryKey = 'id', preCombineField = 'seq')"
+    )
+    pairs = ChangedTable(session, "changes.pairs", str(tmp_path / "pairs"))
+    pairs.run("INSERT INTO {t} VALUES ('k1', 1, 1, 1), ('k2', 1, 1, 2)")
+    listed: list[HudiTable] = []
+
+    def list_slices(of: HudiTable) -> list[FileSlice]:
+        listed.append(of)
+        return load_file_slices(of)
+
+    monkeypatch.setattr(key_generator, "load_file_slices", list_slices)
+    assert pairs.run("INSERT INTO {t} VALUES ('k1', 2, 1, 1), ('k3', 1, 2, 1)")["updated"] == 1
+    assert len(listed) == 1
+    assert sorted(pairs.rows("_hoodie_record_key, seq")) == [("k1", 2), ("k2", 1), ("k3", 1)]
+    session.sql("DROP TABLE changes.pairs")

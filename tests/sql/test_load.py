@@ -117,3 +117,17 @@ def test_an_unknown_order_is_refused(table: ChangedTable) -> None:
         pytest.raises(SettingsError, match="must be one of NONE"),
     ):
         table.run("INSERT INTO {t} SELECT * FROM {t}")
+
+
+def test_the_table_s_own_settings_say_how_rows_are_inserted(table: ChangedTable) -> None:
+    own = {OPERATION: "bulk_insert", "hoodie.datasource.overwrite.mode": "dynamic"}
+    listed = ", ".join(f"'{key}' = '{value}'" for key, value in own.items())
+    table.session.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ({listed})")
+    text = "INSERT INTO {t} (id, seq, dt) VALUES ('k01', 100, '2024-03-01')"
+    assert table.run(text)["inserted"] == 1
+    assert sorted(table.seqs("id = 'k01'")) == [1, 100]
+    with setting(table.session, OPERATION, "upsert"):
+        assert table.run(text.replace("k01", "k02"))["updated"] == 1
+    days = len(set(table.rows("dt")))
+    table.run("INSERT OVERWRITE {t} (id, seq, dt) VALUES ('new', 1, 'another'), ('k01', 1, '2024-03-01')")
+    assert len(set(table.rows("dt"))) == days + 1

@@ -25,7 +25,7 @@ def rides(
     session.sql(f"CALL hive_sync(table => 'rides.t', path => '{copied}')")
     yield session
     for name in ("t", "t_ro", "t_rt"):
-        session.sql(f"DROP TABLE rides.{name}")
+        session.sql(f"DROP TABLE IF EXISTS rides.{name}")
     session.sql("DROP DATABASE rides CASCADE")
 
 

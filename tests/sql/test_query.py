@@ -72,6 +72,9 @@ def test_each_reference_to_a_table_has_its_own_columns_and_filters(context: Cont
         ("year(dt) = 2023", 0),
         ("dt IN (SELECT max(dt) FROM db.n, (SELECT '2024-03-01' AS dt))", 3),
         ("rand() < 2", 3),
+        ("_hoodie_partition_path IN ('dt=2024-03-01', 'dt=2024-03-03', 'none')", 2),
+        ("_hoodie_partition_path > 'dt=2024-03-02' AND seq > 1", 1),
+        ("_hoodie_partition_path = 'dt=2024-03-01' OR seq = 1", 3),
     ],
 )
 def test_filters_on_partition_columns_prune_partitions(

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
-from hudisql.storage import Storage, join, parent_of
+from hudisql.storage import Storage, join, parent_of, scheme_of
+from hudisql.storage.paths import S3_SCHEMES, staged_path
 from tests.storage.conftest import Store
 
 ODD_NAMES = (
@@ -129,6 +130,20 @@ def test_creating_what_exists_is_refused_and_leaves_it_as_it_is(store: Store) ->
         store.storage.create(path, b"second")
     assert store.storage.read(path) == b"first"
     assert [file.path for file in store.storage.list_files(store.root)] == [path]
+
+
+def test_what_a_killed_creator_has_staged_goes_once_it_is_old(store: Store) -> None:
+    kept = join(store.root, "hoodie.properties")
+    staged = staged_path(kept)
+    store.storage.create(kept, b"kept")
+    store.storage.write(staged, b"half")
+    made = max(file.modification_time_ms for file in store.storage.list_files(store.root))
+    store.storage.delete_staged(store.root, made - 3_600_000)
+    assert store.storage.exists(staged)
+    store.storage.delete_staged(store.root, made + 1)
+    # An object store needs nothing staged, and so looks for nothing.
+    assert store.storage.exists(staged) is (scheme_of(store.root) in S3_SCHEMES)
+    assert store.storage.exists(kept)
 
 
 def create_all(pickled: bytes, root: str, own: bytes, paths: int, start: object, outcomes: object) -> None:

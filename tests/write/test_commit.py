@@ -21,6 +21,7 @@ from hudisql.format.log_block import encode_log_block
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.timeline import instant_path
 from hudisql.storage import Storage
+from hudisql.storage.paths import staged_path
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.commit import (
@@ -135,6 +136,17 @@ def test_markers_stay_until_the_rollback_that_needs_them_is_over(table: HudiTabl
     assert list_markers(STORAGE, table.base_path, "20970101000000000") == []
 
 
+def test_what_a_killed_writer_has_staged_goes_when_it_is_old(table: HudiTable) -> None:
+    timeline = Path(table.base_path, ".hoodie")
+    old, new = (Path(staged_path(str(timeline / name))) for name in ("1.commit", "2.commit"))
+    for each in (old, new):
+        each.write_text("half")
+    os.utime(old, (0, 0))
+    clear_leftovers(table, None)
+    assert not old.exists()
+    assert new.exists()
+
+
 def test_who_was_silent_for_too_long_gives_no_sign_of_life_again(table: HudiTable) -> None:
     heartbeat = start_heartbeat(STORAGE, table.base_path, "20300101000000000", 3_600_000, 1_000_000)
     heartbeat.check()
@@ -173,15 +185,16 @@ def test_a_writer_with_a_fresh_heartbeat_is_left_alone(table: HudiTable) -> None
 
 def test_a_log_file_is_taken_back_unless_others_wrote_to_it(table: HudiTable) -> None:
     pending = begin_commit(table, "UPSERT")
-    own = _marked_file(table, pending.instant_time, ".f_1.log.1_0-0-0", MarkerKind.APPEND)
+    own = _marked_file(table, pending.instant_time, ".f_20200101000000000.log.1_0-0-0", MarkerKind.APPEND)
     own.write_bytes(encode_log_block(rollback_block(pending.instant_time, "1")) + b"#HUDI#torn")
-    shared = _marked_file(table, pending.instant_time, ".g_1.log.1_0-0-0", MarkerKind.APPEND)
+    shared = _marked_file(table, pending.instant_time, ".g_20200101000000000.log.1_0-0-0", MarkerKind.APPEND)
     shared.write_bytes(encode_log_block(rollback_block("20200101000000000", "1")))
     with pytest.raises(UnsupportedTableError, match="rows of other commits"):
         roll_back_failed_writes(open_table(STORAGE, table.base_path))
     shared.unlink()
     roll_back_failed_writes(open_table(STORAGE, table.base_path))
-    assert not own.exists()
+    # A plan or a reader may name it.
+    assert own.read_bytes() == b""
     assert open_table(STORAGE, table.base_path).timeline.pending == ()
 
 

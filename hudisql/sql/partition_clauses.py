@@ -1,8 +1,12 @@
-"""Which partitions DROP PARTITION and TRUNCATE TABLE mean."""
+"""Which partitions a PARTITION clause means: that of SHOW PARTITIONS, DROP PARTITION and TRUNCATE TABLE.
+
+Values count as the partition columns have them, and not by their texts; a clause that leaves columns out
+means all partitions with the values it names. Rows are not its matter: INSERT reads its own clause.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value
@@ -24,8 +28,7 @@ def partitions_to_drop(
         return tuple(partitions)
     chosen: dict[str, TablePartition] = {}
     for specification in dropped.specifications:
-        wanted = _typed(table, specification, place)
-        found = [each for each in partitions if _has_values(table, each, wanted)]
+        found = choose_partitions(table, partitions, specification, place)
         if not found and not dropped.if_exists:
             listed = ", ".join(f"{name} = {value}" for name, value in specification.items())
             raise InvalidArgumentError(
@@ -35,9 +38,19 @@ def partitions_to_drop(
     return tuple(chosen.values())
 
 
-def _has_values(table: HudiTable, partition: TablePartition, wanted: Mapping[int, object]) -> bool:
-    values = folder_values(table, partition)
-    return all(values[at] == value for at, value in wanted.items())
+def choose_partitions(
+    table: HudiTable,
+    partitions: Sequence[TablePartition],
+    specification: Mapping[str, str | None],
+    place: str,
+) -> list[TablePartition]:
+    """Those of the table's `partitions` with the specification's values (by column; None is NULL).
+
+    Raises InvalidArgumentError for columns that are none and values that are none of their type.
+    """
+    wanted = _typed(table, specification, place)
+    values_of = [(each, folder_values(table, each)) for each in partitions]
+    return [each for each, values in values_of if all(values[at] == value for at, value in wanted.items())]
 
 
 def _typed(table: HudiTable, specification: Mapping[str, str | None], place: str) -> dict[int, object]:

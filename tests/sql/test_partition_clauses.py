@@ -1,0 +1,38 @@
+"""PARTITION clauses go by values, and partitions are named as the metastore names them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.session import Session
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+
+def test_partitions_are_shown_as_the_metastore_names_them_and_chosen_by_value(
+    session: Session, tmp_path: Path
+) -> None:
+    session.sql(
+        "CREATE TABLE default.tariffs (id INT, rate DECIMAL(10, 7), hour INT) USING hudi "
+        f"PARTITIONED BY (rate, hour) LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id')"
+    )
+    try:
+        session.sql("INSERT INTO default.tariffs VALUES (1, 0.0000001, 1), (2, 12.5, 1), (3, 12.5, NULL)")
+        assert session.sql("SHOW PARTITIONS default.tariffs").rows == [
+            ("rate=0.0000001/hour=1",),
+            ("rate=12.5000000/hour=1",),
+            ("rate=12.5000000/hour=__HIVE_DEFAULT_PARTITION__",),
+        ]
+        named = session.context.metastore.list_partition_names("default", "tariffs")
+        assert sorted(named) == [name for (name,) in session.sql("SHOW PARTITIONS default.tariffs").rows]
+        chosen = session.sql("SHOW PARTITIONS default.tariffs PARTITION (RATE = 12.5, hour = '01')").rows
+        assert chosen == [("rate=12.5000000/hour=1",)]
+        with pytest.raises(InvalidArgumentError, match="'noon' is no value of the partition column hour"):
+            session.sql("SHOW PARTITIONS default.tariffs PARTITION (hour = 'noon')")
+        session.sql("ALTER TABLE default.tariffs DROP PARTITION (rate = 0.0000001)")
+        assert session.sql("SELECT id FROM default.tariffs ORDER BY id").rows == [(2,), (3,)]
+    finally:
+        session.sql("DROP TABLE default.tariffs")
