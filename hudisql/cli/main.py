@@ -6,7 +6,6 @@ it is known to be needed, so that `--help` and `--version` answer at once.
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -118,9 +117,9 @@ def _run_statements(
     from hudisql.cli.batch import (
         EXIT_FAILED,
         EXIT_INTERRUPTED,
-        EXIT_OK,
         BatchOptions,
         Script,
+        discard_output,
         print_error,
         run_scripts,
     )
@@ -153,9 +152,9 @@ def _run_statements(
         print_error(error)
         return EXIT_FAILED
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone: not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+        # Nobody reads what is said beside the results: what is left to do cannot be told.
+        discard_output()
+        return EXIT_FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr, flush=True)
         return EXIT_INTERRUPTED

@@ -140,29 +140,49 @@ def test_a_metastore_given_to_hive_is_the_one_that_is_asked(tmp_path: Path) -> N
     assert not list(tmp_path.glob("*warehouse*")), "an embedded metastore was started"
 
 
-_ENDLESS = """
+_READER_LEAVES = """
 import contextlib, sys, types
-import hudisql.cli.batch as batch
 import hudisql.session as session
-session.connect = lambda **_: contextlib.nullcontext(types.SimpleNamespace(log_file=None))
-def run_scripts(*_):
-    while True:
-        print("x" * 100)
-batch.run_scripts = run_scripts
+from hudisql.result import LocalResult
+
+class Session:
+    log_file = None
+    spark = None
+    def execute(self, statement):
+        print("ran", statement.text, file=sys.stderr)
+        return Endless()
+
+class Endless(LocalResult):
+    has_rows = True
+    schema = types.SimpleNamespace(names=["a"])
+    rows = [("x" * 100,)] * 10_000
+    def __init__(self):
+        pass
+
+session.connect = lambda **_: contextlib.nullcontext(Session())
 from hudisql.cli.main import main
-sys.argv = ["hudisql", "-e", "select 1"]
+sys.argv = ["hudisql", "-S", "--format", "tsv", "-e", "select 1; insert 2; select 3"]
 main()
 """
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
-    command = [sys.executable, "-c", _ENDLESS]
+def test_statements_go_on_when_the_reader_of_the_output_has_seen_enough() -> None:
+    command = [sys.executable, "-c", _READER_LEAVES]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline() == b"x" * 100 + b"\n"
+        assert process.stdout.readline() == b"a\n"
         process.stdout.close()
-        assert process.stderr.read() == b""
+        assert process.stderr.read() == b"ran select 1\nran insert 2\nran select 3\n"
+        assert process.wait(60) == 0
+
+
+def test_a_reader_of_output_and_messages_may_leave_too() -> None:
+    command = [sys.executable, "-c", _READER_LEAVES.replace('"-S", ', "")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
         assert process.wait(60) == 0
 
 
