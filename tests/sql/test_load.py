@@ -10,6 +10,7 @@ import pytest
 from hudisql.errors import QueryError, SettingsError, WriteRefusedError
 from hudisql.format.bloom_filter import parse_bloom_filter
 from hudisql.format.meta_columns import FOOTER_BLOOM_FILTER, RECORD_KEY
+from hudisql.format.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.sql.changed_tables import ChangedTable, setting
@@ -131,3 +132,16 @@ def test_the_table_s_own_settings_say_how_rows_are_inserted(table: ChangedTable)
     days = len(set(table.rows("dt")))
     table.run("INSERT OVERWRITE {t} (id, seq, dt) VALUES ('new', 1, 'another'), ('k01', 1, '2024-03-01')")
     assert len(set(table.rows("dt"))) == days + 1
+
+
+def test_a_partition_marker_that_a_killed_writer_left_empty_is_written_again(table: ChangedTable) -> None:
+    marker = Path(table.path) / "dt=2024-04-01" / PARTITION_METADATA_FILE
+    marker.parent.mkdir()
+    marker.touch()
+    with setting(table.session, OPERATION, "bulk_insert"):
+        table.run("INSERT INTO {t} (id, seq, dt) VALUES ('n', 1, '2024-04-01')")
+    assert parse_partition_metadata(marker.read_bytes()).partition_depth == 1
+    written = marker.read_bytes()
+    with setting(table.session, OPERATION, "bulk_insert"):
+        table.run("INSERT INTO {t} (id, seq, dt) VALUES ('m', 1, '2024-04-01')")
+    assert marker.read_bytes() == written
