@@ -191,7 +191,8 @@ def run_rollback(context: Context, plan: RollbackPlan) -> None:
             storage.delete_directory(entry.path)
         elif entry.path != mark_path:
             storage.delete_file(entry.path)
-    for database, name in plan.entries:
+    # A table's own name goes last: by it a DROP TABLE … PURGE that was killed is run again.
+    for database, name in reversed(plan.entries):
         context.metastore.drop_table(database, name, delete_data=False)
     others = [entry for entry in storage.list_directory(base_path) if entry.path != timeline]
     storage.delete_directory(timeline if others else base_path)
