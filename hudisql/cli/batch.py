@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
+from hudisql.cli.interrupts import is_interrupt
 from hudisql.cli.output import write_result
 from hudisql.errors import HudisqlError
 from hudisql.sql.script import ScriptStatement, split_script
@@ -99,6 +100,9 @@ def run_statement(
                     rows = write_result(result, options.form, target)
                     target.flush()
     except HudisqlError as error:
+        if is_interrupt(error):
+            print("interrupted", file=sys.stderr, flush=True)
+            return EXIT_INTERRUPTED
         print_error(error, f"{script.name}, line {statement.line}")
         return EXIT_FAILED
     except Exception as error:
