@@ -4,6 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/pytest
+# A test waits for half of its time: two workers, each with its own Spark, metastore and oracles, share the files.
+WORKERS ?= 2
+PYTEST_WORKERS := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast soak oracle hive bench scale lint format lock docs clean oracles
@@ -25,10 +28,12 @@ demo: $(STAMP) ## bootstrap, sync and query a real sample on the embedded metast
 	rm -rf demo-warehouse/warehouse
 	$(BIN)/hudisql --warehouse demo-warehouse/warehouse --hivevar source=$(abspath demo-warehouse/source) -v -f sql/demo.sql
 
-test: lint test-fast oracle hive ## everything that CI runs: lint, types, tests, real Hudi, real Hive
+test: $(STAMP) ## everything that CI runs: lint, types, tests, real Hudi, real Hive
+	$(MAKE) --jobs 2 lint oracles
+	$(PYTEST_WORKERS) -m "not soak"
 
 test-fast: $(STAMP) ## all tests but those with the real Hudi and the real Hive
-	$(PYTEST) -m "not oracle and not hive and not soak"
+	$(PYTEST_WORKERS) -m "not oracle and not hive and not soak"
 
 soak: oracles ## the whole matrix of changes, and bootstraps and changes struck at every step: processes killed, disk full (hours)
 	$(PYTEST) -m soak
@@ -37,10 +42,10 @@ oracles: $(STAMP) ## fetch the real Hudi (0.15, 1.2 on PySpark 3.5), hudi-rs, De
 	$(BIN)/python scripts/setup_oracles.py
 
 oracle: oracles ## the real Hudi reads and goes on writing what we wrote
-	$(PYTEST) -m "oracle and not soak"
+	$(PYTEST_WORKERS) -m "oracle and not soak"
 
 hive: oracles ## beeline, spark-sql + Hudi, hudisql and plain Spark by table name
-	$(PYTEST) -m "hive and not soak"
+	$(PYTEST_WORKERS) -m "hive and not soak"
 
 bench: oracles ## side by side with the real Hudi and plain Spark; writes docs/benchmarks.md and -changes.md
 	$(BIN)/python -m benchmarks.run

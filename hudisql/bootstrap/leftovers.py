@@ -18,11 +18,7 @@ from typing import Any, Final
 
 from hudisql.bootstrap.journal import REQUEST_FILE
 from hudisql.format.bootstrap_index import partition_index_path
-from hudisql.format.instant import (
-    FULL_BOOTSTRAP_INSTANT_TIME,
-    METADATA_BOOTSTRAP_INSTANT_TIME,
-    parse_instant_file_name,
-)
+from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, parse_instant_file_name
 from hudisql.format.table_properties import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
 from hudisql.format.timeline import TIMELINE_FOLDER
 from hudisql.storage import Storage, join
@@ -30,7 +26,6 @@ from hudisql.storage import Storage, join
 CLAIM_FILE: Final = ".hoodie/.hudisql-bootstrap"
 ALIVE_FILE: Final = ".hoodie/.hudisql-alive"
 ROLLBACK_FILE: Final = ".hoodie/.hudisql-rollback"
-BOOTSTRAP_INSTANT_TIMES: Final = frozenset({METADATA_BOOTSTRAP_INSTANT_TIME, FULL_BOOTSTRAP_INSTANT_TIME})
 
 _CLAIM_NAME: Final = re.compile(r"\.hudisql-bootstrap(?:-(\d+))?")
 _CLOCK_SLACK_SECONDS: Final = 5.0

@@ -20,7 +20,7 @@ from hudisql.bootstrap.journal import (
     read_journal_request,
     write_journal_request,
 )
-from hudisql.bootstrap.leftovers import BOOTSTRAP_INSTANT_TIMES, FolderState, folder_state
+from hudisql.bootstrap.leftovers import FolderState, folder_state
 from hudisql.bootstrap.plan import BootstrapPlan, PlannedFile, PlannedPartition
 from hudisql.bootstrap.request import SYNC_PREFIX
 from hudisql.bootstrap.skeleton import (
@@ -33,7 +33,11 @@ from hudisql.bootstrap.skeleton import (
 from hudisql.catalog.sync_description import quote
 from hudisql.errors import InvalidArgumentError, TableExistsError
 from hudisql.format.file_names import base_file_name, new_file_id, parse_base_file_name, write_token
-from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME, parse_instant_file_name
+from hudisql.format.instant import (
+    BOOTSTRAP_INSTANT_TIMES,
+    METADATA_BOOTSTRAP_INSTANT_TIME,
+    parse_instant_file_name,
+)
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.timeline import TIMELINE_FOLDER
 from hudisql.storage import FileInfo, Storage, is_inside, join

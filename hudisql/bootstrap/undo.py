@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.bootstrap.findings import name_some
 from hudisql.bootstrap.leftovers import (
-    BOOTSTRAP_INSTANT_TIMES,
     ROLLBACK_FILE,
     FolderState,
     folder_state,
@@ -31,7 +30,7 @@ from hudisql.errors import (
 )
 from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
-from hudisql.format.instant import WRITE_ACTIONS, Instant
+from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, WRITE_ACTIONS, Instant
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.table_properties import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
 from hudisql.format.timeline import TIMELINE_FOLDER

@@ -15,6 +15,7 @@ METADATA_BOOTSTRAP_INSTANT_TIME = "00000000000001"
 """Instant of a metadata-only bootstrap: base files of this instant are skeletons."""
 FULL_BOOTSTRAP_INSTANT_TIME = "00000000000002"
 """Instant of a full-record bootstrap."""
+BOOTSTRAP_INSTANT_TIMES = frozenset({METADATA_BOOTSTRAP_INSTANT_TIME, FULL_BOOTSTRAP_INSTANT_TIME})
 
 COMMIT = "commit"
 DELTA_COMMIT = "deltacommit"

@@ -229,6 +229,15 @@ def read_table_properties(storage: Storage, base_path: str) -> TableProperties:
     )
 
 
+def read_whole_file(storage: Storage, path: str) -> bytes | None:
+    """The content of a properties file; None if it is not there or was cut short. Raises StorageError."""
+    try:
+        content = storage.read(path)
+    except NoSuchPathError:
+        return None
+    return content if _is_whole(parse_properties(content)) else None
+
+
 def table_checksum(database: str | None, name: str) -> int:
     """The checksum that Hudi keeps of a table's identity: CRC32 of `<database>.<name>`."""
     return zlib.crc32(f"{database or ''}.{name}".encode())

@@ -104,10 +104,16 @@ def _latest_slice(
             continue
         base_file = _committed_base_file(table, version.base_files)
         logs = (*_in_order(version.log_files), *diverted)
-        return FileSlice(partition_path, file_id, instant_time, base_file, logs)
-    if diverted_from is None or not diverted:
+        if base_file is not None or _holds_rows(logs):
+            return FileSlice(partition_path, file_id, instant_time, base_file, logs)
+    if diverted_from is None or not _holds_rows(diverted):
         return None
     return FileSlice(partition_path, file_id, diverted_from, None, tuple(diverted))
+
+
+def _holds_rows(log_files: Iterable[LogFile]) -> bool:
+    """False if all of the log files were taken back, and are empty."""
+    return any(log_file.length for log_file in log_files)
 
 
 def _in_order(log_files: list[LogFile]) -> list[LogFile]:

@@ -41,8 +41,9 @@ from hudisql.write.heartbeat import Heartbeat, delete_heartbeat, is_alive, start
 from hudisql.write.leftovers import clear_leftovers
 from hudisql.write.lock import holding
 from hudisql.write.markers import delete_markers
+from hudisql.write.pending_rollbacks import check_not_restored, pending_rollbacks, rollbacks_of_failed_writes
 from hudisql.write.planned_services import check_not_clustered, is_clustering
-from hudisql.write.rollback import now_on_timeline, pending_rollbacks, roll_back_instant, rollback_targets
+from hudisql.write.rollback import now_on_timeline, roll_back_instant
 from hudisql.write.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.write.timeline_payloads import render_requested_replace
 
@@ -117,6 +118,7 @@ def _clear_up(
     `given` is the table as the statement has read it. Raises as `begin_commit` does.
     """
     table = open_table(given.storage, given.base_path)
+    check_not_restored(table, table.timeline)
     if roll_back_failed_writes(table, concurrency):
         table = open_table(table.storage, table.base_path)
     _check_not_overtaken(given, table.timeline, changed, concurrency)
@@ -180,12 +182,12 @@ def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = ALONE) 
     The policy for failed writes says which: by default all, and one whose writer gives signs of life raises
     WriteConflictError; with LAZY that one is left alone, and so is a rollback that has just been begun, since
     the real Hudi holds no lock meanwhile. A rollback that was itself interrupted is ended. A pending
-    compaction or clustering is somebody's plan and stays. Raises UnsupportedTableError for what cannot be
-    taken back, StorageError.
+    compaction or clustering is somebody's plan and stays, a rollback of one too. Raises
+    UnsupportedTableError for what cannot be taken back, StorageError.
     """
     if concurrency.failed_writes is FailedWrites.NEVER:
         return False
-    under_way, interrupted = pending_rollbacks(table, concurrency.known_by_heartbeats_ms)
+    under_way, interrupted = rollbacks_of_failed_writes(table, concurrency.known_by_heartbeats_ms)
     being_rolled_back = {each.timestamp for each in under_way}
     pending = [
         instant
@@ -285,7 +287,8 @@ def _request_instant(
 
 def _check_undisturbed(commit: OpenCommit, timeline: Timeline, metadata: CommitMetadata) -> None:
     table = commit.table
-    going = {target.timestamp for _, target in rollback_targets(table, timeline)}
+    check_not_restored(table, timeline)
+    going = {each.target.timestamp for each in pending_rollbacks(table, timeline)}
     if commit.instant not in timeline.instants or commit.instant_time in going:
         raise WriteConflictError(
             f"another writer has rolled back the commit {commit.instant_time} on {table.base_path}",

@@ -16,7 +16,7 @@ from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.heartbeat import delete_heartbeat, heartbeat_instants, is_alive
 from hudisql.write.markers import delete_markers, marked_instants
-from hudisql.write.rollback import rollback_targets
+from hudisql.write.pending_rollbacks import pending_rollbacks
 
 # A file is staged for the moment in which it is created; clocks may differ.
 _STAGED_FOR_LONG_MS: Final = 3_600_000
@@ -46,7 +46,7 @@ def clear_leftovers(table: HudiTable, heartbeat_tolerance_ms: int | None) -> Non
         # Asked after the listings: an instant that is not there now was over then, or has no markers yet.
         timeline = load_timeline(storage, base_path)
         pending = {each.timestamp for each in timeline.pending}
-        pending |= {target.timestamp for _, target in rollback_targets(table, timeline)}
+        pending |= {each.target.timestamp for each in pending_rollbacks(table, timeline)}
         for instant_time in set(marked) - pending:
             delete_markers(storage, base_path, instant_time)
         for instant_time in set(silent) - pending:

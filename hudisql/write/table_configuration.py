@@ -16,6 +16,7 @@ from hudisql.format.table_properties import (
     PROPERTIES_BACKUP_FILE,
     PROPERTIES_FILE,
     read_table_properties,
+    read_whole_file,
     render_table_properties,
 )
 from hudisql.storage import Storage, join
@@ -35,10 +36,12 @@ def update_table_properties(storage: Storage, base_path: str, changes: Mapping[s
             values[key] = value
     content = render_table_properties(values, datetime.now(UTC))
     properties, backup = (join(base_path, name) for name in (PROPERTIES_FILE, PROPERTIES_BACKUP_FILE))
-    if storage.exists(properties):
+    # What an earlier update has cut short answers by its backup, which then must stay as it is.
+    whole = read_whole_file(storage, properties)
+    if whole is not None:
         storage.delete_file(backup)
-        storage.write(backup, storage.read(properties))
-        storage.delete_file(properties)
+        storage.write(backup, whole)
+    storage.delete_file(properties)
     storage.write(properties, content)
     storage.delete_file(backup)
 

@@ -94,10 +94,36 @@ def _rollback_request(
     }
 
 
-def rolled_back_instant(content: bytes, path: str) -> tuple[str, str] | None:
-    """Time and action of the instant that a rollback plan is about. Raises CorruptTableError."""
-    found = load_codec("HoodieRollbackPlan").decode(content, path).get("instantToRollback")
-    return None if found is None else (str(found["commitTime"]), str(found["action"]))
+@dataclass(frozen=True, slots=True)
+class RollbackPlan:
+    """What a requested rollback is of, as an inflight instant, and the data files it names.
+
+    Files as (partition path, file name). `names_all` is False if log blocks are to be taken back whose files
+    the plan does not name.
+    """
+
+    target: Instant
+    files: tuple[tuple[str, str], ...]
+    names_all: bool
+
+
+def parse_rollback_plan(content: bytes, path: str) -> RollbackPlan | None:
+    """The plan of a requested rollback; None if it says no instant. Raises CorruptTableError."""
+    found = load_codec("HoodieRollbackPlan").decode(content, path)
+    target = found.get("instantToRollback")
+    if target is None:
+        return None
+    requests = found.get("RollbackRequests") or []
+    named = [(each, (*each["filesToBeDeleted"], *each["logBlocksToBeDeleted"])) for each in requests]
+    return RollbackPlan(
+        target=Instant(str(target["commitTime"]), str(target["action"]), InstantState.INFLIGHT),
+        files=tuple(
+            (str(request["partitionPath"]), str(uri).rpartition("/")[2])
+            for request, uris in named
+            for uri in uris
+        ),
+        names_all=all(uris or not request["fileId"] for request, uris in named),
+    )
 
 
 def render_rollback_metadata(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudisql.bootstrap.modes import UnsafeTypePolicy
-from hudisql.bootstrap.plan import BootstrapPlan, plan_bootstrap
-from hudisql.bootstrap.request import BootstrapRequest
+from hudisql.bootstrap.plan import BootstrapPlan
 from hudisql.bootstrap.run import run_bootstrap
 from hudisql.context import Context
 from hudisql.format.meta_columns import RECORD_KEY
 from hudisql.read.scan import plan_scan, scan_to_dataframe
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
+from tests.bootstrap.plans import plan_of
 
 Fill = Callable[[Any, Any], None]
 
@@ -54,30 +54,20 @@ def write_by_parquet_mr(spark: Any, path: Path, message: str, rows: Sequence[Fil
     return path
 
 
-def plan_of(context: Context, source: Path, target: Path, **changes: Any) -> BootstrapPlan:
+def lenient_plan_of(context: Context, source: Path, target: Path, **changes: Any) -> BootstrapPlan:
     """The plan of a bootstrap of `source` that takes unsafe types as they are."""
-    given: Mapping[str, Any] = {
-        "database": "db",
-        "name": "t",
-        "record_key": ("id",),
-        "source_path": str(source),
-        "target_path": str(target),
-        "sync": False,
-        "on_unsafe_type": UnsafeTypePolicy.WARN,
-        **changes,
-    }
-    return plan_bootstrap(context, BootstrapRequest(**given))
+    return plan_of(context, source, target, **{"on_unsafe_type": UnsafeTypePolicy.WARN, **changes})
 
 
 def blockers_of(context: Context, source: Path, target: Path, **changes: Any) -> str:
     """All blockers of a bootstrap of `source` as one text."""
-    plan = plan_of(context, source, target, **changes)
+    plan = lenient_plan_of(context, source, target, **changes)
     return "\n".join(finding.message for finding in plan.findings if finding.is_blocker)
 
 
 def bootstrap(context: Context, source: Path, target: Path, **changes: Any) -> HudiTable:
     """Bootstrap `source` and open the table."""
-    plan = plan_of(context, source, target, **changes)
+    plan = lenient_plan_of(context, source, target, **changes)
     assert [finding.message for finding in plan.findings if finding.is_blocker] == []
     run_bootstrap(context, plan)
     return open_table(Storage(), str(target))

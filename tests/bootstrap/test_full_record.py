@@ -23,6 +23,7 @@ from hudisql.format.commit_metadata import parse_commit_metadata
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
+from tests.bootstrap.plans import plan_of
 
 pytestmark = pytest.mark.spark
 
@@ -31,19 +32,7 @@ MIXED = ModeChoice(where="dt = '1'")
 
 
 def _plan(context, source, target, mode=FULL, **changes):
-    request = BootstrapRequest(
-        **{
-            "database": "db",
-            "name": "t",
-            "record_key": ("id",),
-            "source_path": str(source),
-            "target_path": str(target),
-            "sync": False,
-            "mode": mode,
-            **changes,
-        }
-    )
-    return plan_bootstrap(context, request)
+    return plan_of(context, source, target, mode=mode, **changes)
 
 
 def _read(target):

@@ -12,11 +12,10 @@ import pytest
 
 from hudisql.bootstrap import key_uniqueness
 from hudisql.bootstrap.key_uniqueness import ComparedFile, RepeatedKey, find_repeated_keys
-from hudisql.bootstrap.plan import plan_bootstrap
-from hudisql.bootstrap.request import BootstrapRequest
 from hudisql.bootstrap.run import run_bootstrap
 from hudisql.context import Context
 from hudisql.errors import BootstrapBlockedError, StorageError
+from tests.bootstrap.plans import plan_of
 
 
 def _write(folder: Path, **files: dict[str, list[Any]]) -> Path:
@@ -30,20 +29,8 @@ def _write(folder: Path, **files: dict[str, list[Any]]) -> Path:
 
 
 def _bootstrap(context: Context, folder: Path, **changes: Any) -> int:
-    request = BootstrapRequest(
-        **{
-            "database": "db",
-            "name": "t",
-            "record_key": ("id",),
-            "source_path": str(folder / "s"),
-            "target_path": str(folder / "t"),
-            "sync": False,
-            **changes,
-        }
-    )
-    return sum(
-        partition.rows for partition in run_bootstrap(context, plan_bootstrap(context, request)).partitions
-    )
+    plan = plan_of(context, folder / "s", folder / "t", **changes)
+    return sum(partition.rows for partition in run_bootstrap(context, plan).partitions)
 
 
 def _blocked(context: Context, folder: Path, **changes: Any) -> BootstrapBlockedError:

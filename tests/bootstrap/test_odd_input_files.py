@@ -18,7 +18,7 @@ import pytest
 from hudisql.bootstrap.modes import BootstrapMode, ModeChoice
 from hudisql.context import Context
 from hudisql.errors import SourceError, StorageError
-from tests.bootstrap.odd_sources import blockers_of, bootstrap, plan_of, read_both_ways, write_file
+from tests.bootstrap.odd_sources import blockers_of, bootstrap, lenient_plan_of, read_both_ways, write_file
 
 pytestmark = pytest.mark.spark
 
@@ -86,7 +86,7 @@ def test_what_is_not_data_is_left_alone(context: Context, tmp_path: Path) -> Non
         (folder / name).write_bytes(b"")
     (folder / "empty.parquet").write_bytes(b"")
     (folder / "empty_folder").mkdir()
-    plan = plan_of(context, folder, tmp_path / "t")
+    plan = lenient_plan_of(context, folder, tmp_path / "t")
     assert [finding.message for finding in plan.findings] == [
         "zero bytes long, left out: 1 file: empty.parquet"
     ]
@@ -116,12 +116,12 @@ def test_broken_and_circular_links_are_named(context: Context, tmp_path: Path) -
     write_file(tmp_path / "broken" / "a.parquet", _rows(0))
     (tmp_path / "broken" / "b.parquet").symlink_to(tmp_path / "nowhere.parquet")
     with pytest.raises(StorageError, match=r"broken: b.parquet is a symbolic link to nothing"):
-        plan_of(context, tmp_path / "broken", tmp_path / "t")
+        lenient_plan_of(context, tmp_path / "broken", tmp_path / "t")
     write_file(tmp_path / "circle" / "dt=1" / "a.parquet", _rows(0))
     for name in ("dt=2", "dt=3"):  # two of them double the folders with every level
         (tmp_path / "circle" / "dt=1" / name).symlink_to(tmp_path / "circle")
     with pytest.raises(SourceError, match=r"never end: .*/circle/.* links to a folder above it"):
-        plan_of(context, tmp_path / "circle", tmp_path / "t")
+        lenient_plan_of(context, tmp_path / "circle", tmp_path / "t")
 
 
 def test_files_without_rows_and_with_empty_row_groups_are_read(context: Context, tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ def test_files_cut_off_anywhere_are_named(context: Context, tmp_path: Path) -> N
     (tmp_path / "s").mkdir()
     for number, length in enumerate((1, 4, 12, len(whole) // 2, len(whole) - 9, len(whole) - 1)):
         (tmp_path / "s" / f"{number}.parquet").write_bytes(whole[:length])
-    plan = plan_of(context, tmp_path / "s", tmp_path / "t")
+    plan = lenient_plan_of(context, tmp_path / "s", tmp_path / "t")
     assert [partition.blockers for partition in plan.partitions] == [("6 files cannot be read as parquet",)]
     one, several = sorted(finding.message for finding in plan.findings if finding.is_blocker)
     assert one == f"{tmp_path}/s/0.parquet is not a parquet file"

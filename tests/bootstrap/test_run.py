@@ -10,8 +10,6 @@ import pytest
 
 from hudisql.bootstrap import run, table_files
 from hudisql.bootstrap.hive_source import SourceProtection
-from hudisql.bootstrap.plan import plan_bootstrap
-from hudisql.bootstrap.request import BootstrapRequest
 from hudisql.bootstrap.run import run_bootstrap
 from hudisql.errors import (
     BootstrapBlockedError,
@@ -25,27 +23,13 @@ from hudisql.format.commit_metadata import parse_commit_metadata
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
+from tests.bootstrap.plans import plan_of
 
 pytestmark = pytest.mark.spark
 
 
-def _plan(context, source, target, **changes):
-    request = BootstrapRequest(
-        **{
-            "database": "db",
-            "name": "t",
-            "record_key": ("id",),
-            "source_path": str(source),
-            "target_path": str(target),
-            "sync": False,
-            **changes,
-        }
-    )
-    return plan_bootstrap(context, request)
-
-
 def test_sequence_numbers_file_ids_and_row_groups_are_the_files_own(context, source, tmp_path):
-    run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
     slices = load_file_slices(open_table(Storage(), str(tmp_path / "t")))
     assert len({each.file_id for each in slices}) == 4
     sequence_numbers = set()
@@ -61,7 +45,7 @@ def test_sequence_numbers_file_ids_and_row_groups_are_the_files_own(context, sou
 
 
 def test_the_commit_tells_every_skeleton_and_the_schema(context, source, tmp_path):
-    run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
     commit = parse_commit_metadata((tmp_path / "t/.hoodie/00000000000001.commit").read_bytes())
     assert commit.operation_type == "BOOTSTRAP"
     stats = list(commit.write_stats)
@@ -75,7 +59,7 @@ def test_the_commit_tells_every_skeleton_and_the_schema(context, source, tmp_pat
 
 
 def test_a_blocked_plan_is_not_run(context, source, tmp_path):
-    plan = _plan(context, source, tmp_path / "t", record_key=("nope",))
+    plan = plan_of(context, source, tmp_path / "t", record_key=("nope",))
     with pytest.raises(BootstrapBlockedError):
         run_bootstrap(context, plan)
     assert not (tmp_path / "t").exists()
@@ -84,19 +68,19 @@ def test_a_blocked_plan_is_not_run(context, source, tmp_path):
 def test_a_column_that_a_file_holds_twice_is_a_blocker(context, tmp_path):
     (tmp_path / "s").mkdir()
     pq.write_table(pa.table([[1], [2]], names=["id", "id"]), tmp_path / "s" / "a.parquet")
-    plan = _plan(context, tmp_path / "s", tmp_path / "t")
+    plan = plan_of(context, tmp_path / "s", tmp_path / "t")
     assert any("2 columns: id, id" in finding.message for finding in plan.blockers)
 
 
 def test_a_source_that_changed_since_the_plan_stops_the_run_and_leaves_nothing(context, source, tmp_path):
     target = tmp_path / "new" / "folders" / "t"
-    plan = _plan(context, source, target)
+    plan = plan_of(context, source, target)
     path = source / "dt=0" / "part-0.parquet"
     pq.write_table(pa.table({"id": pa.array(range(9), pa.int64())}), path)
     with pytest.raises(SourceChangedError, match=r"part-0\.parquet changed"):
         run_bootstrap(context, plan)
     assert not (tmp_path / "new").exists()
-    plan = _plan(context, source, target)
+    plan = plan_of(context, source, target)
     path.unlink()
     with pytest.raises(SourceChangedError, match="has gone"):
         run_bootstrap(context, plan)
@@ -115,7 +99,7 @@ def test_a_source_file_touched_while_skeletons_were_written_stops_the_run(
 
     monkeypatch.setattr(run, "_write_skeletons", write_and_touch)
     with pytest.raises(SourceChangedError, match=r"changed while it was bootstrapped: 1 file: .*part-2"):
-        run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+        run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
     assert not (tmp_path / "t").exists()
 
 
@@ -165,14 +149,14 @@ def test_a_failure_after_the_skeletons_leaves_an_existing_empty_folder_empty(
 
     monkeypatch.setattr(table_files, step, fail)
     with pytest.raises(StorageError, match="disk full"):
-        run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+        run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
     assert list((tmp_path / "t").iterdir()) == []
 
 
 def test_an_interrupt_removes_what_was_made_of_a_table_without_partitions(context, tmp_path, monkeypatch):
     (tmp_path / "s").mkdir()
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "s" / "a.parquet")
-    plan = _plan(context, tmp_path / "s", tmp_path / "t")
+    plan = plan_of(context, tmp_path / "s", tmp_path / "t")
 
     def interrupt(*_arguments):
         assert len(list((tmp_path / "t").glob("*.parquet"))) == 1
@@ -186,7 +170,7 @@ def test_an_interrupt_removes_what_was_made_of_a_table_without_partitions(contex
 
 
 def test_no_reader_sees_the_table_before_its_properties_are_there(context, source, tmp_path, monkeypatch):
-    plan = _plan(context, source, tmp_path / "t")
+    plan = plan_of(context, source, tmp_path / "t")
 
     def look_first(storage, planned, now):
         with pytest.raises(HudisqlError, match="no Hudi table"):
@@ -202,7 +186,7 @@ def test_no_reader_sees_the_table_before_its_properties_are_there(context, sourc
 
 
 def test_of_two_runs_into_one_folder_the_second_stops_and_harms_nothing(context, source, tmp_path):
-    plan = _plan(context, source, tmp_path / "t")
+    plan = plan_of(context, source, tmp_path / "t")
     (tmp_path / "t" / ".hoodie").mkdir(parents=True)
     claim = tmp_path / "t" / ".hoodie" / ".hudisql-bootstrap"
     claim.write_text("another run's")
@@ -210,12 +194,12 @@ def test_of_two_runs_into_one_folder_the_second_stops_and_harms_nothing(context,
         run_bootstrap(context, plan)
     assert claim.read_text() == "another run's"
     with pytest.raises(BootstrapBlockedError, match="did not finish"):
-        run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+        run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
 
 
 def test_a_table_that_came_into_the_target_after_the_plan_is_not_touched(context, source, tmp_path):
-    late = _plan(context, source, tmp_path / "t")
-    run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    late = plan_of(context, source, tmp_path / "t")
+    run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
     before = {path: path.read_bytes() for path in (tmp_path / "t").rglob("*") if path.is_file()}
     with pytest.raises(TableExistsError, match="was empty when the bootstrap was planned"):
         run_bootstrap(context, late)
@@ -232,7 +216,7 @@ def test_a_failure_removes_only_what_the_run_made(context, source, tmp_path, mon
 
     monkeypatch.setattr(run, "write_table_files", fail)
     with pytest.raises(error if isinstance(error, type) else StorageError):
-        run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+        run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
     assert [path for path in (tmp_path / "t").rglob("*") if path.is_file()] == [foreign]
 
 
@@ -247,7 +231,7 @@ def test_a_table_that_another_writer_made_meanwhile_keeps_its_timeline(
 
     monkeypatch.setattr(run, "publish_table", publish_behind_another)
     with pytest.raises(StorageError, match=r"hoodie\.properties exists already"):
-        run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+        run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
     assert properties.read_text() == "another's"
     assert not list((tmp_path / "t").rglob("*.parquet"))
     assert not list((tmp_path / "t").rglob(".hoodie_partition_metadata"))
@@ -255,7 +239,7 @@ def test_a_table_that_another_writer_made_meanwhile_keeps_its_timeline(
 
 def test_the_source_is_protected_only_once_all_else_is_done(context, source, tmp_path, monkeypatch):
     protection = SourceProtection("db", "source", (("EXTERNAL", "TRUE"),))
-    plan = replace(_plan(context, source, tmp_path / "t"), protection=protection)
+    plan = replace(plan_of(context, source, tmp_path / "t"), protection=protection)
     done = []
 
     def protect(*_arguments):
@@ -283,14 +267,14 @@ def test_an_interrupt_after_the_table_is_published_leaves_the_whole_table(
 
     monkeypatch.setattr(run, "publish_table", publish_and_interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+        run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
     assert len(load_file_slices(open_table(Storage(), str(tmp_path / "t")))) == 4
     assert not (tmp_path / "t/.hoodie/.hudisql-bootstrap").exists()
 
 
 def test_files_without_rows_get_skeletons_without_rows(context, source, tmp_path):
     pq.write_table(pa.table({"id": pa.array([], pa.int64())}), source / "dt=1" / "none.parquet")
-    result = run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    result = run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
     assert [(each.files, each.rows) for each in result.partitions] == [(2, 10), (3, 10)]
 
 
@@ -302,7 +286,7 @@ def test_three_thousand_files_make_an_index_of_many_blocks(context, tmp_path):
         path = tmp_path / "s" / f"dt={number % 300:03d}" / f"part-{number}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    result = run_bootstrap(context, _plan(context, tmp_path / "s", tmp_path / "t", key_check="nulls"))
+    result = run_bootstrap(context, plan_of(context, tmp_path / "s", tmp_path / "t", key_check="nulls"))
     assert sum(partition.files for partition in result.partitions) == 3000
     mappings = list(read_bootstrap_mappings(Storage(), str(tmp_path / "t")))
     assert len({mapping.external_file.path for mapping in mappings}) == 3000
@@ -323,7 +307,7 @@ def test_files_of_attempts_that_lost_are_removed_before_the_commit(context, sour
         return written
 
     monkeypatch.setattr(run, "_write_skeletons", write_and_lose)
-    run_bootstrap(context, _plan(context, source, tmp_path / "t"))
+    run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
     commit = parse_commit_metadata((tmp_path / "t/.hoodie/00000000000001.commit").read_bytes())
     named = sorted(stat.path for stat in commit.write_stats)
     assert named == sorted(
@@ -344,7 +328,7 @@ def test_the_driver_asks_the_store_by_partition_and_not_by_file(context, source,
     monkeypatch.setattr(Storage, "_file_system", counted)
     costs = []
     for target in ("few", "many"):
-        plan = _plan(context, source, tmp_path / target)
+        plan = plan_of(context, source, tmp_path / target)
         asked = 0
         run_bootstrap(context, plan)
         costs.append(asked)

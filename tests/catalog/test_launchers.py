@@ -17,6 +17,7 @@ import pytest
 from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.embedded import embedded_hive_site
 from hudisql.java_runtime import find_java_home
+from tests.free_port import find_free_port
 
 CATALOG = Path(__file__).parents[2] / "catalog"
 LAUNCHERS = ("start-metastore", "start-hiveserver2", "beeline")
@@ -72,9 +73,7 @@ def test_launchers_are_programs_that_a_plain_shell_can_read(name: str) -> None:
 
 @pytest.mark.hms
 def test_the_metastore_launcher_serves_a_warehouse_on_derby(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = find_free_port()
     with (tmp_path / "log").open("wb") as log:
         server = subprocess.Popen(
             [str(CATALOG / "bin" / "start-metastore"), "derby", str(port)],
@@ -98,7 +97,7 @@ def test_the_metastore_launcher_serves_a_warehouse_on_derby(tmp_path: Path) -> N
         assert default.location == f"file:{tmp_path}/warehouse"
     finally:
         server.send_signal(signal.SIGTERM)
-        server.wait(30)
+        server.wait(120)
 
 
 def test_a_launcher_without_its_settings_says_what_is_missing() -> None:

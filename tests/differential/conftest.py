@@ -28,7 +28,7 @@ LEAN_HUDI = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def oracle_outcome(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[DifferentialScript], Outcome | None]]:
@@ -82,7 +82,7 @@ class _Engines:
         return RealHudi(oracle, LEAN_HUDI)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def hudisql_engine(session: Any) -> Iterator[Hudisql]:
     """The suite's hudisql session, with few tasks."""
     before = session.spark.conf.get("spark.sql.shuffle.partitions")

@@ -17,6 +17,8 @@ from xml.sax.saxutils import escape
 
 from hudisql.java_runtime import find_java_home
 from scripts.setup_oracles import HIVE_VERSION, install_hive, install_hudi_bundle
+from tests.free_port import find_free_port
+from tests.hive.beeline import Beeline, HiveError, start_beeline
 
 START_SECONDS = 240
 STATEMENT_SECONDS = 600
@@ -33,10 +35,6 @@ SYSTEM_CLASSES = (
 )
 
 
-class HiveError(AssertionError):
-    """HiveServer2 or beeline failed; the message is theirs."""
-
-
 @dataclass
 class HiveServer:
     """A running HiveServer2; make one with `start_hive_server`."""
@@ -44,27 +42,18 @@ class HiveServer:
     port: int
     process: subprocess.Popen[bytes]
     folder: Path
+    beeline: Beeline | None = None
 
     def query(self, statement: str) -> list[dict[str, str | None]]:
         """Run one statement by beeline and return its rows as text by column name (NULL is None)."""
-        script = self.folder / "statement.sql"
-        script.write_text(statement.rstrip().rstrip(";") + ";\n")
-        command = [
-            *(_java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-            *("-cp", f"{self.folder}:{install_hive().libraries}/*", "org.apache.hive.beeline.BeeLine"),
-            *("-u", f"jdbc:hive2://127.0.0.1:{self.port}/", "-n", "test", "-f", str(script)),
-            *("--silent=true", "--outputformat=tsv2", "--showHeader=true", "--nullemptystring=false"),
-            *("--hiveconf", f"hive.input.format={INPUT_FORMAT}"),
-        ]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=STATEMENT_SECONDS, check=False, cwd=self.folder
-        )
-        if done.returncode != 0 or "Error:" in done.stderr:
-            raise HiveError(f"{statement}\n{done.stderr[-3000:]}")
-        return _parse_rows(done.stdout)
+        if self.beeline is None:
+            self.beeline = start_beeline(_beeline_command(self.folder, self.port), self.folder)
+        return _parse_rows(self.beeline.run(statement, seconds=STATEMENT_SECONDS))
 
     def close(self) -> None:
-        """End the server."""
+        """End the server and its beeline."""
+        if self.beeline is not None:
+            self.beeline.close()
         self.process.terminate()
         try:
             self.process.wait(timeout=20)
@@ -80,10 +69,11 @@ def start_hive_server(folder: Path, metastore_uri: str) -> HiveServer:
     """
     hive, bundle = install_hive(), install_hudi_bundle("0.15.0")
     folder.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
+    port = find_free_port()
     (folder / "hive-site.xml").write_text(_render_configuration(_settings(folder, metastore_uri, port)))
     command = [
-        *(_java(), "-Xmx1g", "-XX:+UseSerialGC", f"-Djava.io.tmpdir={folder}"),
+        *(_java(), "-Xmx1g", "-Xmn256m", "-XX:MetaspaceSize=192m", "-XX:TieredStopAtLevel=1"),
+        *("-XX:+UseSerialGC", f"-Djava.io.tmpdir={folder}"),
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
         *("-cp", f"{hive.libraries}/*", "org.apache.hadoop.util.RunJar"),
         *(
@@ -107,6 +97,16 @@ def start_hive_server(folder: Path, metastore_uri: str) -> HiveServer:
     return server
 
 
+def _beeline_command(folder: Path, port: int) -> Sequence[str]:
+    return [
+        *(_java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+        *("-cp", f"{folder}:{install_hive().libraries}/*", "org.apache.hive.beeline.BeeLine"),
+        *("-u", f"jdbc:hive2://127.0.0.1:{port}/", "-n", "test", "-f", "/dev/stdin", "--force=true"),
+        *("--silent=true", "--outputformat=tsv2", "--showHeader=true", "--nullemptystring=false"),
+        *("--hiveconf", f"hive.input.format={INPUT_FORMAT}"),
+    ]
+
+
 def _settings(folder: Path, metastore_uri: str, port: int) -> Mapping[str, str]:
     return {
         "hive.metastore.uris": metastore_uri,
@@ -118,6 +118,9 @@ def _settings(folder: Path, metastore_uri: str, port: int) -> Mapping[str, str]:
         "hive.server2.logging.operation.enabled": "false",
         "hive.execution.engine": "mr",
         "mapreduce.framework.name": "local",
+        # A task takes its whole buffer at once, 100 MiB unless told; Hive asks once a second if it is done.
+        "mapreduce.task.io.sort.mb": "4",
+        "hive.exec.counters.pull.interval": "50",
         "hive.exec.submit.local.task.via.child": "false",
         "hive.exec.submitviachild": "false",
         "hive.support.concurrency": "false",
@@ -156,9 +159,9 @@ def _wait_for_port(server: HiveServer) -> None:
     )
 
 
-def _parse_rows(text: str) -> list[dict[str, str | None]]:
+def _parse_rows(lines: Sequence[str]) -> list[dict[str, str | None]]:
     # Beeline writes lines of its own, blank ones, around the rows.
-    rows: Sequence[Sequence[str]] = [line.split("\t") for line in text.splitlines() if line.strip()]
+    rows: Sequence[Sequence[str]] = [line.split("\t") for line in lines if line.strip()]
     if not rows:
         return []
     # Beeline writes `table.column` for SELECT *.
@@ -171,9 +174,3 @@ def _parse_rows(text: str) -> list[dict[str, str | None]]:
 
 def _java() -> str:
     return str(Path(find_java_home()) / "bin" / "java")
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])

@@ -34,9 +34,11 @@ WRITE_DEFAULTS: Mapping[str, Mapping[str, str]] = {
     "0.15.0": {"hoodie.metadata.enable": "false"},
     "1.2.0": {"hoodie.metadata.enable": "false", "hoodie.write.table.version": "6"},
 }
-# For tests only: a JVM that lives for minutes takes a quarter less CPU without the second compiler and G1.
+# For tests only: a JVM that lives for minutes takes a quarter less CPU without the second compiler and G1,
+# and with room for its classes and young objects from the start.
 SHORT_LIVED_JAVA: Mapping[str, str] = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "-Xmn256m -XX:MetaspaceSize=256m"
 }
 # What Hudi's own quick start asks for.
 HUDI_SETTINGS: Mapping[str, str] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import META_COLUMNS, UNIQUE_COLUMN, assert_same_rows
-from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape
+from tests.oracle.shapes import SHAPES, BootstrappedTable, Shape, bootstrap_shape
 from tests.oracle.sources import sample_rows
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
@@ -45,6 +47,18 @@ def oracle(request: pytest.FixtureRequest) -> HudiOracle:
     return chosen
 
 
+@pytest.fixture(scope="module")
+def rewritten(session: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., BootstrappedTable]:
+    """Tables by name and arguments of their bootstrap, each made once for both versions of the real Hudi."""
+
+    @cache
+    def make(table: str, name: str, **arguments: str) -> BootstrappedTable:
+        folder = tmp_path_factory.mktemp("rewritten")
+        return bootstrap_shape(session, _shape(name), folder, table=table, **arguments)
+
+    return make
+
+
 def _assert_read_right(
     oracle: HudiOracle, session: Any, path: str, shape: Shape, table: str, commit_times: dict[int, str]
 ) -> None:
@@ -66,22 +80,19 @@ def _assert_read_right(
 
 @pytest.mark.parametrize("name", [shape.name for shape in SHAPES])
 def test_the_real_hudi_reads_tables_that_are_rewritten_whole(
-    oracle: HudiOracle, session: Any, tmp_path: Path, name: str
+    oracle: HudiOracle, session: Any, rewritten: Callable[..., BootstrappedTable], name: str
 ) -> None:
-    shape = _shape(name)
-    table = f"oracle.full_{name}_{oracle.version[0]}"
-    path = bootstrap_shape(session, shape, tmp_path, table=table, mode="full_record").path
+    shape, table = _shape(name), f"oracle.full_{name}"
+    path = rewritten(table, name, mode="full_record").path
     _assert_read_right(oracle, session, path, shape, table, dict.fromkeys(range(shape.rows), FULL))
 
 
 @pytest.mark.parametrize("name", MIXED)
 def test_the_real_hudi_reads_rewritten_partitions_beside_skeletons(
-    oracle: HudiOracle, session: Any, tmp_path: Path, name: str
+    oracle: HudiOracle, session: Any, rewritten: Callable[..., BootstrappedTable], name: str
 ) -> None:
-    shape = _shape(name)
-    table = f"oracle.mixed_{name}_{oracle.version[0]}"
-    where = MIXED[name].replace("'", "\\'")
-    path = bootstrap_shape(session, shape, tmp_path, table=table, full_record_where=where).path
+    shape, table = _shape(name), f"oracle.mixed_{name}"
+    path = rewritten(table, name, full_record_where=MIXED[name].replace("'", "\\'")).path
     times = {n: FULL if _is_full(name, shape, n) else METADATA for n in range(shape.rows)}
     assert set(times.values()) == {METADATA, FULL}
     _assert_read_right(oracle, session, path, shape, table, times)

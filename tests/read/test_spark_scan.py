@@ -171,6 +171,15 @@ def test_every_type_is_equal_by_the_native_and_the_stitched_scan(
         assert _values(native.where(filters), *names) == _values(stitched.where(filters), *names), filters
 
 
+def _take_internals_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What happens on a version of Spark whose classes differ."""
+
+    def other_internals(*_: object) -> None:
+        raise TypeError("InMemoryFileIndex has other parameters")
+
+    monkeypatch.setattr(native_scan, "_file_relation", other_internals)
+
+
 def test_the_native_scan_has_a_fallback_with_the_same_rows(
     spark: Any,
     plan_of: Callable[..., ScanPlan],
@@ -181,10 +190,7 @@ def test_the_native_scan_has_a_fallback_with_the_same_rows(
     plan = plan_of(awkward_slices, EVERY_TYPE, PARTITION_COLUMNS, names, mode="native")
     expected = _values(scan_to_dataframe(spark, plan), *names)
 
-    def other_internals(*_: object) -> None:
-        raise TypeError("InMemoryFileIndex has other parameters")
-
-    monkeypatch.setattr(native_scan, "_file_relation", other_internals)
+    _take_internals_away(monkeypatch)
     with pytest.warns(RuntimeWarning, match="cannot be used with this version of Spark"):
         fallback = scan_to_dataframe(spark, plan)
     assert _values(fallback, *names) == expected
@@ -200,10 +206,7 @@ def test_the_fallback_reads_slices_with_log_files_once(
     names = table.schema.names
     expected = _values(scan_to_dataframe(spark, plan), *names)
 
-    def other_internals(*_: object) -> None:
-        raise TypeError("InMemoryFileIndex has other parameters")
-
-    monkeypatch.setattr(native_scan, "_file_relation", other_internals)
+    _take_internals_away(monkeypatch)
     with pytest.warns(RuntimeWarning, match="cannot be used with this version of Spark"):
         fallback = scan_to_dataframe(spark, plan)
     assert _values(fallback, *names) == expected

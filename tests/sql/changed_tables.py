@@ -68,6 +68,17 @@ def setting(session: Session, key: str, value: str) -> Iterator[None]:
         session.sql(f"RESET {key}")
 
 
+@contextmanager
+def own_database(session: Session, name: str) -> Iterator[None]:
+    """A database that goes with all its tables; their files stay."""
+    session.sql(f"CREATE DATABASE {name}")
+    yield
+    for table in session.context.metastore.list_tables(name):
+        # Some go with others.
+        session.sql(f"DROP TABLE IF EXISTS {name}.{table}")
+    session.sql(f"DROP DATABASE {name}")
+
+
 def write_source(folder: Path) -> Path:
     """The source's files, one a day."""
     for number, day in enumerate(DAYS):

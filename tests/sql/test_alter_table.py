@@ -21,18 +21,15 @@ from hudisql.format.table_properties import parse_properties
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from tests.sql.changed_tables import ChangedTable
+from tests.sql.changed_tables import ChangedTable, own_database
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(autouse=True)
 def database(session: Session) -> Iterator[None]:
-    session.sql("CREATE DATABASE altered")
-    yield
-    for name in session.context.metastore.list_tables("altered"):
-        session.sql(f"DROP TABLE IF EXISTS altered.{name}")
-    session.sql("DROP DATABASE altered")
+    with own_database(session, "altered"):
+        yield
 
 
 @pytest.fixture

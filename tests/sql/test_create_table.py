@@ -23,18 +23,15 @@ from hudisql.errors import (
 )
 from hudisql.format.table_properties import parse_properties
 from hudisql.session import Session
-from tests.sql.changed_tables import setting
+from tests.sql.changed_tables import own_database, setting
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(autouse=True)
 def database(session: Session) -> Iterator[None]:
-    session.sql("CREATE DATABASE made")
-    yield
-    for name in session.context.metastore.list_tables("made"):
-        session.sql(f"DROP TABLE IF EXISTS made.{name}")
-    session.sql("DROP DATABASE made")
+    with own_database(session, "made"):
+        yield
 
 
 def properties_at(path: Path) -> dict[str, str]:

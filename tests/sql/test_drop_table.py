@@ -12,18 +12,15 @@ import pytest
 from hudisql.errors import RollbackRefusedError, UnsupportedStatementError
 from hudisql.session import Session
 from hudisql.storage import Storage
-from tests.sql.changed_tables import ChangedTable, fingerprint, write_source
+from tests.sql.changed_tables import ChangedTable, fingerprint, own_database, write_source
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(autouse=True)
 def database(session: Session) -> Iterator[None]:
-    session.sql("CREATE DATABASE dropped")
-    yield
-    for name in session.context.metastore.list_tables("dropped"):
-        session.sql(f"DROP TABLE IF EXISTS dropped.{name}")
-    session.sql("DROP DATABASE dropped")
+    with own_database(session, "dropped"):
+        yield
 
 
 def names_of(session: Session) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hudisql.session import Session
+from tests.sql.changed_tables import own_database
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -21,12 +22,9 @@ def rides(
 ) -> Iterator[Session]:
     copied = tmp_path_factory.mktemp("rides") / "table"
     shutil.copytree(golden(NAME).table, copied)
-    session.sql("CREATE DATABASE rides")
-    session.sql(f"CALL hive_sync(table => 'rides.t', path => '{copied}')")
-    yield session
-    for name in ("t", "t_ro", "t_rt"):
-        session.sql(f"DROP TABLE IF EXISTS rides.{name}")
-    session.sql("DROP DATABASE rides CASCADE")
+    with own_database(session, "rides"):
+        session.sql(f"CALL hive_sync(table => 'rides.t', path => '{copied}')")
+        yield session
 
 
 def _rows(session: Session, text: str) -> list[tuple[Any, ...]]:

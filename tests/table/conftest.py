@@ -45,8 +45,10 @@ class TableFolder:
     def base_file(self, partition: str, file_id: str, instant_time: str, token: str = "0-0-0") -> str:
         return self.file(f"{partition}/{file_id}_{token}_{instant_time}.parquet")
 
-    def log_file(self, partition: str, file_id: str, instant_time: str, version: int) -> str:
-        return self.file(f"{partition}/.{file_id}_{instant_time}.log.{version}_0-0-0")
+    def log_file(
+        self, partition: str, file_id: str, instant_time: str, version: int, content: bytes = b"#HUDI#"
+    ) -> str:
+        return self.file(f"{partition}/.{file_id}_{instant_time}.log.{version}_0-0-0", content)
 
     def instant(self, name: str, content: bytes = b"") -> None:
         self.file(f".hoodie/{name}", content)

@@ -234,6 +234,19 @@ def test_a_file_group_of_logs_alone_is_a_slice_without_base_file(make_table, sto
     assert found.has_log_files
 
 
+def test_log_files_that_were_taken_back_are_no_rows(make_table, storage: Storage) -> None:
+    folder = make_table(hoodie__table__type="MERGE_ON_READ")
+    folder.partition("dt=a")
+    folder.commit("20260101000000000", "deltacommit")
+    folder.base_file("dt=a", "f-0", "20260101000000000")
+    folder.log_file("dt=a", "f-0", "20260101000000000", 1, b"")
+    folder.log_file("dt=a", "g-0", "20260101000000000", 1, b"")
+    (found,) = load_file_slices(open_table(storage, str(folder.path)))
+    assert found.file_id == "f-0"
+    assert [log.version for log in found.log_files] == [1]
+    assert not found.has_log_files
+
+
 def test_of_two_files_of_one_commit_the_one_that_it_names_counts(make_table, storage: Storage) -> None:
     folder = make_table()
     folder.partition("dt=a")
