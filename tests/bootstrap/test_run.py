@@ -128,7 +128,7 @@ def test_files_that_come_into_the_source_meanwhile_stop_the_run_if_they_belong_t
         return written
 
     monkeypatch.setattr(run, "_write_skeletons", write_and_let_come)
-    plan = _plan(context, source, tmp_path / "t", partition_filter="dt < '7'")
+    plan = plan_of(context, source, tmp_path / "t", partition_filter="dt < '7'")
     if told is None:
         run_bootstrap(context, plan)
         assert (tmp_path / "t" / ".hoodie" / "hoodie.properties").exists()
