@@ -22,7 +22,7 @@ def check_source_unchanged(context: Context, plan: BootstrapPlan) -> None:
     Hidden and empty files do not count, nor what lies in partitions that are not chosen. Raises StorageError.
     """
     hint = (
-        "call it again when its writer is done: what did not change is kept"
+        "call it again when its writer is done: only the changed files are done again"
         if plan.request.resume
         else "nothing was kept; run again when its writer is done"
     )
