@@ -30,7 +30,8 @@ demo: $(STAMP) ## bootstrap, sync and query a real sample on the embedded metast
 
 test: $(STAMP) ## everything that CI runs: lint, types, tests, real Hudi, real Hive
 	$(MAKE) --jobs 2 lint oracles
-	$(PYTEST_WORKERS) -m "not soak"
+	$(MAKE) test-fast
+	$(PYTEST_WORKERS) -m "(oracle or hive) and not soak"
 
 test-fast: $(STAMP) ## all tests but those with the real Hudi and the real Hive
 	$(PYTEST_WORKERS) -m "not oracle and not hive and not soak"
