@@ -175,7 +175,7 @@ def plan_bootstrap(
     found = list(findings)
     found += _check_target_entry(context, request)
     target = target_path_of(context, request)
-    source, protection, more = _scan_source(context, request)
+    source, protection, more = scan_source(context, request)
     found += more
     found += source.findings
     found += checks.check_target(context.storage, target, source, resumes=request.resume)
@@ -287,9 +287,13 @@ def default_target_path(context: Context, name_of_database: str, name: str) -> s
     return join(context.warehouse, folder)
 
 
-def _scan_source(
+def scan_source(
     context: Context, request: BootstrapRequest
 ) -> tuple[BootstrapSource, SourceProtection | None, list[Finding]]:
+    """The source as it is now, how to protect it if that is asked for, and what is to be said of both.
+
+    Raises SourceError, NoSuchTableError, InvalidArgumentError for a bad partition filter, StorageError.
+    """
     choose = _chooser(context, request)
     if request.source_table is None:
         assert request.source_path is not None  # the request has one of the two

@@ -33,6 +33,7 @@ from hudisql.bootstrap.skeleton_work import (
     planned_files,
     write_share,
 )
+from hudisql.bootstrap.source_changes import check_source_unchanged
 from hudisql.bootstrap.spark_tasks import describe_rows_written, run_on_files
 from hudisql.bootstrap.table_files import (
     WrittenFile,
@@ -44,16 +45,14 @@ from hudisql.catalog.sync_description import quote
 from hudisql.errors import (
     BootstrapBlockedError,
     HudisqlError,
-    NoSuchPathError,
     PathExistsError,
     SourceChangedError,
     StorageError,
     TableExistsError,
 )
-from hudisql.format.external_file import ExternalFile
 from hudisql.format.table_properties import PROPERTIES_FILE
 from hudisql.format.timeline import TIMELINE_FOLDER
-from hudisql.storage import Storage, ancestors_of, is_inside, is_staged, join, parent_of
+from hudisql.storage import Storage, ancestors_of, is_inside, is_staged, join
 
 if TYPE_CHECKING:
     from hudisql.catalog.tables import MetastoreTable
@@ -109,7 +108,8 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
         files: list[WrittenFile] = [*skeletons, *full_records]
         _check_keys(plan, files)
         check_key_uniqueness(context, plan, files)
-        _check_still_there(storage, plan, files)
+        _check_written(storage, plan, files)
+        check_source_unchanged(context, plan)
         claim.check_held(storage)
         now = datetime.now(UTC)
         written = write_table_files(storage, plan, skeletons, now, full_records)
@@ -309,8 +309,8 @@ def _describe_null_keys(file: WrittenFile) -> str:
     return f"{file.result.null_keys:,} in partition '{file.partition_path}', such as {samples}"
 
 
-def _check_still_there(storage: Storage, plan: BootstrapPlan, files: Sequence[WrittenFile]) -> None:
-    """Raise if a file is not as its task left it, or a source file changed while it was read.
+def _check_written(storage: Storage, plan: BootstrapPlan, files: Sequence[WrittenFile]) -> None:
+    """Raise if a file is not as its task left it.
 
     Files that no task's result names are those of attempts that lost or died: they are removed.
     """
@@ -319,35 +319,6 @@ def _check_still_there(storage: Storage, plan: BootstrapPlan, files: Sequence[Wr
     if lost:
         raise StorageError(f"files are not as they were written: {name_some(lost)}")
     storage.delete_files([path for path in written if is_base_file(path)])
-    sources = [file.source for partition in plan.partitions for file in partition.files]
-    found = _source_files(storage, sources)
-    changed = [
-        source.path
-        for source in sources
-        if found.get(source.path) != (source.length, source.modification_time_ms)
-    ]
-    if changed:
-        raise SourceChangedError(
-            f"the source changed while it was bootstrapped: {name_some(changed)}",
-            hint="call it again when its writer is done: only the changed files are done again"
-            if plan.request.resume
-            else "nothing was kept; run again when its writer is done",
-        )
-
-
-def _source_files(storage: Storage, sources: Sequence[ExternalFile]) -> dict[str, tuple[int, int]]:
-    """Length and modification time of what lies in the source's folders: few listings, not many questions."""
-    folders = list({parent_of(source.path): None for source in sources})
-    try:
-        listings = storage.list_directories(folders)
-    except NoSuchPathError as error:
-        raise SourceChangedError(
-            f"the source changed while it was bootstrapped: {error.message}",
-            hint="run again when its writer is done",
-        ) from error
-    return {
-        entry.path: (entry.length, entry.modification_time_ms) for listing in listings for entry in listing
-    }
 
 
 def _summarise(

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.bootstrap.findings import name_some
-from hudisql.bootstrap.full_record_sources import read_full_record_sources
 from hudisql.bootstrap.leftovers import (
     ROLLBACK_FILE,
     FolderState,
     folder_state,
     read_claim,
 )
+from hudisql.bootstrap.table_sources import TableSources, describe_lost_sources, read_table_sources
 from hudisql.catalog.tables import NAME_SUFFIXES, hudi_base_path
 from hudisql.errors import (
     CorruptTableError,
@@ -28,7 +28,6 @@ from hudisql.errors import (
     NoSuchTableError,
     RollbackRefusedError,
 )
-from hudisql.format.bootstrap_index import read_bootstrap_mappings
 from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, WRITE_ACTIONS, Instant
@@ -120,14 +119,11 @@ def plan_rollback(context: Context, base_path: str, name: tuple[str, str] | None
     if state is FolderState.TABLE:
         table = open_table(storage, base_path)
         _check_is_bootstrapped(table)
-        _check_source_is_outside(table)
+        sources = read_table_sources(table)
+        _check_source_is_outside(table, sources)
         names |= _names_of(table)
         lost = tuple(_later_commits(table))
-        if lost:
-            in_the_way = (
-                f"the table at {base_path} was written to after its bootstrap; lost would be "
-                + name_some([str(each) for each in lost], "commit")
-            )
+        in_the_way = _rows_in_the_way(table, sources, lost)
     elif state is FolderState.ROLLBACK:
         names |= _marked_names(storage, base_path)
     else:
@@ -158,7 +154,7 @@ def plan_purge(context: Context, base_path: str, name: tuple[str, str]) -> Rollb
     if state is FolderState.TABLE:
         table = open_table(storage, base_path)
         if table.is_bootstrapped:
-            _check_source_is_outside(table)
+            _check_source_is_outside(table, read_table_sources(table))
         names |= _names_of(table)
     elif state is FolderState.ROLLBACK:
         names |= _marked_names(storage, base_path)
@@ -194,7 +190,8 @@ def run_rollback(context: Context, plan: RollbackPlan) -> None:
             storage.delete_directory(entry.path)
         elif entry.path != mark_path:
             storage.delete_file(entry.path)
-    for database, name in plan.entries:
+    # A table's own name goes last: by it a DROP TABLE … PURGE that was killed is run again.
+    for database, name in reversed(plan.entries):
         context.metastore.drop_table(database, name, delete_data=False)
     others = [entry for entry in storage.list_directory(base_path) if entry.path != timeline]
     storage.delete_directory(timeline if others else base_path)
@@ -208,18 +205,22 @@ def _check_is_bootstrapped(table: HudiTable) -> None:
         )
 
 
-def _check_source_is_outside(table: HudiTable) -> None:
+def _rows_in_the_way(table: HudiTable, sources: TableSources, lost: Sequence[LostCommit]) -> str | None:
+    """Why a rollback would lose rows, if it would."""
+    reasons = []
+    if lost:
+        commits = name_some([str(each) for each in lost], "commit")
+        reasons.append(f"was written to after its bootstrap; lost would be {commits}")
+    if gone := describe_lost_sources(table.storage, sources):
+        reasons.append(f"may be all that is left of its rows: {gone}")
+    return f"the table at {table.base_path} {'; and it '.join(reasons)}" if reasons else None
+
+
+def _check_source_is_outside(table: HudiTable, sources: TableSources) -> None:
     """Raise if a source file lies in the table's folder: no rollback may come near it."""
     storage = table.storage
     places = {storage.qualify(table.properties.bootstrap_base_path or "")}
-    try:
-        mappings = read_bootstrap_mappings(storage, table.base_path)
-        places |= {parent_of(mapping.external_file.path) for mapping in mappings}
-        rewritten = read_full_record_sources(storage, table.base_path)
-        places |= {parent_of(each.file.path) for each in rewritten}
-    except CorruptTableError:
-        # Without its index the table cannot be read, but taken away.
-        pass
+    places |= {parent_of(each.path) for each in sources.files}
     resolved = storage.resolve(table.base_path)
     inside = sorted(place for place in places if is_inside(storage.resolve(place), resolved))
     if inside:

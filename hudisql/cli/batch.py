@@ -1,19 +1,22 @@
 """Running scripts from the command line: statement by statement, results out, errors counted.
 
 Results go to standard output, everything else to the console and standard error. A failed statement stops
-the run unless it is forced on.
+the run unless it is forced on; a reader of the output that leaves (head, less) does not: what the statements
+do must not depend on who looks on.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
+from hudisql.cli.interrupts import is_interrupt
 from hudisql.cli.output import write_result
 from hudisql.errors import HudisqlError
 from hudisql.sql.script import ScriptStatement, split_script
@@ -84,7 +87,7 @@ def run_statement(
     stream: TextIO | None = None,
 ) -> int:
     """Run one statement and write its rows; the exit code. Errors are printed, not raised."""
-    target = sys.stdout if stream is None else stream
+    target = _Output(sys.stdout if stream is None else stream)
     if options.verbose:
         print(statement.text, file=sys.stderr, flush=True)
     started = time.monotonic()
@@ -93,13 +96,15 @@ def run_statement(
             result = session.execute(statement)
             rows = None
             if result.has_rows and script.shows_results:
-                rows = write_result(result, options.form, target)
-                target.flush()
+                with suppress(_ReaderLeftError):
+                    rows = write_result(result, options.form, target)
+                    target.flush()
     except HudisqlError as error:
+        if is_interrupt(error):
+            print("interrupted", file=sys.stderr, flush=True)
+            return EXIT_INTERRUPTED
         print_error(error, f"{script.name}, line {statement.line}")
         return EXIT_FAILED
-    except BrokenPipeError:
-        raise
     except Exception as error:
         if options.verbose:
             traceback.print_exc()
@@ -122,6 +127,43 @@ def print_error(error: BaseException | str, place: str = "") -> None:
     """Print an error on standard error, with where it happened."""
     where = f" ({place})" if place else ""
     print(f"ERROR{where}: {error}", file=sys.stderr, flush=True)
+
+
+def discard_output() -> None:
+    """Let all further output go nowhere, that on standard error too if it had the same reader."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    has_same_reader = os.path.samestat(os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno()))
+    os.dup2(nowhere, sys.stdout.fileno())
+    if has_same_reader:
+        os.dup2(nowhere, sys.stderr.fileno())
+    os.close(nowhere)
+
+
+class _ReaderLeftError(Exception):
+    """Nobody reads standard output any more."""
+
+
+class _Output:
+    """Where results go, telling a reader that has left from whatever else breaks."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with self._told():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with self._told():
+            self._stream.flush()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError as error:
+            discard_output()
+            raise _ReaderLeftError from error
 
 
 @contextmanager

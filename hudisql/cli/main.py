@@ -6,7 +6,7 @@ it is known to be needed, so that `--help` and `--version` answer at once.
 
 from __future__ import annotations
 
-import os
+import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -34,6 +34,8 @@ app = typer.Typer(
 )
 metastore_app = typer.Typer(help="Start, stop or look at the warehouse's embedded Hive Metastore.")
 app.add_typer(metastore_app, name="metastore")
+# Editors on Windows begin a script with a mark of its encoding.
+_SCRIPTS = "utf-8-sig"
 _WarehouseOption = Annotated[str | None, typer.Option("--warehouse", metavar="DIR", help="Warehouse folder.")]
 
 
@@ -118,9 +120,9 @@ def _run_statements(
     from hudisql.cli.batch import (
         EXIT_FAILED,
         EXIT_INTERRUPTED,
-        EXIT_OK,
         BatchOptions,
         Script,
+        discard_output,
         print_error,
         run_scripts,
     )
@@ -132,15 +134,16 @@ def _run_statements(
     if not execute and not files:
         interactive = sys.stdin.isatty()
         if not interactive:
-            scripts.append(Script(sys.stdin.read(), "standard input"))
+            scripts.append(Script(_read_standard_input(), "standard input"))
     options = BatchOptions(settings.format, silent, verbose, force)
     console = open_console(silent=silent)
     for name in unknown_environment_names():
         console.warning(f"{name} names no setting of hudisql (hudisql config lists them)")
     try:
+        from hudisql.cli.interrupts import clean_interrupts
         from hudisql.session import connect
 
-        with connect(settings=settings, console=console) as session:
+        with connect(settings=settings, console=console) as session, clean_interrupts(session.spark):
             if verbose and session.log_file is not None:
                 console.info(f"Spark logs to {session.log_file}")
             code = run_scripts(session, scripts, options)
@@ -153,9 +156,9 @@ def _run_statements(
         print_error(error)
         return EXIT_FAILED
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone: not an error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+        # Nobody reads what is said beside the results: what is left to do cannot be told.
+        discard_output()
+        return EXIT_FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr, flush=True)
         return EXIT_INTERRUPTED
@@ -224,11 +227,21 @@ def _warehouse_of(context: typer.Context, given: str | None) -> str:
 
 def _read_file(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding=_SCRIPTS)
     except OSError as error:
         _fail_usage(SettingsError(f"cannot read {path}: {error.strerror}"))
     except UnicodeDecodeError as error:
         _fail_usage(SettingsError(f"{path} is not UTF-8 text: {error}"))
+
+
+def _read_standard_input() -> str:
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        # As files, and not as the locale has it: a script means the same either way it comes.
+        sys.stdin.reconfigure(encoding=_SCRIPTS, errors="strict")
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        _fail_usage(SettingsError(f"standard input is not UTF-8 text: {error}"))
 
 
 def _fail_usage(error: HudisqlError) -> NoReturn:

@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from hudisql.result import LocalResult, Result
 
@@ -30,7 +30,14 @@ _PLAIN_TYPES: Final = frozenset(
 )
 
 
-def write_result(result: Result, form: str, stream: TextIO) -> int:
+class Output(Protocol):
+    """What results are written to."""
+
+    def write(self, text: str, /) -> int:
+        """Write the text."""
+
+
+def write_result(result: Result, form: str, stream: Output) -> int:
     """Write the rows of a result in one of the forms; gives their number. Raises QueryError."""
     names = list(result.schema.names)
     rows = result_rows(result)
@@ -154,7 +161,7 @@ def _timestamp_text(value: datetime.datetime) -> str:
 # -- forms --------------------------------------------------------------------------------------------------
 
 
-def _write_table(names: Sequence[str], rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+def _write_table(names: Sequence[str], rows: Iterable[Sequence[object]], stream: Output) -> None:
     from rich.cells import cell_len
 
     cells = [[(text_of(value) if value is not None else "NULL") or "" for value in row] for row in rows]
@@ -201,7 +208,7 @@ def _cell_lines(cell: str) -> list[str]:
     ]
 
 
-def _write_csv(names: Sequence[str], rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+def _write_csv(names: Sequence[str], rows: Iterable[Sequence[object]], stream: Output) -> None:
     def quoted(text: str | None) -> str:
         if text is None:
             return ""
@@ -217,7 +224,7 @@ def _write_csv(names: Sequence[str], rows: Iterable[Sequence[object]], stream: T
 _TSV_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
-def _write_tsv(names: Sequence[str], rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+def _write_tsv(names: Sequence[str], rows: Iterable[Sequence[object]], stream: Output) -> None:
     def escaped(text: str | None) -> str:
         return "\\N" if text is None else text.translate(_TSV_ESCAPES)
 
@@ -226,7 +233,7 @@ def _write_tsv(names: Sequence[str], rows: Iterable[Sequence[object]], stream: T
         stream.write("\t".join(escaped(text_of(value)) for value in row) + "\n")
 
 
-def _write_json(names: Sequence[str], rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+def _write_json(names: Sequence[str], rows: Iterable[Sequence[object]], stream: Output) -> None:
     keys = _distinct(names)
     separator = "["
     for row in rows:
@@ -235,7 +242,7 @@ def _write_json(names: Sequence[str], rows: Iterable[Sequence[object]], stream: 
     stream.write("[]\n" if separator == "[" else "\n]\n")
 
 
-def _write_json_lines(names: Sequence[str], rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+def _write_json_lines(names: Sequence[str], rows: Iterable[Sequence[object]], stream: Output) -> None:
     keys = _distinct(names)
     for row in rows:
         stream.write(_json_object(keys, row) + "\n")
@@ -257,7 +264,7 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return keys
 
 
-def _write_vertical(names: Sequence[str], rows: Iterable[Sequence[object]], stream: TextIO) -> None:
+def _write_vertical(names: Sequence[str], rows: Iterable[Sequence[object]], stream: Output) -> None:
     width = max((len(name) for name in names), default=0)
     for number, row in enumerate(rows, start=1):
         stream.write(f"-[ {number} ]".ljust(width + 3, "-") + "\n")
@@ -267,7 +274,7 @@ def _write_vertical(names: Sequence[str], rows: Iterable[Sequence[object]], stre
             stream.write(f"{name:<{width}} : {indented}\n")
 
 
-_WRITERS: Final[Mapping[str, Callable[[Sequence[str], Iterable[Sequence[object]], TextIO], None]]] = {
+_WRITERS: Final[Mapping[str, Callable[[Sequence[str], Iterable[Sequence[object]], Output], None]]] = {
     "table": _write_table,
     "csv": _write_csv,
     "tsv": _write_tsv,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     summary="Removes what a bootstrap made, table and metastore entries; never a file of the source.",
     parameters=(
         Parameter("table", "string", None, "the table, database.name"),
-        Parameter("force", "boolean", False, "also if later commits would be lost, or a run may be at work"),
+        Parameter("force", "boolean", False, "also if rows would be lost, or a run may be at work"),
         Parameter("dry_run", "boolean", False, "only show what would be removed and lost"),
         Parameter("path", "string", None, "the table's folder, where the metastore does not know it"),
     ),

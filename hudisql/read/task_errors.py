@@ -9,10 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from hudisql import errors
+from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 
+REMOVED_HINT: Final = (
+    "a cleaner removed it while the statement ran: run the statement again;"
+    " more hoodie.cleaner.commits.retained keep files longer"
+)
 _OPEN, _CLOSE = "<<hudisql-error ", " hudisql-error>>"
 _T = TypeVar("_T")
 
@@ -43,9 +48,21 @@ def translate_task_error(exception: BaseException) -> errors.HudisqlError | None
             return seen
         found = _decode(str(seen))
         if found is not None:
-            return found
+            return _explained(found)
         seen = seen.__cause__ or seen.__context__
     return None
+
+
+def is_data_file(path: str) -> bool:
+    """True if a file of that name was made by a writer of Hudi tables, whose cleaner may remove it."""
+    name = path.rpartition("/")[2]
+    return parse_base_file_name(name) is not None or parse_log_file_name(name) is not None
+
+
+def _explained(error: errors.HudisqlError) -> errors.HudisqlError:
+    if isinstance(error, errors.NoSuchPathError) and error.hint is None and is_data_file(error.message):
+        return errors.NoSuchPathError(error.message, hint=REMOVED_HINT)
+    return error
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.sync import sync_table
+from hudisql.catalog.sync_description import quote
 from hudisql.catalog.tables import FURTHER_SUFFIXES
 from hudisql.errors import (
     InvalidArgumentError,
@@ -145,7 +146,9 @@ def plan_table_as(
     path = _place_of(context, definition, database, name)
     if _find_table(context, path) is not None:
         raise TableExistsError(
-            f"there is a Hudi table at {path} already", hint="INSERT INTO adds rows to a table that exists"
+            f"there is a Hudi table at {path} already, and the metastore has no {database}.{name}",
+            hint=f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote(path)}, with these"
+            " TBLPROPERTIES, registers it; then INSERT INTO adds rows, or DROP TABLE … PURGE removes it",
         )
     made = new_table(definition, database, name, {})
     return PlannedTable(

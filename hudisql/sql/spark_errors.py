@@ -14,7 +14,7 @@ from typing import Final
 
 from hudisql import errors
 from hudisql.errors import HudisqlError, QueryError, SqlSyntaxError
-from hudisql.read.task_errors import translate_task_error
+from hudisql.read.task_errors import REMOVED_HINT, is_data_file, translate_task_error
 from hudisql.sql.script import marked_line, position_at
 
 _TASK_ERROR: Final = re.compile(
@@ -25,6 +25,12 @@ _SQL_BLOCK: Final = re.compile(r"\n*== (SQL|DataFrame)[^\n]*==\n.*", re.DOTALL)
 _PLAN_DUMP: Final = re.compile(r";\s*\n\s*['!+\w].*", re.DOTALL)
 _POSITION: Final = re.compile(r"[;(,\s]*\(?line (?P<line>\d+),? pos (?P<position>\d+)\)?;?")
 _CONTEXT: Final = re.compile(r"== SQL[^\n]*\(line (?P<line>\d+), position (?P<position>\d+)\) ==")
+_GONE: Final = (
+    re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\][^\n]* file (?P<path>\S+)\. File does not exist"),
+    # The causes that Hadoop's file systems give it: local and HDFS, S3.
+    re.compile(r"\AFile (?:does not exist: )?(?P<path>\S+)"),
+    re.compile(r"\ANo such file or directory: (?P<path>\S+)"),
+)
 _STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}")
 _ABORTED: Final = re.compile(
     r"^Job aborted due to stage failure: .*?(?:[\w.$]+(?:Exception|Error)): ", re.DOTALL
@@ -90,6 +96,9 @@ def translate_spark_error(error: BaseException, source: SourceText | None = None
     own = translate_task_error(error) or _own_error(message)
     if own is not None:
         return own
+    gone = _removed_data_file(message)
+    if gone is not None:
+        return QueryError(f"no such path: {gone}", hint=REMOVED_HINT)
     place = _place_in(message, source)
     text = _plain_message(message)
     if place:
@@ -119,6 +128,15 @@ def _own_error(message: str) -> HudisqlError | None:
         return None
     text, _, hint = found["message"].partition("\n  -> ")
     return kind(text.strip(), hint=hint.strip() or None)
+
+
+def _removed_data_file(message: str) -> str | None:
+    """The data file of a Hudi table that Spark missed.
+
+    Its own advice, REFRESH TABLE, is for the file lists that it keeps of plain tables.
+    """
+    found = (pattern.search(message) for pattern in _GONE)
+    return next((each["path"] for each in found if each is not None and is_data_file(each["path"])), None)
 
 
 def _place_in(message: str, source: SourceText | None) -> str | None:

@@ -123,7 +123,14 @@ def keep_or_take_back(work: CommitWork, files: Sequence[WrittenFile]) -> None:
 
 
 def _mark_partition(work: CommitWork, task: WriteTask) -> None:
-    if not task.is_new_partition:
+    path = join(task.place.folder, PARTITION_METADATA_FILE)
+    if not task.is_new_partition and not _is_torn(work, path):
         return
     content = render_partition_metadata(PartitionMetadata(work.instant_time, task.depth), datetime.now(UTC))
-    work.storage.write(join(task.place.folder, PARTITION_METADATA_FILE), content)
+    work.storage.write(path, content)
+
+
+def _is_torn(work: CommitWork, path: str) -> bool:
+    """True if a writer was killed between making the marker and filling it: the folder counts as known."""
+    marker = work.storage.info(path)
+    return marker is not None and marker.length == 0

@@ -103,6 +103,41 @@ def test_a_source_file_touched_while_skeletons_were_written_stops_the_run(
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize(
+    ("came", "told"),
+    [
+        (["dt=1/part-9.parquet"], r"files came into the source .*: 1 file: .*dt=1/part-9\.parquet"),
+        (["dt=2/part-0.parquet"], r"files came into the source .*: 1 file: .*dt=2/part-0\.parquet"),
+        # Not chosen, hidden and empty files.
+        (
+            ["dt=7/part-0.parquet", "dt=1/_part-9.parquet", "_temporary/dt=2/part-0.parquet", "dt=2/empty"],
+            None,
+        ),
+    ],
+)
+def test_files_that_come_into_the_source_meanwhile_stop_the_run_if_they_belong_to_it(
+    context, source, tmp_path, monkeypatch, came, told
+):
+    write = run._write_skeletons
+
+    def write_and_let_come(*arguments):
+        written = write(*arguments)
+        for path in (source / each for each in came):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"" if path.name == "empty" else b"rows")
+        return written
+
+    monkeypatch.setattr(run, "_write_skeletons", write_and_let_come)
+    plan = plan_of(context, source, tmp_path / "t", partition_filter="dt < '7'")
+    if told is None:
+        run_bootstrap(context, plan)
+        assert (tmp_path / "t" / ".hoodie" / "hoodie.properties").exists()
+        return
+    with pytest.raises(SourceChangedError, match=told):
+        run_bootstrap(context, plan)
+    assert not (tmp_path / "t").exists()
+
+
 @pytest.mark.parametrize("step", ["write_bootstrap_index", "avro_from_arrow"])
 def test_a_failure_after_the_skeletons_leaves_an_existing_empty_folder_empty(
     context, source, tmp_path, monkeypatch, step
@@ -215,7 +250,7 @@ def test_the_source_is_protected_only_once_all_else_is_done(context, source, tmp
 
     monkeypatch.setattr(run, "_protect_source", protect)
     with monkeypatch.context() as patched:
-        patched.setattr(run, "_check_still_there", fail)
+        patched.setattr(run, "_check_written", fail)
         with pytest.raises(StorageError, match="disk full"):
             run_bootstrap(context, plan)
     assert done == []

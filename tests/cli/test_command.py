@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     for name in [name for name in os.environ if name.startswith("HUDISQL_")]:
         monkeypatch.delenv(name)
 
-    def invoke(*arguments: str, stdin: str | None = None) -> CliResult:
+    def invoke(*arguments: str, stdin: str | bytes | None = None) -> CliResult:
         return CliRunner().invoke(app, list(arguments), input=stdin)
 
     return invoke
@@ -83,6 +85,12 @@ def test_bad_usage_is_exit_code_2(run: Run, arguments: list[str], complaint: str
     assert done.exit_code == 2
     assert complaint in done.stderr
     assert done.stdout == ""
+
+
+def test_a_standard_input_that_is_no_text_is_bad_usage(run: Run) -> None:
+    done = run(stdin=b"select '\xff'")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("ERROR: standard input is not UTF-8 text: ")
 
 
 def test_config_shows_each_setting_and_its_origin(
@@ -140,29 +148,49 @@ def test_a_metastore_given_to_hive_is_the_one_that_is_asked(tmp_path: Path) -> N
     assert not list(tmp_path.glob("*warehouse*")), "an embedded metastore was started"
 
 
-_ENDLESS = """
+_READER_LEAVES = """
 import contextlib, sys, types
-import hudisql.cli.batch as batch
 import hudisql.session as session
-session.connect = lambda **_: contextlib.nullcontext(types.SimpleNamespace(log_file=None))
-def run_scripts(*_):
-    while True:
-        print("x" * 100)
-batch.run_scripts = run_scripts
+from hudisql.result import LocalResult
+
+class Session:
+    log_file = None
+    spark = None
+    def execute(self, statement):
+        print("ran", statement.text, file=sys.stderr)
+        return Endless()
+
+class Endless(LocalResult):
+    has_rows = True
+    schema = types.SimpleNamespace(names=["a"])
+    rows = [("x" * 100,)] * 10_000
+    def __init__(self):
+        pass
+
+session.connect = lambda **_: contextlib.nullcontext(Session())
 from hudisql.cli.main import main
-sys.argv = ["hudisql", "-e", "select 1"]
+sys.argv = ["hudisql", "-S", "--format", "tsv", "-e", "select 1; insert 2; select 3"]
 main()
 """
 
 
-def test_a_reader_that_has_seen_enough_is_no_error() -> None:
-    command = [sys.executable, "-c", _ENDLESS]
+def test_statements_go_on_when_the_reader_of_the_output_has_seen_enough() -> None:
+    command = [sys.executable, "-c", _READER_LEAVES]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.readline() == b"x" * 100 + b"\n"
+        assert process.stdout.readline() == b"a\n"
         process.stdout.close()
-        assert process.stderr.read() == b""
+        assert process.stderr.read() == b"ran select 1\nran insert 2\nran select 3\n"
+        assert process.wait(60) == 0
+
+
+def test_a_reader_of_output_and_messages_may_leave_too() -> None:
+    command = [sys.executable, "-c", _READER_LEAVES.replace('"-S", ', "")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=ROOT) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
         assert process.wait(60) == 0
 
 
@@ -218,6 +246,48 @@ def test_the_first_failure_stops_and_force_goes_on(run_sql: Run) -> None:
     assert "\tat " not in stopped.stderr
     forced = run_sql("-S", "--force", "--format", "jsonl", stdin=script)
     assert (forced.exit_code, forced.stdout) == (1, '{"a": 1}\n{"a": 2}\n')
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_a_mark_of_the_encoding_is_no_part_of_a_script(run_sql: Run, tmp_path: Path) -> None:
+    script = "select 'ö' a".encode("utf-8-sig")
+    (tmp_path / "one.sql").write_bytes(script)
+    for done in (
+        run_sql("-S", "--format", "csv", "-f", "one.sql"),
+        run_sql("-S", "--format", "csv", stdin=script),
+    ):
+        assert (done.exit_code, done.stdout, done.stderr) == (0, "a\nö\n", "")
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+@pytest.mark.parametrize("begin", ["", "CACHE TABLE endless AS "])
+def test_control_c_ends_the_statement_and_its_jobs_without_a_stack_trace(
+    run_sql: Run, session: Any, caplog: pytest.LogCaptureFixture, begin: str
+) -> None:
+    tracker = session.spark.sparkContext.statusTracker()
+    over = threading.Event()
+
+    def interrupt_once_it_runs() -> None:
+        while not over.wait(0.05):
+            if tracker.getActiveStageIds():
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    watcher = threading.Thread(target=interrupt_once_it_runs)
+    watcher.start()
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        done = run_sql("-S", "-e", f"{begin}SELECT sum(id % 7) FROM range(1000000000000000)")
+    finally:
+        over.set()
+        watcher.join()
+    assert (done.exit_code, done.stderr) == (130, "interrupted\n")
+    assert [record for record in caplog.records if "sending command" in record.getMessage()] == []
+    assert signal.getsignal(signal.SIGINT) is handler
+    session.sql("DROP VIEW IF EXISTS endless")
+    assert session.sql("SELECT count(*) FROM range(10)").rows == [(10,)]
 
 
 @pytest.mark.spark

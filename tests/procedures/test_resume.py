@@ -219,14 +219,14 @@ def test_a_run_that_was_taken_over_makes_nothing_visible_and_removes_nothing(
     session, failed_run, bootstrap, tmp_path, name, monkeypatch
 ):
     failed_run()
-    check = run._check_still_there
+    check = run._check_written
 
     def be_taken_over(storage, plan, skeletons):
         check(storage, plan, skeletons)
         (tmp_path / "t/.hoodie/.hudisql-bootstrap").rename(tmp_path / "t/.hoodie/.hudisql-bootstrap-1")
 
     with monkeypatch.context() as patched:
-        patched.setattr(run, "_check_still_there", be_taken_over)
+        patched.setattr(run, "_check_written", be_taken_over)
         with pytest.raises(TableExistsError, match="another bootstrap took"):
             bootstrap(resume=True)
     assert visible_rows(tmp_path / "t") is None

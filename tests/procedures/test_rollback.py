@@ -90,6 +90,34 @@ def test_later_commits_are_lost_only_by_force_and_by_name(call, golden, tmp_path
     assert fingerprint(Path(made.source)) == source
 
 
+def test_rows_that_are_nowhere_else_are_lost_only_by_force(call, bootstrap, daily_orders, tmp_path):
+    bootstrap(sync=False, full_record_where="dt = '2024-03-02'")
+    rewritten = daily_orders / "dt=2024-03-02" / "part-2.parquet"
+    kept = rewritten.read_bytes()
+    before = fingerprint(tmp_path / "t")
+
+    def refused(reason):
+        with pytest.raises(RollbackRefusedError, match=reason):
+            call("rollback_bootstrap", path=tmp_path / "t")
+        assert fingerprint(tmp_path / "t") == before
+
+    rewritten.write_bytes(kept + b"more")
+    refused(r"gone or changed in its source: 1 file: .*part-2\.parquet")
+    shutil.rmtree(rewritten.parent)
+    refused(r"gone or changed in its source: 2 files: .*part-2\.parquet, .*part-3\.parquet")
+    shutil.rmtree(daily_orders)
+    refused("gone or changed in its source: 4 files")
+    call("rollback_bootstrap", path=tmp_path / "t", force=True)
+    assert not (tmp_path / "t").exists()
+
+
+def test_rewritten_rows_whose_source_files_no_list_names_are_lost_only_by_force(call, golden, tmp_path):
+    shutil.copytree(golden("cow_bootstrap_mixed").table, tmp_path / "t")
+    with pytest.raises(RollbackRefusedError, match="names no source files for its rewritten partitions"):
+        call("rollback_bootstrap", path=tmp_path / "t")
+    assert (tmp_path / "t" / ".hoodie" / "hoodie.properties").exists()
+
+
 def test_tables_of_others_and_empty_places_are_refused(call, session, third_party, tmp_path, name):
     with pytest.raises(InvalidArgumentError, match="was not bootstrapped"):
         call("rollback_bootstrap", path=third_party("v6_nonpartitioned"))

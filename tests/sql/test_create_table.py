@@ -463,3 +463,19 @@ def test_a_table_is_made_of_a_query(session: Session, tmp_path: Path) -> None:
         assert not (tmp_path / "v").exists()
     with pytest.raises(TableExistsError, match=r"made\.t exists already"):
         session.sql(text)
+
+
+def test_the_table_that_a_killed_create_table_as_left_is_registered_and_filled_as_the_error_says(
+    session: Session, tmp_path: Path
+) -> None:
+    properties = "TBLPROPERTIES (primaryKey = 'id', hoodie.index.type = 'BUCKET')"
+    session.sql(f"CREATE TABLE made.t (id INT) USING hudi LOCATION '{tmp_path / 't'}' {properties}")
+    session.sql("DROP TABLE made.t")
+    text = f"CREATE TABLE made.t USING hudi LOCATION '{tmp_path / 't'}' {properties} AS SELECT 1 AS id"
+    with pytest.raises(TableExistsError, match=r"the metastore has no made\.t") as raised:
+        session.sql(text)
+    advice = str(raised.value.hint).partition(", with these TBLPROPERTIES, registers it")
+    assert advice[1]
+    session.sql(f"{advice[0]} {properties}")
+    assert session.sql("INSERT INTO made.t VALUES (1)").rows[0].rows_inserted == 1
+    assert len(session.sql("SHOW TBLPROPERTIES made.t ('hoodie.index.type')").rows) == 1

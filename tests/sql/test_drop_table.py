@@ -133,3 +133,28 @@ def test_a_killed_purge_is_ended_by_the_next(
     session.sql("DROP TABLE dropped.t PURGE")
     assert not (tmp_path / "t").exists()
     assert names_of(session) == []
+
+
+def test_the_name_by_which_a_purge_is_run_again_goes_last(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(session, tmp_path / "t", "mor")
+    metastore = session.context.metastore
+    drop = metastore.drop_table
+    dropped: list[str] = []
+
+    def drop_one(database: str, name: str, **more: Any) -> None:
+        if dropped:
+            raise KeyboardInterrupt
+        dropped.append(name)
+        drop(database, name, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(metastore, "drop_table", drop_one)
+        with pytest.raises(KeyboardInterrupt):
+            session.sql("DROP TABLE dropped.t PURGE")
+    assert len(dropped) == 1
+    assert "t" in names_of(session)
+    session.sql("DROP TABLE dropped.t PURGE")
+    assert not (tmp_path / "t").exists()
+    assert names_of(session) == []

@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.errors import QueryError, SettingsError, WriteRefusedError
+from hudisql.errors import HudisqlError, QueryError, SettingsError, WriteRefusedError
 from hudisql.format.bloom_filter import parse_bloom_filter
 from hudisql.format.meta_columns import FOOTER_BLOOM_FILTER, RECORD_KEY
+from hudisql.format.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.sql.changed_tables import ChangedTable, setting
@@ -131,3 +132,35 @@ def test_the_table_s_own_settings_say_how_rows_are_inserted(table: ChangedTable)
     days = len(set(table.rows("dt")))
     table.run("INSERT OVERWRITE {t} (id, seq, dt) VALUES ('new', 1, 'another'), ('k01', 1, '2024-03-01')")
     assert len(set(table.rows("dt"))) == days + 1
+
+
+def test_a_partition_marker_that_a_killed_writer_left_empty_is_written_again(table: ChangedTable) -> None:
+    marker = Path(table.path) / "dt=2024-04-01" / PARTITION_METADATA_FILE
+    marker.parent.mkdir()
+    marker.touch()
+    with setting(table.session, OPERATION, "bulk_insert"):
+        table.run("INSERT INTO {t} (id, seq, dt) VALUES ('n', 1, '2024-04-01')")
+    assert parse_partition_metadata(marker.read_bytes()).partition_depth == 1
+    written = marker.read_bytes()
+    with setting(table.session, OPERATION, "bulk_insert"):
+        table.run("INSERT INTO {t} (id, seq, dt) VALUES ('m', 1, '2024-04-01')")
+    assert marker.read_bytes() == written
+
+
+@pytest.mark.parametrize("columns", ["id", "id, _hoodie_record_key"])
+def test_a_data_file_that_went_under_a_query_is_told_with_what_to_do(
+    table: ChangedTable, columns: str
+) -> None:
+    table.run("INSERT OVERWRITE {t} (id, seq, dt) SELECT id, seq, '2024-03-01' FROM {t}")
+    result = table.session.sql(f"SELECT {columns} FROM {table.name}")
+    assert result.has_rows
+    instant = table.instants()[-1].split()[0]
+    gone = files_of(table, "2024-03-01", instant)
+    for path in gone:
+        path.unlink()
+    with pytest.raises(HudisqlError, match=rf"no such path: .*_{instant}\.parquet") as raised:
+        result.arrow()
+    assert "run the statement again" in str(raised.value.hint)
+    with pytest.raises(HudisqlError, match="run the statement again") as raised:
+        _ = result.rows
+    assert "REFRESH" not in str(raised.value)

@@ -1,0 +1,54 @@
+"""Control-C while Spark works: its jobs end, one exception is raised, and no stack trace stands beside it.
+
+PySpark's own handler asks the JVM to cancel jobs in the middle of another question to it, which fails where
+the question is still open, and py4j logs both. Here another thread, which has its own line to the JVM, asks.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOGGED_BY_PY4J = "KeyboardInterrupt while sending command."
+
+
+@contextmanager
+def clean_interrupts(spark: SparkSession) -> Iterator[None]:
+    """Handle Control-C inside, also for what Spark has begun; outside of the main thread it does nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+        # Some calls of PySpark wait for the end of their job before they pass the exception on.
+        threading.Thread(target=spark.sparkContext.cancelAllJobs, daemon=True).start()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    root = logging.getLogger()
+    root.addFilter(_is_no_interrupt)
+    try:
+        yield
+    finally:
+        root.removeFilter(_is_no_interrupt)
+        signal.signal(signal.SIGINT, before)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """True if the error came up while Control-C was handled, as that of a job that it cancelled."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, KeyboardInterrupt):
+        seen = seen.__cause__ or seen.__context__
+    return seen is not None
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    return record.msg != _LOGGED_BY_PY4J
