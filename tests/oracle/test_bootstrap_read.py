@@ -49,7 +49,7 @@ def test_the_real_hudi_reads_every_row_and_meta_column(
     assert_same_rows(ours, theirs, sort_by=[UNIQUE_COLUMN])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [shape.name for shape in SHAPES])
 def test_the_real_hudi_reads_data_columns_alone(
     oracle: HudiOracle, bootstrapped: Bootstrapped, name: str
 ) -> None:
