@@ -29,7 +29,7 @@ from hudisql.errors import (
     RollbackRefusedError,
 )
 from hudisql.format.commit_metadata import read_commit_metadata
-from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.format.file_names import is_log_file, parse_base_file_name
 from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, WRITE_ACTIONS, Instant
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.table_properties import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
@@ -321,7 +321,7 @@ def _is_made_by_table(name: str, state: FolderState) -> bool:
     if state is FolderState.RUN:
         return base is not None and base.instant_time in BOOTSTRAP_INSTANT_TIMES
     # Change-data logs are named as logs with `.cdc` at the end.
-    return base is not None or parse_log_file_name(name.removesuffix(".cdc")) is not None
+    return base is not None or is_log_file(name.removesuffix(".cdc"))
 
 
 def _remove(storage: Storage, base_path: str, removal: Removal) -> None:

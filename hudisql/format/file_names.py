@@ -70,3 +70,8 @@ def parse_log_file_name(name: str) -> LogFileName | None:
 def is_log_file(path: str) -> bool:
     """True if the path is that of a log file."""
     return parse_log_file_name(path.rpartition("/")[2]) is not None
+
+
+def is_data_file(path: str) -> bool:
+    """True if the path is that of a base file or a log file."""
+    return parse_base_file_name(path.rpartition("/")[2]) is not None or is_log_file(path)

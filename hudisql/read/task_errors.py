@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from hudisql import errors
-from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.format.file_names import is_data_file
 
 REMOVED_HINT: Final = (
     "a cleaner removed it while the statement ran: run the statement again;"
@@ -51,12 +51,6 @@ def translate_task_error(exception: BaseException) -> errors.HudisqlError | None
             return _explained(found)
         seen = seen.__cause__ or seen.__context__
     return None
-
-
-def is_data_file(path: str) -> bool:
-    """True if a file of that name was made by a writer of Hudi tables, whose cleaner may remove it."""
-    name = path.rpartition("/")[2]
-    return parse_base_file_name(name) is not None or parse_log_file_name(name) is not None
 
 
 def _explained(error: errors.HudisqlError) -> errors.HudisqlError:

@@ -14,7 +14,8 @@ from typing import Final
 
 from hudisql import errors
 from hudisql.errors import HudisqlError, QueryError, SqlSyntaxError
-from hudisql.read.task_errors import REMOVED_HINT, is_data_file, translate_task_error
+from hudisql.format.file_names import is_data_file
+from hudisql.read.task_errors import REMOVED_HINT, translate_task_error
 from hudisql.sql.script import marked_line, position_at
 
 _TASK_ERROR: Final = re.compile(
