@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTEST_WORKERS := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast soak oracle hive bench scale lint format lock docs clean oracles
+.PHONY: help install demo test test-unit test-fast soak oracle hive bench scale lint format lock docs clean oracles
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ test: $(STAMP) ## everything that CI runs: lint, types, tests, real Hudi, real H
 	$(MAKE) --jobs 2 lint oracles
 	$(MAKE) test-fast
 	$(PYTEST_WORKERS) -m "(oracle or hive) and not soak"
+
+test-unit: $(STAMP) ## the tests without Spark, a metastore and oracles, in about a minute
+	$(PYTEST) -m "not spark and not hms and not hive and not oracle and not slow and not soak"
 
 test-fast: $(STAMP) ## all tests but those with the real Hudi and the real Hive
 	$(PYTEST_WORKERS) -m "not oracle and not hive and not soak"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -82,6 +82,10 @@ class HudisqlEngine:
         """Read plain parquet and write it again, as a migration without metadata-only bootstrap would."""
         return self._rows({"command": "rewrite", "source": source, "target": target})
 
+    def jobs(self) -> dict[int, int]:
+        """The completed tasks of each Spark job of the session so far, by the job's number."""
+        return {int(str(job)): int(str(tasks)) for job, tasks in self._rows({"command": "jobs"})}
+
     def close(self) -> None:
         """End the session."""
         self.clock.stop()
@@ -120,14 +124,16 @@ class RealHudiEngine:
         self.oracle.close()
 
 
-def start_hudisql(folder: Path, *, cores: int, memory: str) -> HudisqlEngine:
+def start_hudisql(
+    folder: Path, *, cores: int, memory: str, settings: Mapping[str, str] = COMMON_SPARK_SETTINGS
+) -> HudisqlEngine:
     """Start hudisql on the embedded metastore below `folder`."""
     started = time.perf_counter()
     root = Path(__file__).resolve().parent.parent
     environment = _environment(PYTHONPATH=str(root))
     child = start_line_process("hudisql", [sys.executable, "-u", str(WORKER)], folder, environment)
     conf = {
-        **COMMON_SPARK_SETTINGS,
+        **settings,
         "spark.master": f"local[{cores}]",
         "spark.driver.memory": memory,
         "spark.driver.host": "127.0.0.1",
@@ -140,10 +146,12 @@ def start_hudisql(folder: Path, *, cores: int, memory: str) -> HudisqlEngine:
     return HudisqlEngine(child, cost, clock)
 
 
-def start_real_hudi(folder: Path, *, cores: int, memory: str) -> RealHudiEngine:
+def start_real_hudi(
+    folder: Path, *, cores: int, memory: str, settings: Mapping[str, str] = COMMON_SPARK_SETTINGS
+) -> RealHudiEngine:
     """Start the real Hudi 0.15."""
     started = time.perf_counter()
-    oracle = start_oracle("0.15.0", folder, cores=cores, memory=memory, config=COMMON_SPARK_SETTINGS)
+    oracle = start_oracle("0.15.0", folder, cores=cores, memory=memory, config=settings)
     clock = started_clock(oracle.child.process.pid)
     oracle.sql("SELECT 1")
     cost = Cost(clock.seconds(), time.perf_counter() - started)

@@ -1,7 +1,8 @@
 """The process that hudisql is measured in: a session on PySpark 4, told what to do by lines of JSON.
 
 The first line holds the session's settings. `{"command": "sql", "text": …}` runs a statement in hudisql,
-`spark` one in plain Spark, `rewrite` writes parquet again; rows come back as text.
+`spark` one in plain Spark, `rewrite` writes parquet again, `jobs` lists Spark's jobs and their tasks;
+rows come back as text.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ def answer(session: Any, request: dict[str, Any]) -> dict[str, Any]:
             frame = spark.read.parquet(request["source"])
             frame.write.mode("overwrite").option("compression", "snappy").parquet(request["target"])
             rows = []
+        case "jobs":
+            # Spark's own record of what ran; its listeners may lag behind the statement.
+            spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+            jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+            rows = [(jobs.apply(at).jobId(), jobs.apply(at).numCompletedTasks()) for at in range(jobs.size())]
         case other:
             raise ValueError(f"unknown command {other}")
     return {"rows": [[None if value is None else str(value) for value in row] for row in rows]}

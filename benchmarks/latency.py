@@ -1,0 +1,181 @@
+"""How long small statements take: two rows in a table of two files, by hudisql and by Hudi 0.15.
+
+`python -m benchmarks.latency` makes the same small table in both engines by SQL, with Spark's own default of
+shuffle partitions, and runs each statement several times in a warm session. Seconds are by the clock,
+medians; of the first INSERT of a session the one run that there is. For hudisql Spark's jobs and tasks are
+counted, too. Commands of the shell are measured as whole processes. Writes docs/benchmarks-latency.md.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.engines import (
+    COMMON_SPARK_SETTINGS,
+    HudisqlEngine,
+    RealHudiEngine,
+    measured,
+    start_hudisql,
+    start_real_hudi,
+)
+from benchmarks.pages import replace_part
+from benchmarks.run import ROOT, Options, UnequalResultsError, parse_options
+
+TITLE: Final = "Latency of small statements"
+ROUNDS: Final = 5
+TABLE: Final = "latency.trips"
+COLUMNS: Final = "id BIGINT, rider STRING, fare DOUBLE, ts BIGINT, city STRING"
+# As a user's session has it: 200 shuffle partitions, adaptive execution.
+SETTINGS: Final = {**COMMON_SPARK_SETTINGS, "spark.sql.shuffle.partitions": "200"}
+FIRST_INSERT: Final = "first INSERT of the session"
+STATEMENTS: Final = {
+    "INSERT VALUES": "INSERT INTO {} VALUES ({n}1, 'a', 1.0, {n}, 'x'), ({n}2, 'b', 2.0, {n}, 'y')",
+    "UPDATE": "UPDATE {} SET fare = fare + {n} WHERE id = 1",
+    "MERGE": "MERGE INTO {} t USING (SELECT 2L AS id, {n}.0D AS fare, {n}L AS ts) s ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET fare = s.fare, ts = s.ts",
+    "DELETE": "DELETE FROM {} WHERE id = {n}1",
+    "SELECT": "SELECT count(*), sum(fare) FROM {} WHERE ts < {n}",
+}
+COMMANDS: Final[dict[str, tuple[str, ...]]] = {
+    "hudisql --version": ("--version",),
+    "hudisql config": ("config",),
+    "hudisql -e 'CALL help()'": ("-e", "CALL help()"),
+    "hudisql -e 'SELEC 1' (a syntax error)": ("-e", "SELEC 1"),
+    "hudisql -e 'SELECT 1'": ("-e", "SELECT 1"),
+}
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Median seconds of a statement by the clock, and the Spark jobs and tasks of its last run."""
+
+    seconds: float
+    jobs: int = 0
+    tasks: int = 0
+
+
+Latencies = dict[str, Latency]
+
+
+def make_table(sql: Callable[[str], object], table: str) -> None:
+    """A table with an ordering column, two partitions and one file in each."""
+    sql("CREATE DATABASE IF NOT EXISTS latency")
+    sql(
+        f"CREATE TABLE {table} ({COLUMNS}) USING hudi PARTITIONED BY (city) "
+        "TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts', type = 'cow')"
+    )
+
+
+def run_ours(options: Options, folder: Path) -> tuple[Latencies, list[tuple[str | None, ...]]]:
+    """hudisql's seconds, jobs and tasks, and the rows that are left in the table."""
+    engine = start_hudisql(folder, cores=options.cores, memory=options.memory, settings=SETTINGS)
+    try:
+        return _run(engine, lambda: engine.jobs())
+    finally:
+        engine.close()
+
+
+def run_theirs(options: Options, folder: Path) -> tuple[Latencies, list[tuple[str | None, ...]]]:
+    """The same of Hudi 0.15."""
+    engine = start_real_hudi(folder, cores=options.cores, memory=options.memory, settings=SETTINGS)
+    try:
+        return _run(engine, dict)
+    finally:
+        engine.close()
+
+
+def _run(
+    engine: HudisqlEngine | RealHudiEngine, count: Callable[[], dict[int, int]]
+) -> tuple[Latencies, list[tuple[str | None, ...]]]:
+    make_table(engine.sql, TABLE)
+    first = STATEMENTS["INSERT VALUES"].format(TABLE, n=0)
+    found = {FIRST_INSERT: _measure(engine, [first], count)}
+    for name, text in STATEMENTS.items():
+        rounds = [text.format(TABLE, n=number) for number in range(1, ROUNDS + 2)]
+        engine.sql(rounds[0])
+        found[name] = _measure(engine, rounds[1:], count)
+    rows = engine.sql(f"SELECT id, rider, fare, ts, city FROM {TABLE} ORDER BY id")
+    return found, rows
+
+
+def _measure(
+    engine: HudisqlEngine | RealHudiEngine, texts: Sequence[str], count: Callable[[], dict[int, int]]
+) -> Latency:
+    seconds = []
+    before: dict[int, int] = {}
+    for text in texts:
+        before = count()
+        seconds.append(measured(engine, lambda text=text: engine.sql(text))[1].wall)  # type: ignore[misc]
+    made = {job: tasks for job, tasks in count().items() if job not in before}
+    return Latency(statistics.median(seconds), len(made), sum(made.values()))
+
+
+def run_commands(folder: Path) -> Latencies:
+    """Whole `hudisql` processes, each from nothing: no metastore runs before or after."""
+    found = {}
+    for name, arguments in COMMANDS.items():
+        command = [sys.executable, "-m", "hudisql", "--warehouse", str(folder / "commands"), *arguments]
+        seconds = []
+        for _ in range(3):
+            started = time.perf_counter()
+            subprocess.run(command, check=False, capture_output=True, cwd=folder, env=_environment())
+            seconds.append(time.perf_counter() - started)
+        found[name] = Latency(statistics.median(seconds))
+    return found
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def render_page(options: Options, ours: Latencies, theirs: Latencies, commands: Latencies) -> str:
+    """The page of docs/."""
+    lines = [
+        f"# {TITLE}",
+        "",
+        f"`python -m benchmarks.latency`: two rows a statement, a copy-on-write table of two partitions, "
+        f"`local[{options.cores}]`, 200 shuffle partitions. Seconds by the clock, the median of {ROUNDS} "
+        "runs in a warm session; both tables held the same rows afterwards.",
+        "",
+        "| statement | hudisql s | Hudi 0.15 s | hudisql / Hudi | goal | Spark jobs | tasks |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, mine in ours.items():
+        ratio = mine.seconds / theirs[name].seconds
+        goal = 1.0 if name == FIRST_INSERT else 0.5
+        lines.append(
+            f"| {name} | {mine.seconds:.2f} | {theirs[name].seconds:.2f} | {ratio:.2f} | "
+            f"≤ {goal:g}: {'met' if ratio <= goal else '**missed**'} | {mine.jobs} | {mine.tasks} |"
+        )
+    lines += ["", "| command, a process of its own | s |", "|---|---|"]
+    lines += [f"| `{name}` | {taken.seconds:.2f} |" for name, taken in commands.items()]
+    return "\n".join([*lines, ""])
+
+
+def main() -> int:
+    """Measure and write the page."""
+    options = parse_options(__doc__ or "", ROOT / "docs" / "benchmarks-latency.md")
+    with tempfile.TemporaryDirectory(dir=options.folder) as scratch_name:
+        scratch = Path(scratch_name)
+        ours, our_rows = run_ours(options, scratch / "ours")
+        theirs, their_rows = run_theirs(options, scratch / "theirs")
+        if our_rows != their_rows:
+            raise UnequalResultsError(f"hudisql's rows {our_rows} and Hudi's {their_rows}")
+        commands = run_commands(scratch)
+    page = render_page(options, ours, theirs, commands)
+    replace_part(options.output, TITLE, page)
+    print(page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
