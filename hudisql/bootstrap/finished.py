@@ -112,7 +112,7 @@ def _differences(context: Context, request: BootstrapRequest, table: HudiTable) 
         yield f"it is {database}.{properties.name}"
     key = [name.lower() for name in properties.record_key_fields]
     if key != [name.lower() for name in request.record_key]:
-        yield f"its record key is {','.join(properties.record_key_fields)}"
+        yield f"its record key is {','.join(properties.record_key_fields) or 'generated'}"
     if properties.table_type != request.table_type:
         yield f"it is {properties.table_type}"
 

@@ -26,7 +26,8 @@ from hudisql.read.parquet_rows import ParquetRows
 from hudisql.read.splits import Split
 from hudisql.storage import Storage
 from hudisql.write.base_file import BaseFileForm, BaseFilePlace, BaseFileWriter
-from hudisql.write.record_keys import render_record_keys
+from hudisql.write.new_row_keys import generated_keys
+from hudisql.write.record_keys import NullKeys, RecordKeys, render_record_keys
 
 _NULL_KEY_SAMPLES = 5
 _NO_ROWS: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -131,6 +132,7 @@ class FullRecordSink:
         self._expected_rows = sum(each.rows for each in task.inputs)
         self._summaries: list[_FileSummary] = []
         self.rows = 0
+        self._first_row = first_sequence_number
         self._writer = BaseFileWriter(
             storage,
             task.place,
@@ -145,7 +147,7 @@ class FullRecordSink:
     def write(self, path: str, first_row: int | None, batch: pa.RecordBatch) -> None:
         """Take rows of the source file `path`, from row `first_row` of it on (None: not known which)."""
         task = self._task
-        rendered = render_record_keys(batch, task.record_key_fields, composite=task.composite)
+        rendered = self._record_keys(batch)
         null_rows = rendered.null_keys.rows if task.key_check is not KeyCheck.NONE else _NO_ROWS
         at = 0
         for number, rows in self._writer.write(rendered.keys, batch):
@@ -159,6 +161,14 @@ class FullRecordSink:
                 summary.key_range.add(rendered.keys.slice(at, rows))
             at += rows
         self.rows += batch.num_rows
+
+    def _record_keys(self, batch: pa.RecordBatch) -> RecordKeys:
+        task = self._task
+        if task.record_key_fields:
+            return render_record_keys(batch, task.record_key_fields, composite=task.composite)
+        place, first_row = task.place, self._first_row + self.rows
+        keys = generated_keys(place.instant_time, place.task_partition_id, first_row, batch.num_rows)
+        return RecordKeys(keys, NullKeys())
 
     def finish(self) -> list[FullRecordFile]:
         """Close the files and return what they are."""

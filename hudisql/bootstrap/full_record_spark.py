@@ -141,6 +141,8 @@ def _sorted(frame: DataFrame, rewrite: SparkRewrite) -> DataFrame:
     ]
     # Hudi sorts by the key's text.
     order = [*map(functions.col, quoted), *(functions.col(key).cast("string") for key in keys)]
+    if not order:
+        return frame
     if rewrite.sort_mode == "GLOBAL_SORT":
         bytes_read = sum(task.bytes for task in rewrite.tasks)
         ranges = max(1, math.ceil(bytes_read / rewrite.max_file_bytes))

@@ -146,7 +146,7 @@ def _task(
         record_key_fields=plan.record_key,
         composite=plan.has_composite_key,
         form=BaseFileForm(codec, request.max_file_bytes, request.bloom_entries, request.bloom_fpp),
-        key_check=KeyCheck(request.key_check),
+        key_check=KeyCheck(plan.key_check),
     )
 
 

@@ -90,7 +90,7 @@ def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Seque
     The skeletons' keys must not be null; their results hold their ranges. Raises StorageError if one cannot
     be read again.
     """
-    key_check = KeyCheck(plan.request.key_check)
+    key_check = KeyCheck(plan.key_check)
     if not key_check.is_unique:
         return
     found = find_repeated_keys(

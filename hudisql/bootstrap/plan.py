@@ -101,7 +101,8 @@ class PlannedPartition:
 
 @dataclass(frozen=True)
 class BootstrapPlan:
-    """What a bootstrap will do. `record_key` and `precombine` are spelled as in `schema`.
+    """What a bootstrap will do. `record_key` and `precombine` are spelled as in `schema`; without key columns
+    each row gets a generated key.
 
     `schema` holds data columns, then partition columns; `protection` is what must be set on the source table
     first (only with `protect_source`). `file_differences` names each file that differs from the table's
@@ -148,6 +149,11 @@ class BootstrapPlan:
     def has_composite_key(self) -> bool:
         """True if keys are rendered as `a:1,b:2`."""
         return len(self.record_key) > 1
+
+    @property
+    def key_check(self) -> str:
+        """What is checked of the record keys: nothing of generated ones."""
+        return self.request.key_check if self.record_key else "none"
 
     def raise_if_blocked(self) -> None:
         """Raise BootstrapBlockedError with every blocker if there is one."""
@@ -228,6 +234,11 @@ def _check_keys(
     request: BootstrapRequest, source: BootstrapSource, footers: Sequence[FileFooter], schema: pa.Schema
 ) -> Iterator[Finding]:
     columns = source.partition_columns
+    if not request.record_key:
+        yield warning(
+            "no record_key is given: each row gets a generated key, by which later upserts find no row;"
+            " UPDATE, DELETE and MERGE with a condition do"
+        )
     yield from checks.check_key_columns(request.record_key, request.precombine, schema, columns)
     data_fields = list(schema)[: len(schema) - len(columns)]
     yield from checks.check_keys_in_files(request.record_key, footers, pa.schema(data_fields))
@@ -389,7 +400,9 @@ def _plan_file(
     if footer.problem is not None:
         return PlannedFile(file, 0, 0, 0)
     filter_bits = (request.bloom_entries or footer.rows) * -math.log(request.bloom_fpp) / math.log(2) ** 2
-    estimate = _BYTES_PER_FILE + filter_bits / 8 * 4 / 3 + footer.rows * _BYTES_PER_ROW + footer.key_bytes
+    # A generated key has the form of a sequence number.
+    key_bytes = footer.key_bytes if request.record_key else footer.rows * _BYTES_PER_ROW
+    estimate = _BYTES_PER_FILE + filter_bits / 8 * 4 / 3 + footer.rows * _BYTES_PER_ROW + key_bytes
     if mode is BootstrapMode.FULL_RECORD:
         estimate += file.length
     return PlannedFile(

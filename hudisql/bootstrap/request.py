@@ -48,6 +48,7 @@ _TABLE_NAME: Final = re.compile(r"\w+", re.ASCII)
 class BootstrapRequest:
     """What a user asked for. Exactly one of `source_path` and `source_table` (database, name) is set.
 
+    Without `record_key` columns each row gets a generated key.
     `mode` says which partitions are rewritten; `bloom_entries` None sizes each file's filter to its rows;
     `parallelism` is the number of Spark tasks; `max_file_bytes`, `sort_mode` and `codec` are for the files of
     full-record partitions. `resume` takes up a run that did not finish, and keeps what is done if this fails.
@@ -127,7 +128,7 @@ def _check_request(request: BootstrapRequest) -> None:
             f"'{request.full_name}' is not a name that the metastore takes",
             hint="letters, digits and _ only",
         )
-    if not request.record_key or not all(request.record_key):
+    if not all(request.record_key):
         raise InvalidArgumentError("record_key names no column", hint="such as 'id' or 'customer,order_id'")
     _check_choice("key_check", request.key_check, KEY_CHECKS)
     _check_choice("on_schema_drift", request.on_schema_drift, tuple(SchemaDrift))

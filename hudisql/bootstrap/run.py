@@ -280,7 +280,7 @@ def _write_skeletons(
 
 
 def _check_keys(plan: BootstrapPlan, files: Sequence[WrittenFile]) -> None:
-    if plan.request.key_check == "none":
+    if plan.key_check == "none":
         return
     affected = [file for file in files if file.result.null_keys]
     if not affected:

@@ -26,7 +26,8 @@ from hudisql.read.hybrid_calendar import rebases_of
 from hudisql.storage import Storage
 from hudisql.write.key_footer import KeyFooter
 from hudisql.write.meta_arrays import CONSTANT_COLUMNS, META_ARRAY_SCHEMA, meta_arrays_of_new_rows
-from hudisql.write.record_keys import check_key_type, render_record_keys
+from hudisql.write.new_row_keys import generated_keys
+from hudisql.write.record_keys import NullKeys, RecordKeys, check_key_type, render_record_keys
 
 DEFAULT_BLOOM_FPP = 1e-3
 _BATCH_ROWS = 262_144
@@ -64,6 +65,7 @@ class SkeletonTask:
     """One skeleton to write: `source` is the file it describes, `target_path` its own whole path.
 
     `partition_path` is relative to the table, `bloom_entries` None sizes the filter to the file's rows.
+    Without `record_key_fields` keys are generated.
     """
 
     source: ExternalFile
@@ -237,13 +239,7 @@ def _meta_batches(
     task: SkeletonTask, source: pq.ParquetFile, group: int, first_row: int, summary: _KeySummary
 ) -> Iterator[pa.RecordBatch]:
     """The meta columns of one row group of the source in bounded batches, each added to the summary."""
-    for batch in _key_batches(task, source, group):
-        rendered = render_record_keys(
-            batch,
-            task.record_key_fields,
-            composite=task.composite,
-            consistent_logical_timestamp=task.consistent_logical_timestamp,
-        )
+    for rendered in _record_keys(task, source, group, first_row):
         summary.add(rendered.keys, rendered.null_keys.rows + first_row)
         columns = meta_arrays_of_new_rows(
             rendered.keys,
@@ -254,7 +250,27 @@ def _meta_batches(
             first_row=first_row,
         )
         yield pa.record_batch(columns, schema=META_ARRAY_SCHEMA)
-        first_row += len(batch)
+        first_row += len(rendered.keys)
+
+
+def _record_keys(
+    task: SkeletonTask, source: pq.ParquetFile, group: int, first_row: int
+) -> Iterator[RecordKeys]:
+    """The keys of a row group: of its key columns, or generated, with nothing of the source read."""
+    if task.record_key_fields:
+        for batch in _key_batches(task, source, group):
+            yield render_record_keys(
+                batch,
+                task.record_key_fields,
+                composite=task.composite,
+                consistent_logical_timestamp=task.consistent_logical_timestamp,
+            )
+        return
+    rows = source.metadata.row_group(group).num_rows
+    for start in range(0, rows, _BATCH_ROWS):
+        count = min(_BATCH_ROWS, rows - start)
+        keys = generated_keys(task.instant_time, task.task_partition_id, first_row + start, count)
+        yield RecordKeys(keys, NullKeys())
 
 
 def _key_batches(task: SkeletonTask, source: pq.ParquetFile, group: int) -> Iterator[pa.RecordBatch]:

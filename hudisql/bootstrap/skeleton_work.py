@@ -241,7 +241,7 @@ def skeleton_task(
         bloom_entries=request.bloom_entries,
         bloom_fpp=request.bloom_fpp,
         compression=SkeletonForm(request.compression),
-        key_check=KeyCheck(request.key_check),
+        key_check=KeyCheck(plan.key_check),
     )
     return _named(task, generation, 0)
 

@@ -281,6 +281,9 @@ class _FileCheck:
             name: pc.not_equal(pc.fill_null(seen[name], "\0"), value) for name, value in constants.items()
         }
         wrong[meta_columns.COMMIT_SEQNO] = pc.is_null(seen[meta_columns.COMMIT_SEQNO])
+        if not self._record_key:
+            # A generated key is the sequence number that the bootstrap gave the row.
+            keys = seen[meta_columns.COMMIT_SEQNO]
         if keys is not None:
             if len(keys) != seen.num_rows:
                 self._add(

@@ -202,7 +202,12 @@ def _compare_keys(
     compared = 0
     # All columns are decoded, so that a damaged one is found too.
     for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[0], use_threads=False):
-        expected = render_record_keys(batch, record_key, composite=len(record_key) > 1).keys
+        # A generated key is the sequence number that the bootstrap gave the row.
+        expected = (
+            render_record_keys(batch, record_key, composite=len(record_key) > 1).keys
+            if record_key
+            else batch.column(meta_columns.COMMIT_SEQNO)
+        )
         if not batch.column(meta_columns.RECORD_KEY).equals(expected):
             return compared, f"{meta_columns.RECORD_KEY} is not what the rows from {compared:,} on give"
         for name, value in constants.items():

@@ -91,8 +91,13 @@ class TableProperties:
 
     @property
     def record_key_fields(self) -> tuple[str, ...]:
-        """Columns that make the record key."""
+        """Columns that make the record key; empty if the table's record keys are generated."""
         return self._fields(RECORD_KEY_FIELDS)
+
+    @property
+    def generates_record_keys(self) -> bool:
+        """True if no columns make the record key: each new row gets a generated one (Hudi 0.14 and later)."""
+        return not self.record_key_fields
 
     @property
     def partition_fields(self) -> tuple[str, ...]:

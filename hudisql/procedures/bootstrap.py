@@ -64,7 +64,12 @@ _OUTPUT: Final = (
         Parameter("table", "string", help="the table to be, database.name; the database is made if absent"),
         Parameter("source", "string", None, "folder of the parquet files"),
         Parameter("source_table", "string", None, "Hive table of the metastore, instead of source"),
-        Parameter("record_key", "array<string>", help="key columns, 'id' or 'a,b' or array('a', 'b.c')"),
+        Parameter(
+            "record_key",
+            "array<string>",
+            None,
+            "key columns, 'id' or 'a,b' or array('a', 'b.c'); default: each row gets a generated key",
+        ),
         Parameter("target_path", "string", None, "where the table lies; default: the database's folder"),
         Parameter("table_type", "string", "COPY_ON_WRITE", "COPY_ON_WRITE or MERGE_ON_READ"),
         Parameter("precombine", "string", None, "ordering column: of two rows of a key the greater stays"),
@@ -150,7 +155,7 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
     request = BootstrapRequest(
         database=database,
         name=name,
-        record_key=tuple(arguments.record_key),
+        record_key=_record_key(arguments),
         source_path=arguments.source,
         source_table=None
         if arguments.source_table is None
@@ -188,6 +193,15 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
     result = _run(context, plan)
     notices = _verify(context, plan) if arguments.verify else ()
     return list(_result_rows(plan, result, notices))
+
+
+def _record_key(arguments: Arguments) -> tuple[str, ...]:
+    """The columns of the record key; none if keys are generated. Raises InvalidArgumentError for ''."""
+    if arguments.record_key is None:
+        return ()
+    if not arguments.record_key:
+        raise InvalidArgumentError("record_key names no column", hint="such as 'id' or 'customer,order_id'")
+    return tuple(arguments.record_key)
 
 
 def _describe_finished(

@@ -262,6 +262,8 @@ def _with_moves(frame: DataFrame, made: ChangeQuery, table: HudiTable) -> DataFr
     ]
     exploded = frame.select(sf.explode(operations).alias(OPERATION), *rest)
     is_new = sf.col(OPERATION) == int(Operation.MOVE_IN)
-    for name in (PARTITION, FILE_GROUP, RECORD_KEY):
+    # A generated key stays with its row; others are made of the new values.
+    own_key = () if table.properties.generates_record_keys else (RECORD_KEY,)
+    for name in (PARTITION, FILE_GROUP, *own_key):
         exploded = exploded.withColumn(name, sf.when(~is_new, sf.col(name)))
     return exploded

@@ -29,6 +29,7 @@ from hudisql.sql.guard import find_hudi_subject
 from hudisql.sql.parser import parse_statement
 from hudisql.sql.spark_errors import SourceText, translate_spark_error, translated_spark_errors
 from hudisql.sql.tables import find_hudi_entry, open_hudi_entry
+from hudisql.sql.view_targets import refuse_view_target
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -128,6 +129,8 @@ def _check_change(context: Context, statement: st.ChangeStatement) -> None:
         entry = find_hudi_entry(context, target)
         if entry is not None:
             raise _unsupported(statement.verb, entry, _advice_on(statement))
+        if isinstance(statement, (*_ROW_CHANGES, st.TruncateStatement)):
+            refuse_view_target(context, target, statement.verb)
 
 
 def _create_table(context: Context, statement: st.CreateTableStatement, source: SourceText) -> Result:

@@ -81,7 +81,7 @@ def explain_create_table_as(context: Context, statement: st.ExplainStatement, so
             ("table", f"{target.database}.{target.name} ({_short_type(target.table_type)}) at {target.path}"),
             ("columns", ", ".join(planned.definition.columns.names)),
             ("partitioned by", ", ".join(planned.definition.partition_columns) or "(nothing)"),
-            ("record key", ", ".join(target.record_key)),
+            ("record key", ", ".join(target.record_key) or "(generated)"),
             ("commit", "BULK_INSERT: new file groups"),
         ]
     return _as_result(context, facts, planned.prepared, planned.frame, statement.mode)

@@ -41,6 +41,12 @@ def record_index(given: Lookup, table: HudiTable) -> RecordIndex:
     moves = SIMPLE_MOVES if kind is IndexKind.GLOBAL_SIMPLE else BLOOM_MOVES
     buckets = None
     if kind is IndexKind.BUCKET:
+        if table.properties.generates_record_keys:
+            raise UnsupportedTableError(
+                f"{INDEX_TYPE} = BUCKET: a bucket index goes by the record key's columns, and the keys "
+                f"of {table.base_path} are generated",
+                hint=f"SET {INDEX_TYPE} = BLOOM, or make the table with TBLPROPERTIES (primaryKey = '…')",
+            )
         buckets = hash_buckets(lookup, table.properties.record_key_fields)
     return RecordIndex(kind, moves_rows=read_flag(lookup, moves, True), buckets=buckets)
 

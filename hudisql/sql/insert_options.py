@@ -32,18 +32,26 @@ _OPERATIONS: Final[tuple[InsertOperation, ...]] = ("insert", "upsert", "bulk_ins
 def insert_operation(lookup: Lookup, table: HudiTable) -> InsertOperation:
     """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert.
 
-    Unless set, a table with an ordering column takes upserts. Raises SettingsError, also for Hudi's older
-    setting.
+    Unless set, a table with an ordering column takes upserts, if it has a record key. Raises SettingsError,
+    also for Hudi's older setting and for upserts into a table whose record keys are generated.
     """
     if read_flag(lookup, _BULK_INSERT, False):
         raise SettingsError(
             f"{_BULK_INSERT} = true is not supported", hint=f"SET {INSERT_OPERATION} = bulk_insert"
         )
-    default = "insert" if table.properties.precombine_field is None else "upsert"
+    properties = table.properties
+    by_key = properties.precombine_field is not None and not properties.generates_record_keys
+    default = "upsert" if by_key else "insert"
     text = lookup(INSERT_OPERATION, default).lower()
     found = next((each for each in _OPERATIONS if each == text), None)
     if found is None:
         raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(_OPERATIONS)}, not '{text}'")
+    if found == "upsert" and properties.generates_record_keys:
+        raise SettingsError(
+            f"{INSERT_OPERATION} = upsert: the record keys of {table.base_path} are generated, so no new "
+            "row has the key of a stored one",
+            hint=f"SET {INSERT_OPERATION} = insert adds rows; MERGE INTO … ON <condition> replaces them",
+        )
     return found
 
 

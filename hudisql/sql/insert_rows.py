@@ -68,7 +68,8 @@ def rows_to_insert(
     """
     rows, static = _rows_of_table(context, table, clauses, frame, place)
     # `ProvidesHoodieConfig` of Hudi sets hoodie.combine.before.insert so; its DataFrame writer does not.
-    combines = table.properties.precombine_field is not None
+    properties = table.properties
+    combines = properties.precombine_field is not None and not properties.generates_record_keys
     if clauses.overwrite:
         return RowsToInsert(rows, "bulk_insert", _overwrite_of(settings, table, static), combines=combines)
     return RowsToInsert(rows, insert_operation(settings, table), combines=combines)

@@ -150,12 +150,7 @@ def new_table(definition: TableDefinition, database: str, name: str, others: Map
     Raises InvalidArgumentError and UnsupportedTableError for properties that don't fit the definition.
     """
     given = definition.properties
-    record_key = record_key_of(definition)
-    if record_key is None:
-        raise InvalidArgumentError(
-            f"{database}.{name}: a Hudi table needs a record key, and no property names one",
-            hint="add TBLPROPERTIES (primaryKey = '<columns that tell rows apart>')",
-        )
+    record_key = record_key_of(definition) or ()
     generator = _key_generator_of(definition, record_key)
     _check_required(definition, record_key)
     _check_partitions(definition, is_transformed=generator in _TRANSFORMING)
@@ -175,10 +170,20 @@ def new_table(definition: TableDefinition, database: str, name: str, others: Map
 
 
 def record_key_of(definition: TableDefinition) -> tuple[str, ...] | None:
-    """The record key's columns; None if no property names one. Raises InvalidArgumentError."""
+    """The record key's columns; None if no property names one: keys are generated then.
+
+    Raises InvalidArgumentError, also for a property that names none.
+    """
     found = _value(definition.properties, PRIMARY_KEY)
-    names = [part.strip() for part in (found or "").split(",") if part.strip()]
-    return tuple(_column(definition, each, "primaryKey") for each in names) or None
+    if found is None:
+        return None
+    names = [part.strip() for part in found.split(",") if part.strip()]
+    if not names:
+        raise InvalidArgumentError(
+            f"primaryKey = '{found}' names no column",
+            hint="name the columns that tell rows apart, or leave the property out: keys are generated then",
+        )
+    return tuple(_column(definition, each, "primaryKey") for each in names)
 
 
 def ordering_of(definition: TableDefinition) -> str | None:
@@ -229,7 +234,8 @@ def _key_generator_of(definition: TableDefinition, record_key: tuple[str, ...]) 
     if text is not None and text.rsplit(".", 1)[-1] != fitting.rsplit(".", 1)[-1]:
         raise UnsupportedTableError(
             f"the key generator {text} is not supported for a table with the record key "
-            f"{','.join(record_key)} and {len(definition.partition_columns)} partition columns",
+            f"{','.join(record_key) or '(generated)'} and {len(definition.partition_columns)} partition "
+            "columns",
             hint=f"it is {fitting}; leave the property out",
         )
     return fitting
@@ -238,7 +244,7 @@ def _key_generator_of(definition: TableDefinition, record_key: tuple[str, ...]) 
 def _transforming_generator(definition: TableDefinition, record_key: tuple[str, ...], name: str) -> str:
     """The class of a generator that makes folder names of values, checked against keys and partitions."""
     partitions = definition.partition_columns
-    if name == TIMESTAMP_GENERATOR and (len(record_key), len(partitions)) != (1, 1):
+    if name == TIMESTAMP_GENERATOR and (max(len(record_key), 1), len(partitions)) != (1, 1):
         raise UnsupportedTableError(
             f"{name} is for tables with one key column and one partition column, not for the record key "
             f"{','.join(record_key)} and PARTITIONED BY ({', '.join(partitions)})",

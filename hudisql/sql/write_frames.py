@@ -76,17 +76,27 @@ def _write_into(
             return commit_changes(context, entry, table, deletes, "DELETE", options=how)
     table = evolved_table(settings_of(context, table, entry.parameters), table, frame.schema, entry.full_name)
     rows = _rows_of_table(context, table, frame, entry.full_name)
+    if operation == "upsert" and table.properties.generates_record_keys:
+        # Hudi's writer generates new keys for such rows, which replace nothing either.
+        context.console.warning(
+            f"{entry.full_name}: its record keys are generated, so the upsert adds all rows and replaces "
+            "none; MERGE INTO … ON <condition> replaces rows"
+        )
+        operation = "insert"
     return commit_rows(context, entry, table, _rows_to_insert(rows, operation))
 
 
 def _write_new_table(context: Context, frame: DataFrame, name: str, given: FrameOptions) -> WriteResult:
-    """Make a table of the rows' columns by the options, and write them into it."""
-    if record_key_of(TableDefinition(pa.schema([]), (), given.definition)) is None or (
-        given.operation == "delete"
-    ):
+    """Make a table of the rows' columns by the options, and write them into it.
+
+    Without a record key its keys are generated; an upsert, which is the default, must name one.
+    """
+    has_key = record_key_of(TableDefinition(pa.schema([]), (), given.definition)) is not None
+    if given.operation == "delete" or (given.operation == "upsert" and not has_key):
         raise NoSuchTableError(
             f"there is no Hudi table {name} in the metastore",
-            hint="hoodie.datasource.write.recordkey.field among the options makes one of the rows; "
+            hint="hoodie.datasource.write.recordkey.field among the options makes one of the rows, so does "
+            "the operation 'insert', with generated record keys; "
             "CALL hive_sync(table => 'db.name', path => '…') registers one that exists",
         )
     database, own_name = context.qualify_table_name(name)

@@ -102,7 +102,8 @@ def write_options_by(
         concurrency=read_concurrency(lookup, table.storage, table.base_path, more_locks),
         load_order=_load_order(lookup),
         load_columns=_load_columns(lookup, table),
-        combines=_combines(lookup),
+        # No two rows have one generated key.
+        combines=None if table.properties.generates_record_keys else _combines(lookup),
         index=index,
         path_generator=path_generator_of(table, lambda key: _given(lookup, table, key)),
         composite_keys=has_composite_keys(table),

@@ -18,7 +18,8 @@ PARTITION: Final = "__hudisql_partition"
 FILE_GROUP: Final = "__hudisql_file_group"
 """The id of the file group that holds the row that is changed; NULL for a new row."""
 RECORD_KEY: Final = "__hudisql_record_key"
-"""The record key of the row that is changed; NULL for a new row, whose key is made of its columns."""
+"""The record key of the row that is changed. NULL for a new row, whose key is made of its columns or
+generated; a row that moves keeps a generated key."""
 CHANGE_COLUMNS: Final = (OPERATION, PARTITION, FILE_GROUP, RECORD_KEY)
 
 

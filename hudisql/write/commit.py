@@ -245,8 +245,6 @@ def check_writable(table: HudiTable) -> None:
         reason = f"its payload class {properties.payload_class} merges rows by rules of its own"
     elif any(pa.types.is_timestamp(column.type) for column in table.partition_columns):
         reason = "it is partitioned by a timestamp"
-    elif not properties.record_key_fields:
-        reason = "it names no record key (hoodie.table.recordkey.fields)"
     if reason is not None:
         raise UnsupportedTableError(
             f"hudisql does not write to the Hudi table at {table.base_path}: {reason}",

@@ -19,6 +19,7 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.write.base_file import BaseFileForm, BaseFilePlace, base_file_avro_schema
 from hudisql.write.commit import OpenCommit
 from hudisql.write.log_file import LogForm
+from hudisql.write.new_row_keys import NewRowKeys
 from hudisql.write.write_options import WriteOptions
 
 
@@ -71,6 +72,10 @@ class CommitWork:
     merges_bootstrapped: bool = False
     log_form: LogForm = field(default_factory=LogForm)
     unique_new_keys: bool = False
+
+    def row_keys(self, task: int) -> NewRowKeys:
+        """What makes the record keys of the new rows of one task, by its number."""
+        return NewRowKeys(self.record_key_fields, self.composite, self.instant_time, task)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ def has_composite_keys(table: HudiTable, slices: Iterable[FileSlice] | None = No
     Raises UnsupportedTableError if the table's files do not agree.
     """
     fields = table.properties.record_key_fields
-    if len(fields) > 1:
-        return True
+    if len(fields) != 1:
+        return len(fields) > 1
     generator = (table.properties.key_generator_class or "").rsplit(".", 1)[-1]
     is_complex = generator.startswith("Complex") or (table.properties.key_generator_type or "").startswith(
         "COMPLEX"

@@ -78,6 +78,7 @@ def load_partition(
     WriteConflictError, StorageError.
     """
     writers: dict[tuple[str, int | None], NewFiles] = {}
+    row_keys = work.row_keys(number)
     try:
         for batch in batches:
             for values, bucket, part in _split(batch, paths, work.schema):
@@ -90,7 +91,7 @@ def load_partition(
                         del writers[oldest]
                     named, is_new = paths.named(values), path not in paths.existing
                     task = task_of(work, number, path, named, is_new_partition=is_new, hash_bucket=bucket)
-                    writer = NewFiles(work, task.of_attempt(attempt))
+                    writer = NewFiles(work, task.of_attempt(attempt), row_keys)
                 writers[path, bucket] = writer
                 writer.write(part)
         for place in list(writers):
@@ -150,9 +151,9 @@ def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataF
     if options.load_columns:
         return rows.orderBy(*partition, *(quote_name(name) for name in options.load_columns))
     keys = [quote_name(name.split(".")[0]) for name in table.properties.record_key_fields]
-    if options.load_order == "global":
+    if options.load_order == "global" and (partition or keys):
         return rows.orderBy(*partition, *keys)
-    if options.load_order == "local":
+    if options.load_order == "local" and (partition or keys):
         return rows.sortWithinPartitions(*partition, *keys)
     if options.load_order == "partition" and (partition or _estimated_bytes(rows) < _FEW_BYTES):
         rows = rows.hint("rebalance", *partition)

@@ -22,16 +22,18 @@ from hudisql.storage import join
 from hudisql.write.base_file import BaseFileWriter
 from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile
 from hudisql.write.markers import Marker, MarkerKind, create_marker
-from hudisql.write.record_keys import render_record_keys, repeated_keys
-from hudisql.write.slice_merge import null_key_error
+from hudisql.write.new_row_keys import NewRowKeys
+from hudisql.write.record_keys import repeated_keys
 from hudisql.write.taken_back import take_back_files
 
 
 class NewFiles:
     """The new file groups of one bucket, written as the rows come."""
 
-    def __init__(self, work: CommitWork, task: WriteTask) -> None:
+    def __init__(self, work: CommitWork, task: WriteTask, row_keys: NewRowKeys) -> None:
+        """`row_keys` are those of the Spark task, which counts on over all of its new file groups."""
         self._work = work
+        self._row_keys = row_keys
         self._task = task
         self._started = time.perf_counter()
         self._keys: list[pa.StringArray] = []
@@ -48,22 +50,17 @@ class NewFiles:
             announce=lambda name: announce_file(work, task, name, MarkerKind.CREATE),
         )
 
-    def write(self, rows: pa.RecordBatch, moved_in: int = 0) -> None:
+    def write(self, rows: pa.RecordBatch, moved_in: int = 0, kept_keys: pa.StringArray | None = None) -> None:
         """Take new rows, columns as in the schema; `moved_in` of them come from other files.
 
-        Raises WriteRefusedError for null keys, StorageError.
+        `kept_keys`: see `NewRowKeys.of`. Raises WriteRefusedError for null keys, StorageError.
         """
-        work = self._work
-        rendered = render_record_keys(rows, work.record_key_fields, composite=work.composite)
-        if rendered.null_keys.count:
-            raise null_key_error(
-                work.record_key_fields, self._task.place.partition_path, rendered.null_keys.count
-            )
-        self._writer.write(rendered.keys, rows)
+        keys = self._row_keys.of(rows, self._task.place.partition_path, kept_keys)
+        self._writer.write(keys, rows)
         self._moved_in += moved_in
-        if work.unique_new_keys:
+        if self._work.unique_new_keys:
             # A copy, since a slice of a batch would keep all its columns.
-            self._keys.append(pa.concat_arrays([rendered.keys.slice(0, 0), rendered.keys]))
+            self._keys.append(pa.concat_arrays([keys.slice(0, 0), keys]))
 
     def finish(self) -> list[WrittenFile]:
         """Close the files and give them, unless they came too late.

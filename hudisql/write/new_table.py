@@ -26,7 +26,8 @@ _DEFAULT_MERGER: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 class NewTable:
     """What the properties of a new table are made from.
 
-    `others` are further table configurations, such as those of a bootstrap or of CREATE TABLE.
+    Without `record_key` columns the table's record keys are generated. `others` are further table
+    configurations, such as those of a bootstrap or of CREATE TABLE.
     """
 
     name: str
@@ -46,7 +47,7 @@ def key_generator_class(record_key: Sequence[str], partition_columns: Sequence[o
     """The Java class by which Hudi's writers make the same keys and partition paths."""
     if not partition_columns:
         return f"{_KEY_GENERATORS}.NonpartitionedKeyGenerator"
-    if len(record_key) == 1 and len(partition_columns) == 1:
+    if len(record_key) < 2 and len(partition_columns) == 1:
         return f"{_KEY_GENERATORS}.SimpleKeyGenerator"
     return f"{_KEY_GENERATORS}.ComplexKeyGenerator"
 
@@ -69,7 +70,7 @@ def new_table_properties(table: NewTable) -> dict[str, str]:
         keys.TIMELINE_LAYOUT_VERSION: "1",
         keys.DROP_PARTITION_COLUMNS: "false",
         keys.TIMELINE_TIMEZONE: "UTC",
-        keys.RECORD_KEY_FIELDS: ",".join(table.record_key),
+        **({keys.RECORD_KEY_FIELDS: ",".join(table.record_key)} if table.record_key else {}),
         keys.NAME: table.name,
         keys.DATABASE_NAME: table.database,
         keys.PARTITION_METAFILE_USE_BASE_FORMAT: "false",

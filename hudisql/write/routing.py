@@ -23,7 +23,7 @@ from hudisql.write.work_plan import HASH_RANGE, WorkPlan
 from hudisql.write.write_tasks import BUCKET
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,25 @@ def route_changes(
     return routed.drop(HASH_BUCKET, GENERATED_PATH)
 
 
+def _spread_by(table: HudiTable) -> list[Column]:
+    """What new rows are spread over file groups by: the key columns, or the row itself if it has none.
+
+    The choice must be the same each time that a row is computed.
+    """
+    from pyspark.sql import functions as sf
+
+    fields = table.properties.record_key_fields
+    if fields:
+        return [sf.col(quote_path(name)) for name in fields]
+    # Spark hashes no maps, and no other type has a map inside unless it is nested.
+    return [
+        sf.col(quote_name(field.name)).cast("string")
+        if pa.types.is_nested(field.type)
+        else sf.col(quote_name(field.name))
+        for field in table.schema
+    ]
+
+
 def _spread(
     spark: SparkSession,
     new_rows: DataFrame,
@@ -121,8 +140,7 @@ def _spread(
     )
     rows = [(*values, list(spread.bounds), list(spread.buckets)) for values, spread in spreads]
     places = spark.createDataFrame(rows, schema)
-    keys = [quote_path(name) for name in table.properties.record_key_fields]
-    hashed = sf.pmod(sf.xxhash64(*[sf.col(key) for key in keys]), sf.lit(HASH_RANGE))
+    hashed = sf.pmod(sf.xxhash64(*_spread_by(table)), sf.lit(HASH_RANGE))
     condition = sf.lit(True)
     for number, column in enumerate(columns):
         condition = condition & sf.col(quote_name(column.name)).eqNullSafe(sf.col(f"v{number}"))

@@ -28,8 +28,9 @@ from hudisql.write.base_file import ROW_GROUP_BYTES, BaseFileForm, BaseFilePlace
 from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation
 from hudisql.write.key_footer import KeyFooter
 from hudisql.write.meta_arrays import meta_arrays_of_new_rows
+from hudisql.write.new_row_keys import NewRowKeys
 from hudisql.write.open_base_file import OpenBaseFile, dictionary_columns
-from hudisql.write.record_keys import render_record_keys, repeated_keys
+from hudisql.write.record_keys import repeated_keys
 
 _SHOWN_KEYS = 3
 
@@ -153,14 +154,15 @@ def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
     stored = one_change_for_each_row(task, changes.filter(pa.array(~is_new)))
     keys = stored.column(RECORD_KEY).combine_chunks()
     new_rows = rows.filter(pa.array(is_new))
-    rendered = render_record_keys(new_rows, task.record_key_fields, composite=task.composite)
-    if rendered.null_keys.count:
-        raise null_key_error(task.record_key_fields, task.place.partition_path, rendered.null_keys.count)
+    place = task.place
+    new_keys = NewRowKeys(
+        task.record_key_fields, task.composite, place.instant_time, place.task_partition_id
+    ).of(new_rows, place.partition_path, changes.column(RECORD_KEY).filter(pa.array(is_new)).combine_chunks())
     return _Changes(
         keys=keys,
         operations=stored.column(OPERATION).to_numpy(),
         rows=stored.drop_columns(list(CHANGE_COLUMNS)),
-        new_keys=rendered.keys,
+        new_keys=new_keys,
         new_rows=new_rows,
         moved_in=int((operations == Operation.MOVE_IN).sum()),
         seen=np.zeros(len(keys), dtype=bool),
@@ -196,15 +198,6 @@ def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
     if is_tie.any() or (moved & ~starts).any():
         raise _repeated_error(task, by_key.filter(pa.array(is_tie | (moved & ~starts))), ordered=True)
     return ordered.filter(pa.array(starts))
-
-
-def null_key_error(fields: tuple[str, ...], partition_path: str, count: int) -> WriteRefusedError:
-    """The error for new rows without a record key."""
-    where = f" of partition '{partition_path}'" if partition_path else ""
-    return WriteRefusedError(
-        f"{count} new row(s){where} have no record key: {', '.join(fields)} is null or empty",
-        hint="give every row a value in the record key columns, or filter such rows out; nothing was written",
-    )
 
 
 def _repeated_error(task: MergeTask, keys: pa.StringArray, *, ordered: bool = False) -> WriteRefusedError:

@@ -47,11 +47,17 @@ def tag_rows(
     What is computed for it stays cached until `held` is closed.
 
     Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key.
-    A global index looks for a key in all partitions. Raises WriteRefusedError in the tasks for rows without
-    a record key.
+    A global index looks for a key in all partitions. Raises WriteRefusedError for tables whose record keys
+    are generated, and in the tasks for rows without a record key.
     """
     from pyspark.sql import functions as sf
 
+    if table.properties.generates_record_keys:
+        raise WriteRefusedError(
+            f"the record keys of {table.base_path} are generated, so no given row has the key of a stored "
+            "one",
+            hint="MERGE INTO … ON <condition>, UPDATE and DELETE find stored rows by their values",
+        )
     index = options.index
     keyed = _newest_of_each_key(_with_keys(table, rows, options), table, is_global=index.is_global).persist()
     held.callback(keyed.unpersist)

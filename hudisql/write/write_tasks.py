@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.read.conform import conform_batch
-from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, Operation, change_schema
+from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation, change_schema
 from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile
 from hudisql.write.held_changes import HeldChanges
 from hudisql.write.markers import MarkerKind
@@ -47,9 +47,10 @@ def write_buckets(
                         held.add(number, rows)
                         continue
                     if number not in writers:
-                        writers[number] = NewFiles(work, task)
+                        writers[number] = NewFiles(work, task, work.row_keys(number))
                     moved_in = int(pc.sum(pc.equal(rows.column(OPERATION), Operation.MOVE_IN)).as_py() or 0)
-                    writers[number].write(rows.drop_columns(list(CHANGE_COLUMNS)), moved_in)
+                    own = rows.drop_columns(list(CHANGE_COLUMNS))
+                    writers[number].write(own, moved_in, rows.column(RECORD_KEY))
             for number in held.numbers:
                 merged = _merge(work, tasks[number].of_attempt(attempt), held.table(number))
                 keep_or_take_back(work, merged)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hudisql.context import Context
 from hudisql.errors import QueryError, UnsupportedStatementError
+from hudisql.sql.executor import execute
 from hudisql.sql.query import create_view, prepare_query, references_hudi, run_query
+from hudisql.sql.script import split_script
+from tests.sql.changed_tables import fingerprint
 from tests.sql.conftest import TablesInMemory
+
+MIGRATING = Path(__file__).parents[2] / "docs" / "migrating.md"
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("golden_tables")]
 
@@ -195,3 +202,67 @@ def test_views_of_spark_and_hive_in_a_real_metastore_nest(session: Any, golden: 
         ):
             session.sql(statement)
         session.sql("DROP DATABASE stored")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE {v} SET seq = 1",
+        "DELETE FROM {v} WHERE seq = 1",
+        "INSERT INTO {v} SELECT * FROM {v}",
+        "MERGE INTO {v} USING (SELECT 1 AS i) s ON {v}.seq = s.i WHEN MATCHED THEN DELETE",
+        "EXPLAIN UPDATE {v} SET seq = 1",
+    ],
+)
+def test_a_change_of_a_view_s_rows_names_the_view_and_the_table_below_it(
+    context: Context, tables: TablesInMemory, statement: str
+) -> None:
+    tables.add_hive_view("db", "v", "SELECT `id`, `seq` FROM `db`.`t`", {"id": "string", "seq": "int"})
+    tables.add_hive_view("db", "outer_v", "SELECT * FROM `db`.`v`", {"id": "string", "seq": "int"})
+    create_view(context, "CREATE TEMPORARY VIEW passing AS SELECT * FROM db.n")
+    try:
+        for view, shown, table in (
+            ("db.v", "db.v", "db.t"),
+            ("db.outer_v", "db.outer_v", "db.t"),
+            ("passing", "passing", "db.n"),
+        ):
+            with pytest.raises(UnsupportedStatementError) as refused:
+                execute(context, statement.replace("{v}", view))
+            assert f"on {shown}, which is a view of {table}: nothing was run" in refused.value.message
+            assert refused.value.hint == f"name the table itself: {table}"
+    finally:
+        context.spark.catalog.dropTempView("passing")
+
+
+def test_the_view_that_migrating_md_advises_carries_the_old_name(session: Any, tmp_path: Path) -> None:
+    """The document's statements run as they stand, the source's files stay, and no meta column shows."""
+    snippets = re.findall(r"```sql\n(.*?)```", MIGRATING.read_text(), re.DOTALL)
+    advised = [text for text in snippets if "VIEW legacy.orders AS" in text]
+    assert len(advised) == 2
+    source = tmp_path / "orders"
+    session.sql("CREATE DATABASE legacy")
+    session.sql("CREATE DATABASE lake")
+    session.sql(
+        "CREATE EXTERNAL TABLE legacy.orders (id BIGINT, amount DOUBLE) PARTITIONED BY (dt STRING) "
+        f"STORED AS PARQUET LOCATION '{source}'"
+    )
+    session.sql("INSERT INTO legacy.orders PARTITION (dt = 'a') SELECT id, id / 2 FROM range(5)")
+    session.sql(
+        "CALL bootstrap_table(table => 'lake.orders', source_table => 'legacy.orders', record_key => 'id', "
+        f"target_path => '{tmp_path / 'table'}')"
+    )
+    before = fingerprint(source)
+    for text in advised:
+        for statement in split_script(text):
+            session.sql(statement.text)
+        shown = session.sql("SELECT * FROM legacy.orders ORDER BY id")
+        assert shown.arrow().column_names == ["id", "amount", "dt"]
+        assert [tuple(row) for row in shown.rows] == [(number, number / 2, "a") for number in range(5)]
+    assert fingerprint(source) == before
+    session.sql("UPDATE lake.orders SET amount = -1 WHERE id = 3")
+    assert session.sql("SELECT amount FROM legacy.orders WHERE id = 3").rows[0][0] == -1
+    for statement in (
+        *("DROP VIEW legacy.orders", "DROP TABLE legacy.orders_files", "DROP TABLE lake.orders"),
+        *("DROP DATABASE legacy", "DROP DATABASE lake"),
+    ):
+        session.sql(statement)
