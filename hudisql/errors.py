@@ -39,6 +39,10 @@ class SettingsError(HudisqlError, ValueError):
     """A setting (file, environment, command line) is unknown or has a bad value."""
 
 
+class SessionClosedError(HudisqlError, RuntimeError):
+    """The session was closed: its Spark, if it had one of its own, has stopped."""
+
+
 class SqlSyntaxError(HudisqlError, ValueError):
     """A statement cannot be parsed; the message carries line, column and the marked text."""
 

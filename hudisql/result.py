@@ -6,10 +6,12 @@ asked for; what Spark raises then is translated as at the statement itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from hudisql.errors import HudisqlError, SessionClosedError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,21 +22,43 @@ ErrorGuard = Callable[[], AbstractContextManager[None]]
 
 
 class Result:
-    """The result of one statement. `has_rows` is false for statements that give none (DDL, USE …)."""
+    """The result of one statement. `has_rows` is false for statements that give none (DDL, USE …).
+
+    `error` is None, or what a check (`CALL verify_bootstrap`, a dry run) found wrong; the rows tell the same.
+    """
+
+    error: HudisqlError | None = None
 
     def __init__(self, df: DataFrame | None, *, guard: ErrorGuard = nullcontext) -> None:
         self._df = df
-        self.guard = guard
+        self._statement_guard = guard
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Turn what Spark raises inside into hudisql's errors. Raises SessionClosedError."""
+        self._check_open()
+        with self._statement_guard():
+            yield
+
+    def raise_error(self) -> None:
+        """Raise `error` if there is one."""
+        if self.error is not None:
+            raise self.error
+
+    def _check_open(self) -> None:
+        _refuse_stopped(self._df.sparkSession if self._df is not None else None)
 
     @property
     def has_rows(self) -> bool:
         """True if the statement gives rows, be it none of them."""
-        return bool(self.df.columns)
+        assert self._df is not None
+        return bool(self._df.columns)
 
     @property
     def df(self) -> DataFrame:
-        """The rows as a Spark DataFrame."""
+        """The rows as a Spark DataFrame. Raises SessionClosedError."""
         assert self._df is not None
+        self._check_open()
         return self._df
 
     @property
@@ -71,9 +95,15 @@ class LocalResult(Result):
     """Rows made on the driver (procedures, DESCRIBE …): a DataFrame is only made when asked for."""
 
     def __init__(
-        self, spark: SparkSession, columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[object]]
+        self,
+        spark: SparkSession,
+        columns: Sequence[tuple[str, str]],
+        rows: Iterable[Sequence[object]],
+        *,
+        error: HudisqlError | None = None,
     ) -> None:
         super().__init__(None)
+        self.error = error
         self._spark = spark
         self._columns = tuple(columns)
         self._values = [tuple(row) for row in rows]
@@ -85,12 +115,14 @@ class LocalResult(Result):
 
     @cached_property
     def df(self) -> DataFrame:
-        """The rows as a Spark DataFrame."""
+        """The rows as a Spark DataFrame. Raises SessionClosedError."""
+        self._check_open()
         return self._spark.createDataFrame(self._values, self.schema, verifySchema=False)
 
     @cached_property
     def schema(self) -> StructType:
-        """The declared columns."""
+        """The declared columns. Raises SessionClosedError."""
+        self._check_open()
         from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
         return StructType(
@@ -106,7 +138,7 @@ class LocalResult(Result):
         return [make(*values) for values in self._values]
 
     def arrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
+        """The rows as an Arrow table. Raises SessionClosedError."""
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -114,3 +146,16 @@ class LocalResult(Result):
         columns = list(zip(*self._values, strict=True)) if self._values else [()] * len(schema)
         arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
         return pa.Table.from_arrays(arrays, schema=schema)
+
+    def _check_open(self) -> None:
+        _refuse_stopped(self._spark)
+
+
+def _refuse_stopped(spark: SparkSession | None) -> None:
+    # A session that hudisql started stops its Spark when it is closed; the user's own goes on.
+    context: Any = None if spark is None else spark.sparkContext
+    if context is not None and context._jsc is None:
+        raise SessionClosedError(
+            "the session of this result is closed",
+            hint="read a result's rows before close(), or connect again",
+        )

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from hudisql.console import Console, SilentConsole, open_console
 from hudisql.context import Context
-from hudisql.errors import SettingsError
+from hudisql.errors import SessionClosedError, SettingsError
 from hudisql.result import Result
 from hudisql.settings import Settings, adopt_hive_metastore, load_settings
 from hudisql.sql.script import ScriptStatement, Variables, split_script, substitute_variables
@@ -87,6 +87,7 @@ class Session:
         self.log_file = log_file
         self._owned_spark = owned_spark
         self._embedded = embedded
+        self._is_closed = False
         _open_sessions.add(self)
 
     def __enter__(self) -> Session:
@@ -99,7 +100,8 @@ class Session:
 
     @property
     def spark(self) -> SparkSession:
-        """The SparkSession in use."""
+        """The SparkSession in use. Raises SessionClosedError."""
+        self._check_open()
         return self.context.spark
 
     def sql(self, text: str) -> Result:
@@ -107,9 +109,15 @@ class Session:
         return self.execute(ScriptStatement(text))
 
     def run_script(self, text: str) -> Iterator[Result]:
-        """Run the statements of a script one by one, giving each one's result; stops at the first error."""
+        """Run the statements of a script one by one, giving each one's result; stops at the first error.
+
+        A check that found something wrong gives its rows first, and raises its error when the next result
+        is asked for.
+        """
         for statement in split_script(text):
-            yield self.execute(statement)
+            result = self.execute(statement)
+            yield result
+            result.raise_error()
 
     def execute(self, statement: ScriptStatement) -> Result:
         """Run one statement of a script; errors name their place in the script."""
@@ -132,17 +140,28 @@ class Session:
         from hudisql.sql.spark_errors import translated_spark_errors
         from hudisql.sql.write_frames import write_frame
 
+        self._check_open()
         with translated_spark_errors():
             return write_frame(self.context, df, table, operation, options)
 
     def close(self) -> None:
-        """Close the metastore client; stop Spark and release the embedded metastore if they are ours."""
+        """Close the metastore client; stop Spark and release the embedded metastore if they are ours.
+
+        What is asked of the session afterwards raises SessionClosedError; to close it again does nothing.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
         _open_sessions.discard(self)
         self.context.metastore.close()
         if self._owned_spark:
             self.context.spark.stop()
         if self._embedded is not None:
             self._embedded.release()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise SessionClosedError("the session is closed", hint="hudisql.connect(…) opens another one")
 
     def _variables(self) -> Variables:
         settings = self.context.settings

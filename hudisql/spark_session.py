@@ -61,8 +61,8 @@ def start_spark(settings: Settings, warehouse: str, metastore_uris: Sequence[str
         raise
     except Exception as error:
         raise SettingsError(
-            f"Spark did not start: {_first_line(error)}\n{_tail(log_file)}",
-            hint=f"the whole log is {log_file}",
+            f"Spark did not start on master {settings.master}: {_reason(error, log_file)}",
+            hint="--master and --conf say how it starts: local[*], yarn, spark://host:port",
         ) from error
     return OwnedSpark(spark, log_file)
 
@@ -125,10 +125,15 @@ def _new_log_file() -> Path:
     return path
 
 
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
-
-
-def _tail(path: Path) -> str:
-    lines = path.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:]
-    return "\n".join(f"    {line}" for line in lines)
+def _reason(error: Exception, log_file: Path) -> str:
+    """What Java says of it; if no Java came up, the last lines of its log."""
+    cause: Any = getattr(error, "java_exception", None)
+    if cause is not None:
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.getMessage() or cause.toString())
+    first = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    lines = [
+        line for line in log_file.read_text(errors="replace").splitlines() if not line.startswith("\tat ")
+    ]
+    return "\n".join([first, *(f"    {line}" for line in lines[-_LOG_TAIL_LINES:])])

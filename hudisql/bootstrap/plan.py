@@ -157,15 +157,18 @@ class BootstrapPlan:
 
     def raise_if_blocked(self) -> None:
         """Raise BootstrapBlockedError with every blocker if there is one."""
-        if not self.blockers:
-            return
+        if self.blockers:
+            raise self.describe_blockers("nothing was written; dry_run => true shows the whole plan")
+
+    def describe_blockers(self, hint: str) -> BootstrapBlockedError:
+        """The error that lists every blocker."""
         texts = [str(finding) for finding in self.blockers]
         listed = "".join(f"\n  - {text}" for text in texts)
         count = f"{len(texts)} blocker{'' if len(texts) == 1 else 's'}"
-        raise BootstrapBlockedError(
+        return BootstrapBlockedError(
             f"{self.request.full_name} cannot be bootstrapped, {count}:{listed}",
             blockers=texts,
-            hint="nothing was written; dry_run => true shows the whole plan",
+            hint=hint,
         )
 
 

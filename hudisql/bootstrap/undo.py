@@ -94,10 +94,13 @@ class RollbackPlan:
 
     def raise_if_refused(self) -> None:
         """Raise RollbackRefusedError if only force can run this plan."""
-        if self.in_the_way is not None:
-            raise RollbackRefusedError(
-                self.in_the_way, hint="if that is meant to be: force => true; dry_run => true shows all"
-            )
+        refusal = self.describe_refusal("if that is meant to be: force => true; dry_run => true shows all")
+        if refusal is not None:
+            raise refusal
+
+    def describe_refusal(self, hint: str) -> RollbackRefusedError | None:
+        """The error that says why only force can run this plan; None if it needs no force."""
+        return None if self.in_the_way is None else RollbackRefusedError(self.in_the_way, hint=hint)
 
 
 def plan_rollback(context: Context, base_path: str, name: tuple[str, str] | None) -> RollbackPlan:

@@ -11,14 +11,15 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
+from hudisql.cli.commands import ShellCommand, find_shell_command, run_shell_command
 from hudisql.cli.interrupts import is_interrupt
 from hudisql.cli.output import write_result
-from hudisql.errors import HudisqlError
+from hudisql.errors import BootstrapBlockedError, HudisqlError, RollbackRefusedError
 from hudisql.sql.script import ScriptStatement, split_script
 
 if TYPE_CHECKING:
@@ -27,7 +28,20 @@ if TYPE_CHECKING:
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
+EXIT_BLOCKED = 3
 EXIT_INTERRUPTED = 130
+EXIT_CODES: Final[Mapping[int, str]] = {
+    EXIT_OK: "all statements succeeded",
+    EXIT_FAILED: "a statement failed, `verify_bootstrap` found that a table does not match its source, "
+    "or the metastore does not answer",
+    EXIT_USAGE: "bad usage: an unknown option or setting, a bad value, a file that cannot be read; "
+    "nothing was run",
+    EXIT_BLOCKED: "a bootstrap has blockers, or a rollback would lose rows, in a dry run or not; nothing was "
+    "written or removed",
+    EXIT_INTERRUPTED: "interrupted by Control-C",
+}
+"""What each exit code means. With --force it is the gravest of all statements: 130, then 1, then 3."""
+_BY_GRAVITY: Final = (EXIT_OK, EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED)
 
 
 @dataclass(frozen=True)
@@ -54,29 +68,38 @@ def run_scripts(session: Session, scripts: list[Script], options: BatchOptions) 
     exit_code = EXIT_OK
     for script in scripts:
         code = run_script(session, script, options)
-        if code != EXIT_OK:
-            exit_code = code
-            if not options.force or not script.shows_results or code == EXIT_INTERRUPTED:
-                return exit_code
+        exit_code = graver(exit_code, code)
+        goes_on = options.force and script.shows_results and code != EXIT_INTERRUPTED
+        if code != EXIT_OK and not goes_on:
+            break
     return exit_code
 
 
+def graver(code: int, other: int) -> int:
+    """The exit code of two statements, of which each had its own."""
+    return max(code, other, key=_BY_GRAVITY.index)
+
+
 def run_script(session: Session, script: Script, options: BatchOptions) -> int:
-    """Run one script; the exit code."""
+    """Run one script, to its end or to `quit`; the exit code."""
     try:
         statements = split_script(script.text)
     except HudisqlError as error:
         print_error(error, script.name)
         return EXIT_FAILED
-    failed = False
+    exit_code = EXIT_OK
     for statement in statements:
-        code = run_statement(session, statement, script, options)
-        if code == EXIT_INTERRUPTED:
-            return code
-        failed = failed or code != EXIT_OK
-        if failed and not options.force:
+        command = find_shell_command(statement.text)
+        if command is ShellCommand.QUIT:
             break
-    return EXIT_FAILED if failed else EXIT_OK
+        if command is not None:
+            run_shell_command(command)
+            continue
+        code = run_statement(session, statement, script, options)
+        exit_code = graver(exit_code, code)
+        if code == EXIT_INTERRUPTED or (code != EXIT_OK and not options.force):
+            break
+    return exit_code
 
 
 def run_statement(
@@ -86,7 +109,11 @@ def run_statement(
     options: BatchOptions,
     stream: TextIO | None = None,
 ) -> int:
-    """Run one statement and write its rows; the exit code. Errors are printed, not raised."""
+    """Run one statement and write its rows; the exit code. Errors are printed, not raised.
+
+    What a check found wrong (`Result.error`) fails the statement after its rows.
+    """
+    place = f"{script.name}, line {statement.line}"
     target = _Output(sys.stdout if stream is None else stream)
     if options.verbose:
         print(statement.text, file=sys.stderr, flush=True)
@@ -103,24 +130,32 @@ def run_statement(
         if is_interrupt(error):
             print("interrupted", file=sys.stderr, flush=True)
             return EXIT_INTERRUPTED
-        print_error(error, f"{script.name}, line {statement.line}")
-        return EXIT_FAILED
+        print_error(error, place)
+        return exit_code_of(error)
     except Exception as error:
         if options.verbose:
             traceback.print_exc()
         advice = "" if options.verbose else "; -v shows where"
         print_error(
             f"hudisql itself failed: {type(error).__name__}: {error}{advice}",
-            f"{script.name}, line {statement.line}",
+            place,
         )
         return EXIT_FAILED
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr, flush=True)
         return EXIT_INTERRUPTED
+    if result.error is not None:
+        print_error(result.error, place)
+        return exit_code_of(result.error)
     if not options.silent:
         counted = "" if rows is None else f", {rows} {'row' if rows == 1 else 'rows'}"
         print(f"Time taken: {time.monotonic() - started:.2f} s{counted}", file=sys.stderr, flush=True)
     return EXIT_OK
+
+
+def exit_code_of(error: HudisqlError) -> int:
+    """3 for what was blocked before anything was written or removed, 1 for all other errors."""
+    return EXIT_BLOCKED if isinstance(error, BootstrapBlockedError | RollbackRefusedError) else EXIT_FAILED
 
 
 def print_error(error: BaseException | str, place: str = "") -> None:

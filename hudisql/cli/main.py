@@ -1,6 +1,7 @@
 """The `hudisql` command: options, and which part of the CLI they lead to.
 
-Exit codes: 0 all right, 1 a statement failed, 2 bad usage, 130 interrupted. Nothing heavy is imported before
+Exit codes: 0 all right, 1 a statement failed, 2 bad usage, 3 a bootstrap is blocked, 130 interrupted
+(`batch.EXIT_CODES`). Nothing heavy is imported before
 it is known to be needed, so that `--help` and `--version` answer at once.
 """
 
@@ -120,6 +121,7 @@ def _run_statements(
     from hudisql.cli.batch import (
         EXIT_FAILED,
         EXIT_INTERRUPTED,
+        EXIT_USAGE,
         BatchOptions,
         Script,
         discard_output,
@@ -152,6 +154,9 @@ def _run_statements(
 
                 run_shell(session, options)
             return code
+    except SettingsError as error:
+        print_error(error)
+        return EXIT_USAGE
     except HudisqlError as error:
         print_error(error)
         return EXIT_FAILED

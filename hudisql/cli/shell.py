@@ -17,13 +17,12 @@ from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
 
 from hudisql import __version__
 from hudisql.cli.batch import BatchOptions, Script, print_error, run_statement
+from hudisql.cli.commands import ShellCommand, find_shell_command, run_shell_command
 from hudisql.errors import HudisqlError
 from hudisql.sql.script import is_complete, split_script
 
 if TYPE_CHECKING:
     from hudisql.session import Session
-
-_LEAVE = frozenset({"quit", "exit", "!quit", "!exit", "\\q"})
 
 
 def run_shell(session: Session, options: BatchOptions) -> None:
@@ -44,26 +43,30 @@ def run_shell(session: Session, options: BatchOptions) -> None:
             continue
         except EOFError:
             return
-        if is_leaving(text):
-            return
-        run_text(session, text, options)
+        try:
+            if run_text(session, text, options):
+                return
+        except KeyboardInterrupt:
+            # It came while the text was split into statements, or between two of them.
+            print("interrupted", file=sys.stderr, flush=True)
 
 
-def run_text(session: Session, text: str, options: BatchOptions) -> None:
-    """Run what was typed; the first failed statement drops the rest of it."""
+def run_text(session: Session, text: str, options: BatchOptions) -> bool:
+    """Run what was typed; the first failed statement drops the rest of it. True if it asks to leave."""
     try:
         statements = split_script(text)
     except HudisqlError as error:
         print_error(error)
-        return
+        return False
     for statement in statements:
-        if run_statement(session, statement, Script(text, "shell"), options):
-            return
-
-
-def is_leaving(text: str) -> bool:
-    """True if the text asks to leave the shell."""
-    return text.strip().rstrip(";").strip().lower() in _LEAVE
+        command = find_shell_command(statement.text)
+        if command is ShellCommand.QUIT:
+            return True
+        if command is not None:
+            run_shell_command(command)
+        elif run_statement(session, statement, Script(text, "shell"), options):
+            return False
+    return False
 
 
 def open_prompt(history_file: Path | None = None) -> PromptSession[str]:
@@ -75,7 +78,7 @@ def open_prompt(history_file: Path | None = None) -> PromptSession[str]:
         from prompt_toolkit.application import get_app
 
         text = get_app().current_buffer.text
-        return not (is_complete(text) or is_leaving(text))
+        return not (is_complete(text) or find_shell_command(text))
 
     @bindings.add("enter", filter=is_unfinished)
     def _new_line(event: KeyPressEvent) -> None:

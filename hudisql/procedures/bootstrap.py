@@ -7,6 +7,7 @@ metadata-only bootstrap of parquet is refused by name. The work itself is in `hu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.modes import (
@@ -30,7 +31,14 @@ from hudisql.bootstrap.request import (
 from hudisql.bootstrap.schema_drift import SchemaDrift
 from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedTableError
 from hudisql.format.table_properties import HFILE_BOOTSTRAP_INDEX, parse_properties
-from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
+from hudisql.procedures.registry import (
+    FAIL_ON_ERROR,
+    Arguments,
+    CheckedRows,
+    Column,
+    Parameter,
+    procedure,
+)
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.run import BootstrapResult
@@ -137,6 +145,7 @@ _OUTPUT: Final = (
             False,
             "only show the plan; written_bytes and the total's seconds are then estimates",
         ),
+        replace(FAIL_ON_ERROR, help=f"a dry run with blockers: {FAIL_ON_ERROR.help}"),
         Parameter("sync", "boolean", True, "register the table in the metastore"),
         Parameter("options", "map", None, "hoodie.* settings, map('key', 'value') or 'key=value,key=value'"),
     ),
@@ -145,8 +154,9 @@ _OUTPUT: Final = (
 def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
     """A row per partition and a total; a dry run adds a row for each finding about the whole table.
 
-    One row says so if the very table stands already. Raises BootstrapBlockedError with every blocker unless
-    it is a dry run, TableExistsError if another table is there, VerificationFailedError.
+    One row says so if the very table stands already. Raises BootstrapBlockedError with every blocker, which
+    a dry run gives as the error of its rows; TableExistsError if another table is there,
+    VerificationFailedError.
     """
     from hudisql.bootstrap.finished import end_finished_bootstrap
     from hudisql.bootstrap.time_estimate import estimate_time
@@ -187,9 +197,9 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
         return [(WHOLE_TABLE, None, None, None, None, None, None, finished, None)]
     plan = plan_bootstrap(context, request, findings)
     if arguments.dry_run:
-        return list(_plan_rows(plan, estimate_time(context, plan)))
+        return _checked_plan(plan, estimate_time(context, plan), fails=arguments.fail_on_error)
     if request.on_schema_drift == SchemaDrift.REPORT:
-        return list(_plan_rows(plan, None))
+        return _checked_plan(plan, None, fails=arguments.fail_on_error)
     result = _run(context, plan)
     notices = _verify(context, plan) if arguments.verify else ()
     return list(_result_rows(plan, result, notices))
@@ -236,6 +246,14 @@ def _run(context: Context, plan: BootstrapPlan) -> BootstrapResult:
     from hudisql.bootstrap.run import run_bootstrap
 
     return run_bootstrap(context, plan)
+
+
+def _checked_plan(plan: BootstrapPlan, estimate: TimeEstimate | None, *, fails: bool) -> CheckedRows:
+    rows = list(_plan_rows(plan, estimate))
+    if not plan.blockers or not fails:
+        return CheckedRows(rows, None)
+    hint = "nothing was written; fail_on_error => false gives the plan alone"
+    return CheckedRows(rows, plan.describe_blockers(hint))
 
 
 def _plan_rows(plan: BootstrapPlan, estimate: TimeEstimate | None) -> Iterator[Sequence[object]]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.errors import NoSuchProcedureError
+from hudisql.errors import HudisqlError, NoSuchProcedureError
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -85,6 +85,27 @@ class Arguments:
     def __repr__(self) -> str:
         return f"Arguments({self._values!r})"
 
+
+@dataclass(frozen=True)
+class CheckedRows:
+    """The output rows of a check, and the error that they describe; `error` is None if the check passed.
+
+    CALL gives the rows and the error (`Result.error`); the command line's exit code follows the error.
+    """
+
+    rows: Sequence[Sequence[object]]
+    error: HudisqlError | None
+
+    def __iter__(self) -> Iterator[Sequence[object]]:
+        return iter(self.rows)
+
+
+FAIL_ON_ERROR: Final = Parameter(
+    "fail_on_error",
+    "boolean",
+    True,
+    "what is found wrong fails the call: the rows are given, the script stops, and the exit code is not 0",
+)
 
 ProcedureFunction = Callable[["Context", Arguments], Iterable[Sequence[object]]]
 

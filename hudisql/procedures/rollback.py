@@ -6,11 +6,19 @@ hudisql's own; Hudi has no such procedure. The work is in `hudisql.bootstrap.und
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.tables import NAME_SUFFIXES, hudi_base_path
 from hudisql.errors import InvalidArgumentError, NoSuchTableError
-from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
+from hudisql.procedures.registry import (
+    FAIL_ON_ERROR,
+    Arguments,
+    CheckedRows,
+    Column,
+    Parameter,
+    procedure,
+)
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.undo import RollbackPlan
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
         Parameter("table", "string", None, "the table, database.name"),
         Parameter("force", "boolean", False, "also if rows would be lost, or a run may be at work"),
         Parameter("dry_run", "boolean", False, "only show what would be removed and lost"),
+        replace(FAIL_ON_ERROR, help=f"a dry run of what would be refused: {FAIL_ON_ERROR.help}"),
         Parameter("path", "string", None, "the table's folder, where the metastore does not know it"),
     ),
     output=(
@@ -37,22 +46,30 @@ if TYPE_CHECKING:
 def rollback_bootstrap(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
     """A row for each commit lost, folder removed, file kept and metastore entry dropped.
 
-    Raises RollbackRefusedError unless forced, NoSuchTableError if there is nothing to remove.
+    Raises RollbackRefusedError unless forced, which a dry run gives as the error of its rows;
+    NoSuchTableError if there is nothing to remove.
     """
     from hudisql.bootstrap.undo import plan_rollback, run_rollback
 
     name, base_path = _locate(context, arguments)
     plan = plan_rollback(context, base_path, name)
     if arguments.dry_run:
-        if plan.in_the_way is not None:
-            context.console.warning(f"{plan.in_the_way}; it needs force => true")
-        return list(_rows(plan, lost="would lose", removed="would remove", kept="would keep"))
+        return _checked_plan(context, plan, fails=arguments.fail_on_error and not arguments.force)
     if not arguments.force:
         plan.raise_if_refused()
     elif plan.in_the_way is not None:
         context.console.warning(plan.in_the_way)
     run_rollback(context, plan)
     return list(_rows(plan, lost="lost", removed="removed", kept="kept"))
+
+
+def _checked_plan(context: Context, plan: RollbackPlan, *, fails: bool) -> CheckedRows:
+    rows = list(_rows(plan, lost="would lose", removed="would remove", kept="would keep"))
+    if fails:
+        return CheckedRows(rows, plan.describe_refusal("if that is meant to be: force => true"))
+    if plan.in_the_way is not None:
+        context.console.warning(f"{plan.in_the_way}; it needs force => true")
+    return CheckedRows(rows, None)
 
 
 def _locate(context: Context, arguments: Arguments) -> tuple[tuple[str, str] | None, str]:

@@ -8,10 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
+from hudisql.errors import VerificationFailedError
+from hudisql.procedures.registry import (
+    FAIL_ON_ERROR,
+    Arguments,
+    CheckedRows,
+    Column,
+    Parameter,
+    procedure,
+)
 from hudisql.procedures.tables import find_table
 
 if TYPE_CHECKING:
+    from hudisql.bootstrap.verify import Verification
     from hudisql.context import Context
 
 SUMMARY: Final = "SUMMARY"
@@ -30,6 +39,7 @@ SUMMARY: Final = "SUMMARY"
             " all keys, and a hash of all columns",
         ),
         Parameter("path", "string", None, "the table's folder, instead of its name"),
+        FAIL_ON_ERROR,
     ),
     output=(
         Column("finding", "string"),
@@ -40,7 +50,10 @@ SUMMARY: Final = "SUMMARY"
     ),
 )
 def verify_bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
-    """A row per finding, errors first, and a last row that sums up: severity ok or failed."""
+    """A row per finding, errors first, and a last row that sums up: severity ok or failed.
+
+    Its error is a VerificationFailedError unless `fail_on_error` is false.
+    """
     from hudisql.bootstrap.verify import parse_level, verify_bootstrap
 
     level = parse_level(arguments.level)
@@ -52,4 +65,14 @@ def verify_bootstrap_table(context: Context, arguments: Arguments) -> Iterable[S
     ]
     errors, notices = len(verified.errors), len(verified.discrepancies) - len(verified.errors)
     counted = f"{errors:,} errors, {notices:,} notices; {verified.level}: {verified.describe()}"
-    return [*rows, (SUMMARY, "ok" if verified.is_good else "failed", None, verified.base_path, counted)]
+    rows.append((SUMMARY, "ok" if verified.is_good else "failed", None, verified.base_path, counted))
+    if verified.is_good or not arguments.fail_on_error:
+        return rows
+    return CheckedRows(rows, _failure(verified))
+
+
+def _failure(verified: Verification) -> VerificationFailedError:
+    return VerificationFailedError(
+        f"the table at {verified.base_path} does not match its source: {len(verified.errors):,} errors",
+        hint="the rows name each; fail_on_error => false gives the rows alone",
+    )

@@ -13,7 +13,7 @@ from hudisql.catalog.sync import sync_registered
 from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
 from hudisql.procedures.binder import bind_arguments
-from hudisql.procedures.registry import find_procedure
+from hudisql.procedures.registry import CheckedRows, find_procedure
 from hudisql.result import LocalResult, Result
 from hudisql.sql import query, table_statements
 from hudisql.sql import statements as st
@@ -60,11 +60,13 @@ def execute_statement(context: Context, statement: st.Statement, source: SourceT
 
 
 def call_procedure(context: Context, statement: st.CallStatement) -> Result:
-    """Bind the arguments, run the procedure, give its rows."""
+    """Bind the arguments, run the procedure, give its rows, and the error that a check's rows describe."""
     declared = find_procedure(statement.procedure)
     arguments = bind_arguments(declared, statement.positional, statement.named)
     rows = declared.run(context, arguments)
-    return LocalResult(context.spark, [(column.name, column.type) for column in declared.output], rows)
+    error = rows.error if isinstance(rows, CheckedRows) else None
+    columns = [(column.name, column.type) for column in declared.output]
+    return LocalResult(context.spark, columns, rows, error=error)
 
 
 def _call(context: Context, statement: st.CallStatement, _source: SourceText) -> Result:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hudisql.errors import SqlSyntaxError, UndefinedVariableError
+from hudisql.sql.blocks import BlockScanner
 from hudisql.sql.tokens import STRINGS, end_of_comment
 
 PieceKind = Literal["code", "string", "name", "comment", "semicolon"]
@@ -64,12 +65,13 @@ class _Piece:
 def split_script(text: str) -> list[ScriptStatement]:
     """The statements of a script in order, without their semicolons; comment-only parts are left out.
 
-    Raises SqlSyntaxError, with line and column, for a string, name or comment that is not closed.
+    A `BEGIN … END` block is one statement. Raises SqlSyntaxError, with line and column, for a string, name,
+    comment or block that is not closed.
     """
     statements: list[ScriptStatement] = []
     start = 0
     significant: int | None = None
-    for piece in _pieces(text):
+    for piece in _pieces_of_statements(text):
         if piece.kind == "semicolon":
             if significant is not None:
                 statements.append(_statement(text, significant, piece.start))
@@ -84,9 +86,9 @@ def split_script(text: str) -> list[ScriptStatement]:
 
 
 def is_complete(text: str) -> bool:
-    """True if the text ends with a `;` outside of strings and comments (or holds nothing but comments)."""
+    """True if the text ends with a `;` that ends a statement (or holds nothing but comments)."""
     try:
-        pieces = [piece for piece in _pieces(text) if text[piece.start : piece.end].strip()]
+        pieces = [piece for piece in _pieces_of_statements(text) if text[piece.start : piece.end].strip()]
     except SqlSyntaxError:
         return False
     meaningful = [piece for piece in pieces if piece.kind != "comment"]
@@ -208,3 +210,24 @@ def _pieces(text: str) -> Iterator[_Piece]:
         else:
             yield _Piece(kind, offset, end)  # type: ignore[arg-type]
         offset = end
+
+
+def _pieces_of_statements(text: str) -> Iterator[_Piece]:
+    """The pieces of a script, where semicolons within a block are code."""
+    scanner, start = BlockScanner(), 0
+    for piece in _pieces(text):
+        if piece.kind == "semicolon":
+            scanner.take_semicolon()
+            if not scanner.is_open:
+                scanner, start = BlockScanner(), piece.end
+            else:
+                piece = _Piece("code", piece.start, piece.end)
+        elif piece.kind == "code":
+            scanner.take_code(text[piece.start : piece.end])
+        elif piece.kind != "comment":
+            scanner.take_name()
+        yield piece
+    scanner.end()
+    if scanner.is_open:
+        offset = start + len(text[start:]) - len(text[start:].lstrip())
+        raise syntax_error("this block is not closed: its END is missing", text, offset, 5)

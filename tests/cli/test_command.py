@@ -12,11 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import Result as CliResult
 from typer.testing import CliRunner
 
 from hudisql import __version__
+from hudisql.cli.commands import HELP
 from hudisql.cli.main import app
 
 Run = Callable[..., CliResult]
@@ -120,6 +123,13 @@ def test_a_metastore_that_does_not_answer_is_exit_code_1(run: Run) -> None:
     assert done.exit_code == 1
     assert "thrift://127.0.0.1:9" in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("uri", ["http://host:1", "thrift://host:port", "thrift://", "thrift://h:1/path"])
+def test_a_malformed_metastore_uri_is_bad_usage(run: Run, uri: str) -> None:
+    done = run("--metastore", uri, "-e", "select 1")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert f"bad metastore URI '{uri}'" in done.stderr
 
 
 @pytest.mark.spark
@@ -250,6 +260,64 @@ def test_the_first_failure_stops_and_force_goes_on(run_sql: Run) -> None:
 
 @pytest.mark.spark
 @pytest.mark.hms
+def test_quit_ends_a_script_and_help_prints(run_sql: Run) -> None:
+    script = "select 1 a; HELP;\nclear; quit;\nselect 2 b"
+    done = run_sql("-S", "--format", "csv", "-e", script, "-e", "!exit", "-e", "select 3 c")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout == f"a\n1\n{HELP}\nc\n3\n"
+    failed = run_sql("-S", "--force", "--format", "csv", "-e", "select nope; quit; select 2")
+    assert (failed.exit_code, failed.stdout) == (1, "")
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_a_check_that_fails_gives_its_rows_and_an_exit_code(run_sql: Run, tmp_path: Path) -> None:
+    for part in ("good", "bad"):
+        (tmp_path / part).mkdir()
+        ids = [1, 2] if part == "good" else [1, None]
+        pq.write_table(pa.table({"id": pa.array(ids, pa.int64())}), tmp_path / part / "a.parquet")
+    target = f"target_path => '{tmp_path}/t', record_key => 'id'"
+    good = f"table => 'gates.good', source => '{tmp_path}/good', {target}"
+    # The mode that takes anything: the blockers are the keys' names, which footers tell.
+    blocked = f"table => 'gates.bad', source => '{tmp_path}/bad', {target.replace('id', 'no_such_column')}"
+    after = "select 'after' a"
+
+    def run_csv(*arguments: str) -> tuple[int, str, str]:
+        done = run_sql("-S", "--format", "jsonl", *arguments)
+        return done.exit_code, done.stdout, done.stderr
+
+    code, out, err = run_csv("-e", f"CALL bootstrap_table({blocked}, dry_run => true); {after}")
+    assert code == 3
+    assert "no_such_column" in json.loads(out.splitlines()[-1])["blockers"]
+    assert "ERROR (-e, line 1): gates.bad cannot be bootstrapped, 1 blocker:" in err
+    off = f"CALL bootstrap_table({blocked}, dry_run => true, fail_on_error => false); {after}"
+    code, out, err = run_csv("-e", off)
+    assert (code, out.splitlines()[-1], err) == (0, '{"a": "after"}', "")
+    assert run_csv("-e", f"CALL bootstrap_table({blocked}); {after}")[:2] == (3, "")
+    code, out, _ = run_csv("--force", "-e", f"CALL bootstrap_table({blocked}, dry_run => true); {after}")
+    assert (code, out.splitlines()[-1]) == (3, '{"a": "after"}')
+
+    assert (
+        run_csv("-e", f"CALL bootstrap_table({good}); CALL verify_bootstrap(path => '{tmp_path}/t')")[0] == 0
+    )
+    (tmp_path / "good" / "a.parquet").unlink()
+    verify = f"CALL verify_bootstrap(path => '{tmp_path}/t')"
+    code, out, err = run_csv("-e", f"{verify}; {after}")
+    assert (code, json.loads(out.splitlines()[-1])["severity"]) == (1, "failed")
+    assert f"the table at {tmp_path}/t does not match its source: 1 errors" in err
+    code, out, _ = run_csv("--force", "-e", f"{verify}; CALL bootstrap_table({blocked}); {after}")
+    assert (code, out.splitlines()[-1]) == (1, '{"a": "after"}')
+
+    rollback = f"CALL rollback_bootstrap(path => '{tmp_path}/t', dry_run => true"
+    code, out, err = run_csv("-e", f"{rollback}); {after}")
+    assert (code, "would remove" in out, "force => true" in err) == (3, True, True)
+    assert run_csv("-e", f"{rollback}, fail_on_error => false)")[0] == 0
+    assert run_csv("-e", f"CALL rollback_bootstrap(path => '{tmp_path}/t')")[:2] == (3, "")
+    assert run_csv("-e", f"CALL rollback_bootstrap(path => '{tmp_path}/t', force => true)")[0] == 0
+
+
+@pytest.mark.spark
+@pytest.mark.hms
 def test_a_mark_of_the_encoding_is_no_part_of_a_script(run_sql: Run, tmp_path: Path) -> None:
     script = "select 'ö' a".encode("utf-8-sig")
     (tmp_path / "one.sql").write_bytes(script)
@@ -364,3 +432,82 @@ def test_a_fresh_process_brings_spark_and_metastore_and_leaves_nothing_running(t
         capture_output=True, text=True, cwd=tmp_path, env=environment, check=True,
     )  # fmt: skip
     assert status.stdout == f"not running  {tmp_path}/hudisql-warehouse\n"
+
+
+_AFTER_CLOSE = """
+import sys
+import hudisql
+from hudisql.errors import SessionClosedError
+
+with hudisql.connect(metastore=sys.argv[1], conf={"spark.ui.enabled": "false"}) as session:
+    query, called = session.sql("SELECT 1 AS a"), session.sql("CALL help()")
+    collected = session.sql("SELECT 2 AS a")
+    assert collected.rows[0].a == 2
+session.close()
+calls = {
+    "sql": lambda: session.sql("SELECT 1"),
+    "run_script": lambda: list(session.run_script("SELECT 1")),
+    "write": lambda: session.write(None, "d.t"),
+    "spark": lambda: session.spark,
+    **{
+        f"{kind}.{name}": (lambda result=result, name=name: getattr(result, name))
+        for kind, result in (("query", query), ("called", called))
+        for name in ("df", "rows" if kind == "query" else "schema")
+    },
+    **{
+        f"{kind}.{name}()": (lambda result=result, name=name: getattr(result, name)())
+        for kind, result in (("query", query), ("called", called))
+        for name in ("show", "arrow", "_repr_html_")
+    },
+}
+for name, call in calls.items():
+    try:
+        call()
+    except SessionClosedError as error:
+        assert "is closed" in str(error), error
+        continue
+    raise AssertionError(name)
+assert collected.rows[0].a == 2
+assert "bootstrap_table" in called.rows[0].result
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+@pytest.mark.slow
+def test_a_closed_session_and_its_results_say_so(metastore_uri: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _AFTER_CLOSE, metastore_uri]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=_environment(tmp_path), check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+@pytest.mark.slow
+def test_a_master_that_spark_does_not_know_is_bad_usage(metastore_uri: str, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "hudisql",
+        "--metastore",
+        metastore_uri,
+        "--master",
+        "bogus",
+        "-e",
+        "select 1",
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=_environment(tmp_path), check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "ERROR: Spark did not start on master bogus: Could not parse Master URL: 'bogus'\n"
+        "  -> --master and --conf say how it starts: local[*], yarn, spark://host:port\n"
+    )
+
+
+def _environment(home: Path) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HUDISQL_", "PYSPARK_"))}
+    return kept | {"PYTHONPATH": str(ROOT), "HOME": str(home)}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +17,9 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from hudisql.cli.batch import BatchOptions
-from hudisql.cli.shell import is_leaving, open_history, open_prompt, run_shell
+from hudisql.cli.commands import HELP, ShellCommand, find_shell_command
+from hudisql.cli.interrupts import clean_interrupts
+from hudisql.cli.shell import open_history, open_prompt, run_shell
 
 
 @pytest.fixture
@@ -28,11 +34,30 @@ def test_enter_makes_a_new_line_until_the_semicolon(keyboard: PipeInput) -> None
     assert open_prompt().prompt("> ") == "select ';'\n  -- not yet;\n  from t;"
 
 
-@pytest.mark.parametrize("text", ["quit", "EXIT;", "\\q", " exit "])
-def test_words_that_leave_need_no_semicolon(keyboard: PipeInput, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("quit", ShellCommand.QUIT),
+        ("EXIT;", ShellCommand.QUIT),
+        ("\\q", ShellCommand.QUIT),
+        (" exit ", ShellCommand.QUIT),
+        ("!quit", ShellCommand.QUIT),
+        ("Help;", ShellCommand.HELP),
+        ("clear", ShellCommand.CLEAR),
+    ],
+)
+def test_words_that_are_no_sql_need_no_semicolon(
+    keyboard: PipeInput, text: str, command: ShellCommand
+) -> None:
     keyboard.send_text(f"{text}\r")
-    assert is_leaving(open_prompt().prompt("> "))
-    assert not is_leaving("select 'quit';")
+    assert find_shell_command(open_prompt().prompt("> ")) is command
+    for sql in ("select 'quit';", "clear cache", "help me"):
+        assert find_shell_command(sql) is None
+
+
+def test_enter_makes_a_new_line_until_a_block_ends(keyboard: PipeInput) -> None:
+    keyboard.send_text("begin select 1;\rselect case when true then 2 end;\rend;\r")
+    assert open_prompt().prompt("> ") == "begin select 1;\nselect case when true then 2 end;\nend;"
 
 
 def test_history_is_kept_in_the_user_s_state_folder(
@@ -68,3 +93,46 @@ def test_control_d_leaves(keyboard: PipeInput, session: Any, capsys: Any) -> Non
     keyboard.send_text("\x04")
     run_shell(session, BatchOptions("csv"))
     assert "CALL help() lists procedures" in capsys.readouterr().err
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_help_prints_and_quit_leaves_from_the_middle_of_a_line(
+    keyboard: PipeInput, session: Any, capsys: Any
+) -> None:
+    keyboard.send_text("help\rclear;\rselect 1 a; quit; select 2 b;\rselect 3 c;\r")
+    run_shell(session, BatchOptions("csv", silent=True))
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == (f"{HELP}\na\n1\n", "")
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+@pytest.mark.parametrize("function", ["split_script", "parse_plan"])
+def test_control_c_while_a_statement_is_parsed_drops_just_that_statement(
+    keyboard: PipeInput, session: Any, capsys: Any, caplog: pytest.LogCaptureFixture, function: str
+) -> None:
+    pressed = threading.Event()
+    main_thread = threading.get_ident()
+
+    def interrupt_inside_of_the_function() -> None:
+        while not pressed.is_set():
+            frame = sys._current_frames().get(main_thread)
+            while frame is not None and frame.f_code.co_name != function:
+                frame = frame.f_back
+            if frame is not None:
+                pressed.set()
+                os.kill(os.getpid(), signal.SIGINT)
+
+    watcher = threading.Thread(target=interrupt_inside_of_the_function)
+    # It takes a second to split and several to parse.
+    keyboard.send_text("\x1b[200~select 1" + "+(1)" * 60_000 + ";\x1b[201~\rselect 'on' a;\rquit\r")
+    watcher.start()
+    try:
+        with clean_interrupts(session.spark):
+            run_shell(session, BatchOptions("csv", silent=True))
+    finally:
+        pressed.set()
+        watcher.join()
+    assert capsys.readouterr() == ("a\non\n", "interrupted\n")
+    assert [record for record in caplog.records if "sending command" in record.getMessage()] == []

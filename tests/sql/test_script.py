@@ -36,6 +36,21 @@ def texts(script: str) -> list[str]:
         ("select 1 - -1 / 2; b", ["select 1 - -1 / 2", "b"]),
         ("", []),
         (" \n\t", []),
+        ("begin select 1; select 2; end; x", ["begin select 1; select 2; end", "x"]),
+        ("a; `l`: BEGIN x; END `l`; b", ["a", "`l`: BEGIN x; END `l`", "b"]),
+        ("l:/**/begin begin a; end; b; end l; c", ["l:/**/begin begin a; end; b; end l", "c"]),
+        (
+            "BEGIN IF a THEN b; ELSE c; END IF; WHILE d DO e; END WHILE; LOOP f; END LOOP; END; g",
+            ["BEGIN IF a THEN b; ELSE c; END IF; WHILE d DO e; END WHILE; LOOP f; END LOOP; END", "g"],
+        ),
+        (
+            "BEGIN CASE a WHEN 1 THEN b; END CASE; SELECT CASE WHEN c THEN 1 END AS end, t.end; END; d",
+            ["BEGIN CASE a WHEN 1 THEN b; END CASE; SELECT CASE WHEN c THEN 1 END AS end, t.end; END", "d"],
+        ),
+        ("BEGIN SELECT ';end;'; -- end;\nEND; d", ["BEGIN SELECT ';end;'; -- end;\nEND", "d"]),
+        ("BEGIN; a; COMMIT", ["BEGIN", "a", "COMMIT"]),
+        ("begin transaction; a", ["begin transaction", "a"]),
+        ("select begin; a", ["select begin", "a"]),
     ],
 )
 def test_a_script_splits_at_semicolons_outside_of_text_and_comments(script: str, expected: list[str]) -> None:
@@ -54,6 +69,7 @@ def test_each_statement_knows_its_place() -> None:
         ('a;\nselect "x', "string", "line 2, column 8"),
         ("select `x", "name in backticks", "line 1, column 8"),
         ("x /* /* */", "comment", "line 1, column 3"),
+        ("a;\n begin select 1; end if;", "block", "line 2, column 2"),
     ],
 )
 def test_what_is_not_closed_is_an_error_with_its_place(script: str, what: str, place: str) -> None:
