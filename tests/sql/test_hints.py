@@ -107,6 +107,19 @@ ADVICE = {
         ),
         again=True,
     ),
+    "kinds of a custom key generator's fields": Advice(
+        "INSERT INTO hints.generated VALUES (1, 'eu')",
+        r"(SET \S+ = \S+);",
+        first=(
+            "CREATE TABLE hints.generated_first (id INT, p STRING) USING hudi PARTITIONED BY (p) "
+            "LOCATION '{p}/generated' TBLPROPERTIES (primaryKey = 'id', 'hoodie.table.keygenerator.class' = "
+            "'org.apache.hudi.keygen.CustomKeyGenerator', "
+            "'hoodie.datasource.write.partitionpath.field' = 'p:SIMPLE')",
+            "CREATE TABLE hints.generated USING hudi LOCATION '{p}/generated'",
+        ),
+        again=True,
+        last=("RESET hoodie.datasource.write.partitionpath.field",),
+    ),
     "a view's rows": Advice(
         "UPDATE hints.v SET v = 'x'",
         r"name the table itself: (.*)",
