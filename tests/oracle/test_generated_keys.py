@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 COLUMNS = "id INT, v STRING, p STRING"
 ROWS = "SELECT CAST(id AS INT) AS id, 'a' AS v, concat('p', id % 3) AS p FROM range({}, {})"
 OPTIONS = {
-    "hoodie.datasource.write.operation": "upsert",
+    "hoodie.datasource.write.operation": "insert",
     "hoodie.datasource.write.partitionpath.field": "p",
     "hoodie.datasource.write.hive_style_partitioning": "true",
 }
