@@ -116,7 +116,8 @@ def _agreed_type(
     findings.append(
         blocker(
             f"column {field.name} is {stored_name} in the files but {column.type_text} in the metastore",
-            hint="correct the metastore's type with ALTER TABLE … CHANGE COLUMN, or rewrite the files",
+            hint="give source => '<the table's folder>' instead of source_table: then the files' types count;"
+            " or correct the metastore's type in Hive (beeline): ALTER TABLE … CHANGE COLUMN … CASCADE",
         )
     )
     return field.type

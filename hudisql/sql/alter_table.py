@@ -17,6 +17,7 @@ from hudisql.sql import alterations as al
 from hudisql.sql import statements as st
 from hudisql.sql.after_commit import follow_commit
 from hudisql.sql.alter_columns import with_added_columns, with_changed_columns
+from hudisql.sql.external_tables import EXTERNAL
 from hudisql.sql.partition_clauses import partitions_to_drop
 from hudisql.sql.table_names import check_is_main_name, entries_of_table
 from hudisql.sql.table_options import properties_of_table
@@ -29,8 +30,6 @@ from hudisql.write.table_configuration import update_table_properties
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-
-_EXTERNAL = "EXTERNAL"
 
 
 def alter_table(context: Context, entry: MetastoreTable, statement: st.ChangeStatement) -> Result:
@@ -83,10 +82,10 @@ def _set_properties(
 ) -> None:
     values = dict(setting.values)
     becomes_external = any(
-        name.upper() == _EXTERNAL and value.upper() == "TRUE" for name, value in values.items()
+        name.upper() == EXTERNAL and value.upper() == "TRUE" for name, value in values.items()
     )
     if becomes_external:
-        values = {name: value for name, value in values.items() if name.upper() != _EXTERNAL}
+        values = {name: value for name, value in values.items() if name.upper() != EXTERNAL}
     comment = values.pop("comment", None)
     configuration = properties_of_table(table, values)
     if configuration:
@@ -96,7 +95,7 @@ def _set_properties(
     for each in entries_of_table(context, entry):
         if becomes_external:
             each = replace(each, table_type="EXTERNAL_TABLE")
-        parameters = {**each.parameters, **values, **({_EXTERNAL: "TRUE"} if becomes_external else {})}
+        parameters = {**each.parameters, **values, **({EXTERNAL: "TRUE"} if becomes_external else {})}
         if comment == "":
             parameters.pop("comment")
         context.metastore.alter_table(replace(each, parameters=parameters))

@@ -334,7 +334,11 @@ def _differences(definition: TableDefinition, table: HudiTable) -> Iterator[str]
                 yield f"column {name} is {stored.get(name, 'absent')}, not {wanted.get(name, 'absent')}"
     asked: list[tuple[str, object, object]] = [
         ("type", table_type_of(definition.properties), properties.table_type),
-        ("primaryKey", _joined(record_key_of(definition)), _joined(properties.record_key_fields)),
+        (
+            "primaryKey",
+            _joined(record_key_of(definition)),
+            _joined(properties.record_key_fields) or "(generated)",
+        ),
         ("preCombineField", ordering_of(definition), properties.precombine_field),
     ]
     if len(definition.columns) or definition.partition_columns:

@@ -24,6 +24,7 @@ from hudisql.sql.database_statements import drop_database
 from hudisql.sql.drop_table import drop_entries, purge_table
 from hudisql.sql.explain import explain_statement
 from hudisql.sql.explain_changes import explain_change, explain_create_table_as
+from hudisql.sql.external_tables import make_external
 from hudisql.sql.folders import refuse_folders_of_hudi_tables, refuse_overwriting_what_is_read
 from hudisql.sql.guard import find_hudi_subject
 from hudisql.sql.parser import parse_statement
@@ -114,9 +115,11 @@ def _changed_table(context: Context, statement: st.ChangeStatement) -> Metastore
 
 def _alter_table(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
     entry = find_hudi_entry(context, statement.table)
-    if entry is None:
-        return _change(context, statement, source)
-    return alter_table(context, entry, statement)
+    if entry is not None:
+        return alter_table(context, entry, statement)
+    if isinstance(statement, st.AlterTableStatement) and make_external(context, statement):
+        return _nothing(context)
+    return _change(context, statement, source)
 
 
 def _change(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:

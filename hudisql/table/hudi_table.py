@@ -24,7 +24,7 @@ from hudisql.format.table_properties import (
     TableProperties,
     read_table_properties,
 )
-from hudisql.format.timeline import Timeline, load_timeline
+from hudisql.format.timeline import TIMELINE_FOLDER, Timeline, load_timeline
 from hudisql.storage import Storage, ancestors_of, join, parent_of
 
 SUPPORTED_VERSION = 6
@@ -126,7 +126,8 @@ class HudiTable:
             return self.properties.create_schema
         raise CorruptTableError(
             f"no commit of the Hudi table at {self.base_path} carries a schema, nor does {PROPERTIES_FILE}",
-            hint="a table that was never written to has no schema yet: write to it first",
+            hint=f"restore the commit files that are lost below {join(self.base_path, TIMELINE_FOLDER)}; a "
+            "table that nobody has written to gets its schema by the first commit of the writer that made it",
         )
 
     @property

@@ -107,8 +107,9 @@ def _kinds_of_fields(properties: TableProperties, place: str, setting: Setting) 
     raise UnsupportedTableError(
         f"the Hudi table at {place} has a custom key generator, and nothing says of which kinds "
         f"its partition fields {','.join(names)} are",
-        hint=f"SET {PARTITION_SPEC} = '{','.join(f'{name}:SIMPLE' for name in names)}', "
-        "with TIMESTAMP for fields that are turned into dates",
+        # Without quotes, which Spark's SET takes as a part of the value.
+        hint=f"SET {PARTITION_SPEC} = {','.join(f'{name}:SIMPLE' for name in names)}; "
+        "TIMESTAMP is for fields that are turned into dates",
     )
 
 

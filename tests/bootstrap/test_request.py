@@ -21,7 +21,6 @@ def test_table_types_are_taken_in_any_form():
         ({"source_path": ""}, "source is an empty path"),
         ({"target_path": " "}, "target_path is an empty path"),
         ({"name": "a-b"}, "not a name that the metastore takes"),
-        ({"record_key": ()}, "names no column"),
         ({"record_key": ("",)}, "names no column"),
         ({"key_check": "x"}, "it is 'unique' or 'unique_global' or 'nulls' or 'none'"),
         ({"compression": "zip"}, "it is 'gzip' or 'compact'"),

@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hudisql.format.table_properties import KEY_GENERATOR_CLASS, RECORD_KEY_FIELDS, parse_properties
+from hudisql.write.new_table import key_generator_class
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.sources import sample_rows, write_source
@@ -18,7 +20,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 COLUMNS = "id INT, v STRING, p STRING"
 ROWS = "SELECT CAST(id AS INT) AS id, 'a' AS v, concat('p', id % 3) AS p FROM range({}, {})"
 OPTIONS = {
-    "hoodie.datasource.write.operation": "upsert",
+    "hoodie.datasource.write.operation": "insert",
     "hoodie.datasource.write.partitionpath.field": "p",
     "hoodie.datasource.write.hive_style_partitioning": "true",
 }
@@ -119,6 +121,19 @@ def test_hudi_120_goes_on_with_a_table_without_a_key(
     after = check(oracle_120, session, name, path, expected)
     assert {number: after[number] for number in before} == before
     session.sql(f"DROP TABLE {name}")
+
+
+@pytest.mark.parametrize("partitions", [(), ("p",), ("v", "p")], ids=len)
+def test_the_properties_are_those_that_hudi_015_notes(
+    oracle_015: HudiOracle, tmp_path: Path, partitions: tuple[str, ...]
+) -> None:
+    name, path = f"default.keyless_{len(partitions)}", tmp_path / "t"
+    by = f"PARTITIONED BY ({', '.join(partitions)})" if partitions else ""
+    oracle_015.sql(f"CREATE TABLE {name} ({COLUMNS}) USING hudi {by} LOCATION '{path}'")
+    noted = parse_properties((path / ".hoodie" / "hoodie.properties").read_bytes())
+    assert RECORD_KEY_FIELDS not in noted
+    assert noted[KEY_GENERATOR_CLASS] == key_generator_class((), partitions)
+    oracle_015.sql(f"DROP TABLE {name}")
 
 
 def test_hudi_015_goes_on_with_a_bootstrapped_table_without_a_key(
