@@ -108,8 +108,8 @@ class Session:
     def sql(self, text: str, args: SqlArguments | None = None) -> Result:
         """Run one statement. `${variables}` are substituted, and parameters by the values of `args`.
 
-        `args` is a mapping for `:name`, a list for `?` (`sql.parameters.bind_parameters`). Raises HudisqlError
-        and its subclasses.
+        `args` is a mapping for `:name`, a list for `?` (`sql.parameters.bind_parameters`). Raises
+        HudisqlError and its subclasses.
         """
         return self.execute(ScriptStatement(text if args is None else bind_parameters(text, args)))
 
