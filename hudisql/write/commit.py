@@ -33,9 +33,8 @@ from hudisql.format.instant import (
     new_instant_time,
 )
 from hudisql.format.schema import arrow_from_avro
-from hudisql.format.table_properties import read_table_properties
 from hudisql.format.timeline import Timeline, instant_path, load_timeline
-from hudisql.table.hudi_table import HudiTable, check_readable, open_table
+from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.concurrency import ALONE, Concurrency, FailedWrites
 from hudisql.write.conflicts import FileGroup, check_no_commit, check_no_conflict, touched_file_groups
 from hudisql.write.heartbeat import Heartbeat, delete_heartbeat, is_alive, start_heartbeat
@@ -133,13 +132,11 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
     """Make the commit visible and drop its markers.
 
     Raises WriteConflictError if another writer has rolled the commit back, or a commit that stands in its way
-    has come between; UnsupportedTableError if one has upgraded the table; TableLockedError, StorageError.
+    has come between; TableLockedError, StorageError.
     """
     table, storage = commit.table, commit.table.storage
     completed = commit.instant.in_state(InstantState.COMPLETED)
     with holding(commit.concurrency.lock, commit.concurrency.patience) as held:
-        # A writer of Hudi 1.x upgrades tables: what we would create belongs to a timeline that is gone.
-        check_readable(read_table_properties(storage, table.base_path), table.base_path)
         timeline = load_timeline(storage, table.base_path)
         _check_undisturbed(commit, timeline, metadata)
         if commit.heartbeat is not None:
