@@ -41,7 +41,8 @@ _ORDERS = """CREATE TABLE legacy.orders (order_id BIGINT, amount DOUBLE, updated
   USING parquet PARTITIONED BY (dt) LOCATION '{folder}/orders';
 INSERT INTO legacy.orders VALUES (1, 2.5, 1, '2024-03-01'), (2, 3.5, 2, '2024-03-02')"""
 _LINES = """CREATE TABLE legacy.lineitem
-  (l_orderkey BIGINT, l_linenumber INT, l_quantity DOUBLE, l_receiptdate DATE) USING parquet LOCATION '{folder}/lineitem';
+  (l_orderkey BIGINT, l_linenumber INT, l_quantity DOUBLE, l_receiptdate DATE)
+  USING parquet LOCATION '{folder}/lineitem';
 INSERT INTO legacy.lineitem VALUES (1, 1, 2.0, DATE'2024-03-01'), (1, 2, 3.0, DATE'2024-03-01')"""
 _CORRECTIONS = """CREATE TEMPORARY VIEW corrections AS
 SELECT 1L l_orderkey, 2 l_linenumber, 9.0D l_quantity, false is_cancelled"""
