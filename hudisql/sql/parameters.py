@@ -97,8 +97,8 @@ def _long(value: int) -> str:
 
 
 def _text(value: str) -> str:
-    # Escapes by code point mean the same whatever spark.sql.parser.escapedStringLiterals says.
-    if "'" not in value and "\\" not in value:
+    # Backslashes mean what spark.sql.parser.escapedStringLiterals says, and `${name}` would be substituted.
+    if not any(mark in value for mark in "'\\$"):
         return f"'{value}'"
     return f"decode(X'{value.encode().hex()}', 'UTF-8')"
 

@@ -357,7 +357,7 @@ def test_parameters_stand_for_values_in_every_statement(shop: Session) -> None:
         2**40,
         1.5,
         Decimal("-1.50"),
-        "it's \\ ?",
+        "it's \\ ? ${x}",
         b"\x00",
         date(2024, 3, 1),
         [1, 2],
