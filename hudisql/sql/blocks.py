@@ -74,4 +74,4 @@ class BlockScanner:
 
     def end(self) -> None:
         """The text ends here."""
-        self._take(";")
+        self.take_semicolon()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
 from hudisql.result import Result
+from hudisql.sql.blocks import TRANSACTION_WORDS
 from hudisql.sql.create_table import PROVIDERS
 from hudisql.sql.folders import folders_of_plan, refuse_folders
 from hudisql.sql.query import references_hudi
@@ -49,7 +50,8 @@ def run_block(context: Context, text: str) -> Result:
 
     Raises UnsupportedStatementError before anything runs if a Hudi table is named, or may be hidden, in it.
     """
-    if len([token for token in tokenize(text) if token.kind == "word"]) < 2:
+    behind = tokenize(text)[1:2]
+    if not behind or behind[0].says(*TRANSACTION_WORDS):
         raise UnsupportedStatementError(
             "BEGIN without END is not supported: each statement is a transaction of its own",
             hint=_ONE_BY_ONE,
@@ -74,12 +76,13 @@ def execute_immediate(context: Context, text: str) -> Result:
 
 
 def _check_text(context: Context, text: str, kind: str) -> None:
-    for plan in _plans_of(context, parse_plan(context.spark, text)):
+    unresolved = parse_plan(context.spark, text)
+    tokens = tokenize(text)
+    _check_tokens(context, tokens[1:] if kind == BLOCK else tokens, kind)
+    for plan in _plans_of(context, unresolved):
         if _is_instance(context, plan, _COMMAND) and class_name(plan) not in _COMMANDS:
             raise _unsupported(kind, f"with {_first_words(plan, text)} inside")
         refuse_folders(context, folders_of_plan(plan))
-    tokens = tokenize(text)
-    _check_tokens(context, tokens[1:] if kind == BLOCK else tokens, kind)
 
 
 def _check_tokens(context: Context, tokens: list[Token], kind: str) -> None:
