@@ -73,7 +73,7 @@ lock: $(STAMP) ## renew requirements.lock from pyproject's ranges
 	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip compile --quiet --upgrade --extra test --extra dev --no-header --no-annotate --no-emit-index-url --output-file requirements.lock pyproject.toml
 	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" >> requirements.lock
 
-docs: $(STAMP) ## write docs/procedures.md and docs/types.md from the code's declarations
+docs: $(STAMP) ## write the reference pages of docs/ from the code's declarations
 	$(BIN)/python scripts/write_reference_docs.py docs
 
 clean: ## remove the virtual environment and the demo's data

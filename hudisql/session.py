@@ -18,6 +18,7 @@ from hudisql.context import Context
 from hudisql.errors import SessionClosedError, SettingsError
 from hudisql.result import Result
 from hudisql.settings import Settings, adopt_hive_metastore, load_settings
+from hudisql.sql.parameters import SqlArguments, bind_parameters
 from hudisql.sql.script import ScriptStatement, Variables, split_script, substitute_variables
 from hudisql.storage import Storage
 
@@ -104,9 +105,13 @@ class Session:
         self._check_open()
         return self.context.spark
 
-    def sql(self, text: str) -> Result:
-        """Run one statement. `${variables}` are substituted. Raises HudisqlError and its subclasses."""
-        return self.execute(ScriptStatement(text))
+    def sql(self, text: str, args: SqlArguments | None = None) -> Result:
+        """Run one statement. `${variables}` are substituted, and parameters by the values of `args`.
+
+        `args` is a mapping for `:name`, a list for `?` (`sql.parameters.bind_parameters`). Raises
+        HudisqlError and its subclasses.
+        """
+        return self.execute(ScriptStatement(text if args is None else bind_parameters(text, args)))
 
     def run_script(self, text: str) -> Iterator[Result]:
         """Run the statements of a script one by one, giving each one's result; stops at the first error.

@@ -20,7 +20,15 @@ from typing import Any, Final
 from hudisql.errors import SettingsError
 
 ENVIRONMENT_PREFIX: Final = "HUDISQL_"
-OUTPUT_FORMATS: Final = ("table", "csv", "tsv", "json", "jsonl", "vertical")
+OUTPUT_FORMATS: Final[Mapping[str, str]] = {
+    "table": "columns between lines, for people; long texts wrap, NULL and the text NULL look the same",
+    "csv": 'a line of names, then a line a row; NULL is an empty field, the empty text is `""`',
+    "tsv": "a line of names, then a line a row; NULL is `\\N`; tab, line feed, carriage return and `\\` are "
+    "escaped by `\\`",
+    "json": "one array of objects for each statement",
+    "jsonl": "an object a line; a statement without rows prints nothing",
+    "vertical": "a column a line, for wide rows",
+}
 _SECRET_WORDS = r"pass|pwd|secret|token|credential|(?:access|account|api|private)[._-]?key"
 _SECRET_NAME = re.compile(_SECRET_WORDS, re.IGNORECASE)
 # In values: `-Djavax.net.ssl.trustStorePassword=…`, `jdbc:…?password=…`.
@@ -52,7 +60,7 @@ SETTINGS: Final = (
     SettingDeclaration("warehouse", "string", "folder of the warehouse and of the embedded metastore"),
     SettingDeclaration("master", "string", "Spark master"),
     SettingDeclaration("database", "string", "current database at start"),
-    SettingDeclaration("format", "choice", "form of the results", OUTPUT_FORMATS),
+    SettingDeclaration("format", "choice", "form of the results", tuple(OUTPUT_FORMATS)),
     SettingDeclaration(
         "metastore_sasl", "boolean", "speak SASL (Kerberos) to the metastore, as hive.metastore.sasl.enabled"
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 # Listing by a Spark job costs seconds at the default of 32 paths; scans of chosen files name thousands.
 _DISCOVERY_THRESHOLD: Final = ("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000")
 _LOG_TAIL_LINES: Final = 15
+# As spark-submit ends: `Exception in thread "main" org.apache.spark.SparkException: Master must …`.
+_THROWN: Final = re.compile(r'^(?:Exception in thread "[^"]*" [\w.$]+|Error): (.+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -126,14 +129,14 @@ def _new_log_file() -> Path:
 
 
 def _reason(error: Exception, log_file: Path) -> str:
-    """What Java says of it; if no Java came up, the last lines of its log."""
+    """What Java says of it; if no Java came up, what it has logged."""
     cause: Any = getattr(error, "java_exception", None)
     if cause is not None:
         while cause.getCause() is not None:
             cause = cause.getCause()
         return str(cause.getMessage() or cause.toString())
+    log = log_file.read_text(errors="replace")
+    if thrown := _THROWN.search(log):
+        return thrown[1]
     first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    lines = [
-        line for line in log_file.read_text(errors="replace").splitlines() if not line.startswith("\tat ")
-    ]
-    return "\n".join([first, *(f"    {line}" for line in lines[-_LOG_TAIL_LINES:])])
+    return "\n".join([first, *(f"    {line}" for line in log.splitlines()[-_LOG_TAIL_LINES:])])

@@ -1,4 +1,5 @@
-"""Write the reference pages that the code itself declares: docs/procedures.md and docs/types.md.
+"""Write the reference pages that the code itself declares: docs/procedures.md, types.md, settings.md,
+command-line.md and python-api.md.
 
 `--check` writes nothing and fails if a page is not what the declarations say.
 """
@@ -6,12 +7,27 @@
 from __future__ import annotations
 
 import argparse
+import inspect
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
+from typing import Any, Final
 
+from typer.main import get_command
+
+from hudisql import errors
 from hudisql.bootstrap.type_safety import CODEC_HAZARDS, TYPE_HAZARDS
+from hudisql.cli.batch import EXIT_CODES
+from hudisql.cli.commands import HELP
+from hudisql.cli.main import app
+from hudisql.errors import HudisqlError
 from hudisql.procedures.registry import Procedure, load_procedures
+from hudisql.result import Result
+from hudisql.session import Session, connect, write_table
+from hudisql.settings import ENVIRONMENT_PREFIX, OUTPUT_FORMATS, SETTINGS, Settings
+from hudisql.write.commit_files import WriteResult
 
 
 def main() -> int:
@@ -21,8 +37,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     stale = []
-    for name, lines in {"procedures.md": _procedures_page(), "types.md": _types_page()}.items():
-        page, target = "\n".join(lines) + "\n", options.folder / name
+    for name, lines in _PAGES.items():
+        page, target = "\n".join(lines()) + "\n", options.folder / name
         if not options.check:
             target.write_text(page)
         elif not target.exists() or target.read_text() != page:
@@ -80,6 +96,192 @@ def _types_page() -> Iterator[str]:
     yield "|---|---|"
     for codec, text in CODEC_HAZARDS.items():
         yield f"| {codec} | {_cell(text)} |"
+
+
+def _settings_page() -> Iterator[str]:
+    yield "# Settings"
+    yield ""
+    yield "Made by `make docs` from `hudisql/settings.py`. These are hudisql's own; those of statements"
+    yield "(`hoodie.*`, `hudisql.sync`) are set by `SET` or in `TBLPROPERTIES`, and listed in"
+    yield "[changing rows](changing-rows.md)."
+    yield "`hudisql config` prints each with its value and where it came from; values of secrets are masked."
+    yield ""
+    yield "| setting | type | default | environment | command line | meaning |"
+    yield "|---|---|---|---|---|---|"
+    defaults, options = Settings(), _options_by_setting()
+    for each in SETTINGS:
+        value = getattr(defaults, each.name)
+        default = (
+            ""
+            if each.type == "map" or value == ""
+            else f"`{str(value).lower() if each.type == 'boolean' else value}`"
+        )
+        option = f"`{options[each.name]}`" if each.name in options else ""
+        name = f"`{ENVIRONMENT_PREFIX}{each.name.upper()}`"
+        yield f"| `{each.name}` | {each.type} | {default} | {name} | {option} | {_cell(each.help)} |"
+    yield from _SETTINGS_TEXT.splitlines()
+
+
+def _options_by_setting() -> dict[str, str]:
+    """The command line's option for each setting that has one, the last and longest of its names."""
+    names = {parameter.name: max(parameter.opts, key=len) for parameter in get_command(app).params}
+    names["format"] = names.pop("form")
+    return {name: option for name, option in names.items() if option.startswith("--")}
+
+
+_SETTINGS_TEXT = """
+Later ones win: defaults, then `hudisql.toml`, then the environment, then the command line (or the
+arguments of `hudisql.connect`). Maps are merged key by key. Unknown names in `hudisql.toml` are errors,
+unknown `HUDISQL_*` variables a warning.
+
+`hudisql.toml` is the file that `HUDISQL_CONFIG` names, else the one in the working directory, else
+`$XDG_CONFIG_HOME/hudisql/hudisql.toml` (`~/.config` without it):
+
+```toml
+metastore = "thrift://metastore:9083"
+master = "yarn"
+
+[conf]
+spark.executor.memory = "8g"
+"spark.hadoop.fs.s3a.endpoint" = "https://minio:9000"
+
+[hivevar]
+day = "2024-03-01"
+```
+
+Maps in an environment variable are `key=value key=value`, with quotes where a value has spaces:
+`HUDISQL_CONF='spark.executor.memory=8g spark.sql.session.timeZone=UTC'`.
+
+## Other environment variables
+
+| variable | meaning |
+|---|---|
+| `HUDISQL_CONFIG` | the settings file |
+| `JAVA_HOME` | the Java to use; default: a Java 17 on the `PATH`, or that of `pip install hudisql[java]` |
+| `PYSPARK_PYTHON` | the Python of Spark's tasks; with a local master hudisql's own by default |
+| `SPARK_HOME` | where the embedded metastore finds Spark's jars; PySpark's own by default |
+| `XDG_STATE_HOME` | the shell's history is in `hudisql/history` below it (default `~/.local/state`) |
+| `XDG_CACHE_HOME` | the packaged Java is unpacked to `hudisql/java` below it (default `~/.cache`) |"""
+
+
+def _command_line_page() -> Iterator[str]:
+    yield "# Command line"
+    yield ""
+    yield "Made by `make docs` from the declarations in `hudisql/cli/`."
+    yield ""
+    yield "```"
+    yield "hudisql [options]                        a shell, or the script on standard input"
+    yield 'hudisql [options] -e "SQL; SQL" -f FILE  statements, then scripts; both options may be repeated'
+    yield "hudisql [options] config                 print each setting with its origin"
+    yield "hudisql metastore start|stop|status      the warehouse's embedded Hive Metastore"
+    yield "```"
+    yield from ("", "## Options", "", "| option | meaning |", "|---|---|")
+    for parameter in get_command(app).params:
+        names = ", ".join(f"`{name}`" for name in parameter.opts)
+        value = "" if parameter.is_flag else f" {parameter.metavar or 'TEXT'}"
+        yield f"| {names}{_cell(value)} | {_cell(parameter.help)} |"
+    yield "| `-h`, `--help` | Print the options. |"
+    yield from ("", "## Exit codes", "", "| code | meaning |", "|---|---|")
+    for code, meaning in EXIT_CODES.items():
+        yield f"| {code} | {meaning} |"
+    yield from _EXIT_TEXT.splitlines()
+    yield from ("", "## Forms of results", "", "| `--format` | |", "|---|---|")
+    for name, meaning in OUTPUT_FORMATS.items():
+        yield f"| `{name}` | {_cell(meaning)} |"
+    yield from _FORMS_TEXT.splitlines()
+    yield from ("", "## In the shell and in scripts", "", "```", *HELP.splitlines(), "```")
+    yield from _SCRIPTS_TEXT.splitlines()
+
+
+_EXIT_TEXT = """
+The first statement that fails ends the run, unless `--force` is given; then the exit code is the gravest
+of all (130, then 1, then 3). A failed script of `-i` always ends the run. `fail_on_error => false` makes
+a check (`CALL verify_bootstrap`, a dry run of `bootstrap_table` or `rollback_bootstrap`) a statement
+that succeeds whatever it finds; its rows are the same. A job of a CI system:
+
+```sh
+hudisql --format jsonl -e "CALL verify_bootstrap(table => 'lake.orders', level => 'full')" > findings.jsonl
+case $? in 0) ;; 1) echo "the table differs from its source" ;; *) echo "see the error above" ;; esac
+```"""
+
+_FORMS_TEXT = """
+Results go to standard output, all else to standard error. Nothing is rounded or cut off. Decimals,
+dates, timestamps and intervals are texts in JSON; `NaN` and infinities are texts, too. Timestamps are
+shown in the session's time zone. Binary values are hexadecimal, in `json` and `jsonl` base64. Statements
+go on when the reader of the results leaves (`hudisql -f load.sql | head`)."""
+
+_SCRIPTS_TEXT = """
+Scripts are UTF-8. Statements end with `;`; a `BEGIN … END` block is one statement. `${name}` is a
+variable (`--hivevar`), `${env:NAME}` one of the environment, `${hiveconf:name}` a setting. `quit;`
+(`exit;`) ends its script; the exit code is that of the statements before it. Control-C ends the
+statement; in the shell the session goes on."""
+
+
+def _python_page() -> Iterator[str]:
+    yield "# Python API"
+    yield ""
+    yield "Made by `make docs` from signatures and docstrings. `import hudisql` alone loads no Spark."
+    for value in (connect, write_table):
+        yield from ("", f"## hudisql.{value.__name__}", "", *_described(f"hudisql.{value.__name__}", value))
+    for owner in (Session, Result, WriteResult):
+        yield from ("", f"## {owner.__name__}", "", *_paragraphs(owner))
+        for name, member in vars(owner).items():
+            is_shown = inspect.isfunction(member) or isinstance(member, property | cached_property)
+            if is_shown and not name.startswith("_") and name not in _INTERNAL:
+                yield from ("", f"### {name}", "", *_described(f"{owner.__name__}.{name}", member))
+    yield from ("", "## Errors", "")
+    yield "All are in `hudisql.errors`. `message` says what and where, `hint` what to do."
+    yield from ("", "| error | is a | when |", "|---|---|---|")
+    for error in vars(errors).values():
+        if inspect.isclass(error) and issubclass(error, HudisqlError):
+            bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
+            yield f"| `{error.__name__}` | {bases} | {_cell(' '.join(_paragraphs(error)))} |"
+    yield from _PYTHON_TEXT.splitlines()
+
+
+# For the command line's own use.
+_INTERNAL: Final = frozenset({"guard", "execute"})
+
+
+def _described(title: str, value: Any) -> Iterator[str]:
+    if isinstance(value, property | cached_property):
+        function: Any = value.fget if isinstance(value, property) else value.func
+        text = f"{title}: {inspect.signature(function).return_annotation}"
+    else:
+        function, signature = value, inspect.signature(value)
+        shown = [each for name, each in signature.parameters.items() if name != "self"]
+        # Annotations are texts here, and are shown in quotes.
+        text = title + re.sub(_QUOTED, r"\1", str(signature.replace(parameters=shown)))
+    yield from ("```python", text, "```", "", *_paragraphs(function))
+
+
+_QUOTED: Final = re.compile(r"(?<=[:>] )'([^']*)'")
+
+
+def _paragraphs(value: Any) -> list[str]:
+    return (inspect.getdoc(value) or "").splitlines()
+
+
+_PYTHON_TEXT = """
+## Data source
+
+With hudisql installed, `spark.read.format("hudi")` and `df.write.format("hudi")` work on plain PySpark 4, by
+path ([readers](readers.md), [changing rows](changing-rows.md)). Options of reads:
+
+| option | meaning |
+|---|---|
+| `path` | the table's directory, or a partition path below it |
+| `hoodie.datasource.query.type` | `snapshot` (default) or `read_optimized`; others are refused |
+| `as.of.instant` | the table as it stood at an instant time, date or timestamp |
+| `fs.*`, `dfs.*` | settings of the file system, as Hadoop has them |"""
+
+_PAGES: Final[Mapping[str, Callable[[], Iterator[str]]]] = {
+    "procedures.md": _procedures_page,
+    "types.md": _types_page,
+    "settings.md": _settings_page,
+    "command-line.md": _command_line_page,
+    "python-api.md": _python_page,
+}
 
 
 def _cell(text: str) -> str:

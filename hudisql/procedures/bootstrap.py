@@ -310,9 +310,25 @@ def _result_rows(
         sum(partition.source_bytes for partition in result.partitions),
         result.written_bytes,
         round(result.seconds, 3),
-        _joined([*(str(finding) for finding in plan.warnings), *_resumed(result), *notices]),
+        _joined(
+            [
+                *(str(finding) for finding in plan.warnings),
+                *_resumed(result),
+                *notices,
+                *_advice_on_writers(plan),
+            ]
+        ),
         None,
     )
+
+
+def _advice_on_writers(plan: BootstrapPlan) -> Iterator[str]:
+    """What a writer of Hudi 1.x must be told; see tests/oracle/test_bootstrap_upsert.py."""
+    if plan.partition_columns and plan.skeleton_partitions:
+        yield (
+            "Hudi 1.x writers must set hoodie.metadata.index.column.stats.enable=false, or filtered reads of"
+            " Hudi 1.x lose rows of partitions that have skeletons (docs/readers.md)"
+        )
 
 
 def _mode_of_all(plan: BootstrapPlan) -> str:

@@ -1,7 +1,7 @@
 """Where a `BEGIN … END` block (a compound statement of Spark 4) ends: the semicolons inside are its own.
 
-Counts words only. `BEGIN` and `CASE` (statement or expression) are closed by `END`; what is closed by two words
-(`END IF`, `END WHILE`, `END REPEAT`, `END FOR`, `END LOOP`) needs no count. Knows no grammar beyond that.
+Counts words only. `BEGIN` and `CASE` (statement or expression) are closed by `END`; what is closed by two
+words (`END IF`, `END WHILE`, `END REPEAT`, `END FOR`, `END LOOP`) needs no count.
 """
 
 from __future__ import annotations
@@ -74,4 +74,4 @@ class BlockScanner:
 
     def end(self) -> None:
         """The text ends here."""
-        self._take(";")
+        self.take_semicolon()

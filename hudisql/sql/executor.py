@@ -29,6 +29,7 @@ from hudisql.sql.folders import refuse_folders_of_hudi_tables, refuse_overwritin
 from hudisql.sql.guard import find_hudi_subject
 from hudisql.sql.parser import parse_statement
 from hudisql.sql.spark_errors import SourceText, translate_spark_error, translated_spark_errors
+from hudisql.sql.spark_scripts import execute_immediate, run_block
 from hudisql.sql.tables import find_hudi_entry, open_hudi_entry
 from hudisql.sql.view_targets import refuse_view_target
 
@@ -93,11 +94,14 @@ def _run_in_spark(context: Context, statement: st.Statement, source: SourceText)
     return _run_query(context, statement, source)
 
 
-def _refuse(_context: Context, statement: st.RefusedStatement, _source: SourceText) -> Result:
-    raise UnsupportedStatementError(
-        f"{statement.kind} is not supported: what it would run cannot be checked beforehand",
-        hint="write the statements one after the other",
-    )
+def _run_block(context: Context, statement: st.BlockStatement, _source: SourceText) -> Result:
+    return run_block(context, statement.text)
+
+
+def _execute_immediate(
+    context: Context, statement: st.ExecuteImmediateStatement, _source: SourceText
+) -> Result:
+    return execute_immediate(context, statement.text)
 
 
 def _change_rows(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
@@ -145,7 +149,13 @@ def _create_table(context: Context, statement: st.CreateTableStatement, source: 
         return create_table(context, statement)
     if statement.like is not None and (entry := find_hudi_entry(context, statement.like)) is not None:
         raise _unsupported(
-            "CREATE TABLE LIKE", entry, f"CREATE TABLE {statement.table} AS SELECT * FROM … WHERE false"
+            "CREATE TABLE LIKE",
+            entry,
+            f"SHOW CREATE TABLE {entry.full_name} gives the text of a CREATE TABLE to change the name in",
+        )
+    if statement.replaces and (entry := find_hudi_entry(context, statement.table)) is not None:
+        raise _unsupported(
+            "CREATE OR REPLACE TABLE", entry, f"INSERT OVERWRITE {entry.full_name} replaces its rows"
         )
     refuse_folders_of_hudi_tables(context, statement.text)
     return _run_query(context, statement, source)
@@ -178,6 +188,13 @@ def _cache(context: Context, statement: st.CacheTableStatement, source: SourceTe
     return _run_query(context, statement, source)
 
 
+def _uncache(context: Context, statement: st.UncacheTableStatement, source: SourceText) -> Result:
+    if find_hudi_entry(context, statement.table) is None:
+        return _run_query(context, statement, source)
+    # A Hudi table is never cached under its own name.
+    return _nothing(context)
+
+
 def _refresh(context: Context, statement: st.RefreshTableStatement, source: SourceText) -> Result:
     if find_hudi_entry(context, statement.table) is None:
         return _run_query(context, statement, source)
@@ -198,7 +215,8 @@ def _about_table(
 
 
 def _describe(context: Context, entry: MetastoreTable, statement: st.DescribeStatement) -> Result:
-    if statement.rest and statement.column is None:
+    is_json = statement.rest.upper().split()[-2:] == ["AS", "JSON"]
+    if statement.rest and (statement.column is None or is_json):
         raise _unsupported(
             f"DESCRIBE … {statement.rest}", entry, "DESCRIBE EXTENDED and SHOW PARTITIONS work"
         )
@@ -246,7 +264,7 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.QueryStatement: _run_query,
     st.DescribeQueryStatement: _run_query,
     st.CacheTableStatement: _cache,
-    st.UncacheTableStatement: _run_query,
+    st.UncacheTableStatement: _uncache,
     st.UseStatement: _run_query,
     st.ExplainStatement: _explain,
     st.CreateViewStatement: _create_view,
@@ -263,7 +281,8 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.DropDatabaseStatement: _drop_database,
     st.MsckRepairStatement: _repair,
     st.RefreshTableStatement: _refresh,
-    st.RefusedStatement: _refuse,
+    st.BlockStatement: _run_block,
+    st.ExecuteImmediateStatement: _execute_immediate,
     st.ShowPartitionsStatement: _about_table(table_statements.show_partitions),
     st.ShowCreateTableStatement: _about_table(
         lambda context, entry, _statement: table_statements.show_create_table(context, entry)

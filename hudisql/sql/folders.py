@@ -8,7 +8,7 @@ table. Which tables a statement names is `guard`'s matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,12 +38,17 @@ class NamedFolder:
 
 def find_named_folders(context: Context, text: str) -> tuple[NamedFolder, ...]:
     """The folders that a command names, as Spark's parser finds them. Raises SqlSyntaxError."""
-    return tuple(_folders_in(parse_plan(context.spark, text)))
+    return tuple(folders_of_plan(parse_plan(context.spark, text)))
 
 
 def refuse_folders_of_hudi_tables(context: Context, text: str) -> None:
     """Raise UnsupportedStatementError if a named folder lies in a Hudi table, or is overwritten with one."""
-    for folder in find_named_folders(context, text):
+    refuse_folders(context, find_named_folders(context, text))
+
+
+def refuse_folders(context: Context, folders: Iterable[NamedFolder]) -> None:
+    """Raise UnsupportedStatementError if a folder lies in a Hudi table, or is overwritten with one."""
+    for folder in folders:
         root = find_hudi_root(context, folder.path)
         if root is None and folder.is_overwritten:
             root = _find_table_below(context, folder.path)
@@ -72,7 +77,8 @@ def refuse_overwriting_what_is_read(
                 )
 
 
-def _folders_in(plan: Any) -> Iterator[NamedFolder]:
+def folders_of_plan(plan: Any) -> Iterator[NamedFolder]:
+    """The folders that a command's unresolved plan names."""
     kind = class_name(plan)
     if kind == "InsertIntoDir":
         effect = "INSERT OVERWRITE DIRECTORY would delete its files"
@@ -94,7 +100,7 @@ def _folders_in(plan: Any) -> Iterator[NamedFolder]:
             if str(key).lower() == "path":
                 yield NamedFolder(str(value), _AS_PLAIN_FILES)
     for child in items_of(plan.children()):
-        yield from _folders_in(child)
+        yield from folders_of_plan(child)
 
 
 def _folder(option: Any, effect: str, *, is_overwritten: bool = False) -> Iterator[NamedFolder]:

@@ -46,6 +46,8 @@ class CommandSubjects:
 def find_command_subjects(context: Context, text: str) -> CommandSubjects:
     """What Spark's parser finds in a command. Raises SqlSyntaxError."""
     plan = parse_plan(context.spark, text)
+    if class_name(plan) == "AnalyzeTables":
+        return CommandSubjects("AnalyzeTables", tuple(_tables_of_database(context, plan)))
     return CommandSubjects(class_name(plan), tuple(dict.fromkeys(_subjects(plan))))
 
 
@@ -56,6 +58,15 @@ def find_hudi_subject(context: Context, text: str) -> tuple[CommandSubjects, Met
         return command, None
     found = (find_hudi_entry(context, table) for table in command.tables)
     return command, next((entry for entry in found if entry is not None), None)
+
+
+def _tables_of_database(context: Context, plan: Any) -> Iterator[TableName]:
+    """The tables that ANALYZE TABLES [IN database] names without naming them."""
+    namespace = plan.children().apply(0)
+    parts = items_of(namespace.multipartIdentifier()) if hasattr(namespace, "multipartIdentifier") else ()
+    database = next(iter(list(map(str, parts))[-1:]), context.current_database)
+    for name in context.metastore.list_tables(database):
+        yield TableName((database, name))
 
 
 def _subjects(plan: Any) -> Iterator[TableName]:

@@ -320,9 +320,9 @@ class _Parser:
         provider = "" if using is None else self._dotted_text(using + 1).lower()
         query = self._query_start()
         if query is None:
-            return st.CreateTableStatement(self.text, table, provider, like, if_not_exists)
+            return st.CreateTableStatement(self.text, table, provider, like, if_not_exists, replaces)
         start = self.tokens[query].start
-        return st.CreateTableAsStatement(self.text, table, provider, None, if_not_exists, start)
+        return st.CreateTableAsStatement(self.text, table, provider, None, if_not_exists, replaces, start)
 
     def _dotted_text(self, index: int) -> str:
         self.at = index
@@ -446,9 +446,11 @@ class _Parser:
     def use(self) -> st.Statement:
         return st.UseStatement(self.text)
 
-    def refused(self) -> st.Statement:
-        kind = "EXECUTE IMMEDIATE" if self.word() == "EXECUTE" else "BEGIN … END"
-        return st.RefusedStatement(self.text, kind)
+    def block(self) -> st.Statement:
+        return st.BlockStatement(self.text)
+
+    def execute(self) -> st.Statement:
+        return st.ExecuteImmediateStatement(self.text)
 
 
 def _name_of(node: exp.Expr) -> st.TableName:
@@ -485,6 +487,6 @@ _READERS: Final[dict[str, Callable[[_Parser], st.Statement]]] = {
     "UNCACHE": _Parser.uncache,
     "REFRESH": _Parser.refresh,
     "USE": _Parser.use,
-    "BEGIN": _Parser.refused,
-    "EXECUTE": _Parser.refused,
+    "BEGIN": _Parser.block,
+    "EXECUTE": _Parser.execute,
 }

@@ -153,6 +153,7 @@ class CreateTableStatement(TableStatement):
     provider: str = ""
     like: TableName | None = None
     if_not_exists: bool = False
+    replaces: bool = False
 
 
 @dataclass(frozen=True)
@@ -251,10 +252,13 @@ class UseStatement(Statement):
 
 
 @dataclass(frozen=True)
-class RefusedStatement(Statement):
-    """A statement whose effect cannot be seen beforehand (scripting blocks, EXECUTE IMMEDIATE)."""
+class BlockStatement(Statement):
+    """`BEGIN … END`, a compound statement (SQL scripting)."""
 
-    kind: str
+
+@dataclass(frozen=True)
+class ExecuteImmediateStatement(Statement):
+    """`EXECUTE IMMEDIATE text [INTO …] [USING …]`."""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
     from hudisql.context import Context
 
+# What else can name the provider, by the class of its plan.
+_OTHER_FORMS: Final = {
+    "CreateTempViewUsing": "CREATE TEMPORARY TABLE",
+    "CreateTableLike": "CREATE TABLE LIKE",
+    "ReplaceTable": "CREATE OR REPLACE TABLE",
+    "ReplaceTableAsSelect": "CREATE OR REPLACE TABLE AS SELECT",
+}
 _CHARACTERS: Final = re.compile(r"(?:var)?char\(\d+\)", re.ASCII)
 
 
@@ -63,9 +70,9 @@ def read_table_definition(
     plan = parse_plan(context.spark, text)
     wanted = "CreateTable" if query_columns is None else "CreateTableAsSelect"
     if class_name(plan) != wanted:
-        form = {"CreateTempViewUsing": "CREATE TEMPORARY TABLE", "ReplaceTable": "REPLACE TABLE"}
         raise UnsupportedStatementError(
-            f"{form.get(class_name(plan), class_name(plan))} … USING hudi is not supported: nothing was run",
+            f"{_OTHER_FORMS.get(class_name(plan), class_name(plan))} … USING hudi is not supported:"
+            " nothing was run",
             hint="CREATE TABLE [IF NOT EXISTS] makes a Hudi table, DROP TABLE … PURGE takes one away",
         )
     if query_columns is None:

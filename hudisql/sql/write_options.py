@@ -147,7 +147,7 @@ def _codec(lookup: Lookup) -> str:
     text = lookup(CODEC, "gzip").lower()
     codec = "none" if text == "uncompressed" else text
     if codec not in CODECS:
-        raise SettingsError(f"{CODEC} must be one of {', '.join(CODECS)}, not '{text}'")
+        raise SettingsError(f"{CODEC} must be gzip, snappy, zstd or uncompressed, not '{text}'")
     return codec
 
 

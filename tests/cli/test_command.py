@@ -502,10 +502,9 @@ def test_a_master_that_spark_does_not_know_is_bad_usage(metastore_uri: str, tmp_
         command, capture_output=True, text=True, cwd=tmp_path, env=_environment(tmp_path), check=False
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "ERROR: Spark did not start on master bogus: Could not parse Master URL: 'bogus'\n"
-        "  -> --master and --conf say how it starts: local[*], yarn, spark://host:port\n"
-    )
+    said, hint = done.stderr.splitlines()
+    assert said.startswith("ERROR: Spark did not start on master bogus: Master must ")
+    assert hint.startswith("  -> --master and --conf say how it starts")
 
 
 def _environment(home: Path) -> dict[str, str]:

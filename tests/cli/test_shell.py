@@ -125,8 +125,9 @@ def test_control_c_while_a_statement_is_parsed_drops_just_that_statement(
                 os.kill(os.getpid(), signal.SIGINT)
 
     watcher = threading.Thread(target=interrupt_inside_of_the_function)
-    # It takes a second to split and several to parse.
-    keyboard.send_text("\x1b[200~select 1" + "+(1)" * 60_000 + ";\x1b[201~\rselect 'on' a;\rquit\r")
+    # As much as a pipe takes at once: milliseconds to split and to parse.
+    text = "select array(" + ",".join(["''"] * 20_000) + ") a;"
+    keyboard.send_text(f"\x1b[200~{text}\x1b[201~\rselect 'on' a;\rquit\r")
     watcher.start()
     try:
         with clean_interrupts(session.spark):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,7 @@ def shop(session: Session, trips: str) -> Iterator[Session]:
     session.sql(
         "CREATE TABLE shop.plain USING parquet AS SELECT id, seq FROM shop.trips WHERE id < 'k000010'"
     )
+    session.sql("CREATE TEMPORARY VIEW trips_view AS SELECT * FROM shop.trips")
     yield session
     session.sql("USE default")
     session.sql("DROP TABLE IF EXISTS shop.trips")
@@ -159,6 +162,18 @@ def test_the_same_statements_on_plain_tables_are_spark_s(shop: Session) -> None:
         ("DESCRIBE shop.trips PARTITION (dt = '2024-03-01')", "DESCRIBE"),
         ("DROP DATABASE shop CASCADE", "trips"),
         ("CACHE TABLE shop.trips", "CACHE TABLE"),
+        ("DESCRIBE EXTENDED shop.trips AS JSON", "AS JSON"),
+        ("DESCRIBE FORMATTED shop.trips id AS JSON", "AS JSON"),
+        ("CREATE OR REPLACE TABLE shop.trips (id int) USING parquet", "CREATE OR REPLACE TABLE"),
+        ("CREATE OR REPLACE TABLE shop.trips USING parquet AS SELECT 1 id", "CREATE OR REPLACE TABLE"),
+        ("ANALYZE TABLES IN shop COMPUTE STATISTICS", "ANALYZE TABLES"),
+        ("BEGIN INSERT INTO shop.plain VALUES ('x', 1); SELECT * FROM shop.trips; END", "BEGIN … END"),
+        ("BEGIN IF (SELECT count(*) FROM trips_view) > 0 THEN SELECT 1; END IF; END", "trips_view"),
+        ("BEGIN CASE 1 WHEN (SELECT max(seq) FROM shop.trips) THEN SELECT 1; END CASE; END", "BEGIN … END"),
+        ("BEGIN DELETE FROM shop.trips WHERE shop.trips.id = 'k'; END", "BEGIN … END"),
+        ("EXECUTE IMMEDIATE 'DELETE FROM ' || 'shop.trips'", "EXECUTE IMMEDIATE"),
+        ("EXECUTE IMMEDIATE 'SELECT ?' USING (SELECT max(seq) FROM shop.trips)", "EXECUTE IMMEDIATE"),
+        ("EXECUTE IMMEDIATE (SELECT max(id) FROM shop.trips)", "EXECUTE IMMEDIATE"),
     ],
 )  # fmt: skip
 def test_what_would_change_a_hudi_table_is_refused_by_name(shop: Session, text: str, named: str) -> None:
@@ -174,8 +189,19 @@ def test_what_would_change_a_hudi_table_is_refused_by_name(shop: Session, text: 
 @pytest.mark.parametrize(
     "text",
     [
-        "EXECUTE IMMEDIATE 'DROP TABLE shop.plain'",
-        "BEGIN SELECT 1",
+        "BEGIN",
+        "BEGIN TRANSACTION",
+        "BEGIN USE shop; SELECT * FROM plain; END",
+        "BEGIN SELECT * FROM IDENTIFIER('shop.' || 'plain'); END",
+        "BEGIN LOOP EXECUTE IMMEDIATE 'SELECT 1'; END LOOP; END",
+        "BEGIN CASE 1 WHEN 2 THEN SELECT 1; ELSE DROP DATABASE shop CASCADE; END CASE; END",
+        "BEGIN CREATE TABLE shop.n (id INT) USING hudi TBLPROPERTIES (primaryKey = 'id'); END",
+        "BEGIN CREATE TABLE shop.raw USING parquet LOCATION '{table}'; END",
+        "EXECUTE IMMEDIATE 'USE shop'",
+        "EXECUTE IMMEDIATE 'DROP DATABASE shop CASCADE'",
+        "EXECUTE IMMEDIATE 'EXECUTE IMMEDIATE \\'SELECT 1\\''",
+        "CREATE TABLE shop.n LIKE shop.plain USING hudi",
+        "CREATE OR REPLACE TABLE shop.n USING hudi AS SELECT 1 id",
         "EXPLAIN CALL help()",
         "DROP DATABASE shop",
         "DROP DATABASE default CASCADE",
@@ -294,3 +320,59 @@ def test_variables_come_from_the_session_and_from_set(shop: Session) -> None:
     assert values(shop, "SELECT '${hivevar:low}'") == [("k000004",)]
     with pytest.raises(HudisqlError, match=r"the variable \$\{absent\} has no value"):
         shop.sql("SELECT ${absent}")
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_blocks_and_execute_immediate_run_in_spark_where_no_hudi_table_is_in_them(shop: Session) -> None:
+    shop.sql("CREATE TABLE shop.sums (n INT) USING parquet")
+    block = """BEGIN
+      DECLARE total INT DEFAULT 0; -- ; END
+      WHILE total < 3 DO SET total = total + 1; INSERT INTO shop.sums VALUES (total); END WHILE;
+      SELECT CASE WHEN total = 3 THEN ';' END AS mark, sum(n) AS n FROM shop.sums;
+    END"""
+    results = [result.rows for result in shop.run_script(f"SELECT 1; {block}; SELECT 2;")]
+    assert results == [[(1,)], [(";", 6)], [(2,)]]
+    shop.sql("DECLARE VARIABLE low INT DEFAULT 2")
+    assert values(shop, "EXECUTE IMMEDIATE 'SELECT n FROM shop.sums WHERE n >= ? ORDER BY n' USING low") == [
+        (2,),
+        (3,),
+    ]
+    assert shop.sql("EXECUTE IMMEDIATE 'DROP TABLE shop.sums'").has_rows is False
+    assert values(shop, "SHOW TABLES IN shop LIKE 'sums'") == []
+    shop.sql("SET VAR low = (SELECT max(seq) FROM shop.trips)")
+    assert values(shop, "SELECT count(*) FROM shop.trips WHERE seq > low") == [(0,)]
+    shop.sql("DROP TEMPORARY VARIABLE low")
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_parameters_stand_for_values_in_every_statement(shop: Session) -> None:
+    query = "SELECT id, :n::bigint n FROM shop.trips -- :x\nWHERE id = :id AND ':id' <> id"
+    assert shop.sql(query, {"id": "k000003", "n": 3}).rows == [("k000003", 3)]
+    between = "SELECT count(*) FROM shop.trips WHERE seq BETWEEN ? AND ?"
+    assert shop.sql(between, [3, 5]).rows == [(3,)]
+    kept = (
+        None,
+        True,
+        -5,
+        2**40,
+        1.5,
+        Decimal("-1.50"),
+        "it's \\ ? ${x}",
+        b"\x00",
+        date(2024, 3, 1),
+        [1, 2],
+        {"a": 1},
+    )
+    assert tuple(shop.sql(f"SELECT {', '.join('?' * len(kept))}", kept).rows[0]) == kept
+    moment = datetime(2024, 3, 1, 12, 30, tzinfo=UTC)
+    assert shop.sql("SELECT unix_micros(:t)", {"t": moment}).rows == [(1709296200000000,)]
+    for args, problem in (
+        ({"other": 1}, "no value for the parameter :n"),
+        ({"id": "x", "n": 1, "z": 2}, "no parameter :z"),
+        ([1], "no value for the parameter :n"),
+        ({"id": object(), "n": 1}, "type object"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=problem):
+            shop.sql(query, args)
+    with pytest.raises(InvalidArgumentError, match="3 values are given for 2 parameters"):
+        shop.sql(between, [1, 2, 3])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -123,6 +124,16 @@ def test_a_commit_that_is_being_rolled_back_does_not_complete(table: HudiTable) 
     with pytest.raises(WriteConflictError, match="rolled back"):
         complete_commit(commit, EMPTY)
     assert f"{commit.instant_time}.commit" not in _states(table, commit.instant_time)
+
+
+def test_a_table_that_was_upgraded_meanwhile_gets_no_commit(table: HudiTable) -> None:
+    commit = _begin(table)
+    properties = Path(table.base_path, ".hoodie", "hoodie.properties")
+    upgraded = properties.read_text().replace("hoodie.table.version=6", "hoodie.table.version=9")
+    properties.write_text(re.sub("hoodie.table.checksum=.*", "", upgraded))
+    with pytest.raises(UnsupportedTableError, match="has table version 9"):
+        complete_commit(commit, EMPTY)
+    assert not list(Path(table.base_path, ".hoodie").glob(f"{commit.instant_time}.commit"))
 
 
 def test_markers_stay_until_the_rollback_that_needs_them_is_over(table: HudiTable) -> None:

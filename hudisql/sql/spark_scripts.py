@@ -1,0 +1,194 @@
+"""`BEGIN … END` blocks and `EXECUTE IMMEDIATE`: Spark runs them as a whole, if no Hudi table is in them.
+
+Spark would find no reader for a Hudi table, and half of a block would have been run by then. So before
+anything runs, each name in the text is looked up, and each statement must be of a kind whose tables are those
+that the text names. What cannot be known beforehand is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
+from hudisql.format.spark_schema import quote_name
+from hudisql.result import Result
+from hudisql.sql.blocks import TRANSACTION_WORDS
+from hudisql.sql.create_table import PROVIDERS
+from hudisql.sql.folders import folders_of_plan, refuse_folders
+from hudisql.sql.query import references_hudi
+from hudisql.sql.references import parse_plan
+from hudisql.sql.scala_values import class_name, items_of
+from hudisql.sql.script import split_script
+from hudisql.sql.tokens import Token, tokenize
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+BLOCK: Final = "BEGIN … END"
+EXECUTE_IMMEDIATE: Final = "EXECUTE IMMEDIATE"
+_COMMAND: Final = "org.apache.spark.sql.catalyst.plans.logical.Command"
+_STATEMENT: Final = "SingleStatement"
+_ONE_BY_ONE: Final = "write the statements one after the other"
+# Commands that Spark runs in a block as it does outside, and whose tables stand in the text.
+_COMMANDS: Final = frozenset(
+    {
+        *("CreateVariable", "DropVariable", "SetVariable", "InsertIntoStatement"),
+        *("CreateTable", "CreateTableAsSelect", "DropTable", "TruncateTable"),
+    }
+)
+_PARTS_OF_BLOCKS: Final = frozenset(
+    {
+        *("CompoundBody", "ExceptionHandler", "IfElseStatement", "WhileStatement", "RepeatStatement"),
+        *("LoopStatement", "ForStatement", "SearchedCaseStatement", "SimpleCaseStatement"),
+    }
+)
+
+
+def run_block(context: Context, text: str) -> Result:
+    """Run a `BEGIN … END` block in Spark; the result is that of its last query.
+
+    Raises UnsupportedStatementError before anything runs if a Hudi table is named, or may be hidden, in it.
+    """
+    behind = tokenize(text)[1:2]
+    if not behind or behind[0].says(*TRANSACTION_WORDS):
+        raise UnsupportedStatementError(
+            "BEGIN without END is not supported: each statement is a transaction of its own",
+            hint=_ONE_BY_ONE,
+        )
+    _check_text(context, text, BLOCK)
+    return Result(context.spark.sql(text))
+
+
+def execute_immediate(context: Context, text: str) -> Result:
+    """Run `EXECUTE IMMEDIATE text [INTO …] [USING …]` in Spark.
+
+    Raises UnsupportedStatementError before anything runs if a Hudi table is named, or may be hidden, in the
+    statement that the text is.
+    """
+    parse_plan(context.spark, text)  # Spark says what is wrong with it
+    tokens = tokenize(text)
+    _check_tokens(context, tokens[2:], EXECUTE_IMMEDIATE)
+    row = context.spark.sql(f"SELECT {_expression_of(text, tokens[2:])}").head()
+    for each in split_script("" if row is None or row[0] is None else str(row[0])):
+        _check_text(context, each.text, EXECUTE_IMMEDIATE)
+    return Result(context.spark.sql(text))
+
+
+def _check_text(context: Context, text: str, kind: str) -> None:
+    unresolved = parse_plan(context.spark, text)
+    tokens = tokenize(text)
+    _check_tokens(context, tokens[1:] if kind == BLOCK else tokens, kind)
+    for plan in _plans_of(context, unresolved):
+        if _is_instance(context, plan, _COMMAND) and class_name(plan) not in _COMMANDS:
+            raise _unsupported(kind, f"with {_first_words(plan, text)} inside")
+        refuse_folders(context, folders_of_plan(plan))
+
+
+def _check_tokens(context: Context, tokens: list[Token], kind: str) -> None:
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        if token.says("IDENTIFIER", "IMMEDIATE"):
+            what = EXECUTE_IMMEDIATE if token.says("IMMEDIATE") else "IDENTIFIER(…)"
+            raise _unsupported(kind, f"with {what} inside: what it names cannot be known beforehand")
+        if before is not None and before.says("USING") and token.name.lower() in PROVIDERS:
+            raise _unsupported(kind, "with CREATE TABLE … USING hudi inside")
+    for name, is_function in _names_in(tokens):
+        _check_name(context, name, kind, is_function=is_function)
+
+
+def _plans_of(context: Context, value: Any) -> Iterator[Any]:
+    """The plans of a block's statements, conditions and handlers too; a lone plan is its own."""
+    if class_name(value) == _STATEMENT:
+        yield value.parsedPlan()
+    elif class_name(value) in _PARTS_OF_BLOCKS:
+        for index in range(int(value.productArity())):
+            for part in _parts_of(context, value.productElement(index)):
+                yield from _plans_of(context, part)
+    else:
+        yield value
+
+
+def _parts_of(context: Context, element: Any) -> Iterator[Any]:
+    """The statements and parts of blocks that an element of a part is, alone or in a sequence or option."""
+    if not hasattr(element, "getClass"):
+        return
+    if _is_instance(context, element, "scala.Option"):
+        if element.isDefined():
+            yield from _parts_of(context, element.get())
+    elif _is_instance(context, element, "scala.collection.Seq"):
+        for each in items_of(element):
+            yield from _parts_of(context, each)
+    elif class_name(element) in _PARTS_OF_BLOCKS | {_STATEMENT}:
+        yield element
+
+
+def _is_instance(context: Context, value: Any, java_type: str) -> bool:
+    from py4j.java_gateway import is_instance_of
+
+    return bool(is_instance_of(context.spark.sparkContext._gateway, value, java_type))
+
+
+def _first_words(plan: Any, text: str) -> str:
+    start, stop = plan.origin().startIndex(), plan.origin().stopIndex()
+    if not (start.isDefined() and stop.isDefined()):
+        return class_name(plan)
+    return " ".join(text[int(start.get()) : int(stop.get()) + 1].split()[:2])
+
+
+def _names_in(tokens: list[Token]) -> list[tuple[tuple[str, ...], bool]]:
+    """Each dotted name in the text, once, and whether a bracket follows it as behind a function's."""
+    found: dict[tuple[tuple[str, ...], bool], None] = {}
+    index = 0
+    while index < len(tokens):
+        if not tokens[index].is_name or tokens[index].text.isdigit():
+            index += 1
+            continue
+        parts = [tokens[index].name]
+        while index + 2 < len(tokens) and tokens[index + 1].text == "." and tokens[index + 2].is_name:
+            parts.append(tokens[index + 2].name)
+            index += 2
+        index += 1
+        is_function = index < len(tokens) and tokens[index].text == "("
+        found[tuple(parts), is_function] = None
+    return list(found)
+
+
+def _check_name(context: Context, parts: tuple[str, ...], kind: str, *, is_function: bool) -> None:
+    if is_function and _is_user_function(context, parts):
+        raise _unsupported(kind, f"with the function {'.'.join(parts)} inside, which may read Hudi tables")
+    # `t.column` and `db.t.column` hold a table's name, too.
+    for length in range(1, min(len(parts), 3) + 1):
+        if _reads_hudi(context, parts[:length]):
+            name = ".".join(parts[:length])
+            raise _unsupported(kind, f"with the Hudi table, or view over one, {name} inside")
+
+
+def _reads_hudi(context: Context, parts: tuple[str, ...]) -> bool:
+    try:
+        return references_hudi(context, f"TABLE {'.'.join(map(quote_name, parts))}")
+    except SqlSyntaxError:
+        return False
+
+
+def _is_user_function(context: Context, parts: tuple[str, ...]) -> bool:
+    from pyspark.errors import PySparkException
+
+    try:
+        found = context.spark.catalog.getFunction(".".join(map(quote_name, parts)))
+    except PySparkException:
+        return False
+    return found.namespace is not None or '"sqlFunction.' in (found.description or "")
+
+
+def _expression_of(text: str, tokens: list[Token]) -> str:
+    """The text of the expression that begins with the first token, before INTO or USING."""
+    depth = 0
+    for token in tokens:
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if not depth and token.says("INTO", "USING"):
+            return text[tokens[0].start : token.start].rstrip()
+    return text[tokens[0].start : tokens[-1].end]
+
+
+def _unsupported(kind: str, why: str) -> UnsupportedStatementError:
+    return UnsupportedStatementError(f"{kind} is not supported {why}: nothing was run", hint=_ONE_BY_ONE)

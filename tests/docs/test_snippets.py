@@ -1,0 +1,154 @@
+"""The SQL of README.md and docs/*.md runs, page by page and in the page's order, on tables that fit.
+
+A block below a line `<!-- not run -->` is left out. `before` says what has to be there for a block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.session import Session
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+ROOT = Path(__file__).parent.parent.parent
+_BLOCK = re.compile(
+    r"^(?P<indent> *)```(?P<language>sql|python)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+)
+_NOT_RUN = "<!-- not run -->"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page; `before` has SQL to run before the block of that number (counted from 1)."""
+
+    path: str
+    before: Mapping[int, str] = field(default_factory=dict)
+    languages: tuple[str, ...] = ("sql",)
+
+
+_TRIPS = "id BIGINT, fare DOUBLE, driver STRUCT<name: STRING>, changes INT, dt STRING"
+_STAGED = "SELECT 7 id, 12.5D fare, named_struct('name', 'Ada') driver, 0 changes, '2024-03-01' dt"
+_ROWS = """INSERT INTO lake.trips VALUES (1, 5.0, named_struct('name', 'Bo'), 0, '2024-03-01'),
+  (4711, 6.0, NULL, 1, '2024-03-02')"""
+_ORDERS = """CREATE TABLE legacy.orders (order_id BIGINT, amount DOUBLE, updated_at BIGINT, dt STRING)
+  USING parquet PARTITIONED BY (dt) LOCATION '{folder}/orders';
+INSERT INTO legacy.orders VALUES (1, 2.5, 1, '2024-03-01'), (2, 3.5, 2, '2024-03-02')"""
+_LINES = """CREATE TABLE legacy.lineitem
+  (l_orderkey BIGINT, l_linenumber INT, l_quantity DOUBLE, l_receiptdate DATE)
+  USING parquet LOCATION '{folder}/lineitem';
+INSERT INTO legacy.lineitem VALUES (1, 1, 2.0, DATE'2024-03-01'), (1, 2, 3.0, DATE'2024-03-01')"""
+_CORRECTIONS = """CREATE TEMPORARY VIEW corrections AS
+SELECT 1L l_orderkey, 2 l_linenumber, 9.0D l_quantity, false is_cancelled"""
+
+PAGES = (
+    Page(
+        "README.md",
+        {
+            1: _LINES,
+            2: f"""CALL bootstrap_table(table => 'lake.lineitem', source_table => 'legacy.lineitem',
+              record_key => 'l_orderkey,l_linenumber', precombine => 'l_receiptdate'); {_CORRECTIONS}""",
+        },
+    ),
+    Page(
+        "docs/changing-rows.md",
+        {
+            2: f"""{_ROWS};
+            CREATE TEMPORARY VIEW erasure_requests AS SELECT 4711L id;
+            CREATE TABLE staging.trips USING parquet AS
+              SELECT *, '2024-03-01' day, false cancelled FROM ({_STAGED});
+            CREATE TABLE staging.new_trips USING parquet AS {_STAGED};
+            CREATE TABLE staging.corrected USING parquet AS {_STAGED}""",
+        },
+    ),
+    Page(
+        "docs/tables.md",
+        {
+            4: """INSERT INTO lake.trips (id, dt) VALUES (1, DATE'2024-03-01'), (2, DATE'2024-03-02'),
+              (3, DATE'2024-03-03'), (4, DATE'2024-03-04')""",
+        },
+    ),
+    Page(
+        "docs/migrating.md",
+        {
+            1: _ORDERS,
+            2: """CALL bootstrap_table(table => 'lake.orders', source_table => 'legacy.orders',
+              record_key => 'order_id', precombine => 'updated_at')""",
+        },
+    ),
+    Page(
+        "docs/querying.md",
+        {
+            1: f"""CREATE TABLE lake.trips ({_TRIPS}) USING hudi PARTITIONED BY (dt)
+              TBLPROPERTIES (primaryKey = 'id'); {_ROWS}"""
+        },
+        languages=("sql", "python"),
+    ),
+)  # fmt: skip
+
+
+@pytest.fixture
+def databases(session: Session, tmp_path: Path) -> Iterator[Session]:
+    """The databases of the pages, empty before and after."""
+    names = ("lake", "legacy", "staging")
+    for name in names:
+        session.sql(f"CREATE DATABASE {name} LOCATION '{tmp_path}/{name}.db'")
+    yield session
+    for name in names:
+        for row in session.sql(f"SHOW TABLES IN {name}").rows:
+            if row.namespace:
+                session.sql(f"DROP TABLE {name}.{row.tableName}")
+        session.sql(f"DROP DATABASE {name} CASCADE")
+    for view in ("erasure_requests", "corrections"):
+        session.spark.catalog.dropTempView(view)
+
+
+def blocks_of(page: Page) -> list[tuple[str, str]]:
+    """Language and text of the page's blocks that are run."""
+    text = (ROOT / page.path).read_text()
+    return [
+        (found["language"], found["text"])
+        for found in _BLOCK.finditer(text)
+        if found["language"] in page.languages and not text[: found.start()].rstrip().endswith(_NOT_RUN)
+    ]
+
+
+def run(session: Session, text: str, folder: Path) -> list[list[Any]]:
+    """The rows of each statement; what a check finds wrong is an error, too."""
+    text = text.replace("s3a://lake", f"{folder}/s3").replace("{folder}", str(folder))
+    results = []
+    for result in session.run_script(text):
+        results.append(result.rows if result.has_rows else [])
+    return results
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: Path(page.path).stem)
+def test_the_sql_of_a_page_runs(databases: Session, tmp_path: Path, page: Page) -> None:
+    blocks = blocks_of(page)
+    assert len(blocks) >= max(page.before)
+    for number, (language, text) in enumerate(blocks, start=1):
+        run(databases, page.before.get(number, ""), tmp_path)
+        if language == "python":
+            exec(text, {"session": databases})
+            continue
+        results = run(databases, text, tmp_path)
+        if "EXCEPT" in text:
+            assert results == [[]]
+
+
+def test_every_page_with_sql_is_run() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    with_sql = {str(path.relative_to(ROOT)) for path in pages if "```sql" in path.read_text()}
+    assert with_sql == {page.path for page in PAGES}
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+\.md)", path.read_text()):
+            assert target.startswith("http") or (path.parent / target).exists(), f"{path}: {target}"
