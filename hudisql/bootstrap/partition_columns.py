@@ -163,7 +163,7 @@ def check_partition_values(
             except (ValueError, ArithmeticError):
                 wrong.append(text)
                 continue
-            if not _stays_text(column.type) and render_partition_value(value) != text:
+            if not _stays_text(column.type) and render_partition_value(value, column.type) != text:
                 unusual.append(text)
         if wrong:
             findings.append(

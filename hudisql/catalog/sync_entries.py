@@ -181,11 +181,12 @@ def wanted_partition(
     table: HudiTable, entry: MetastoreTable, partition: TablePartition
 ) -> MetastorePartition:
     """A partition of `entry` as it should stand."""
+    texts = [
+        render_partition_value(value, column.type)
+        for value, column in zip(folder_values(table, partition), folder_columns(table), strict=True)
+    ]
     return MetastorePartition(
-        values=tuple(
-            HIVE_DEFAULT_PARTITION if text is None else text
-            for text in map(render_partition_value, folder_values(table, partition))
-        ),
+        values=tuple(HIVE_DEFAULT_PARTITION if text is None else text for text in texts),
         location=table.storage.hadoop_uri(join(table.base_path, partition.path)),
         columns=entry.columns,
         input_format=entry.input_format,

@@ -1,11 +1,12 @@
 """Partition paths: folder names from column values and back.
 
 Follows `PartitionPathEncodeUtils` and `KeyGenUtils` of Hudi 0.15, whose escaping is Hive's
-(`FileUtils.escapePathName`). Pure text and values; no listing.
+(`FileUtils.escapePathName`). Numbers are spelled as Java does. Pure text and values; no listing.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -14,6 +15,7 @@ from decimal import Context, Decimal, InvalidOperation
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError
+from hudisql.format.java_text import render_floating
 
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Folder name that stands for a NULL (or empty) partition value."""
@@ -22,6 +24,7 @@ _ESCAPED_CHARACTERS = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_INFINITIES = {"infinity": math.inf, "-infinity": -math.inf}
 
 
 def escape_partition_value(value: str) -> str:
@@ -92,7 +95,7 @@ def parse_partition_value(text: str | None, value_type: pa.DataType) -> object:
             raise ValueError(f"not an integer: '{text}'")
         return pa.scalar(int(text), value_type).as_py()
     if pa.types.is_floating(value_type):
-        return float(text)
+        return _parse_floating(text, value_type)
     if pa.types.is_decimal(value_type):
         return _parse_decimal(text, value_type)
     if pa.types.is_date(value_type):
@@ -104,10 +107,30 @@ def parse_partition_value(text: str | None, value_type: pa.DataType) -> object:
     raise ValueError(f"a partition column can't be of type {value_type}")
 
 
-def render_partition_value(value: object) -> str | None:
-    """The text of a typed partition value as Hive and Spark write it into folder names (not escaped)."""
+def same_value(one: object, other: object) -> bool:
+    """True if two partition values are equal in SQL, where NaN equals NaN and NULL is one value."""
+    return one == other or (_is_nan(one) and _is_nan(other))
+
+
+def unique_values(values: Sequence[object]) -> tuple[object, ...]:
+    """Partition values as the key of a dictionary: equal for values that are equal in SQL.
+
+    Every NaN becomes the same text, which no column of numbers holds. 0.0 equals -0.0 in Python, too.
+    """
+    return tuple("NaN" if _is_nan(value) else value for value in values)
+
+
+def render_partition_value(value: object, value_type: pa.DataType) -> str | None:
+    """The text of a typed partition value as Hudi, Hive and Spark write it into folder names (not escaped).
+
+    Floating-point numbers have the text of Java's `Float.toString` and `Double.toString`; -0.0 is 0.0, which
+    it equals in SQL.
+    """
     if value is None:
         return None
+    if pa.types.is_floating(value_type):
+        text: str = render_floating(pa.array([value or 0.0], value_type))[0].as_py()
+        return text
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime):
@@ -130,6 +153,19 @@ def _value_of_folder(folder: str, name: str, url_encode: bool) -> str | None:
     if folder == HIVE_DEFAULT_PARTITION:
         return None
     return unescape_partition_value(folder) if url_encode else folder
+
+
+def _parse_floating(text: str, value_type: pa.DataType) -> float:
+    """As `Float.parseFloat`: a float is the one nearest to the text, as a Python float."""
+    infinity = _INFINITIES.get(text.lower())
+    if infinity is not None:
+        return infinity
+    value: float = pa.scalar(text.removeprefix("+")).cast(value_type).as_py()
+    return value
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _parse_decimal(text: str, value_type: pa.DataType) -> Decimal:

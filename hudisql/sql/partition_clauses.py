@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value
+from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value, same_value
 from hudisql.sql.alterations import DroppedPartitions
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.live_partitions import list_live_partitions
@@ -51,7 +51,11 @@ def choose_partitions(
     """
     wanted = _typed(table, specification, place)
     values_of = [(each, folder_values(table, each)) for each in partitions]
-    return [each for each, values in values_of if all(values[at] == value for at, value in wanted.items())]
+    return [
+        each
+        for each, values in values_of
+        if all(same_value(values[at], value) for at, value in wanted.items())
+    ]
 
 
 def _typed(table: HudiTable, specification: Mapping[str, str | None], place: str) -> dict[int, object]:

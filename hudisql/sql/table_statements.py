@@ -190,7 +190,10 @@ def _describe_column(
 
 def _partition_name(table: HudiTable, names: Sequence[str], partition: TablePartition) -> str:
     """As the metastore names it."""
-    texts = [render_partition_value(value) for value in folder_values(table, partition)]
+    texts = [
+        render_partition_value(value, column.type)
+        for value, column in zip(folder_values(table, partition), folder_columns(table), strict=True)
+    ]
     return partition_path(names, texts, hive_style=True, url_encode=True)
 
 

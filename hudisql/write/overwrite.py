@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from hudisql.format.partition_path import same_value
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, list_partitions
 from hudisql.table.snapshot import load_file_slices
@@ -64,4 +65,4 @@ def _is_overwritten(
         return partition.path in touched
     names = [column.name for column in table.partition_columns]
     values = dict(zip(names, partition.values, strict=True))
-    return all(values[name] == value for name, value in (overwrite.values or {}).items())
+    return all(same_value(values[name], value) for name, value in (overwrite.values or {}).items())

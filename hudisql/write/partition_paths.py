@@ -20,6 +20,7 @@ from hudisql.format.partition_path import (
     partition_path,
     render_partition_value,
     split_partition_path,
+    unique_values,
 )
 from hudisql.format.table_properties import URL_ENCODE_PARTITIONING
 from hudisql.table.hudi_table import HudiTable
@@ -40,13 +41,16 @@ class PartitionPaths:
             )
         self._generator = generator
         self.names = tuple(column.name for column in table.partition_columns)
+        self._types = tuple(column.type for column in table.partition_columns)
         self._hive_style = table.properties.hive_style_partitioning
         self._url_encode = table.properties.url_encode_partitioning
         self._place = table.base_path
         self._is_read_escaped = reads_escaped(table)
         self.existing: Mapping[str, TablePartition] = {each.path: each for each in list_partitions(table)}
         """The partitions that the table has, by path."""
-        self._known: dict[Values, str] = {each.values: each.path for each in self.existing.values()}
+        self._known: dict[Values, str] = {
+            unique_values(each.values): each.path for each in self.existing.values()
+        }
         self._paths: set[str] = set()
         self._above: set[str] = set()
         for path in self.existing:
@@ -61,8 +65,12 @@ class PartitionPaths:
             path = str(values[0])
             self.refuse_nested([path])
             return path
-        if values not in self._known:
-            texts = [render_partition_value(value) for value in values]
+        known = unique_values(values)
+        if known not in self._known:
+            texts = [
+                render_partition_value(value, value_type)
+                for value, value_type in zip(values, self._types, strict=True)
+            ]
             path = partition_path(self.names, texts, hive_style=self._hive_style, url_encode=self._url_encode)
             if not self._reads_as(path, texts) or not self._stands_apart(path):
                 listed = ", ".join(f"{name} = '{text}'" for name, text in zip(self.names, texts, strict=True))
@@ -71,9 +79,9 @@ class PartitionPaths:
                     f"find these values in the folder '{path}'; nothing was written",
                     hint=f"change the value, or make a table with {URL_ENCODE_PARTITIONING} = 'true'",
                 )
-            self._known[values] = path
+            self._known[known] = path
             self._take(path)
-        return self._known[values]
+        return self._known[known]
 
     def refuse_nested(self, paths: Collection[str]) -> None:
         """Raise WriteRefusedError if one of the partitions lies in the folder of another, or is none.

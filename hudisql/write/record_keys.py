@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.write.java_text import epoch_micros, render_date, render_floating, render_sql_timestamp
+from hudisql.format.java_text import epoch_micros, render_date, render_floating, render_sql_timestamp
 
 NULL_PART = "__null__"
 EMPTY_PART = "__empty__"

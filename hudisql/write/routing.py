@@ -6,6 +6,7 @@ Spark's, so that no row passes through Python before it is written. Knows neithe
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -62,9 +63,11 @@ def count_changes(changes: DataFrame, table: HudiTable) -> CountedChanges:
         if row[1] is not None:
             changed[row[0], row[1]] = row[-1]
             continue
-        new_rows[tuple(row[3:-1])] += row[-1]
+        # One object for every NaN, so that dictionaries find it again.
+        values_of_row = tuple(math.nan if value != value else value for value in row[3:-1])
+        new_rows[values_of_row] += row[-1]
         if row[2] is not None:
-            of_buckets[tuple(row[3:-1]), row[2]] = row[-1]
+            of_buckets[values_of_row, row[2]] = row[-1]
     return CountedChanges(changed, dict(new_rows), of_buckets)
 
 

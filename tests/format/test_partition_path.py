@@ -14,6 +14,7 @@ from hudisql.format.partition_path import (
     parse_partition_value,
     partition_path,
     render_partition_value,
+    same_value,
     split_partition_path,
     unescape_partition_value,
 )
@@ -128,17 +129,33 @@ def test_texts_that_are_no_value_of_the_type_are_refused(text: str, value_type: 
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("value", "value_type", "text"),
     [
-        (None, None),
-        (True, "true"),
-        (7, "7"),
-        (date(2024, 3, 1), "2024-03-01"),
-        (Decimal("12.30"), "12.30"),
-        (datetime(2024, 3, 1, 10, 30, tzinfo=UTC), "2024-03-01 10:30:00"),
-        (datetime(2024, 3, 1, 10, 30, 0, 120000, tzinfo=UTC), "2024-03-01 10:30:00.12"),
-        (b"xy", "xy"),
+        (None, pa.string(), None),
+        (True, pa.bool_(), "true"),
+        (7, pa.int32(), "7"),
+        (date(2024, 3, 1), pa.date32(), "2024-03-01"),
+        (Decimal("12.30"), pa.decimal128(5, 2), "12.30"),
+        (datetime(2024, 3, 1, 10, 30, tzinfo=UTC), TIMESTAMP, "2024-03-01 10:30:00"),
+        (datetime(2024, 3, 1, 10, 30, 0, 120000, tzinfo=UTC), TIMESTAMP, "2024-03-01 10:30:00.12"),
+        (b"xy", pa.binary(), "xy"),
+        (0.10000000149011612, pa.float32(), "0.1"),
+        (12345678.0, pa.float64(), "1.2345678E7"),
+        (1e20, pa.float64(), "1.0E20"),
+        (-0.0, pa.float64(), "0.0"),
+        (float("nan"), pa.float32(), "NaN"),
+        (float("-inf"), pa.float64(), "-Infinity"),
     ],
 )
-def test_typed_values_are_rendered_as_hive_and_spark_name_folders(value: object, text: str | None) -> None:
-    assert render_partition_value(value) == text
+def test_typed_values_are_rendered_as_hudi_hive_and_spark_name_folders(
+    value: object, value_type: pa.DataType, text: str | None
+) -> None:
+    assert render_partition_value(value, value_type) == text
+    if text is not None:
+        assert same_value(parse_partition_value(text, value_type), value)
+
+
+@pytest.mark.parametrize("text", ["0.1", "+0.1", "0.10", "1e-1", "1.0E-1"])
+def test_a_float_is_the_one_nearest_to_the_text(text: str) -> None:
+    assert parse_partition_value(text, pa.float32()) == 0.10000000149011612
+    assert parse_partition_value(text, pa.float64()) == 0.1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.write.java_text import render_floating
+from hudisql.format.java_text import render_floating
 from hudisql.write.record_keys import render_record_keys
 
 MOMENT = 1_577_882_096_789_000  # 2020-01-01 12:34:56.789 UTC in microseconds
@@ -56,6 +57,7 @@ DOUBLES = [
     (1e7, "1.0E7"), (9999999.0, "9999999.0"), (0.001, "0.001"), (0.000999, "9.99E-4"),
     (100000000.5, "1.000000005E8"), (-123456789.125, "-1.23456789125E8"), (1e22, "1.0E22"),
     (1.7976931348623157e308, "1.7976931348623157E308"), (2.2250738585072014e-308, "2.2250738585072014E-308"),
+    (5e-324, "4.9E-324"), (3.3528402851590384e25, "3.3528402851590383E25"),
     (18170836935512928.0, "1.8170836935512928E16"), (-1.951284800308241e16, "-1.9512848003082408E16"),
     (float("inf"), "Infinity"), (float("-inf"), "-Infinity"), (float("nan"), "NaN"), (4.35, "4.35"),
 ]  # fmt: skip
@@ -75,17 +77,37 @@ def test_floating_numbers_are_printed_as_by_java(
     assert _keys(pa.array([None, 1.0, None], number_type)) == [None, "1.0", None]
 
 
-@settings(deadline=None)
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False), max_size=20))
-def test_printed_doubles_parse_back_and_have_javas_form(numbers: list[float]) -> None:
-    texts = render_floating(pa.array(numbers, pa.float64())).to_pylist()
-    assert [float(text) for text in texts] == numbers
-    for number, text in zip(numbers, texts, strict=True):
-        mantissa, _, exponent = text.partition("E")
-        assert (exponent == "") == (number == 0 or 1e-3 <= abs(number) < 1e7)
-        assert "." in mantissa
-        if exponent:
-            assert 1 <= abs(float(mantissa)) < 10
+@pytest.mark.spark
+@pytest.mark.parametrize("width", [64, 32], ids=["double", "float"])
+def test_every_number_has_the_text_that_java_prints(spark: Any, width: int) -> None:
+    version = spark.sparkContext._jvm.java.lang.System.getProperty("java.specification.version")
+    if version not in ("1.8", "11", "17"):
+        pytest.skip(f"Java {version} prints other digits than the Java that Hudi runs on")
+    number_type = pa.float64() if width == 64 else pa.float32()
+    whole_type = np.uint64 if width == 64 else np.uint32
+
+    @settings(max_examples=15, deadline=None)
+    @given(
+        st.lists(st.floats(width=width), max_size=50),  # type: ignore[arg-type]
+        st.integers(0, 2**32 - 1),
+    )
+    def check(numbers: list[float], seed: int) -> None:
+        random = np.random.default_rng(seed)
+        bits = random.integers(0, 2**width, 300, dtype=whole_type, endpoint=False)
+        powers = 10.0 ** random.uniform(18, 27, 300)  # where Java's own integers overflow
+        values = pa.chunked_array(
+            [
+                pa.array(numbers, number_type),
+                pa.array(bits.view(np.float64 if width == 64 else np.float32)),
+                pa.array(powers).cast(number_type, safe=False),
+                pa.array(2.0 ** np.arange(-120, 120, 7)).cast(number_type),
+            ]
+        ).combine_chunks()
+        frame = spark.createDataFrame(pa.table({"number": values}))
+        printed = frame.selectExpr("CAST(number AS STRING) AS text").toArrow().column("text")
+        assert render_floating(values).to_pylist() == printed.to_pylist()
+
+    check()
 
 
 def test_consistent_logical_timestamps_are_printed_as_sql_timestamps() -> None:

@@ -1,9 +1,8 @@
-"""Columns of numbers and dates as Java prints them, because Hudi's record keys are made of Java's text.
+"""Columns of numbers and dates as Java prints them: Hudi makes record keys and partition paths of that text.
 
 Follows `Double.toString` and `Float.toString` of Java 8 to 18, which the real Hudi runs on (Java 19 prints
-fewer digits for some values beyond 2^53, floats 2^24), `LocalDate.toString` and `Timestamp.toString`. Not
-followed: the odd last digits that those Java versions give one in 50,000 numbers beyond 2^63, and subnormal
-numbers. Whole columns by Arrow kernels; knows no record keys.
+fewer digits for some numbers beyond 2^53, floats 2^24, and for subnormal ones), `LocalDate.toString` and
+`Timestamp.toString`. Whole columns by Arrow kernels; knows no record keys.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ import math
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from hudisql.format.java_digits import java_digits
 
 _PLAIN_FROM = 1e-3
 _PLAIN_BELOW = 1e7
@@ -88,7 +89,20 @@ def _digits_of_java(values: pa.Array, shortest: pa.Array) -> pa.Array:
         negative = pa.array(numbers[is_whole] < 0)
         text = pc.if_else(negative, pc.binary_join_element_wise("-", text, ""), text)
         replaced = pc.replace_with_mask(replaced, pa.array(is_whole), text)
+
+    # Beyond 2^63, for subnormal numbers and powers of two Java's digits are not always the shortest.
+    is_subnormal = magnitude < float(np.finfo(numbers.dtype).smallest_normal)
+    is_power_of_two = np.frexp(magnitude)[0] == 0.5
+    is_odd = ~is_whole & ((magnitude >= 2.0**63) | is_subnormal | is_power_of_two)
+    if is_odd.any():
+        texts = [_spelled_by_java(float(number), significant_bits) for number in numbers[is_odd]]
+        replaced = pc.replace_with_mask(replaced, pa.array(is_odd), pa.array(texts, pa.string()))
     return replaced
+
+
+def _spelled_by_java(number: float, significant_bits: int) -> str:
+    digits, power = java_digits(number, significant_bits)
+    return f"{'-' if number < 0 else ''}{digits}e{power - len(digits) + 1}"
 
 
 def render_date(values: pa.Array) -> pa.StringArray:
