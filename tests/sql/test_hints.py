@@ -69,7 +69,7 @@ ADVICE = {
         "CREATE TABLE hints_other.t (id INT) USING hudi",
         r"(CREATE DATABASE \S+)",
         again=True,
-        last=("DROP DATABASE hints_other CASCADE",),
+        last=("DROP TABLE hints_other.t", "DROP DATABASE hints_other"),
     ),
     "create over a table that is not registered": Advice(
         "CREATE TABLE hints.again USING hudi LOCATION '{p}/t' AS SELECT 1 AS id",
@@ -80,8 +80,8 @@ ADVICE = {
         r"(CREATE TABLE … USING hudi LOCATION '…') without",
         fill=(("…", "hints.differs"), ("…", "{p}/t")),
     ),
-    "files of a table read by path": Advice(
-        "SELECT * FROM parquet.`{p}/t`",
+    "a plain table over a table's folder": Advice(
+        "CREATE TABLE hints.plain USING parquet LOCATION '{p}/t'",
         r"(CALL hive_sync\(.*?\))",
         fill=(("db.name", "hints.by_path"),),
         last=("SELECT * FROM hints.by_path",),
