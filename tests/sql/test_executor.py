@@ -328,10 +328,14 @@ def test_blocks_and_execute_immediate_run_in_spark_where_no_hudi_table_is_in_the
     block = """BEGIN
       DECLARE total INT DEFAULT 0; -- ; END
       WHILE total < 3 DO SET total = total + 1; INSERT INTO shop.sums VALUES (total); END WHILE;
+      l: LOOP IF total > 0 THEN LEAVE l; ELSE SELECT 1; END IF; END LOOP l;
       SELECT CASE WHEN total = 3 THEN ';' END AS mark, sum(n) AS n FROM shop.sums;
     END"""
     results = [result.rows for result in shop.run_script(f"SELECT 1; {block}; SELECT 2;")]
     assert results == [[(1,)], [(";", 6)], [(2,)]]
+    with pytest.raises(QueryError, match="DIVIDE_BY_ZERO") as caught:
+        _ = shop.sql("BEGIN SELECT 1; SELECT 1 / n - 1 / n FROM (SELECT 0 n FROM shop.sums); END").rows
+    assert "\tat " not in caught.value.message
     shop.sql("DECLARE VARIABLE low INT DEFAULT 2")
     assert values(shop, "EXECUTE IMMEDIATE 'SELECT n FROM shop.sums WHERE n >= ? ORDER BY n' USING low") == [
         (2,),
