@@ -193,6 +193,7 @@ def test_what_would_change_a_hudi_table_is_refused_by_name(shop: Session, text: 
         "BEGIN TRANSACTION",
         "BEGIN USE shop; SELECT * FROM plain; END",
         "BEGIN SELECT * FROM IDENTIFIER('shop.' || 'plain'); END",
+        "BEGIN DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN USE shop; END; SELECT 1; END",
         "BEGIN LOOP EXECUTE IMMEDIATE 'SELECT 1'; END LOOP; END",
         "BEGIN CASE 1 WHEN 2 THEN SELECT 1; ELSE DROP DATABASE shop CASCADE; END CASE; END",
         "BEGIN CREATE TABLE shop.n (id INT) USING hudi TBLPROPERTIES (primaryKey = 'id'); END",
