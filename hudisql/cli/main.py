@@ -1,8 +1,7 @@
 """The `hudisql` command: options, and which part of the CLI they lead to.
 
-Exit codes: 0 all right, 1 a statement failed, 2 bad usage, 3 a bootstrap is blocked, 130 interrupted
-(`batch.EXIT_CODES`). Nothing heavy is imported before
-it is known to be needed, so that `--help` and `--version` answer at once.
+Exit codes are `batch.EXIT_CODES`. Nothing heavy is imported before it is known to be needed, so that `--help`
+and `--version` answer at once.
 """
 
 from __future__ import annotations

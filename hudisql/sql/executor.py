@@ -94,14 +94,14 @@ def _run_in_spark(context: Context, statement: st.Statement, source: SourceText)
     return _run_query(context, statement, source)
 
 
-def _run_block(context: Context, statement: st.BlockStatement, _source: SourceText) -> Result:
-    return run_block(context, statement.text)
+def _run_block(context: Context, statement: st.BlockStatement, source: SourceText) -> Result:
+    return Result(run_block(context, statement.text), guard=lambda: translated_spark_errors(source))
 
 
 def _execute_immediate(
-    context: Context, statement: st.ExecuteImmediateStatement, _source: SourceText
+    context: Context, statement: st.ExecuteImmediateStatement, source: SourceText
 ) -> Result:
-    return execute_immediate(context, statement.text)
+    return Result(execute_immediate(context, statement.text), guard=lambda: translated_spark_errors(source))
 
 
 def _change_rows(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:

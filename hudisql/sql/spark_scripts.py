@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
-from hudisql.result import Result
 from hudisql.sql.blocks import TRANSACTION_WORDS
 from hudisql.sql.create_table import PROVIDERS
 from hudisql.sql.folders import folders_of_plan, refuse_folders
@@ -23,11 +22,13 @@ from hudisql.sql.script import split_script
 from hudisql.sql.tokens import Token, tokenize
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from hudisql.context import Context
 
 BLOCK: Final = "BEGIN … END"
 EXECUTE_IMMEDIATE: Final = "EXECUTE IMMEDIATE"
-_COMMAND: Final = "org.apache.spark.sql.catalyst.plans.logical.Command"
+_PLANS: Final = "org.apache.spark.sql.catalyst.plans.logical"
 _STATEMENT: Final = "SingleStatement"
 _ONE_BY_ONE: Final = "write the statements one after the other"
 # Commands that Spark runs in a block as it does outside, and whose tables stand in the text.
@@ -44,8 +45,10 @@ _PARTS_OF_BLOCKS: Final = frozenset(
     }
 )
 
+_JUMPS: Final = frozenset({"LeaveStatement", "IterateStatement"})
 
-def run_block(context: Context, text: str) -> Result:
+
+def run_block(context: Context, text: str) -> DataFrame:
     """Run a `BEGIN … END` block in Spark; the result is that of its last query.
 
     Raises UnsupportedStatementError before anything runs if a Hudi table is named, or may be hidden, in it.
@@ -57,10 +60,10 @@ def run_block(context: Context, text: str) -> Result:
             hint=_ONE_BY_ONE,
         )
     _check_text(context, text, BLOCK)
-    return Result(context.spark.sql(text))
+    return context.spark.sql(text)
 
 
-def execute_immediate(context: Context, text: str) -> Result:
+def execute_immediate(context: Context, text: str) -> DataFrame:
     """Run `EXECUTE IMMEDIATE text [INTO …] [USING …]` in Spark.
 
     Raises UnsupportedStatementError before anything runs if a Hudi table is named, or may be hidden, in the
@@ -72,7 +75,7 @@ def execute_immediate(context: Context, text: str) -> Result:
     row = context.spark.sql(f"SELECT {_expression_of(text, tokens[2:])}").head()
     for each in split_script("" if row is None or row[0] is None else str(row[0])):
         _check_text(context, each.text, EXECUTE_IMMEDIATE)
-    return Result(context.spark.sql(text))
+    return context.spark.sql(text)
 
 
 def _check_text(context: Context, text: str, kind: str) -> None:
@@ -80,7 +83,10 @@ def _check_text(context: Context, text: str, kind: str) -> None:
     tokens = tokenize(text)
     _check_tokens(context, tokens[1:] if kind == BLOCK else tokens, kind)
     for plan in _plans_of(context, unresolved):
-        if _is_instance(context, plan, _COMMAND) and class_name(plan) not in _COMMANDS:
+        is_command = _is_instance(context, plan, f"{_PLANS}.Command")
+        # Of what blocks are made of, a later Spark may know more than we do.
+        is_part = _is_instance(context, plan, f"{_PLANS}.CompoundPlanStatement")
+        if (is_command and class_name(plan) not in _COMMANDS) or is_part:
             raise _unsupported(kind, f"with {_first_words(plan, text)} inside")
         refuse_folders(context, folders_of_plan(plan))
 
@@ -104,7 +110,7 @@ def _plans_of(context: Context, value: Any) -> Iterator[Any]:
         for index in range(int(value.productArity())):
             for part in _parts_of(context, value.productElement(index)):
                 yield from _plans_of(context, part)
-    else:
+    elif class_name(value) not in _JUMPS:
         yield value
 
 
@@ -118,7 +124,7 @@ def _parts_of(context: Context, element: Any) -> Iterator[Any]:
     elif _is_instance(context, element, "scala.collection.Seq"):
         for each in items_of(element):
             yield from _parts_of(context, each)
-    elif class_name(element) in _PARTS_OF_BLOCKS | {_STATEMENT}:
+    elif _is_instance(context, element, f"{_PLANS}.LogicalPlan"):
         yield element
 
 

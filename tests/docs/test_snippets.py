@@ -103,7 +103,7 @@ def databases(session: Session, tmp_path: Path) -> Iterator[Session]:
     for name in names:
         for row in session.sql(f"SHOW TABLES IN {name}").rows:
             if row.namespace:
-                session.sql(f"DROP TABLE {name}.{row.tableName}")
+                session.sql(f"DROP TABLE IF EXISTS {name}.{row.tableName}")
         session.sql(f"DROP DATABASE {name} CASCADE")
     for view in ("erasure_requests", "corrections"):
         session.spark.catalog.dropTempView(view)

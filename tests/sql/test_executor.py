@@ -193,6 +193,7 @@ def test_what_would_change_a_hudi_table_is_refused_by_name(shop: Session, text: 
         "BEGIN TRANSACTION",
         "BEGIN USE shop; SELECT * FROM plain; END",
         "BEGIN SELECT * FROM IDENTIFIER('shop.' || 'plain'); END",
+        "BEGIN DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN USE shop; END; SELECT 1; END",
         "BEGIN LOOP EXECUTE IMMEDIATE 'SELECT 1'; END LOOP; END",
         "BEGIN CASE 1 WHEN 2 THEN SELECT 1; ELSE DROP DATABASE shop CASCADE; END CASE; END",
         "BEGIN CREATE TABLE shop.n (id INT) USING hudi TBLPROPERTIES (primaryKey = 'id'); END",
@@ -328,10 +329,14 @@ def test_blocks_and_execute_immediate_run_in_spark_where_no_hudi_table_is_in_the
     block = """BEGIN
       DECLARE total INT DEFAULT 0; -- ; END
       WHILE total < 3 DO SET total = total + 1; INSERT INTO shop.sums VALUES (total); END WHILE;
+      l: LOOP IF total > 0 THEN LEAVE l; ELSE SELECT 1; END IF; END LOOP l;
       SELECT CASE WHEN total = 3 THEN ';' END AS mark, sum(n) AS n FROM shop.sums;
     END"""
     results = [result.rows for result in shop.run_script(f"SELECT 1; {block}; SELECT 2;")]
     assert results == [[(1,)], [(";", 6)], [(2,)]]
+    with pytest.raises(QueryError, match="DIVIDE_BY_ZERO") as caught:
+        _ = shop.sql("BEGIN SELECT 1; SELECT 1 / n - 1 / n FROM (SELECT 0 n FROM shop.sums); END").rows
+    assert "\tat " not in caught.value.message
     shop.sql("DECLARE VARIABLE low INT DEFAULT 2")
     assert values(shop, "EXECUTE IMMEDIATE 'SELECT n FROM shop.sums WHERE n >= ? ORDER BY n' USING low") == [
         (2,),
@@ -349,7 +354,7 @@ def test_parameters_stand_for_values_in_every_statement(shop: Session) -> None:
     query = "SELECT id, :n::bigint n FROM shop.trips -- :x\nWHERE id = :id AND ':id' <> id"
     assert shop.sql(query, {"id": "k000003", "n": 3}).rows == [("k000003", 3)]
     between = "SELECT count(*) FROM shop.trips WHERE seq BETWEEN ? AND ?"
-    assert shop.sql(between, [3, 5]).rows == [(3,)]
+    assert shop.sql(between, [3, 5]).rows == [(257,)]
     kept = (
         None,
         True,
