@@ -19,9 +19,8 @@ from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, compl
 from hudisql.write.commit_work import WrittenFile
 from hudisql.write.concurrency import ALONE, Concurrency
 from hudisql.write.conflicts import FileGroup
-from hudisql.write.markers import list_markers, marked_path
 from hudisql.write.overwrite import Overwrite, replaced_file_ids
-from hudisql.write.taken_back import take_back_files
+from hudisql.write.taken_back import delete_unnamed_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +74,16 @@ def finish_commit(
 
     Raises WriteConflictError, StorageError: the caller then abandons the commit.
     """
-    _remove_strays(commit, files)
+    # What attempts of tasks that do not count have left must go before anything is visible.
+    table = commit.table
+    delete_unnamed_files(table.storage, table.base_path, commit.instant_time, {file.path for file in files})
     if not files and overwrite is None:
         withdraw_commit(commit)
         return WriteResult(None)
     replaced = None
     if overwrite is not None:
         touched = {file.partition_path for file in files}
-        replaced = replaced_file_ids(commit.table, overwrite, touched)
+        replaced = replaced_file_ids(table, overwrite, touched)
     complete_commit(commit, _metadata(commit, files, schema, replaced))
     return WriteResult(
         commit.instant_time,
@@ -95,17 +96,6 @@ def finish_commit(
         bytes=sum(file.bytes for file in files),
         dropped_metadata_table=commit.dropped_metadata_table,
     )
-
-
-def _remove_strays(commit: OpenCommit, files: Sequence[WrittenFile]) -> None:
-    """Take back what tasks that were tried twice have left (Hudi's `reconcileAgainstMarkers`)."""
-    table = commit.table
-    written = {file.path for file in files}
-    marked = [
-        marked_path(table.base_path, marker)
-        for marker in list_markers(table.storage, table.base_path, commit.instant_time)
-    ]
-    take_back_files(table.storage, [path for path in marked if path not in written])
 
 
 def _metadata(
