@@ -108,6 +108,7 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
         files: list[WrittenFile] = [*skeletons, *full_records]
         _check_keys(plan, files)
         check_key_uniqueness(context, plan, files)
+        claim.close(storage)
         _check_written(storage, plan, files)
         check_source_unchanged(context, plan)
         claim.check_held(storage)

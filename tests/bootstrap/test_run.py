@@ -3,12 +3,13 @@
 import json
 import os
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.bootstrap import run, table_files
+from hudisql.bootstrap import run, skeleton_work, table_files
 from hudisql.bootstrap.hive_source import SourceProtection
 from hudisql.bootstrap.run import run_bootstrap
 from hudisql.errors import (
@@ -183,6 +184,35 @@ def test_no_reader_sees_the_table_before_its_properties_are_there(context, sourc
     run_bootstrap(context, plan)
     assert not (tmp_path / "t/.hoodie/.hudisql-bootstrap").exists()
     assert open_table(Storage(), str(tmp_path / "t")).name == "t"
+
+
+def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
+    context, source, tmp_path, monkeypatch
+):
+    plan = plan_of(context, source, tmp_path / "t")
+    attempts, begun = [], []
+
+    def begin_work(storage, plan, claim):
+        work = skeleton_work.begin_work(storage, plan, claim)
+        attempts.append(partial(skeleton_work.write_share, storage, claim, work.orders))
+        # This one has begun: its first skeleton is written, and it goes on later.
+        begun.append(attempts[0]())
+        next(begun[0])
+        return work
+
+    def late(_context, _plan):
+        for attempt in (begun[0], attempts[0]()):
+            with pytest.raises(StorageError, match="a late task took its files back"):
+                list(attempt)
+
+    monkeypatch.setattr(run, "begin_work", begin_work)
+    monkeypatch.setattr(run, "check_source_unchanged", late)
+    run_bootstrap(context, plan)
+    table = open_table(Storage(), str(tmp_path / "t"))
+    visible = {each.base_file.path for each in load_file_slices(table)}
+    assert visible == {str(path) for path in (tmp_path / "t").rglob("*.parquet")}
+    assert len(visible) == 4
+    assert not list((tmp_path / "t/.hoodie").glob(".hudisql-bootstrap*"))
 
 
 def test_of_two_runs_into_one_folder_the_second_stops_and_harms_nothing(context, source, tmp_path):
