@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.bootstrap import run, skeleton_work, table_files
+from hudisql.bootstrap.claim import claim_target
 from hudisql.bootstrap.hive_source import SourceProtection
+from hudisql.bootstrap.leftovers import Claim
 from hudisql.bootstrap.run import run_bootstrap
 from hudisql.errors import (
     BootstrapBlockedError,
@@ -213,6 +215,20 @@ def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
     assert visible == {str(path) for path in (tmp_path / "t").rglob("*.parquet")}
     assert len(visible) == 4
     assert not list((tmp_path / "t/.hoodie").glob(".hudisql-bootstrap*"))
+
+
+def test_a_run_that_is_taken_over_while_it_publishes_withdraws(context, source, tmp_path, monkeypatch):
+    def take_over_first(*arguments):
+        # As if this run had been silent for long: the other one looks for a table before it is there.
+        monkeypatch.setattr(Claim, "is_gone", property(lambda _: True))
+        claim_target(Storage(), str(tmp_path / "t"), "db.t", takes_over=True)
+        return table_files.publish_table(*arguments)
+
+    monkeypatch.setattr(run, "publish_table", take_over_first)
+    with pytest.raises(TableExistsError, match=r"took .* over"):
+        run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
+    assert not (tmp_path / "t/.hoodie/hoodie.properties").exists()
+    assert (tmp_path / "t/.hoodie/.hudisql-bootstrap-1").exists()
 
 
 def test_of_two_runs_into_one_folder_the_second_stops_and_harms_nothing(context, source, tmp_path):
