@@ -138,13 +138,16 @@ def _clear_up(
 def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
     """Make the commit visible and drop its markers.
 
-    Raises WriteConflictError if another writer has rolled the commit back, or a commit that stands in its way
-    has come between; UnsupportedTableError if the table has been upgraded; TableLockedError, StorageError.
+    Files that the metadata does not name, left by attempts of tasks that do not count, are deleted. Raises
+    WriteConflictError if another writer has rolled the commit back, or a commit that stands in its way has
+    come between; UnsupportedTableError if the table has been upgraded; TableLockedError, StorageError.
     """
     table, storage = commit.table, commit.table.storage
     completed = commit.instant.in_state(InstantState.COMPLETED)
+    named = named_files(table.base_path, metadata)
     with holding(commit.concurrency.lock, commit.concurrency.patience) as held:
         _check_undisturbed(commit, _reopen(commit), metadata)
+        delete_unnamed_files(storage, table.base_path, commit.instant_time, named)
         if commit.heartbeat is not None:
             commit.heartbeat.check()
         held.check()
@@ -152,7 +155,6 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
         _withdraw_if_rolled_back(commit, completed)
     # The commit stands: markers that stay behind are only litter.
     with suppress(StorageError, CorruptTableError):
-        named = named_files(table.base_path, metadata)
         # An attempt of a task may have begun a file since the last look; one that is not there yet, and whose
         # writer dies before it looks itself, is found by its marker when the next commit begins.
         if delete_unnamed_files(storage, table.base_path, commit.instant_time, named):
@@ -203,6 +205,7 @@ def _rolled_back(commit: OpenCommit) -> WriteConflictError:
 def withdraw_commit(commit: OpenCommit) -> None:
     """Take the instant of a commit that has written nothing off the timeline again. Raises StorageError."""
     table = commit.table
+    delete_unnamed_files(table.storage, table.base_path, commit.instant_time, ())
     delete_markers(table.storage, table.base_path, commit.instant_time)
     _remove_instant(table, commit.instant)
     _stop(commit.heartbeat)

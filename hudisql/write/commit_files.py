@@ -1,7 +1,6 @@
 """One commit around the writing of files: begin, write, complete, and take everything back if that fails.
 
-Follows `BaseCommitActionExecutor` of Hudi 0.15: write statistics become the commit's metadata, and files that
-tasks which were tried twice have left are taken back by their markers before anything is visible.
+Follows `BaseCommitActionExecutor` of Hudi 0.15: write statistics become the commit's metadata.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from hudisql.write.commit_work import WrittenFile
 from hudisql.write.concurrency import ALONE, Concurrency
 from hudisql.write.conflicts import FileGroup
 from hudisql.write.overwrite import Overwrite, replaced_file_ids
-from hudisql.write.taken_back import delete_unnamed_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +72,13 @@ def finish_commit(
 
     Raises WriteConflictError, StorageError: the caller then abandons the commit.
     """
-    # What attempts of tasks that do not count have left must go before anything is visible.
-    table = commit.table
-    delete_unnamed_files(table.storage, table.base_path, commit.instant_time, {file.path for file in files})
     if not files and overwrite is None:
         withdraw_commit(commit)
         return WriteResult(None)
     replaced = None
     if overwrite is not None:
         touched = {file.partition_path for file in files}
-        replaced = replaced_file_ids(table, overwrite, touched)
+        replaced = replaced_file_ids(commit.table, overwrite, touched)
     complete_commit(commit, _metadata(commit, files, schema, replaced))
     return WriteResult(
         commit.instant_time,
