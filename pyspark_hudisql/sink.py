@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
+from hudisql.read.task_input import complete_input
 from hudisql.sql.frame_options import LOADS, OPERATION, check_agreement, read_frame_options
 from hudisql.sql.insert_options import refuse_policies_of_known_keys
 from hudisql.sql.schema_evolution import describe_difference, evolved_schema
@@ -91,7 +92,10 @@ class HudiWriter(DataSourceArrowWriter):
 
         running = TaskContext.get()
         number, attempt = (0, 0) if running is None else (running.partitionId(), running.taskAttemptId())
-        batches = (batch.select(self._columns).rename_columns(self._schema.names) for batch in iterator)
+        batches = (
+            batch.select(self._columns).rename_columns(self._schema.names)
+            for batch in complete_input(iterator)
+        )
         files = load_partition(self._work, self._paths, number, int(attempt), batches, most_open=_MOST_OPEN)
         return WrittenFiles(tuple(files))
 

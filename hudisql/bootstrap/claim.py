@@ -43,6 +43,11 @@ class HeldClaim:
         """The claim's file."""
         return claim_path(self.base_path, self.generation)
 
+    @property
+    def closed_path(self) -> str:
+        """The file by which tasks see that the run takes no more files."""
+        return f"{self.path}-closed"
+
     def is_held(self, storage: Storage) -> bool:
         """True while the run has not ended and nobody took over."""
         return storage.exists(self.path)
@@ -55,12 +60,21 @@ class HeldClaim:
                 hint="it held this run for dead, which gave no sign of life for ten minutes; let it end",
             )
 
+    def close(self, storage: Storage) -> None:
+        """Take no more files: what attempts of tasks that do not count finish from here on goes.
+
+        To be called before the driver looks for files that no result names. Raises StorageError.
+        """
+        storage.write(self.closed_path, b"")
+
     def keep_or_take_back(self, storage: Storage, paths: Sequence[str]) -> None:
-        """To be called by a task that has finished files: if its run is over, they go.
+        """To be called by a task before it begins a file, and when it has finished some: if its run is over,
+        or takes no more files, they go.
 
         Raises StorageError then: a task that outlives its run must not add files to the table of another.
         """
-        if not self.is_held(storage):
+        claimed, closed = storage.infos([self.path, self.closed_path])
+        if claimed is None or closed is not None:
             storage.delete_files(list(paths))
             raise StorageError(
                 f"the bootstrap into {self.base_path} is over, a late task took its files back"
@@ -70,6 +84,7 @@ class HeldClaim:
         """Give the claim up. Raises StorageError."""
         storage.delete_file(join(self.base_path, ALIVE_FILE))
         storage.delete_file(self.path)
+        storage.delete_file(self.closed_path)
 
 
 def claim_target(storage: Storage, base_path: str, table: str, *, takes_over: bool) -> HeldClaim:
@@ -103,7 +118,9 @@ def claim_target(storage: Storage, base_path: str, table: str, *, takes_over: bo
         storage.delete_file(claim.path)
         raise TableExistsError(f"another bootstrap was faster at {base_path}", hint="let it end")
     for older in generations[:-1]:
-        storage.delete_file(claim_path(base_path, older))
+        HeldClaim(base_path, older).release(storage)
+    # A run that was killed in the midst of its release has left it.
+    storage.delete_file(claim.closed_path)
     return claim
 
 

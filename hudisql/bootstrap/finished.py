@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hudisql.bootstrap.claim import HeldClaim
 from hudisql.bootstrap.journal import delete_journal
 from hudisql.bootstrap.leftovers import (
     ALIVE_FILE,
     FolderState,
     claim_generations,
-    claim_path,
     folder_state,
     read_claim,
 )
@@ -68,7 +68,7 @@ def end_finished_bootstrap(context: Context, request: BootstrapRequest) -> str:
     if claim is None or claim.is_gone:
         delete_journal(storage, target)
         for generation in claim_generations(storage, target):
-            storage.delete_file(claim_path(target, generation))
+            HeldClaim(target, generation).release(storage)
         storage.delete_file(join(target, ALIVE_FILE))
     if request.sync:
         options = sync_options_from(request.sync_options)

@@ -29,6 +29,7 @@ from hudisql.read.native_scan import native_dataframe
 from hudisql.read.scan import ScanPlan
 from hudisql.read.task_errors import carry_errors, spark_job
 from hudisql.read.task_heap import spare_loaded_modules
+from hudisql.read.task_input import complete_input
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
 
@@ -75,7 +76,8 @@ def rewrite_by_spark(
         running = TaskContext.get()
         number = first_number + (running.partitionId() if running is not None else 0)
         by_path: Mapping[str, FullRecordTask] = pickle.loads(tasks.value)
-        for found in carry_errors(_write_partitions(storage, claim, by_path, number, batches)):
+        rows = complete_input(batches)
+        for found in carry_errors(_write_partitions(storage, claim, by_path, number, rows)):
             yield pa.record_batch([pa.array([pickle.dumps(found)], pa.binary())], names=["file"])
         spare_loaded_modules()
 

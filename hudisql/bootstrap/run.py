@@ -108,6 +108,7 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
         files: list[WrittenFile] = [*skeletons, *full_records]
         _check_keys(plan, files)
         check_key_uniqueness(context, plan, files)
+        claim.close(storage)
         _check_written(storage, plan, files)
         check_source_unchanged(context, plan)
         claim.check_held(storage)
@@ -117,10 +118,24 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
             _protect_source(context, plan)
         claim.check_held(storage)
         written += publish_table(storage, plan, now)
+        _withdraw_if_taken_over(storage, plan, claim)
     result = _summarise(plan, files, written, time.monotonic() - started, kept)
     if plan.request.sync:
         _sync(context, plan)
     return result
+
+
+def _withdraw_if_taken_over(storage: Storage, plan: BootstrapPlan, claim: HeldClaim) -> None:
+    """Take the table back if another run has claimed the target since the last look.
+
+    Who claims it looks afterwards whether the table is there (`claim_target`), so at least one of both sees
+    the other. Raises TableExistsError.
+    """
+    try:
+        claim.check_held(storage)
+    except TableExistsError:
+        storage.delete_file(join(plan.target_path, PROPERTIES_FILE))
+        raise
 
 
 def _protect_source(context: Context, plan: BootstrapPlan) -> None:

@@ -266,6 +266,7 @@ def write_share(
 
     def finished() -> Iterator[FinishedSkeleton]:
         for order in orders:
+            claim.keep_or_take_back(storage, [])
             task = _named(order.task, claim.generation, attempt)
             yield FinishedSkeleton(
                 task.source,

@@ -8,6 +8,8 @@ markers, not what the files of a commit hold.
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,6 +18,7 @@ from typing import Final
 import pyarrow as pa
 
 from hudisql.errors import (
+    CorruptTableError,
     PathExistsError,
     StorageError,
     TableLockedError,
@@ -28,11 +31,13 @@ from hudisql.format.instant import (
     COMMIT_ACTIONS,
     DELTA_COMMIT,
     REPLACE_COMMIT,
+    WRITE_ACTIONS,
     Instant,
     InstantState,
     new_instant_time,
 )
 from hudisql.format.schema import arrow_from_avro
+from hudisql.format.table_properties import read_table_properties
 from hudisql.format.timeline import Timeline, instant_path, load_timeline
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.concurrency import ALONE, Concurrency, FailedWrites
@@ -45,9 +50,11 @@ from hudisql.write.pending_rollbacks import check_not_restored, pending_rollback
 from hudisql.write.planned_services import check_not_clustered, is_clustering
 from hudisql.write.rollback import now_on_timeline, roll_back_instant
 from hudisql.write.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.write.taken_back import delete_unnamed_files, named_files
 from hudisql.write.timeline_payloads import render_requested_replace
 
 _ATTEMPTS: Final = 100
+_MOST_SECONDS_APART: Final = 0.02
 # A writer that gives up asks for the lock just so often: who comes next can roll back for it.
 _RETRIES_OF_LOSERS: Final = 2
 _PAYLOAD_PACKAGE: Final = "org.apache.hudi.common.model"
@@ -131,38 +138,84 @@ def _clear_up(
 def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
     """Make the commit visible and drop its markers.
 
-    Raises WriteConflictError if another writer has rolled the commit back, or a commit that stands in its way
-    has come between; TableLockedError, StorageError.
+    Files that the metadata does not name, left by attempts of tasks that do not count, are deleted. Raises
+    WriteConflictError if another writer has rolled the commit back, or a commit that stands in its way has
+    come between; UnsupportedTableError if the table has been upgraded; TableLockedError, StorageError.
     """
     table, storage = commit.table, commit.table.storage
     completed = commit.instant.in_state(InstantState.COMPLETED)
+    named = named_files(table.base_path, metadata)
     with holding(commit.concurrency.lock, commit.concurrency.patience) as held:
-        timeline = load_timeline(storage, table.base_path)
-        _check_undisturbed(commit, timeline, metadata)
+        _check_undisturbed(commit, _reopen(commit), metadata)
+        delete_unnamed_files(storage, table.base_path, commit.instant_time, named)
         if commit.heartbeat is not None:
             commit.heartbeat.check()
         held.check()
         storage.create(instant_path(table.base_path, completed), metadata.to_json())
+        _withdraw_if_rolled_back(commit, completed)
     # The commit stands: markers that stay behind are only litter.
-    with suppress(StorageError):
-        delete_markers(storage, table.base_path, commit.instant_time)
+    with suppress(StorageError, CorruptTableError):
+        # An attempt of a task may have begun a file since the last look; one that is not there yet, and whose
+        # writer dies before it looks itself, is found by its marker when the next commit begins.
+        if delete_unnamed_files(storage, table.base_path, commit.instant_time, named):
+            delete_markers(storage, table.base_path, commit.instant_time)
     _stop(commit.heartbeat)
     return completed
+
+
+def _reopen(commit: OpenCommit) -> HudiTable:
+    """The table as it is now. Raises UnsupportedTableError if Hudi 1.x has upgraded it meanwhile."""
+    try:
+        return open_table(commit.table.storage, commit.table.base_path)
+    except UnsupportedTableError as error:
+        raise UnsupportedTableError(
+            f"the table was changed while the commit {commit.instant_time} was being written, which is given "
+            f"up: {error.message}",
+            hint=error.hint,
+        ) from error
+
+
+def _withdraw_if_rolled_back(commit: OpenCommit, completed: Instant) -> None:
+    """Take the completed instant off the timeline if a rollback of it was begun since the last look.
+
+    Whoever begins a rollback looks afterwards whether the instant is complete (`roll_back_instant`), and here
+    it is the other way round: so at least one of both sees the other. Raises WriteConflictError.
+    """
+    table, storage = commit.table, commit.table.storage
+    is_rolled_back = False
+    # A look that fails takes nothing away: whoever reads the timeline now sees the commit.
+    with suppress(StorageError, CorruptTableError):
+        timeline = load_timeline(storage, table.base_path)
+        going = {each.target.timestamp for each in pending_rollbacks(table, timeline)}
+        inflight = instant_path(table.base_path, commit.instant)
+        is_rolled_back = commit.instant_time in going or not storage.exists(inflight)
+    if is_rolled_back:
+        storage.delete_file(instant_path(table.base_path, completed))
+        raise _rolled_back(commit)
+
+
+def _rolled_back(commit: OpenCommit) -> WriteConflictError:
+    return WriteConflictError(
+        f"another writer has rolled back the commit {commit.instant_time} on {commit.table.base_path}",
+        hint="run the statement again when no other writer is at work, "
+        "or let all writers of the table use one lock",
+    )
 
 
 def withdraw_commit(commit: OpenCommit) -> None:
     """Take the instant of a commit that has written nothing off the timeline again. Raises StorageError."""
     table = commit.table
+    delete_unnamed_files(table.storage, table.base_path, commit.instant_time, ())
     delete_markers(table.storage, table.base_path, commit.instant_time)
-    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-        table.storage.delete_file(instant_path(table.base_path, commit.instant.in_state(state)))
+    _remove_instant(table, commit.instant)
     _stop(commit.heartbeat)
 
 
 def abandon_commit(commit: OpenCommit) -> None:
     """Roll the commit back: its files, then its instant. A completed one stands.
 
-    Under a lock that cannot be had, that is left to the next writer. Raises StorageError.
+    Under a lock that cannot be had, that is left to the next writer. From a table that has been upgraded
+    meanwhile the commit's own files go, and nothing is added to its timeline. Raises StorageError.
     """
     table, concurrency = commit.table, commit.concurrency
     completed = commit.instant.in_state(InstantState.COMPLETED)
@@ -171,9 +224,30 @@ def abandon_commit(commit: OpenCommit) -> None:
     try:
         if not table.storage.exists(instant_path(table.base_path, completed)):
             with suppress(TableLockedError), holding(concurrency.lock, briefly):
-                roll_back_instant(table, commit.instant)
+                if _has_own_version(table):
+                    roll_back_instant(table, commit.instant)
+                else:
+                    _remove_what_was_written(commit)
     finally:
         _stop(commit.heartbeat)
+
+
+def _has_own_version(table: HudiTable) -> bool:
+    """False if the table has been upgraded since it was opened."""
+    return read_table_properties(table.storage, table.base_path).version == table.version
+
+
+def _remove_what_was_written(commit: OpenCommit) -> None:
+    """Delete the commit's files, its instants and its markers, without a rollback instant."""
+    table = commit.table
+    delete_unnamed_files(table.storage, table.base_path, commit.instant_time, ())
+    _remove_instant(table, commit.instant)
+    delete_markers(table.storage, table.base_path, commit.instant_time)
+
+
+def _remove_instant(table: HudiTable, instant: Instant) -> None:
+    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+        table.storage.delete_file(instant_path(table.base_path, instant.in_state(state)))
 
 
 def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = ALONE) -> bool:
@@ -222,11 +296,11 @@ def _is_at_work(table: HudiTable, instant: Instant, concurrency: Concurrency) ->
     return True
 
 
-def _stop(heartbeat: Heartbeat | None) -> None:
+def _stop(heartbeat: Heartbeat | None, *, keeps_file: bool = False) -> None:
     """End the signs of life; a file that stays behind is only litter."""
     if heartbeat is not None:
         with suppress(StorageError):
-            heartbeat.stop()
+            heartbeat.stop(keeps_file=keeps_file)
 
 
 def check_writable(table: HudiTable) -> None:
@@ -272,32 +346,41 @@ def _request_instant(
             heartbeat = start_heartbeat(storage, base_path, instant_time, interval, tolerance)
         try:
             storage.create(instant_path(base_path, requested), _requested_content(action))
+            if not _shares_its_time(table, requested):
+                return requested, heartbeat
+            storage.delete_file(instant_path(base_path, requested))
         except PathExistsError:
-            _stop(heartbeat)
-            after = instant_time
-            continue
+            pass
         except BaseException:
             _stop(heartbeat)
             raise
-        return requested, heartbeat
+        # The file of the heartbeat is the other writer's as well.
+        _stop(heartbeat, keeps_file=True)
+        after = instant_time
+        # Two writers that have met step out of each other's way.
+        time.sleep(random.uniform(0, _MOST_SECONDS_APART))
     raise WriteConflictError(f"no free instant time on the timeline of {base_path}")
 
 
-def _check_undisturbed(commit: OpenCommit, timeline: Timeline, metadata: CommitMetadata) -> None:
-    table = commit.table
+def _shares_its_time(table: HudiTable, requested: Instant) -> bool:
+    """True if another write is on the timeline with this instant time: they would share markers."""
+    others = [replace(requested, action=action) for action in sorted(WRITE_ACTIONS - {requested.action})]
+    paths = [instant_path(table.base_path, other) for other in others]
+    return any(found is not None for found in table.storage.infos(paths))
+
+
+def _check_undisturbed(commit: OpenCommit, now: HudiTable, metadata: CommitMetadata) -> None:
+    """Raise WriteConflictError or UnsupportedTableError if the commit must not complete on `now`."""
+    table, timeline = commit.table, now.timeline
     check_not_restored(table, timeline)
     going = {each.target.timestamp for each in pending_rollbacks(table, timeline)}
     if commit.instant not in timeline.instants or commit.instant_time in going:
-        raise WriteConflictError(
-            f"another writer has rolled back the commit {commit.instant_time} on {table.base_path}",
-            hint="run the statement again when no other writer is at work, "
-            "or let all writers of the table use one lock",
-        )
+        raise _rolled_back(commit)
     schema = arrow_from_avro(metadata.schema) if metadata.schema else None
     touched = touched_file_groups(metadata)
     check_not_clustered(table, touched)
     _check_not_overtaken(table, timeline, touched, commit.concurrency, schema)
-    if commit.concurrency.optimistic and has_metadata_table(open_table(table.storage, table.base_path)):
+    if commit.concurrency.optimistic and has_metadata_table(now):
         raise WriteConflictError(
             f"another writer has made a metadata table for {table.base_path}, which hudisql does not keep",
             hint="let the table's other writers set hoodie.metadata.enable=false, then run this again",

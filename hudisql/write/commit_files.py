@@ -1,7 +1,6 @@
 """One commit around the writing of files: begin, write, complete, and take everything back if that fails.
 
-Follows `BaseCommitActionExecutor` of Hudi 0.15: write statistics become the commit's metadata, and files that
-tasks which were tried twice have left are taken back by their markers before anything is visible.
+Follows `BaseCommitActionExecutor` of Hudi 0.15: write statistics become the commit's metadata.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, compl
 from hudisql.write.commit_work import WrittenFile
 from hudisql.write.concurrency import ALONE, Concurrency
 from hudisql.write.conflicts import FileGroup
-from hudisql.write.markers import list_markers, marked_path
 from hudisql.write.overwrite import Overwrite, replaced_file_ids
-from hudisql.write.taken_back import take_back_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,6 @@ def finish_commit(
 
     Raises WriteConflictError, StorageError: the caller then abandons the commit.
     """
-    _remove_strays(commit, files)
     if not files and overwrite is None:
         withdraw_commit(commit)
         return WriteResult(None)
@@ -95,17 +91,6 @@ def finish_commit(
         bytes=sum(file.bytes for file in files),
         dropped_metadata_table=commit.dropped_metadata_table,
     )
-
-
-def _remove_strays(commit: OpenCommit, files: Sequence[WrittenFile]) -> None:
-    """Take back what tasks that were tried twice have left (Hudi's `reconcileAgainstMarkers`)."""
-    table = commit.table
-    written = {file.path for file in files}
-    marked = [
-        marked_path(table.base_path, marker)
-        for marker in list_markers(table.storage, table.base_path, commit.instant_time)
-    ]
-    take_back_files(table.storage, [path for path in marked if path not in written])
 
 
 def _metadata(

@@ -10,6 +10,7 @@ import pyarrow as pa
 from hudisql.format.bucket_id import new_file_id_prefix
 from hudisql.format.commit_metadata import LogWriteStat
 from hudisql.format.file_names import new_file_id, write_token
+from hudisql.format.instant import InstantState
 from hudisql.format.table_properties import UNSAFE_TYPES
 from hudisql.format.timeline import instant_path
 from hudisql.read.hybrid_calendar import CalendarSettings
@@ -58,6 +59,7 @@ class CommitWork:
     base_path: str
     instant_time: str
     inflight_path: str
+    completed_path: str
     schema: pa.Schema
     avro_schema: str
     form: BaseFileForm
@@ -119,6 +121,7 @@ def work_of(
         base_path=table.base_path,
         instant_time=commit.instant_time,
         inflight_path=instant_path(table.base_path, commit.instant),
+        completed_path=instant_path(table.base_path, commit.instant.in_state(InstantState.COMPLETED)),
         schema=schema,
         avro_schema=base_file_avro_schema(schema, table.name),
         form=options.form,

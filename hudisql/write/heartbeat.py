@@ -67,12 +67,13 @@ class Heartbeat:
                 "are given, and hoodie.client.heartbeat.tolerable.misses how many may fail",
             )
 
-    def stop(self) -> None:
-        """End the thread and remove the file. Raises StorageError."""
+    def stop(self, *, keeps_file: bool = False) -> None:
+        """End the thread and, unless it `keeps_file`, remove the file. Raises StorageError."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        self.storage.delete_file(self.path)
+        if not keeps_file:
+            self.storage.delete_file(self.path)
 
     def beat(self) -> None:
         """Touch the file, unless others may have taken this writer for dead by now. Raises StorageError."""

@@ -11,12 +11,14 @@ from contextlib import suppress
 from typing import Final
 
 from hudisql.errors import StorageError
-from hudisql.format.timeline import TIMELINE_FOLDER, load_timeline
+from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.format.timeline import TIMELINE_FOLDER, Timeline, load_timeline
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.heartbeat import delete_heartbeat, heartbeat_instants, is_alive
 from hudisql.write.markers import delete_markers, marked_instants
 from hudisql.write.pending_rollbacks import pending_rollbacks
+from hudisql.write.taken_back import delete_unnamed_files, named_files
 
 # A file is staged for the moment in which it is created; clocks may differ.
 _STAGED_FOR_LONG_MS: Final = 3_600_000
@@ -48,6 +50,22 @@ def clear_leftovers(table: HudiTable, heartbeat_tolerance_ms: int | None) -> Non
         pending = {each.timestamp for each in timeline.pending}
         pending |= {each.target.timestamp for each in pending_rollbacks(table, timeline)}
         for instant_time in set(marked) - pending:
+            _delete_unnamed_files(table, timeline, instant_time)
             delete_markers(storage, base_path, instant_time)
         for instant_time in set(silent) - pending:
             delete_heartbeat(storage, base_path, instant_time)
+
+
+def _delete_unnamed_files(table: HudiTable, timeline: Timeline, instant_time: str) -> None:
+    """Delete what attempts of tasks that outlived the instant, and were then killed, may have left.
+
+    Of an instant that is archived nobody knows any more which files are its own: they stay.
+    """
+    commits = [each for each in timeline.commits if each.timestamp == instant_time]
+    if not commits and timeline.is_visible(instant_time):
+        return
+    named: set[str] = set()
+    for commit in commits:
+        metadata = read_commit_metadata(table.storage, table.base_path, commit)
+        named |= named_files(table.base_path, metadata)
+    delete_unnamed_files(table.storage, table.base_path, instant_time, named)

@@ -6,6 +6,7 @@ before its data file, so that whoever rolls the commit back, hudisql or the real
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 from hudisql.errors import NoSuchPathError
 from hudisql.format.timeline import TIMELINE_FOLDER
 from hudisql.storage import Storage, join
+from hudisql.table.recorded_paths import recorded_data_path
 
 _MARKERS_FOLDER: Final = ".temp"
 _MARKER: Final = ".marker."
@@ -44,9 +46,14 @@ def marker_folder(base_path: str, instant_time: str) -> str:
 
 def create_marker(storage: Storage, base_path: str, instant_time: str, marker: Marker) -> None:
     """Write a marker; it must be there before the data file is. Raises StorageError."""
-    folder = marker_folder(base_path, instant_time)
-    relative = join(marker.partition_path, marker.file_name) if marker.partition_path else marker.file_name
-    storage.write(join(folder, f"{relative}{_MARKER}{marker.kind}"), b"")
+    storage.write(_marker_path(base_path, instant_time, marker), b"")
+
+
+def delete_some_markers(
+    storage: Storage, base_path: str, instant_time: str, markers: Sequence[Marker]
+) -> None:
+    """Remove these markers. Raises StorageError."""
+    storage.delete_files([_marker_path(base_path, instant_time, marker) for marker in markers])
 
 
 def list_markers(storage: Storage, base_path: str, instant_time: str) -> list[Marker]:
@@ -67,9 +74,16 @@ def list_markers(storage: Storage, base_path: str, instant_time: str) -> list[Ma
     return sorted(found)
 
 
-def marked_path(base_path: str, marker: Marker) -> str:
-    """Where the data file is, or was to be, that the marker announces."""
-    return join(base_path, marker.partition_path, marker.file_name)
+def marked_files(storage: Storage, base_path: str, instant_time: str) -> dict[str, Marker]:
+    """Where the data files of the instant are, or were to be, each with its marker.
+
+    Raises CorruptTableError for a marker of something outside of the table, StorageError.
+    """
+    source = f"a marker in {marker_folder(base_path, instant_time)}"
+    return {
+        recorded_data_path(base_path, marker.partition_path, marker.file_name, source): marker
+        for marker in list_markers(storage, base_path, instant_time)
+    }
 
 
 def delete_markers(storage: Storage, base_path: str, instant_time: str) -> None:
@@ -84,6 +98,11 @@ def marked_instants(storage: Storage, base_path: str) -> list[str]:
     except NoSuchPathError:
         return []
     return [entry.name for entry in entries if entry.name.isdigit()]
+
+
+def _marker_path(base_path: str, instant_time: str, marker: Marker) -> str:
+    folder = marker_folder(base_path, instant_time)
+    return join(folder, marker.partition_path, f"{marker.file_name}{_MARKER}{marker.kind}")
 
 
 def _parse_marker(relative: str) -> Marker | None:

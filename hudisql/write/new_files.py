@@ -7,12 +7,10 @@ first one of a partition.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from hudisql.errors import WriteConflictError
 from hudisql.format.partition_metadata import (
     PARTITION_METADATA_FILE,
     PartitionMetadata,
@@ -21,10 +19,10 @@ from hudisql.format.partition_metadata import (
 from hudisql.storage import join
 from hudisql.write.base_file import BaseFileWriter
 from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile
+from hudisql.write.late_attempts import check_commit_is_open, fence_late_attempt
 from hudisql.write.markers import Marker, MarkerKind, create_marker
 from hudisql.write.new_row_keys import NewRowKeys
 from hudisql.write.record_keys import repeated_keys
-from hudisql.write.taken_back import take_back_files
 
 
 class NewFiles:
@@ -91,7 +89,7 @@ class NewFiles:
             )
             for number, file in enumerate(files)
         ]
-        keep_or_take_back(self._work, written)
+        fence_late_attempt(self._work, written)
         return written
 
     def abandon(self) -> None:
@@ -100,23 +98,14 @@ class NewFiles:
 
 
 def announce_file(work: CommitWork, task: WriteTask, name: str, kind: MarkerKind) -> None:
-    """Mark a file that is going to be written. Raises StorageError."""
+    """Mark a file that is going to be written.
+
+    Raises WriteConflictError if the commit is over, StorageError.
+    """
     marker = Marker(task.place.partition_path, name, kind)
     create_marker(work.storage, work.base_path, work.instant_time, marker)
-
-
-def keep_or_take_back(work: CommitWork, files: Sequence[WrittenFile]) -> None:
-    """Take files back that came too late: their commit has been rolled back, so nobody else would.
-
-    Raises WriteConflictError then.
-    """
-    if work.storage.exists(work.inflight_path):
-        return
-    take_back_files(work.storage, [file.path for file in files])
-    raise WriteConflictError(
-        f"the commit {work.instant_time} on {work.base_path} was rolled back while it was being written",
-        hint="run the statement again",
-    )
+    # After the marker, by which the driver finds the file if the commit completes from here on.
+    check_commit_is_open(work)
 
 
 def _mark_partition(work: CommitWork, task: WriteTask) -> None:

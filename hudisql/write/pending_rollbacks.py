@@ -20,8 +20,8 @@ from hudisql.format.instant import (
     InstantState,
 )
 from hudisql.format.timeline import Timeline, instant_path
-from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.recorded_paths import recorded_data_path
 from hudisql.write.planned_services import is_clustering
 from hudisql.write.timeline_payloads import RollbackPlan, parse_rollback_plan
 
@@ -39,8 +39,9 @@ class PendingRollback:
         return self.plan.target
 
     def paths(self, base_path: str) -> list[str]:
-        """The data files that the plan names."""
-        return [join(base_path, partition, name) for partition, name in self.plan.files]
+        """The data files that the plan names. Raises CorruptTableError if one is outside of the table."""
+        source = f"the plan of the rollback {self.instant.timestamp}"
+        return [recorded_data_path(base_path, partition, name, source) for partition, name in self.plan.files]
 
 
 def pending_rollbacks(table: HudiTable, timeline: Timeline) -> list[PendingRollback]:

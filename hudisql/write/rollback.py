@@ -10,24 +10,25 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 
-from hudisql.errors import UnsupportedTableError
+from hudisql.errors import PathExistsError, UnsupportedTableError
 from hudisql.format.file_names import is_log_file
 from hudisql.format.instant import ROLLBACK, Instant, InstantState, new_instant_time
-from hudisql.format.log_block import LogBlock, parse_log_blocks
 from hudisql.format.timeline import Timeline, instant_path, load_timeline
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.markers import delete_markers, list_markers, marked_path
+from hudisql.write.markers import delete_markers, marked_files
 from hudisql.write.pending_rollbacks import PendingRollback, pending_rollbacks
-from hudisql.write.taken_back import take_back_files
+from hudisql.write.taken_back import holds_blocks_of_others, take_back_files
 from hudisql.write.timeline_payloads import FailedFiles, render_rollback_metadata, render_rollback_plan
 
 
 def roll_back_instant(table: HudiTable, instant: Instant) -> None:
     """Take back what the pending `instant` has written, then the instant itself.
 
-    Raises UnsupportedTableError if it has appended to log files that others wrote, StorageError.
+    If it completes just now, it stands. Raises UnsupportedTableError if it has appended to log files that
+    others wrote, CorruptTableError for records of files outside of the table, StorageError.
     """
     started = time.monotonic()
     storage, base_path = table.storage, table.base_path
@@ -35,31 +36,33 @@ def roll_back_instant(table: HudiTable, instant: Instant) -> None:
     inflight = instant.in_state(InstantState.INFLIGHT)
     begun = [each for each in pending_rollbacks(table, timeline) if each.target == inflight]
     planned = {path for each in begun for path in each.paths(base_path)}
-    paths = _marked_paths(table, instant) | planned
+    paths = marked_files(storage, base_path, instant.timestamp).keys() | planned
     _check_log_files(table, instant, paths)
     files = _files_by_partition(table, paths)
     rollback = _open_rollback(table, instant, files, timeline, begun)
+    if not begun and storage.exists(instant_path(base_path, instant.in_state(InstantState.COMPLETED))):
+        # Its writer looks for rollbacks once it has completed it: `commit._withdraw_if_rolled_back`.
+        for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+            storage.delete_file(instant_path(base_path, rollback.in_state(state)))
+        return
     take_back_files(storage, paths)
     for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
         storage.delete_file(instant_path(base_path, instant.in_state(state)))
     # A task that outlives its writer keeps its files if it still finds the instant; its markers are older.
     late = {
         path
-        for path in _marked_paths(table, instant) - paths
-        if not _holds_blocks_of_others(table, instant, path)
+        for path in marked_files(storage, base_path, instant.timestamp).keys() - paths
+        if not holds_blocks_of_others(table.storage, path, instant.timestamp)
     }
     if late:
         files = _files_by_partition(table, paths | late)
         take_back_files(storage, late)
     milliseconds = round((time.monotonic() - started) * 1000)
     content = render_rollback_metadata(instant, rollback.timestamp, milliseconds, files)
-    storage.create(instant_path(base_path, rollback.in_state(InstantState.COMPLETED)), content)
+    # The writer of the instant may be rolling it back, too, and end this very rollback.
+    with suppress(PathExistsError):
+        storage.create(instant_path(base_path, rollback.in_state(InstantState.COMPLETED)), content)
     delete_markers(storage, base_path, instant.timestamp)
-
-
-def _marked_paths(table: HudiTable, instant: Instant) -> set[str]:
-    markers = list_markers(table.storage, table.base_path, instant.timestamp)
-    return {marked_path(table.base_path, marker) for marker in markers}
 
 
 def _files_by_partition(table: HudiTable, paths: Collection[str]) -> dict[str, FailedFiles]:
@@ -92,7 +95,8 @@ def _open_rollback(
         storage.create(instant_path(base_path, requested), render_rollback_plan(instant, files))
     inflight = requested.in_state(InstantState.INFLIGHT)
     if requested.state is InstantState.REQUESTED:
-        storage.create(instant_path(base_path, inflight), b"")
+        with suppress(PathExistsError):
+            storage.create(instant_path(base_path, inflight), b"")
     return inflight
 
 
@@ -109,17 +113,9 @@ def _check_log_files(table: HudiTable, instant: Instant, paths: Collection[str])
     Each of hudisql's commits, and of Hudi's on most stores, writes log files of its own, which may go.
     """
     for path in sorted(paths):
-        if _holds_blocks_of_others(table, instant, path):
+        if holds_blocks_of_others(table.storage, path, instant.timestamp):
             raise UnsupportedTableError(
                 f"the failed write {instant.timestamp} on {table.base_path} has appended to {path}, which "
                 "holds rows of other commits",
                 hint="let the real Hudi write to the table once: it rolls the write back first",
             )
-
-
-def _holds_blocks_of_others(table: HudiTable, instant: Instant, path: str) -> bool:
-    """True if this is a log file with blocks of other commits."""
-    if not is_log_file(path) or not table.storage.exists(path):
-        return False
-    blocks = parse_log_blocks(table.storage.read(path), path)
-    return any(isinstance(each, LogBlock) and each.instant_time != instant.timestamp for each in blocks)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from hudisql.errors import HudisqlError, StorageError
 from hudisql.read.task_errors import encode_error, translate_task_error
 from hudisql.read.task_heap import spare_loaded_modules
+from hudisql.read.task_input import complete_input
 from hudisql.write.commit_work import WrittenFile
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def collect_files(
         running = TaskContext.get()
         if running is None:
             return write(0, 0, batches)
-        return write(running.partitionId(), int(running.taskAttemptId()), batches)
+        return write(running.partitionId(), int(running.taskAttemptId()), complete_input(batches))
 
     try:
         given = rows.mapInArrow(write_partition, f"{_COLUMN} binary").collect()

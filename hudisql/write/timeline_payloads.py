@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hudisql.errors import NoSuchPathError
+from hudisql.errors import CorruptTableError, NoSuchPathError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.file_names import parse_log_file_name
 from hudisql.format.instant import COMPACTION, Instant, InstantState
@@ -113,10 +113,16 @@ def parse_rollback_plan(content: bytes, path: str) -> RollbackPlan | None:
     target = found.get("instantToRollback")
     if target is None:
         return None
+    instant_time = str(target["commitTime"])
+    if not instant_time.isdigit():
+        raise CorruptTableError(
+            f"{path} is the plan to roll back '{instant_time}', which is no instant time",
+            hint="nothing was deleted; find out who wrote that file, and remove it by hand",
+        )
     requests = found.get("RollbackRequests") or []
     named = [(each, (*each["filesToBeDeleted"], *each["logBlocksToBeDeleted"])) for each in requests]
     return RollbackPlan(
-        target=Instant(str(target["commitTime"]), str(target["action"]), InstantState.INFLIGHT),
+        target=Instant(instant_time, str(target["action"]), InstantState.INFLIGHT),
         files=tuple(
             (str(request["partitionPath"]), str(uri).rpartition("/")[2])
             for request, uris in named

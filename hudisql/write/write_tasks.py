@@ -19,8 +19,9 @@ from hudisql.read.conform import conform_batch
 from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation, change_schema
 from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile
 from hudisql.write.held_changes import HeldChanges
+from hudisql.write.late_attempts import fence_late_attempt
 from hudisql.write.markers import MarkerKind
-from hudisql.write.new_files import NewFiles, announce_file, keep_or_take_back
+from hudisql.write.new_files import NewFiles, announce_file
 from hudisql.write.slice_log import append_changes, can_append
 from hudisql.write.slice_merge import MergeTask, merge_slice
 from hudisql.write.task_results import give_files
@@ -53,7 +54,7 @@ def write_buckets(
                     writers[number].write(own, moved_in, rows.column(RECORD_KEY))
             for number in held.numbers:
                 merged = _merge(work, tasks[number].of_attempt(attempt), held.table(number))
-                keep_or_take_back(work, merged)
+                fence_late_attempt(work, merged)
                 yield from merged
             for number in sorted(writers):
                 files = writers[number].finish()

@@ -3,13 +3,16 @@
 import json
 import os
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.bootstrap import run, table_files
+from hudisql.bootstrap import run, skeleton_work, table_files
+from hudisql.bootstrap.claim import claim_target
 from hudisql.bootstrap.hive_source import SourceProtection
+from hudisql.bootstrap.leftovers import Claim
 from hudisql.bootstrap.run import run_bootstrap
 from hudisql.errors import (
     BootstrapBlockedError,
@@ -183,6 +186,49 @@ def test_no_reader_sees_the_table_before_its_properties_are_there(context, sourc
     run_bootstrap(context, plan)
     assert not (tmp_path / "t/.hoodie/.hudisql-bootstrap").exists()
     assert open_table(Storage(), str(tmp_path / "t")).name == "t"
+
+
+def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
+    context, source, tmp_path, monkeypatch
+):
+    plan = plan_of(context, source, tmp_path / "t")
+    attempts, begun = [], []
+
+    def begin_work(storage, plan, claim):
+        work = skeleton_work.begin_work(storage, plan, claim)
+        attempts.append(partial(skeleton_work.write_share, storage, claim, work.orders))
+        # This one has begun: its first skeleton is written, and it goes on later.
+        begun.append(attempts[0]())
+        next(begun[0])
+        return work
+
+    def late(_context, _plan):
+        for attempt in (begun[0], attempts[0]()):
+            with pytest.raises(StorageError, match="a late task took its files back"):
+                list(attempt)
+
+    monkeypatch.setattr(run, "begin_work", begin_work)
+    monkeypatch.setattr(run, "check_source_unchanged", late)
+    run_bootstrap(context, plan)
+    table = open_table(Storage(), str(tmp_path / "t"))
+    visible = {each.base_file.path for each in load_file_slices(table)}
+    assert visible == {str(path) for path in (tmp_path / "t").rglob("*.parquet")}
+    assert len(visible) == 4
+    assert not list((tmp_path / "t/.hoodie").glob(".hudisql-bootstrap*"))
+
+
+def test_a_run_that_is_taken_over_while_it_publishes_withdraws(context, source, tmp_path, monkeypatch):
+    def take_over_first(*arguments):
+        # As if this run had been silent for long: the other one looks for a table before it is there.
+        monkeypatch.setattr(Claim, "is_gone", property(lambda _: True))
+        claim_target(Storage(), str(tmp_path / "t"), "db.t", takes_over=True)
+        return table_files.publish_table(*arguments)
+
+    monkeypatch.setattr(run, "publish_table", take_over_first)
+    with pytest.raises(TableExistsError, match=r"took .* over"):
+        run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
+    assert not (tmp_path / "t/.hoodie/hoodie.properties").exists()
+    assert (tmp_path / "t/.hoodie/.hudisql-bootstrap-1").exists()
 
 
 def test_of_two_runs_into_one_folder_the_second_stops_and_harms_nothing(context, source, tmp_path):

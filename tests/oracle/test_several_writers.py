@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from hudisql.errors import TableLockedError, WriteConflictError
+from hudisql.errors import TableLockedError, UnsupportedTableError, WriteConflictError
 from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.file_names import parse_base_file_name
 from hudisql.storage import Storage
@@ -211,6 +211,43 @@ def test_hudi_015_clears_up_after_us_once_our_heartbeat_has_stopped(
     assert alive.instant in timeline.pending
     assert _orphans(path) == []
     complete_commit(alive, _metadata(alive.table, 3))
+
+
+@pytest.mark.parametrize("is_upgraded_first", [True, False], ids=["late file", "early file"])
+def test_hudi_12_upgrades_a_table_under_an_open_commit(
+    oracle_015: HudiOracle, oracle_120: HudiOracle, tmp_path: Path, is_upgraded_first: bool
+) -> None:
+    path = str(tmp_path / "table")
+    oracle_015.upsert(_rows(0, 60), path, OPTIONS)
+    commit = begin_commit(open_table(STORAGE, path), "UPSERT")
+    metadata = _metadata(commit.table, 1)
+    marker = Marker("dt=2024-03-01", f"f_0-0-0_{commit.instant_time}.parquet", MarkerKind.CREATE)
+    file = Path(path, marker.partition_path, marker.file_name)
+
+    def write_file() -> None:
+        create_marker(STORAGE, path, commit.instant_time, marker)
+        file.write_bytes(b"half a file")
+
+    if not is_upgraded_first:
+        write_file()
+    upgrade = {"hoodie.write.table.version": "9", "hoodie.metadata.index.column.stats.enable": "false"}
+    oracle_120.upsert(_rows(0, 60, "upgraded", partition=2), path, OPTIONS | upgrade)
+    if is_upgraded_first:
+        write_file()
+    with pytest.raises(UnsupportedTableError, match=r"given up: .* has table version 9"):
+        complete_commit(commit, metadata)
+    before = set(Path(path, ".hoodie").iterdir())
+    abandon_commit(commit)
+    assert not file.exists()
+    # Nothing is added to what is no timeline any more.
+    assert set(Path(path, ".hoodie").iterdir()) <= before
+    left = [
+        each for each in Path(path, ".hoodie").rglob(f"{commit.instant_time}*") if "rollback" not in each.name
+    ]
+    assert left == []
+    assert _notes(oracle_120, path, "upgraded") == [seq for seq in range(60) if seq % 3 == 1]
+    oracle_120.upsert(_rows(0, 60, "again", partition=1), path, OPTIONS | upgrade)
+    assert len(oracle_120.read(path)) == 60
 
 
 @pytest.mark.spark

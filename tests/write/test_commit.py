@@ -14,7 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.errors import StorageError, TableLockedError, UnsupportedTableError, WriteConflictError
+from hudisql.errors import (
+    CorruptTableError,
+    StorageError,
+    TableLockedError,
+    UnsupportedTableError,
+    WriteConflictError,
+)
 from hudisql.format.avro_container import load_codec
 from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.instant import Instant, InstantState
@@ -39,7 +45,7 @@ from hudisql.write.lock import FileSystemLock, LockPatience
 from hudisql.write.log_file import rollback_block
 from hudisql.write.markers import Marker, MarkerKind, create_marker, list_markers
 from hudisql.write.planned_services import free_slices
-from hudisql.write.timeline_payloads import render_rollback_plan
+from hudisql.write.timeline_payloads import FailedFiles, render_rollback_plan
 
 STORAGE = Storage()
 EMPTY = CommitMetadata(partition_to_write_stats={}, operation_type="UPSERT")
@@ -68,8 +74,9 @@ def test_a_commit_goes_through_its_states_and_drops_its_markers(table: HudiTable
     instant = commit.instant_time
     assert _states(table, instant) == {f"{instant}.commit.requested", f"{instant}.inflight"}
     assert instant > (table.timeline.latest_time or "")
-    create_marker(STORAGE, table.base_path, instant, Marker("", "f.parquet", MarkerKind.CREATE))
+    stray = _marked_file(table, instant, "stray.parquet", MarkerKind.CREATE)
     complete_commit(commit, EMPTY)
+    assert not stray.exists()
     assert f"{instant}.commit" in _states(table, instant)
     assert list_markers(STORAGE, table.base_path, instant) == []
     # What stands is not taken back, whatever its writer meets afterwards.
@@ -126,14 +133,153 @@ def test_a_commit_that_is_being_rolled_back_does_not_complete(table: HudiTable) 
     assert f"{commit.instant_time}.commit" not in _states(table, commit.instant_time)
 
 
-def test_a_table_that_was_upgraded_meanwhile_gets_no_commit(table: HudiTable) -> None:
-    commit = _begin(table)
-    properties = Path(table.base_path, ".hoodie", "hoodie.properties")
-    upgraded = properties.read_text().replace("hoodie.table.version=6", "hoodie.table.version=9")
-    properties.write_text(re.sub("hoodie.table.checksum=.*", "", upgraded))
-    with pytest.raises(UnsupportedTableError, match="has table version 9"):
+def _run_before(monkeypatch: pytest.MonkeyPatch, suffix: str, action: Callable[[], object]) -> None:
+    """Let another writer do something just before the next creation of a path that ends so."""
+    create, waiting = Storage.create, [action]
+
+    def other_first(self: Storage, path: str, content: bytes) -> None:
+        if path.endswith(suffix) and waiting:
+            waiting.pop()()
+        create(self, path, content)
+
+    monkeypatch.setattr(Storage, "create", other_first)
+
+
+def test_a_commit_that_is_rolled_back_after_its_last_look_withdraws(
+    table: HudiTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, fast = begin_commit(table, "UPSERT"), []
+    file = _marked_file(table, slow.instant_time, "a.parquet", MarkerKind.CREATE)
+    _run_before(
+        monkeypatch,
+        f"{slow.instant_time}.commit",
+        lambda: fast.append(begin_commit(open_table(STORAGE, table.base_path), "UPSERT")),
+    )
+    with pytest.raises(WriteConflictError, match="rolled back"):
+        complete_commit(slow, EMPTY)
+    abandon_commit(slow)
+    assert _states(table, slow.instant_time) == set()
+    assert not file.exists()
+    complete_commit(fast[0], EMPTY)
+    assert open_table(STORAGE, table.base_path).timeline.pending == ()
+
+
+def test_a_rollback_that_was_only_begun_when_the_commit_completed_wins(
+    table: HudiTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = begin_commit(table, "UPSERT")
+    _run_before(monkeypatch, f"{commit.instant_time}.commit", lambda: _begin_rollback(table, commit.instant))
+    with pytest.raises(WriteConflictError, match="rolled back"):
         complete_commit(commit, EMPTY)
-    assert not list(Path(table.base_path, ".hoodie").glob(f"{commit.instant_time}.commit"))
+    # The abandoned commit ends that rollback.
+    abandon_commit(commit)
+    assert _states(table, commit.instant_time) == set()
+    assert open_table(STORAGE, table.base_path).timeline.pending == ()
+
+
+def test_a_commit_that_completes_while_its_rollback_begins_stands(
+    table: HudiTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = begin_commit(table, "UPSERT")
+    file = _marked_file(table, slow.instant_time, "a.parquet", MarkerKind.CREATE)
+    stat = WriteStat(file_id="a", path="dt=2024-03-01/a.parquet", partition_path="dt=2024-03-01")
+    metadata = CommitMetadata(partition_to_write_stats={"dt=2024-03-01": (stat,)}, operation_type="UPSERT")
+    other = open_table(STORAGE, table.base_path)
+    _run_before(monkeypatch, ".rollback.requested", lambda: complete_commit(slow, metadata))
+    with pytest.raises(WriteConflictError, match=slow.instant_time):
+        begin_commit(other, "UPSERT")
+    assert f"{slow.instant_time}.commit" in _states(table, slow.instant_time)
+    assert file.exists()
+    assert open_table(STORAGE, table.base_path).timeline.pending == ()
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_two_writes_never_have_one_instant_time(
+    table: HudiTable, monkeypatch: pytest.MonkeyPatch, replaces: bool
+) -> None:
+    action = "replacecommit" if replaces else "commit"
+    others: list[Path] = []
+
+    def create_first(self: Storage, path: str, content: bytes) -> None:
+        if path.endswith(f".{action}.requested") and not others:
+            other = "commit" if replaces else "deltacommit"
+            others.append(Path(path.replace(f".{action}.", f".{other}.")))
+            others[0].touch()
+            beat = Path(table.base_path, ".hoodie", ".heartbeat", others[0].name.partition(".")[0])
+            others.append(beat)
+        create(self, path, content)
+
+    create = Storage.create
+    monkeypatch.setattr(Storage, "create", create_first)
+    lazy = Concurrency(failed_writes=FailedWrites.LAZY)
+    commit = begin_commit(table, "UPSERT", replaces=replaces, concurrency=lazy)
+    requested, heartbeat = others
+    assert commit.instant_time > heartbeat.name
+    assert _states(table, heartbeat.name) == {requested.name}
+    # It is that of both.
+    assert heartbeat.exists()
+    abandon_commit(commit)
+
+
+def test_a_table_that_is_upgraded_meanwhile_takes_no_commit(table: HudiTable) -> None:
+    root = Path(table.base_path)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    commit = begin_commit(table, "UPSERT")
+    _marked_file(table, commit.instant_time, "a.parquet", MarkerKind.CREATE)
+    _marked_file(table, commit.instant_time, "b.parquet", MarkerKind.MERGE)
+    properties = root / ".hoodie" / "hoodie.properties"
+    upgraded = properties.read_text().replace("hoodie.table.version=6", "hoodie.table.version=9")
+    properties.write_text(upgraded)
+    with pytest.raises(UnsupportedTableError, match=f"{commit.instant_time}.* given up.* version 9"):
+        complete_commit(commit, EMPTY)
+    abandon_commit(commit)
+    after = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    assert after == before | {properties: upgraded.encode()}
+
+
+HOSTILE = ["../x", "dt=2024-03-01/../../x", ".hoodie/hoodie.properties", "./dt=2024-03-01/x"]
+
+
+@pytest.mark.parametrize("path", HOSTILE)
+@pytest.mark.parametrize("recorded_in", ["marker", "plan"])
+def test_recorded_paths_that_lead_out_of_the_tables_data_are_refused(
+    table: HudiTable, recorded_in: str, path: str
+) -> None:
+    failed = begin_commit(table, "UPSERT")
+    properties = Path(table.base_path, ".hoodie", "hoodie.properties")
+    outside = Path(table.base_path).parent / "x"
+    outside.touch()
+    if recorded_in == "marker":
+        folder = properties.parent / ".temp" / failed.instant_time
+        folder.mkdir(parents=True)
+        (folder / "MARKERS0").write_text(f"{path}.marker.CREATE\n")
+    else:
+        partition, _, name = path.rpartition("/")
+        rollback = Instant("20990101000000000", "rollback", InstantState.REQUESTED)
+        plan = render_rollback_plan(failed.instant, {partition: FailedFiles([f"file:/{name}"])})
+        STORAGE.create(instant_path(table.base_path, rollback), plan)
+    calls = [lambda: begin_commit(open_table(STORAGE, table.base_path), "UPSERT")]
+    if recorded_in == "marker":
+        # The failed commit is over: its markers are left.
+        calls.append(lambda: clear_leftovers(table, None))
+    for call in calls:
+        with pytest.raises(CorruptTableError, match="no data file of the Hudi table"):
+            call()
+        for state in ("inflight", "commit.requested"):
+            Path(properties.parent, f"{failed.instant_time}.{state}").unlink(missing_ok=True)
+    assert properties.exists()
+    assert outside.exists()
+
+
+def test_a_rollback_plan_of_no_instant_is_refused(table: HudiTable) -> None:
+    target = Instant("../../../x", "commit", InstantState.INFLIGHT)
+    rollback = Instant("20990101000000000", "rollback", InstantState.REQUESTED)
+    STORAGE.create(instant_path(table.base_path, rollback), render_rollback_plan(target, {}))
+    outside = Path(table.base_path).parent / "x"
+    outside.mkdir()
+    with pytest.raises(CorruptTableError, match=r"'../../../x', which is no instant time"):
+        begin_commit(open_table(STORAGE, table.base_path), "UPSERT")
+    assert outside.exists()
 
 
 def test_markers_stay_until_the_rollback_that_needs_them_is_over(table: HudiTable) -> None:

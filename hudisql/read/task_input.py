@@ -1,0 +1,43 @@
+"""Rows that a Spark task gets: their end is told from an input that was cut short.
+
+Spark ends the input of a Python worker whose task is killed (speculation, a cancelled job, a lost executor)
+by closing its socket, and pyarrow takes that for the end of the rows. After rows that are complete Spark
+always writes more into the socket: what ends with nothing behind it was cut short.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from types import FrameType
+from typing import Any, TypeVar
+
+from hudisql.errors import StorageError
+
+_Batch = TypeVar("_Batch")
+
+
+def complete_input(batches: Iterable[_Batch]) -> Iterator[_Batch]:
+    """Pass the batches of a task of `mapInArrow` on; to be called in the task itself.
+
+    Raises StorageError if they were cut short, since what is made of a part of the rows is wrong.
+    """
+    stream = _worker_input()
+    yield from batches
+    if stream is not None and not stream.peek(1):
+        raise StorageError("Spark stopped this attempt of a task before it had all its rows")
+
+
+def _worker_input() -> Any:
+    """The stream that PySpark's worker reads, which is passed to its `main` as `infile`.
+
+    None outside of a worker, or where a PySpark calls it otherwise: an input that is cut short then goes
+    unnoticed, and its files are found as those of an attempt that does not count.
+    """
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        stream = frame.f_locals.get("infile")
+        if frame.f_code.co_name in ("main", "worker") and hasattr(stream, "peek"):
+            return stream
+        frame = frame.f_back
+    return None
