@@ -150,7 +150,11 @@ def _attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[Fi
                     f"{found.base_file.path if found.base_file else found.file_id}",
                     hint="restore .hoodie/.aux/.bootstrap: without it these rows have no data columns",
                 )
-            found = replace(found, external_file=external_file)
+            found = replace(
+                found,
+                external_file=external_file,
+                accepts_changed_source=table.accepts_changed_sources,
+            )
         attached.append(found)
     return attached
 
