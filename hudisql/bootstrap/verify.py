@@ -37,7 +37,8 @@ from hudisql.storage import Storage, is_inside, join, parent_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
-from hudisql.table.snapshot import load_file_slices, replaced_file_groups
+from hudisql.table.replaced_groups import replaced_file_groups
+from hudisql.table.snapshot import load_file_slices
 
 if TYPE_CHECKING:
     from hudisql.context import Context
