@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.file_names import is_log_file
 from hudisql.format.instant import ROLLBACK, Instant, InstantState, new_instant_time
-from hudisql.format.log_block import LogBlock, parse_log_blocks
+from hudisql.format.log_block import LogBlockHead, scan_log_blocks
 from hudisql.format.timeline import Timeline, instant_path, load_timeline
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.markers import delete_markers, list_markers, marked_path
@@ -121,5 +121,8 @@ def _holds_blocks_of_others(table: HudiTable, instant: Instant, path: str) -> bo
     """True if this is a log file with blocks of other commits."""
     if not is_log_file(path) or not table.storage.exists(path):
         return False
-    blocks = parse_log_blocks(table.storage.read(path), path)
-    return any(isinstance(each, LogBlock) and each.instant_time != instant.timestamp for each in blocks)
+    with table.storage.open_input(path) as source:
+        blocks = scan_log_blocks(source, path)
+        return any(
+            isinstance(each, LogBlockHead) and each.instant_time != instant.timestamp for each in blocks
+        )
