@@ -19,6 +19,7 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.write.base_file import BaseFileForm, BaseFilePlace, base_file_avro_schema
 from hudisql.write.commit import OpenCommit
 from hudisql.write.log_file import LogForm
+from hudisql.write.record_keys import NO_REPEATED_KEYS, RepeatedKeys
 from hudisql.write.write_options import WriteOptions
 
 
@@ -96,7 +97,7 @@ class WrittenFile:
     changes: int
     moved_in: int = 0
     log: LogWriteStat | None = None
-    repeated_keys: tuple[str, ...] = ()
+    repeated_keys: RepeatedKeys = NO_REPEATED_KEYS
 
 
 def work_of(

@@ -22,7 +22,7 @@ from hudisql.storage import join
 from hudisql.write.base_file import BaseFileWriter
 from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile
 from hudisql.write.markers import Marker, MarkerKind, create_marker
-from hudisql.write.record_keys import render_record_keys, repeated_keys
+from hudisql.write.record_keys import NO_REPEATED_KEYS, render_record_keys, repeated_keys
 from hudisql.write.slice_merge import null_key_error
 from hudisql.write.taken_back import take_back_files
 
@@ -88,9 +88,9 @@ class NewFiles:
                 moved=0,
                 milliseconds=milliseconds,
                 changes=file.rows,
-                # Which of the files they are in is no matter: only the sum is told.
+                # Only the totals are used: they are reported on the first file.
                 moved_in=self._moved_in if number == 0 else 0,
-                repeated_keys=repeated,
+                repeated_keys=repeated if number == 0 else NO_REPEATED_KEYS,
             )
             for number, file in enumerate(files)
         ]
