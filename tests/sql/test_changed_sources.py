@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
-from hudisql.errors import RollbackRefusedError, SettingsError, SourceChangedError
+from hudisql.errors import QueryError, RollbackRefusedError, SettingsError, SourceChangedError
 from hudisql.session import Session
 from tests.sql.changed_tables import ChangedTable, own_database, setting
 
@@ -84,3 +84,34 @@ def test_it_is_read_with_a_warning_if_the_setting_says_so(replaced: ChangedTable
 def test_a_rollback_of_what_the_source_no_longer_has_is_refused(replaced: ChangedTable) -> None:
     with pytest.raises(RollbackRefusedError, match=r"gone or changed in its source.*part-0\.parquet"):
         replaced.session.sql("CALL rollback_bootstrap(table => 'replaced.t')")
+
+
+def test_a_checksum_of_another_content_is_told_with_both_files(session: Session, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    rows = session.spark.range(3).selectExpr("string(id) AS id", "int(id) AS v")
+    rows.coalesce(1).write.parquet(str(source))
+    (path,) = source.glob("*.parquet")
+    checksum = path.with_name(f".{path.name}.crc")
+    assert checksum.exists()
+    write_part(path, [1, 2, 3])
+    with own_database(session, "replaced"):
+        session.sql(
+            f"CALL bootstrap_table(table => 'replaced.t', source => '{source}', record_key => 'id',"
+            f" target_path => '{tmp_path / 't'}')"
+        )
+        for text in ("SELECT v FROM replaced.t", f"SELECT * FROM parquet.`{source}`"):
+            with pytest.raises(QueryError, match="is not that of") as caught:
+                session.sql(text).rows  # noqa: B018
+            assert f"the checksum in {checksum} is not that of {path}," in caught.value.message
+            assert "delete the .crc file" in (caught.value.hint or "")
+        checksum.unlink()
+        assert sorted(session.sql("SELECT v FROM replaced.t").rows) == [(1,), (2,), (3,)]
+
+
+def test_a_dry_run_sees_that_the_target_cannot_be_made(replaced: ChangedTable, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    rows = replaced.session.sql(
+        f"CALL bootstrap_table(table => 'replaced.u', source => '{tmp_path}/source', record_key => 'id',"
+        f" target_path => '{tmp_path}/file/u', dry_run => true)"
+    ).rows
+    assert any(f"{tmp_path}/file is a file" in (row.blockers or "") for row in rows)
