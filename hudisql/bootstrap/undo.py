@@ -20,6 +20,7 @@ from hudisql.bootstrap.leftovers import (
     folder_state,
     read_claim,
 )
+from hudisql.bootstrap.protected_sources import refuse_touching_sources
 from hudisql.bootstrap.table_sources import TableSources, describe_lost_sources, read_table_sources
 from hudisql.catalog.tables import NAME_SUFFIXES, hudi_base_path
 from hudisql.errors import (
@@ -109,6 +110,7 @@ def plan_rollback(context: Context, base_path: str, name: tuple[str, str] | None
     storage = context.storage
     state = folder_state(storage, base_path)
     names = {name} if name is not None else set()
+    refuse_touching_sources(context, [base_path], "a rollback would delete files", except_of=base_path)
     lost: tuple[LostCommit, ...] = ()
     in_the_way: str | None = None
     if state is FolderState.NOTHING:
@@ -151,6 +153,9 @@ def plan_purge(context: Context, base_path: str, name: tuple[str, str]) -> Rollb
     storage = context.storage
     state = folder_state(storage, base_path)
     names = {name}
+    refuse_touching_sources(
+        context, [base_path], "DROP TABLE … PURGE would delete files", except_of=base_path
+    )
     if state is FolderState.TABLE:
         table = open_table(storage, base_path)
         if table.is_bootstrapped:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.protected_sources import refuse_touching_sources
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.sync_description import quote
 from hudisql.catalog.tables import FURTHER_SUFFIXES
@@ -249,6 +250,7 @@ def _make_table(
     values = new_table_properties(new_table(definition, database, name, {keys.CREATE_SCHEMA: schema_text}))
     _warn_of_dates(context, check_generator(definition, values, path))
     _check_free(context, path)
+    refuse_touching_sources(context, [path], f"the table {database}.{name} would lie")
     if values[keys.TYPE] == keys.MERGE_ON_READ:
         _check_names_free(context, database, name)
     make_timeline_folders(storage, path)

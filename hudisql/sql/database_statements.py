@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hudisql.catalog.tables import is_hudi_table
+from hudisql.bootstrap.protected_sources import refuse_touching_sources
+from hudisql.catalog.tables import is_hudi_table, loses_files_when_dropped
 from hudisql.errors import NoSuchTableError, UnsupportedStatementError
 from hudisql.sql.statements import DropDatabaseStatement
 
@@ -45,6 +46,8 @@ def drop_database(context: Context, statement: DropDatabaseStatement) -> None:
             f"DROP DATABASE … CASCADE: {name} has the Hudi tables {_listed(hudi_tables)}",
             hint="drop them first with DROP TABLE, which keeps their files",
         )
+    managed = [entry.location for entry in entries if loses_files_when_dropped(entry) and entry.location]
+    refuse_touching_sources(context, managed, f"DROP DATABASE {name} CASCADE would delete files")
     for entry in entries:
         kind = "VIEW" if entry.is_view else "TABLE"
         context.spark.sql(f"DROP {kind} IF EXISTS `{name}`.`{entry.name}`")
