@@ -105,7 +105,8 @@ def plan_rollback(context: Context, base_path: str, name: tuple[str, str] | None
     """Look at what lies at `base_path` and in the metastore under `name` (database, table).
 
     Raises NoSuchTableError if nothing of a bootstrap is there, InvalidArgumentError if a table is there that
-    no bootstrap made, RollbackRefusedError if source files lie inside, CorruptTableError, StorageError.
+    no bootstrap made, RollbackRefusedError if source files lie inside, SourceProtectedError if those of
+    another table do, CorruptTableError, StorageError.
     """
     storage = context.storage
     state = folder_state(storage, base_path)
@@ -148,7 +149,8 @@ def plan_purge(context: Context, base_path: str, name: tuple[str, str]) -> Rollb
     """What DROP TABLE … PURGE of `name` (database, table) removes: any table, whatever it holds.
 
     Also ends a removal that was killed. Raises NoSuchTableError if no table is there, RollbackRefusedError if
-    a bootstrap's source files lie inside, CorruptTableError, StorageError.
+    a bootstrap's source files lie inside, SourceProtectedError for those of another table,
+    CorruptTableError, StorageError.
     """
     storage = context.storage
     state = folder_state(storage, base_path)

@@ -82,7 +82,7 @@ def refuse_touching_sources_of_tables(context: Context, statement: Statement) ->
     plan = parse_plan(context.spark, statement.text)
     if isinstance(statement, InsertStatement) and statement.overwrite:
         targets = (find_entry(context, target) for target in statement.targets)
-        folders = (folder for entry in targets for folder in _folders_of(context, entry))
+        folders = (folder for entry in targets for folder in folders_of(context, entry))
         refuse_touching_sources(context, folders, "INSERT OVERWRITE would delete files")
     for folder, effect in _harmed_by_name(plan):
         refuse_touching_sources(context, [folder], effect)
@@ -93,7 +93,7 @@ def refuse_touching_sources_of_tables(context: Context, statement: Statement) ->
     for name in find_command_subjects(context, statement.text).tables:
         entry = find_entry(context, name)
         if entry is not None and (is_for_all or loses_files_when_dropped(entry)):
-            refuse_touching_sources(context, _folders_of(context, entry), verb)
+            refuse_touching_sources(context, folders_of(context, entry), verb)
 
 
 def _harmed_by_name(plan: Any) -> Iterator[tuple[str, str]]:
@@ -108,7 +108,7 @@ def _harmed_by_name(plan: Any) -> Iterator[tuple[str, str]]:
             yield folder.path, folder.effect
 
 
-def _folders_of(context: Context, entry: MetastoreTable | None) -> Iterator[str]:
+def folders_of(context: Context, entry: MetastoreTable | None) -> Iterator[str]:
     """Where a table's files lie: its folder, and the folders of partitions that lie elsewhere."""
     if entry is None or entry.is_view:
         return
@@ -205,7 +205,7 @@ def _overwritten_folders(context: Context, statement: Statement) -> Iterator[str
     if not isinstance(statement, InsertStatement) or not statement.overwrite:
         return
     for target in statement.targets:
-        yield from _folders_of(context, find_entry(context, target))
+        yield from folders_of(context, find_entry(context, target))
 
 
 def _places_of(scan: PlannedRelation) -> Iterator[str]:
