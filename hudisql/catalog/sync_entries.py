@@ -201,7 +201,7 @@ def wanted_partition(
 def _source_properties(table: HudiTable) -> dict[str, str]:
     """What `bootstrap.protected_sources` looks for."""
     folders = [table.storage.qualify(folder) for folder in table.properties.source_folders]
-    return {SOURCE_FOLDERS_PROPERTY: json.dumps(folders, ensure_ascii=False)} if folders else {}
+    return {SOURCE_FOLDERS_PROPERTY: json.dumps(folders)} if folders else {}
 
 
 def _typed(table: HudiTable, partition_fields: tuple[pa.Field, ...]) -> tuple[pa.Field, ...]:
