@@ -7,16 +7,26 @@ fits, so callers may catch either. This module imports nothing of the project.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
+
+# `scheme://user:secret@host`; secrets may hold slashes.
+_CREDENTIALS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^\s/:@'\"`,]+:[^\s@'\"`,]+@")
+
+
+def hide_credentials(text: str) -> str:
+    """The text with stars for what stands between `://` and `@` in its URIs."""
+    return _CREDENTIALS.sub(r"\1******@", text)
 
 
 class HudisqlError(Exception):
     """Root of every error hudisql raises on purpose: `message` says what and where, `hint` what to do."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = hide_credentials(message)
+        self.hint = None if hint is None else hide_credentials(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message}\n  -> {self.hint}" if self.hint else self.message
@@ -65,6 +75,10 @@ class NoSuchProcedureError(InvalidArgumentError):
 
 class QueryError(HudisqlError):
     """Spark refused or failed to run a statement; the message is Spark's, without its stack trace."""
+
+
+class SourceProtectedError(UnsupportedStatementError):
+    """The statement would delete or move files that a bootstrapped table reads; nothing was run."""
 
 
 class NoSuchTableError(HudisqlError, LookupError):

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
-from hudisql.errors import SettingsError
+from hudisql.errors import SettingsError, hide_credentials
 
 ENVIRONMENT_PREFIX: Final = "HUDISQL_"
 OUTPUT_FORMATS: Final[Mapping[str, str]] = {
@@ -210,7 +210,7 @@ def mask_secret(name: str, value: str) -> str:
     if _SECRET_NAME.search(name):
         return "******"
     value = _SECRET_IN_VALUE.sub(r"\1******", value)
-    return re.sub(r"(://[^/:@\s]+):[^/@\s]+@", r"\1:******@", value)
+    return hide_credentials(value)
 
 
 def _shown(name: str, value: object) -> str:
@@ -242,7 +242,10 @@ def _checked(declaration: SettingDeclaration, value: object, origin: str) -> Any
     if declaration.type == "map":
         if not isinstance(value, Mapping):
             raise SettingsError(f"{where} must be a table of key = value, not {value!r}")
-        return _flattened(value)
+        pairs = _flattened(value)
+        for key, entry in pairs.items():
+            _check_path(f"{where}, {key}", entry)
+        return pairs
     if declaration.type == "boolean":
         text = str(value).lower()
         if text not in _TRUE | _FALSE:
@@ -250,9 +253,19 @@ def _checked(declaration: SettingDeclaration, value: object, origin: str) -> Any
         return text in _TRUE
     if not isinstance(value, str):
         raise SettingsError(f"{where} must be text, not {value!r}")
+    _check_path(where, value)
     if declaration.choices and value not in declaration.choices:
         raise SettingsError(f"{where} must be one of {', '.join(declaration.choices)}, not '{value}'")
     return value
+
+
+def _check_path(where: str, text: str) -> None:
+    if text.startswith(("s3", "hdfs")) and hide_credentials(text) != text:
+        raise SettingsError(
+            f"{where}: the path {text} holds credentials, which would be stored and shown with it",
+            hint="give them as fs.s3a.access.key and fs.s3a.secret.key (--conf spark.hadoop.fs.s3a.…), in "
+            "core-site.xml or by the environment, and the path without them",
+        )
 
 
 def _flattened(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

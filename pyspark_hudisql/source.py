@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from hudisql.errors import HudisqlError, InvalidArgumentError, NoSuchTableError
 from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
 from hudisql.read.arrow_scan import read_task, spark_struct, widen_batch
+from hudisql.read.changed_sources import CHANGED_SOURCES, FAIL, accepts_changed_sources
 from hudisql.read.log_rule import LogRule
 from hudisql.read.predicates import Predicate
 from hudisql.read.scan import ScanPlan, plan_scan
@@ -181,7 +182,8 @@ def _open(options: Mapping[str, str]) -> tuple[HudiTable, str]:
         )
     storage = _storage(options)
     qualified = storage.qualify(path)
-    table = open_table(storage, qualified)
+    accepts = accepts_changed_sources(options.get(CHANGED_SOURCES, FAIL))
+    table = open_table(storage, qualified, accepts_changed_sources=accepts)
     below = qualified[len(table.base_path) :].strip("/")
     if below and not storage.exists(qualified):
         raise NoSuchTableError(f"the Hudi table at {table.base_path} has no partition '{below}'")

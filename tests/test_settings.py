@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -151,3 +152,18 @@ def test_every_declared_setting_has_help() -> None:
         "thrift://a:1",
         "thrift://b:2",
     )
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"warehouse": "s3a://KEY:SEC/RET@bucket/lake"},
+        {"conf": {"spark.sql.warehouse.dir": "s3a://KEY:SEC/RET@bucket/lake"}},
+        {"hiveconf": {"fs.defaultFS": "hdfs://KEY:SECRET@host:8020"}},
+    ],
+)
+def test_paths_with_credentials_are_refused_and_not_shown(given: dict[str, Any]) -> None:
+    with pytest.raises(SettingsError, match=r"://\*{6}@\w+.* holds credentials") as caught:
+        Settings().with_layer(given, "command line")
+    assert "RET" not in str(caught.value)
+    assert mask_secret("proxy", "http://me:SEC/RET@proxy:80") == "http://******@proxy:80"

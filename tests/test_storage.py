@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
+from hudisql.errors import InvalidArgumentError, NoSuchPathError, PathExistsError, StorageError
 from hudisql.storage import Storage, ancestors_of, is_inside, join, parent_of
 
 
@@ -127,3 +127,12 @@ def test_storage_travels_with_a_task_and_never_shows_its_settings() -> None:
     storage = Storage({"fs.s3a.secret.key": "hush"})
     assert pickle.loads(pickle.dumps(storage)) == storage
     assert "hush" not in repr(storage)
+
+
+@pytest.mark.parametrize("path", ["s3a://KEY:SEC/RET@bucket/x", "s3://KEY@bucket/x", "hdfs://me:RET@host/x"])
+def test_a_path_with_credentials_is_refused_and_not_shown(path: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"://\*{6}@") as caught:
+        Storage().qualify(path)
+    assert "RET" not in str(caught.value)
+    for plain in ("s3a://bucket/a@b:c@d", "hdfs://me@host:8020/x", "/data/me:x@y"):
+        assert Storage().qualify(plain) == plain

@@ -314,11 +314,13 @@ def check_target(
                 f"the source {place} lies inside the target {target}", hint="choose a folder beside it"
             )
             return
-    entry = storage.info(target)
-    if entry is None:
+    if problem := storage.creation_problem(target):
+        yield blocker(
+            f"the target {target} cannot be made: {problem}",
+            hint="choose a target_path that the user who runs hudisql may write",
+        )
         return
-    if not entry.is_directory:
-        yield blocker(f"the target {target} is a file")
+    if not storage.exists(target):
         return
     children = storage.list_directory(target)
     if not children:

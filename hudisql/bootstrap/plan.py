@@ -25,6 +25,7 @@ from hudisql.bootstrap.hive_source import (
 )
 from hudisql.bootstrap.modes import BootstrapMode
 from hudisql.bootstrap.partition_columns import check_partition_values, choose_partitions
+from hudisql.bootstrap.protected_sources import refuse_touching_sources
 from hudisql.bootstrap.request import BootstrapRequest
 from hudisql.bootstrap.schema_drift import SchemaDrift
 from hudisql.bootstrap.source import (
@@ -38,7 +39,7 @@ from hudisql.bootstrap.table_schema import build_table_schema
 from hudisql.bootstrap.type_checks import check_int96_conversion, describe_types, judge_types
 from hudisql.catalog.sync_entries import sync_options_from
 from hudisql.catalog.tables import NAME_SUFFIXES
-from hudisql.errors import BootstrapBlockedError
+from hudisql.errors import BootstrapBlockedError, SourceProtectedError
 from hudisql.format import table_properties as keys
 from hudisql.format.external_file import ExternalFile
 from hudisql.storage import join
@@ -184,6 +185,7 @@ def plan_bootstrap(
     found = list(findings)
     found += _check_target_entry(context, request)
     target = target_path_of(context, request)
+    found += _check_other_sources(context, request, target)
     source, protection, more = scan_source(context, request)
     found += more
     found += source.findings
@@ -283,6 +285,16 @@ def _check_target_entry(context: Context, request: BootstrapRequest) -> list[Fin
         )
         for name in taken
     ]
+
+
+def _check_other_sources(context: Context, request: BootstrapRequest, target: str) -> list[Finding]:
+    if not request.sync:
+        return []  # as asked, the metastore has no part in it
+    try:
+        refuse_touching_sources(context, [target], "the table would lie", except_of=target)
+    except SourceProtectedError as error:
+        return [blocker(error.message, hint="choose another target_path")]
+    return []
 
 
 def target_path_of(context: Context, request: BootstrapRequest) -> str:

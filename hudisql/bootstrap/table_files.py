@@ -7,6 +7,7 @@ a metadata-only bootstrap; knows no Spark.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.full_record_sources import RewrittenSource, write_full_record_sources
 from hudisql.bootstrap.plan import BootstrapPlan
+from hudisql.bootstrap.protected_sources import covering_folders
 from hudisql.format import table_properties as keys
 from hudisql.format.bootstrap_index import (
     BootstrapMapping,
@@ -38,7 +40,7 @@ from hudisql.format.partition_metadata import (
 )
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.timeline import TIMELINE_FOLDER
-from hudisql.storage import Storage, join
+from hudisql.storage import Storage, join, parent_of
 from hudisql.write.new_table import (
     NewTable,
     make_timeline_folders,
@@ -99,6 +101,9 @@ def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
         others[keys.UNSAFE_TYPES] = ";".join(
             f"{column}={','.join(names)}" for column, names in plan.unsafe_types.items()
         )
+    folders = (parent_of(file.source.path) for each in plan.partitions for file in each.files[:1])
+    if outside := covering_folders(plan.base_path, folders)[1:]:
+        others[keys.BOOTSTRAP_SOURCE_FOLDERS] = json.dumps(outside)
     return new_table_properties(
         NewTable(
             name=request.name,

@@ -14,7 +14,7 @@ from hudisql.bootstrap.findings import name_some
 from hudisql.bootstrap.full_record_sources import SOURCES_FILE, read_full_record_sources
 from hudisql.errors import CorruptTableError, NoSuchPathError
 from hudisql.format.bootstrap_index import read_bootstrap_mappings
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.external_file import ExternalFile, is_same_time
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.storage import FileInfo, Storage, join, parent_of
 from hudisql.table.hudi_table import HudiTable
@@ -48,12 +48,12 @@ def read_table_sources(table: HudiTable) -> TableSources:
 
 
 def describe_lost_sources(storage: Storage, sources: TableSources) -> str | None:
-    """Why rows of the table may be nowhere else: files that are gone or have another length, or none named.
+    """Why rows of the table may be nowhere else: files that are gone or changed, or none named.
 
     Gives None if all are there. Asks by folder, not by file. Raises StorageError.
     """
     there = list_source_folders(storage, sources.files)
-    lost = [each.path for each in sources.files if _length(there.get(each.path)) != each.length]
+    lost = [each.path for each in sources.files if not _is_there(each, there.get(each.path))]
     if lost:
         return f"gone or changed in its source: {name_some(lost)}"
     if sources.unnamed is not None:
@@ -73,5 +73,9 @@ def list_source_folders(storage: Storage, files: Iterable[ExternalFile]) -> dict
     return {entry.path: entry for listing in listings for entry in listing if not entry.is_directory}
 
 
-def _length(entry: FileInfo | None) -> int | None:
-    return None if entry is None else entry.length
+def _is_there(file: ExternalFile, entry: FileInfo | None) -> bool:
+    return (
+        entry is not None
+        and entry.length == file.length
+        and is_same_time(file.modification_time_ms, entry.modification_time_ms)
+    )

@@ -20,6 +20,7 @@ from hudisql.bootstrap.leftovers import (
     folder_state,
     read_claim,
 )
+from hudisql.bootstrap.protected_sources import refuse_touching_sources
 from hudisql.bootstrap.table_sources import TableSources, describe_lost_sources, read_table_sources
 from hudisql.catalog.tables import NAME_SUFFIXES, hudi_base_path
 from hudisql.errors import (
@@ -107,11 +108,13 @@ def plan_rollback(context: Context, base_path: str, name: tuple[str, str] | None
     """Look at what lies at `base_path` and in the metastore under `name` (database, table).
 
     Raises NoSuchTableError if nothing of a bootstrap is there, InvalidArgumentError if a table is there that
-    no bootstrap made, RollbackRefusedError if source files lie inside, CorruptTableError, StorageError.
+    no bootstrap made, RollbackRefusedError if source files lie inside, SourceProtectedError if those of
+    another table do, CorruptTableError, StorageError.
     """
     storage = context.storage
     state = folder_state(storage, base_path)
     names = {name} if name is not None else set()
+    refuse_touching_sources(context, [base_path], "a rollback would delete files", except_of=base_path)
     lost: tuple[LostCommit, ...] = ()
     in_the_way: str | None = None
     if state is FolderState.NOTHING:
@@ -149,11 +152,15 @@ def plan_purge(context: Context, base_path: str, name: tuple[str, str]) -> Rollb
     """What DROP TABLE … PURGE of `name` (database, table) removes: any table, whatever it holds.
 
     Also ends a removal that was killed. Raises NoSuchTableError if no table is there, RollbackRefusedError if
-    a bootstrap's source files lie inside, CorruptTableError, StorageError.
+    a bootstrap's source files lie inside, SourceProtectedError for those of another table,
+    CorruptTableError, StorageError.
     """
     storage = context.storage
     state = folder_state(storage, base_path)
     names = {name}
+    refuse_touching_sources(
+        context, [base_path], "DROP TABLE … PURGE would delete files", except_of=base_path
+    )
     if state is FolderState.TABLE:
         table = open_table(storage, base_path)
         if table.is_bootstrapped:

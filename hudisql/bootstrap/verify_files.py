@@ -21,14 +21,14 @@ import pyarrow.parquet as pq
 from hudisql.errors import HudisqlError, SourceChangedError, StorageError
 from hudisql.format import meta_columns
 from hudisql.format.commit_metadata import WriteStat, read_commit_metadata
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.external_file import ExternalFile, is_same_time, utc_text
 from hudisql.format.meta_columns import META_SCHEMA
 from hudisql.read.conform import rebase_batch
 from hudisql.read.hybrid_calendar import rebases_of
 from hudisql.read.parquet_rows import ParquetRows
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.read.splits import Split
-from hudisql.storage import FileInfo, Storage, join
+from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.record_keys import render_record_keys
@@ -174,12 +174,12 @@ class _FileCheck:
                 f"it has {info.length:,} bytes and had {self._source.length:,}",
             )
             return False
-        if not _is_same_time(info, self._source):
+        if not is_same_time(self._source.modification_time_ms, info.modification_time_ms):
             self._add(
                 SOURCE_CHANGED,
                 self._source.path,
-                f"of the same length, but modified at {_utc(info.modification_time_ms)}"
-                f" where it was {_utc(self._source.modification_time_ms)}",
+                f"of the same length, but modified at {utc_text(info.modification_time_ms)}"
+                f" where it was {utc_text(self._source.modification_time_ms)}",
             )
         return True
 
@@ -318,20 +318,6 @@ def _key_roots(data: list[pa.Field], record_key: tuple[str, ...]) -> list[pa.Fie
 def _rows_of(storage: Storage, path: str) -> int:
     with storage.open_input(path) as stream:
         return int(pq.ParquetFile(stream).metadata.num_rows)
-
-
-def _is_same_time(info: FileInfo, source: ExternalFile) -> bool:
-    # Indexes of other writers may hold no time, and some stores keep whole seconds only.
-    recorded = source.modification_time_ms
-    return (
-        recorded <= 0
-        or info.modification_time_ms == recorded
-        or info.modification_time_ms == (recorded // 1000 * 1000)
-    )
-
-
-def _utc(epoch_ms: int) -> str:
-    return f"{np.datetime64(epoch_ms, 'ms')}Z"
 
 
 def _first_line(error: Exception) -> str:

@@ -37,7 +37,7 @@ from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import replaced_file_groups
+from hudisql.table.replaced_groups import replaced_file_groups
 from hudisql.write.record_keys import render_record_keys
 
 if TYPE_CHECKING:

@@ -34,6 +34,7 @@ ADD_BATCH = 500
 DROP_BATCH = 300
 _READ_BATCH = 1000
 _Item = TypeVar("_Item")
+_PROPERTY_FILTER = "hive_filter_field_params__"  # hive_metastoreConstants.HIVE_FILTER_FIELD_PARAMS
 _NO_STATS = {"DO_NOT_UPDATE_STATS": "true"}
 
 
@@ -106,6 +107,33 @@ class MetastoreClient:
         """The names of the tables and views of a database, sorted; empty if there is no such database."""
         with _translated(f"list tables of {database}"):
             return sorted(self._connection.call(lambda client: client.get_all_tables(database.lower())))
+
+    def find_tables_with_property(self, key: str) -> list[MetastoreTable]:
+        """The tables of all databases that have the property, whatever its value; its name has no dots.
+
+        The server looks for them, with one call per database. Raises MetastoreError.
+        """
+        found = []
+        for database in self.list_databases():
+            for name in self._names_with_property(database, key):
+                table = self.get_table(database, name)
+                if table is not None and key in table.parameters:
+                    found.append(table)
+        return found
+
+    def _names_with_property(self, database: str, key: str) -> list[str]:
+        condition = f'{_PROPERTY_FILTER}{key} LIKE ".*"'
+        try:
+            with _translated(f"look for tables of {database} with the property {key}"):
+                call = methodcaller("get_table_names_by_filter", database, condition, -1)
+                return sorted(self._connection.call(call))
+        except MetastoreUnavailableError:
+            raise
+        except NoSuchTableError:
+            return []  # the database has gone meanwhile
+        except MetastoreError:
+            # Not every server can filter.
+            return self.list_tables(database)
 
     def get_table(self, database: str, name: str) -> MetastoreTable | None:
         """The table or view, None if there is none."""

@@ -28,6 +28,7 @@ from xml.sax.saxutils import escape
 
 from hudisql.errors import HudisqlError, MetastoreUnavailableError, SettingsError
 from hudisql.java_runtime import find_java_home
+from hudisql.storage import scheme_of
 
 FOLDER_NAME = ".metastore"
 START_TIMEOUT_SECONDS = 180.0
@@ -79,9 +80,9 @@ def acquire_embedded_metastore(
     `java_options` (`-Xmx2g`, `-Dx=y`) count only for the process that starts the server. Of several
     processes that come at once one starts it, the others wait for it (`start_timeout` in seconds). Raises
     MetastoreUnavailableError with the end of the server's log if it does not come up, and
-    SettingsError if there is no Java or no metastore among Spark's jars.
+    SettingsError if there is no Java, no metastore among Spark's jars, or the warehouse is no local folder.
     """
-    folder = Path(warehouse).absolute() / FOLDER_NAME
+    folder = _folder_of(warehouse)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         users_lock = (folder / "users.lock").open("ab")
@@ -129,7 +130,7 @@ def stop_embedded_metastore(warehouse: str | Path, *, force: bool = False) -> Me
     """
     if not embedded_metastore_status(warehouse).running:
         return embedded_metastore_status(warehouse)
-    folder = Path(warehouse).absolute() / FOLDER_NAME
+    folder = _folder_of(warehouse)
     _signal_watcher(warehouse, signal.SIGTERM if force else signal.SIGUSR2)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
@@ -145,7 +146,7 @@ def stop_embedded_metastore(warehouse: str | Path, *, force: bool = False) -> Me
 
 def embedded_metastore_status(warehouse: str | Path) -> MetastoreStatus:
     """Whether the warehouse's metastore runs, and where. Starts and stops nothing."""
-    folder = Path(warehouse).absolute() / FOLDER_NAME
+    folder = _folder_of(warehouse)
     state = _read_state(folder)
     if not _is_locked(folder / "watcher.lock") or state.get("status") != "ready":
         return MetastoreStatus(folder, running=False)
@@ -157,6 +158,23 @@ def embedded_metastore_status(warehouse: str | Path) -> MetastoreStatus:
         server_pid=_integer(state.get("server_pid")),
         kept=bool(state.get("kept")),
     )
+
+
+def _folder_of(warehouse: str | Path) -> Path:
+    """Where the warehouse's metastore lives. Raises SettingsError if the warehouse is no local folder."""
+    scheme = scheme_of(str(warehouse))
+    if scheme:
+        raise SettingsError(
+            f"the warehouse {warehouse} is no local folder, and the embedded metastore needs one",
+            hint="give a local --warehouse, and tables a LOCATION on the store; or --metastore thrift://…, "
+            f"whose warehouse may be on {scheme}:",
+        )
+    root = Path(warehouse).absolute()
+    if root.exists() and not root.is_dir():
+        raise SettingsError(
+            f"the warehouse {root} is a file, not a folder", hint="give a folder with --warehouse"
+        )
+    return root / FOLDER_NAME
 
 
 def find_spark_jars() -> Path:
@@ -318,7 +336,7 @@ def _can_lock(path: Path, kind: int) -> bool:
     try:
         with path.open("rb") as lock:
             fcntl.flock(lock, kind | fcntl.LOCK_NB)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return True
     except BlockingIOError:
         return False

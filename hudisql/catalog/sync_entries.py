@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import importlib.metadata
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,7 @@ from hudisql.catalog.tables import (
     READ_OPTIMIZED_PROPERTY,
     READ_OPTIMIZED_SUFFIX,
     REALTIME_SUFFIX,
+    SOURCE_FOLDERS_PROPERTY,
     MetastoreColumn,
     MetastorePartition,
     MetastoreTable,
@@ -172,6 +174,7 @@ def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: Sync
             "EXTERNAL": "TRUE",
             CREATE_VERSION_PROPERTY: importlib.metadata.version("pyspark"),
             **commit_properties(table),
+            **_source_properties(table),
             **_spark_properties(data_fields, _typed(table, partition_fields), options),
         },
     )
@@ -194,6 +197,12 @@ def wanted_partition(
         serde=entry.serde,
         serde_properties=entry.serde_properties,
     )
+
+
+def _source_properties(table: HudiTable) -> dict[str, str]:
+    """What `bootstrap.protected_sources` looks for."""
+    folders = [table.storage.qualify(folder) for folder in table.properties.source_folders]
+    return {SOURCE_FOLDERS_PROPERTY: json.dumps(folders)} if folders else {}
 
 
 def _typed(table: HudiTable, partition_fields: tuple[pa.Field, ...]) -> tuple[pa.Field, ...]:

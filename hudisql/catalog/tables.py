@@ -6,6 +6,7 @@ loses nothing of what others stored in it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,9 @@ REALTIME_SUFFIX = "_rt"
 FURTHER_SUFFIXES = (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX)
 """What a merge-on-read table's further names add to its own."""
 NAME_SUFFIXES = ("", *FURTHER_SUFFIXES)
+
+SOURCE_FOLDERS_PROPERTY = "hudisql_bootstrap_source"
+"""The folders of a bootstrapped table's source, as a JSON list. Filters of the metastore take no dots."""
 
 # Hudi's input formats, those of its old releases (com.uber.hoodie) and of other file formats included.
 HUDI_INPUT_FORMAT_PREFIXES = ("org.apache.hudi.hadoop.", "com.uber.hoodie.hadoop.")
@@ -106,6 +110,12 @@ def is_hudi_table(table: MetastoreTable) -> bool:
     return (table.input_format or "").startswith(HUDI_INPUT_FORMAT_PREFIXES)
 
 
+def loses_files_when_dropped(table: MetastoreTable) -> bool:
+    """True if dropping the table or a partition of it deletes files, and renaming it moves them."""
+    purges = table.parameters.get("external.table.purge", "").lower() == "true"
+    return not table.is_view and (not table.is_external or purges)
+
+
 def hudi_base_path(table: MetastoreTable) -> str | None:
     """Where a Hudi table lies, as the metastore writes it (qualify it before use); None if it is none.
 
@@ -114,6 +124,15 @@ def hudi_base_path(table: MetastoreTable) -> str | None:
     if not is_hudi_table(table):
         return None
     return table.serde_properties.get("path") or table.location
+
+
+def source_folders_of(table: MetastoreTable) -> tuple[str, ...]:
+    """The folders of the source that the entry of a bootstrapped table names; empty for others."""
+    try:
+        folders = json.loads(table.parameters.get(SOURCE_FOLDERS_PROPERTY, "[]"))
+    except ValueError:
+        return ()
+    return tuple(str(folder) for folder in folders) if isinstance(folders, list) else ()
 
 
 def is_read_optimized(table: MetastoreTable) -> bool:

@@ -184,7 +184,7 @@ def _start_metastore(context: typer.Context, warehouse: _WarehouseOption = None)
     """Start it and keep it running until it is stopped."""
     from hudisql.catalog.embedded import start_embedded_metastore
 
-    _print_status(start_embedded_metastore, _warehouse_of(context, warehouse))
+    _print_status(start_embedded_metastore, context, warehouse)
 
 
 @metastore_app.command("stop")
@@ -196,9 +196,7 @@ def _stop_metastore(
     """Stop it, with its last user if somebody uses it."""
     from hudisql.catalog.embedded import stop_embedded_metastore
 
-    _print_status(
-        lambda folder: stop_embedded_metastore(folder, force=force), _warehouse_of(context, warehouse)
-    )
+    _print_status(lambda folder: stop_embedded_metastore(folder, force=force), context, warehouse)
 
 
 @metastore_app.command("status")
@@ -206,11 +204,12 @@ def _show_metastore(context: typer.Context, warehouse: _WarehouseOption = None) 
     """Say whether it runs, and where."""
     from hudisql.catalog.embedded import embedded_metastore_status
 
-    _print_status(embedded_metastore_status, _warehouse_of(context, warehouse))
+    _print_status(embedded_metastore_status, context, warehouse)
 
 
-def _print_status(action: Any, warehouse: str) -> None:
+def _print_status(action: Any, context: typer.Context, given: str | None) -> None:
     try:
+        warehouse = _warehouse_of(context, given)
         status = action(warehouse)
     except HudisqlError as error:
         print(f"ERROR: {error}", file=sys.stderr)

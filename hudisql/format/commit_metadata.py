@@ -7,7 +7,7 @@ their JSON in Jackson's layout, byte for byte. Fields that newer writers add are
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -156,17 +156,26 @@ def read_extra_metadata(storage: Storage, base_path: str, instant: Instant) -> d
     return dict(_read_member(storage, base_path, instant, "extraMetadata"))
 
 
-def read_replaced_file_ids(storage: Storage, base_path: str, instant: Instant) -> dict[str, list[str]]:
-    """Only the file groups that a replacecommit has replaced, as file ids by partition path.
+def read_replaced_file_ids(
+    storage: Storage, base_path: str, instants: Sequence[Instant]
+) -> Iterator[dict[str, list[str]]]:
+    """Only the file groups that each replacecommit has replaced, as file ids by partition path.
 
-    Raises NoSuchPathError, StorageError, and CorruptTableError that names the file.
+    Files are read side by side, some at a time. Raises NoSuchPathError, StorageError, and CorruptTableError
+    that names the file.
     """
-    return dict(_read_member(storage, base_path, instant, "partitionToReplaceFileIds"))
+    for start in range(0, len(instants), _READ_AT_ONCE):
+        paths = [instant_path(base_path, each) for each in instants[start : start + _READ_AT_ONCE]]
+        for path, content in zip(paths, storage.read_files(paths), strict=True):
+            yield dict(_member_of(content, path, "partitionToReplaceFileIds"))
 
 
 def _read_member(storage: Storage, base_path: str, instant: Instant, member: str) -> dict[str, Any]:
     path = instant_path(base_path, instant)
-    content = storage.read(path)
+    return _member_of(storage.read(path), path, member)
+
+
+def _member_of(content: bytes, path: str, member: str) -> dict[str, Any]:
     if not content:
         return {}
     try:
@@ -186,6 +195,7 @@ def _parse_object(content: bytes) -> dict[str, Any]:
 
 
 # JSON name of each plain field of a WriteStat, in the order Hudi writes them.
+_READ_AT_ONCE = 256
 _STAT_FIELDS = {
     "fileId": "file_id",
     "path": "path",

@@ -8,9 +8,10 @@ know what a block's content means, nor which blocks count.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Protocol
 
 from hudisql.errors import UnsupportedTableError
 
@@ -20,6 +21,8 @@ ROLLBACK_BLOCK = "0"
 """Value of the header COMMAND_BLOCK_TYPE: forget what the target instant wrote."""
 
 _LENGTH_BYTES = 8
+_HEAD_BYTES = 64 * 1024
+_SEARCHED_BYTES = 1024 * 1024
 _SMALLEST_BLOCK = 4 + 4 + 4 + 8 + 4 + _LENGTH_BYTES
 
 
@@ -47,14 +50,12 @@ class HeaderKey(IntEnum):
     BLOCK_IDENTIFIER = 6
 
 
-@dataclass(frozen=True, slots=True)
-class LogBlock:
-    """One whole block. Header and footer go by ordinal; keys that we don't know are kept."""
+class _Described:
+    """What a block's header says."""
 
+    __slots__ = ()
     block_type: BlockType
     header: Mapping[int, str]
-    content: memoryview | bytes = b""
-    footer: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def instant_time(self) -> str:
@@ -68,6 +69,27 @@ class LogBlock:
             self.block_type is BlockType.COMMAND
             and self.header.get(HeaderKey.COMMAND_BLOCK_TYPE) == ROLLBACK_BLOCK
         )
+
+
+@dataclass(frozen=True, slots=True)
+class LogBlock(_Described):
+    """One whole block. Header and footer go by ordinal; keys that we don't know are kept."""
+
+    block_type: BlockType
+    header: Mapping[int, str]
+    content: memoryview | bytes = b""
+    footer: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LogBlockHead(_Described):
+    """A whole block without its content, which is bytes [start, stop) of the log file."""
+
+    block_type: BlockType
+    header: Mapping[int, str]
+    start: int
+    stop: int
+    footer: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,41 +123,106 @@ def parse_log_blocks(content: bytes, name: str) -> Iterator[LogBlock | CorruptBl
     unknown in a block that is whole.
     """
     view = memoryview(content)
+    for found in _scan(lambda start, count: view[start : start + count], len(content), name):
+        if isinstance(found, CorruptBlock):
+            yield found
+        else:
+            yield LogBlock(found.block_type, found.header, view[found.start : found.stop], found.footer)
+
+
+def scan_log_blocks(
+    source: RandomAccess, name: str, *, window_bytes: int = 256 * 1024
+) -> Iterator[LogBlockHead | CorruptBlock]:
+    """The blocks of an open log file in order, without their contents: memory is bounded by the window.
+
+    About one read a block. Raises as `parse_log_blocks`, and what the file raises.
+    """
+    return _scan(_Window(source, window_bytes).peek, source.size(), name)
+
+
+class RandomAccess(Protocol):
+    """What is asked of a file, as pyarrow's NativeFile has it."""
+
+    def size(self) -> int:
+        """The file's length in bytes."""
+
+    def read_at(self, nbytes: int, offset: int) -> bytes:
+        """Bytes from `offset` on, fewer at the file's end."""
+
+
+class _Window:
+    """The part of a file that was read last."""
+
+    def __init__(self, source: RandomAccess, window_bytes: int) -> None:
+        self._source = source
+        self._window_bytes = window_bytes
+        self._start = 0
+        self._bytes = memoryview(b"")
+
+    def peek(self, start: int, count: int) -> memoryview:
+        """Bytes [start, start + count), fewer at the file's end."""
+        if start < self._start or start + count > self._start + len(self._bytes):
+            # A block's footer lies before its end, which is asked for first.
+            self._start = max(0, start - self._window_bytes // 16)
+            wanted = max(start + count - self._start, self._window_bytes)
+            self._bytes = memoryview(self._source.read_at(wanted, self._start))
+        return self._bytes[start - self._start : start - self._start + count]
+
+
+_Peek = Callable[[int, int], memoryview]
+
+
+def _scan(peek: _Peek, length: int, name: str) -> Iterator[LogBlockHead | CorruptBlock]:
     position = 0
-    while position < len(content):
-        stop = _end_of_block(content, position)
+    while position < length:
+        stop = _end_of_block(peek, length, position)
         if stop is None:
-            found = content.find(MAGIC, position + 1)
-            stop = found if found >= 0 else len(content)
+            stop = _next_magic(peek, length, position + 1)
             yield CorruptBlock(position, stop)
         else:
             start = position + len(MAGIC) + _LENGTH_BYTES
-            block = _parse_body(view[start : stop - _LENGTH_BYTES], name)
-            yield block if block is not None else CorruptBlock(position, stop)
+            head = _head_of(peek, start, stop - _LENGTH_BYTES, name)
+            yield head if head is not None else CorruptBlock(position, stop)
         position = stop
 
 
-def _end_of_block(content: bytes, position: int) -> int | None:
+def _end_of_block(peek: _Peek, length: int, position: int) -> int | None:
     """Where the block at `position` ends, or None if it is not whole.
 
     Whole means: the magic stands before it, both lengths agree, and the file's end or a magic comes after.
     """
-    start = position + len(MAGIC)
-    if content[position:start] != MAGIC or start + _LENGTH_BYTES > len(content):
+    start = position + len(MAGIC) + _LENGTH_BYTES
+    opening = bytes(peek(position, len(MAGIC) + _LENGTH_BYTES))
+    if start > length or not opening.startswith(MAGIC):
         return None
-    (length,) = struct.unpack_from(">q", content, start)
-    stop = int(start + _LENGTH_BYTES + length)
-    if length < _SMALLEST_BLOCK or stop > len(content):
+    (body,) = struct.unpack_from(">q", opening, len(MAGIC))
+    stop = int(start + body)
+    if body < _SMALLEST_BLOCK or stop > length:
         return None
-    (trailing,) = struct.unpack_from(">q", content, stop - _LENGTH_BYTES)
-    if trailing != length + len(MAGIC):
+    closing = bytes(peek(stop - _LENGTH_BYTES, _LENGTH_BYTES + len(MAGIC)))
+    (trailing,) = struct.unpack_from(">q", closing, 0)
+    if trailing != body + len(MAGIC):
         return None
     # Hudi takes what is shorter than a magic for the file's end.
-    ends_file = stop + len(MAGIC) > len(content)
-    return stop if ends_file or content.startswith(MAGIC, stop) else None
+    ends_file = stop + len(MAGIC) > length
+    return stop if ends_file or closing.endswith(MAGIC) else None
 
 
-def _parse_body(body: memoryview, name: str) -> LogBlock | None:
+def _next_magic(peek: _Peek, length: int, position: int) -> int:
+    """Where the next magic stands, else the file's end."""
+    while position < length:
+        found = bytes(peek(position, _SEARCHED_BYTES)).find(MAGIC)
+        if found >= 0:
+            return position + found
+        # A magic may lie across the border.
+        position += _SEARCHED_BYTES - len(MAGIC) + 1
+    return length
+
+
+def _head_of(peek: _Peek, start: int, stop: int, name: str) -> LogBlockHead | None:
+    """The head of the block whose body is bytes [start, stop); None if it makes no sense."""
+    taken = min(stop - start, _HEAD_BYTES)
+    body = peek(start, taken)
     version, kind = struct.unpack_from(">ii", body, 0)
     if version != LOG_FORMAT_VERSION:
         raise UnsupportedTableError(
@@ -143,16 +230,27 @@ def _parse_body(body: memoryview, name: str) -> LogBlock | None:
         )
     if kind not in BlockType.__members__.values():
         raise UnsupportedTableError(f"the log file {name} has a block of the unknown type {kind}")
-    try:
-        header, position = _decode_metadata(body, 8)
-        (length,) = struct.unpack_from(">q", body, position)
-        position += _LENGTH_BYTES
-        if length < 0 or position + length > len(body):
+    while True:
+        try:
+            header, position = _decode_metadata(body, 8)
+            (length,) = struct.unpack_from(">q", body, position)
+            break
+        except UnicodeDecodeError:
             return None
-        footer, _ = _decode_metadata(body, position + length)
+        except struct.error:
+            # A long schema may reach beyond what was taken.
+            if taken == stop - start:
+                return None
+            taken = min(stop - start, taken * 8)
+            body = peek(start, taken)
+    first = start + position + _LENGTH_BYTES
+    if length < 0 or first + length > stop:
+        return None
+    try:
+        footer, _ = _decode_metadata(peek(first + length, stop - first - length), 0)
     except (struct.error, UnicodeDecodeError):
         return None
-    return LogBlock(BlockType(kind), header, body[position : position + length], footer)
+    return LogBlockHead(BlockType(kind), header, first, first + length, footer)
 
 
 def _encode_metadata(entries: Mapping[int, str]) -> bytes:

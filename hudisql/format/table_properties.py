@@ -6,6 +6,7 @@ keys and nothing of timelines or data.
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Mapping
@@ -53,6 +54,8 @@ BOOTSTRAP_INDEX_CLASS = "hoodie.bootstrap.index.class"
 
 UNSAFE_TYPES = "hudisql.bootstrap.unsafe.types"
 """A key of hudisql's own: columns that a bootstrap took although somebody breaks on how files store them."""
+BOOTSTRAP_SOURCE_FOLDERS = "hudisql.bootstrap.source.folders"
+"""A key of hudisql's own: folders outside of the bootstrap's base path that source files lie in, as JSON."""
 HFILE_BOOTSTRAP_INDEX = "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex"
 
 
@@ -200,6 +203,14 @@ class TableProperties:
         """Names of the hazards of each column that a bootstrap took although somebody breaks on it."""
         entries = (entry.partition("=") for entry in self.values.get(UNSAFE_TYPES, "").split(";"))
         return {column: tuple(names.split(",")) for column, equals, names in entries if equals}
+
+    @property
+    def source_folders(self) -> tuple[str, ...]:
+        """The folders that hold a bootstrapped table's source files; empty for other tables."""
+        if self.bootstrap_base_path is None:
+            return ()
+        others = json.loads(self.values.get(BOOTSTRAP_SOURCE_FOLDERS, "[]"))
+        return (self.bootstrap_base_path, *(str(folder) for folder in others))
 
     def _fields(self, key: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.values.get(key, "").split(",") if part.strip())

@@ -1,12 +1,15 @@
 """What the log files of one slice say: for each record key its latest row, or that it is deleted.
 
-Follows `HoodieMergedLogRecordScanner` of Hudi 0.15. All blocks of a slice's logs are held in memory, decoded
-to the columns that are asked. It knows base files no more than Spark.
+Follows `HoodieMergedLogRecordScanner` of Hudi 0.15. The records of a slice's logs are held in memory, decoded
+to the columns that are asked; of the files' own bytes it is one block at a time, and what `KEPT_BYTES` says.
+It knows base files no more than Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +22,15 @@ from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.avro_program import program_of
 from hudisql.format.data_block import decode_data_block
 from hudisql.format.delete_record import NATURAL_ORDER, DeleteRecords, decode_delete_records
-from hudisql.format.log_block import BlockType, CorruptBlock, HeaderKey, LogBlock, parse_log_blocks
+from hudisql.format.log_block import (
+    BlockType,
+    CorruptBlock,
+    HeaderKey,
+    LogBlock,
+    LogBlockHead,
+    parse_log_blocks,
+    scan_log_blocks,
+)
 from hudisql.format.meta_columns import IS_DELETED, OPERATION, RECORD_KEY
 from hudisql.read.conform import batch_of, conform_array, find_field
 from hudisql.read.log_rule import LogRule
@@ -27,6 +38,8 @@ from hudisql.read.parquet_rows import ParquetRows
 from hudisql.storage import Storage
 from hudisql.table.file_slice import LogFile
 
+KEPT_BYTES = 32 * 1024 * 1024
+"""So many bytes of log files are kept from the look for rollback blocks; what lies beyond is read again."""
 _DELETE_OPERATION = "D"
 # By which of Hudi's wrappers a delete's ordering value compares with rows' values: both must be of one Java
 # class, and Avro gives dates as integers, timestamps as longs. Others Hudi takes for "always".
@@ -80,7 +93,7 @@ def read_log_records(
 
     events = [
         _events_of(storage, log_file.path, block, rule, schema)
-        for log_file, block in _blocks_that_count(storage, log_files, rule)
+        for log_file, block in _read_blocks(storage, _blocks_that_count(storage, log_files, rule))
     ]
     if not events:
         none = np.empty(0, np.int64)
@@ -138,18 +151,56 @@ def _chosen(
 
 def _blocks_that_count(
     storage: Storage, log_files: Sequence[LogFile], rule: LogRule
-) -> list[tuple[LogFile, LogBlock]]:
-    found: list[tuple[LogFile, LogBlock]] = []
+) -> deque[tuple[LogFile, LogBlock | LogBlockHead]]:
+    """The blocks that no rollback block takes back; those of small files with their contents.
+
+    A later file's rollback block can take back what an earlier one holds, so that contents wait until all
+    files were seen: a few are kept, the others are read then.
+    """
+    found: deque[tuple[LogFile, LogBlock | LogBlockHead]] = deque()
+    kept = 0
     for log_file in log_files:
-        for block in parse_log_blocks(storage.read(log_file.path), log_file.path):
+        is_kept = kept + log_file.length <= KEPT_BYTES
+        kept += log_file.length if is_kept else 0
+        for block in _blocks_of(storage, log_file, with_contents=is_kept):
             if isinstance(block, CorruptBlock) or block.block_type is BlockType.CORRUPT:
                 continue
             if block.is_rollback:
                 target = block.header.get(HeaderKey.TARGET_INSTANT_TIME)
-                found = [each for each in found if each[1].instant_time != target]
+                found = deque(each for each in found if each[1].instant_time != target)
             elif block.block_type is not BlockType.COMMAND and rule.counts(block.instant_time):
                 found.append((log_file, block))
     return found
+
+
+def _blocks_of(
+    storage: Storage, log_file: LogFile, *, with_contents: bool
+) -> Iterator[LogBlock | LogBlockHead | CorruptBlock]:
+    if with_contents:
+        yield from parse_log_blocks(storage.read(log_file.path), log_file.path)
+        return
+    with storage.open_input(log_file.path) as source:
+        yield from scan_log_blocks(source, log_file.path)
+
+
+def _read_blocks(
+    storage: Storage, blocks: deque[tuple[LogFile, LogBlock | LogBlockHead]]
+) -> Iterator[tuple[LogFile, LogBlock]]:
+    """The blocks with their contents, one at a time; `blocks` is emptied, so that contents do not stay."""
+    with ExitStack() as opened:
+        path, source = "", None
+        while blocks:
+            log_file, block = blocks.popleft()
+            if isinstance(block, LogBlock):
+                yield log_file, block
+                continue
+            if log_file.path != path:
+                opened.close()
+                path, source = log_file.path, opened.enter_context(storage.open_input(log_file.path))
+            assert source is not None
+            content = source.read_at(block.stop - block.start, block.start)
+            yield log_file, LogBlock(block.block_type, block.header, content, block.footer)
+            del content
 
 
 def _events_of(storage: Storage, path: str, block: LogBlock, rule: LogRule, schema: pa.Schema) -> _Events:

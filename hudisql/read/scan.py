@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from hudisql.errors import QueryError
 from hudisql.format.meta_columns import META_COLUMNS, META_SCHEMA, PARTITION_PATH
+from hudisql.read.changed_sources import warn_of_changed_sources
 from hudisql.read.log_rule import LogRule, log_rule_of
 from hudisql.read.predicates import (
     Predicate,
@@ -132,8 +133,8 @@ def plan_scan(
     leaves log files aside (Hudi's `_ro` tables), `count_all` also counts what was pruned (EXPLAIN). The
     slices of `leave_out` (partition path, file id) are known to hold nothing that the query looks for.
     Raises UnsupportedTableError if a slice has log files that merge by a rule hudisql does not know,
-    SourceChangedError if the external file of a slice is missing or its length differs from the bootstrap
-    index.
+    SourceChangedError if the external file of a slice is missing or its length or modification time differ
+    from the bootstrap index.
     """
     wanted_names = set(columns.names)
     wanted = pa.schema([columns.field(each.name) for each in table.full_schema if each.name in wanted_names])
@@ -153,7 +154,7 @@ def plan_scan(
         if (each[0].partition_path, each[0].file_id) not in leave_out
     )
     merges = any(file_slice.has_log_files for file_slice, _ in slices)
-    check_external_files(table.storage, [file_slice for file_slice, _ in slices])
+    warn_of_changed_sources(check_external_files(table.storage, [file_slice for file_slice, _ in slices]))
     split = partial(
         plan_splits,
         needs_data=needs_data_columns(wanted, partition_names),

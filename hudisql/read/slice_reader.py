@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTableError
+from hudisql.format.external_file import is_same_time, utc_text
 from hudisql.format.meta_columns import META_COLUMNS
+from hudisql.read.changed_sources import CHANGED_SOURCES
 from hudisql.read.conform import batch_of, constant_column
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.log_merge import merge_log_records, merge_schema
@@ -121,19 +123,24 @@ def data_file_path(file_slice: FileSlice) -> str:
     return file_slice.base_file.path
 
 
-def check_external_files(storage: Storage, slices: Sequence[FileSlice]) -> None:
-    """Compare the external files' lengths with the bootstrap index, in parallel for many.
+def check_external_files(storage: Storage, slices: Sequence[FileSlice]) -> list[str]:
+    """Compare the external files' lengths and times with the bootstrap index, in parallel for many.
 
-    Raises SourceChangedError naming the first missing or changed file, its partition and the way out.
+    Gives the paths of files whose time alone has changed, and whose slices accept that. Raises
+    SourceChangedError naming the first missing or changed file, its partition and the way out.
     """
     bootstrapped = [each for each in slices if each.external_file is not None]
     infos = storage.infos([each.external_file.path for each in bootstrapped if each.external_file])
+    accepted = []
     for file_slice, info in zip(bootstrapped, infos, strict=True):
-        if file_slice.external_file is not None:
-            _check_external_file(file_slice, file_slice.external_file, info)
+        external = file_slice.external_file
+        if external is not None and not _is_unchanged(file_slice, external, info):
+            accepted.append(external.path)
+    return accepted
 
 
-def _check_external_file(file_slice: FileSlice, external: ExternalFile, info: FileInfo | None) -> None:
+def _is_unchanged(file_slice: FileSlice, external: ExternalFile, info: FileInfo | None) -> bool:
+    """False if the time alone differs and the slice accepts that; raises for all other differences."""
     if info is None:
         raise _source_changed(file_slice, f"the source file {external.path} is missing")
     if info.length != external.length:
@@ -142,6 +149,18 @@ def _check_external_file(file_slice: FileSlice, external: ExternalFile, info: Fi
             f"the source file {external.path} has {info.length} bytes, "
             f"but had {external.length} when it was bootstrapped",
         )
+    if is_same_time(external.modification_time_ms, info.modification_time_ms):
+        return True
+    if not file_slice.accepts_changed_source:
+        raise SourceChangedError(
+            f"{_partition(file_slice)}: the source file {external.path} was modified at "
+            f"{utc_text(info.modification_time_ms)}, and at {utc_text(external.modification_time_ms)} when "
+            "it was bootstrapped: it has the same length, but may hold other rows",
+            hint="put the original file back with its modification time (cp -p, distcp -pt), or drop the "
+            "table's entry and bootstrap the source anew; if it is a copy of the same content, "
+            f"{CHANGED_SOURCES}=warn (SET, or an option of the hudi data source) reads it",
+        )
+    return False
 
 
 def _source_changed(file_slice: FileSlice, what: str) -> SourceChangedError:

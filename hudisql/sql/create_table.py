@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.protected_sources import refuse_touching_sources
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.sync_description import quote
 from hudisql.catalog.tables import FURTHER_SUFFIXES
@@ -47,7 +49,12 @@ from hudisql.sql.write_options import write_options
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.load import load_rows
-from hudisql.write.new_table import make_timeline_folders, new_table_properties, publish_properties
+from hudisql.write.new_table import (
+    make_timeline_folders,
+    new_table_properties,
+    publish_properties,
+    remove_new_table,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -98,7 +105,7 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
         options = write_options(context, table, definition.properties)
         written = load_rows(context.spark, table, rows, options)
     except BaseException:
-        remove_new_table(context, table)
+        take_back_table(context, table)
         raise
     register_table(context, definition, open_table(context.storage, path), database, name)
     return LocalResult(context.spark, OUTPUT, [result_row(written)])
@@ -174,10 +181,23 @@ def create_table_of_rows(
     return _make_table(context, definition, database, name, path)
 
 
-def remove_new_table(context: Context, table: HudiTable) -> None:
-    """Take back a table that nobody knows yet, with all its files. Raises StorageError."""
-    context.storage.delete_file(join(table.base_path, keys.PROPERTIES_FILE))
-    context.storage.delete_directory(table.base_path)
+def take_back_table(context: Context, table: HudiTable) -> None:
+    """Take back a new table whose rows could not be written; what is not its own stays, with a warning.
+
+    Raises StorageError.
+    """
+    path = table.base_path
+    others = remove_new_table(context.storage, path)
+    if others is None:
+        context.console.warning(
+            f"a commit of the new table at {path} is complete: the table stays, and CALL hive_sync(table => "
+            f"'db.name', path => {quote(path)}) registers it"
+        )
+    elif others:
+        context.console.warning(
+            f"{name_some(others)} came into {path} while the table was made, and stay: remove or move them "
+            "before the statement is run again"
+        )
 
 
 def _definition_of(
@@ -230,6 +250,7 @@ def _make_table(
     values = new_table_properties(new_table(definition, database, name, {keys.CREATE_SCHEMA: schema_text}))
     _warn_of_dates(context, check_generator(definition, values, path))
     _check_free(context, path)
+    refuse_touching_sources(context, [path], f"the table {database}.{name} would lie")
     if values[keys.TYPE] == keys.MERGE_ON_READ:
         _check_names_free(context, database, name)
     make_timeline_folders(storage, path)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hudisql.catalog.tables import is_hudi_table
+from hudisql.bootstrap.protected_sources import refuse_touching_sources
+from hudisql.catalog.tables import is_hudi_table, loses_files_when_dropped
 from hudisql.errors import NoSuchTableError, UnsupportedStatementError
+from hudisql.sql.folders import folders_of
 from hudisql.sql.statements import DropDatabaseStatement
 
 if TYPE_CHECKING:
@@ -21,7 +23,8 @@ def drop_database(context: Context, statement: DropDatabaseStatement) -> None:
     """Drop the database's entry, with CASCADE its tables first.
 
     Raises NoSuchTableError if it is missing, UnsupportedStatementError if it has tables (without CASCADE) or
-    Hudi tables (with it), or is the database default.
+    Hudi tables (with it), or is the database default, SourceProtectedError if files would be deleted that
+    bootstrapped tables read.
     """
     name = statement.database.lower()
     if name == "default":
@@ -45,6 +48,9 @@ def drop_database(context: Context, statement: DropDatabaseStatement) -> None:
             f"DROP DATABASE … CASCADE: {name} has the Hudi tables {_listed(hudi_tables)}",
             hint="drop them first with DROP TABLE, which keeps their files",
         )
+    managed = (entry for entry in entries if loses_files_when_dropped(entry))
+    folders = (folder for entry in managed for folder in folders_of(context, entry))
+    refuse_touching_sources(context, folders, f"DROP DATABASE {name} CASCADE would delete files")
     for entry in entries:
         kind = "VIEW" if entry.is_view else "TABLE"
         context.spark.sql(f"DROP {kind} IF EXISTS `{name}`.`{entry.name}`")

@@ -25,9 +25,14 @@ from hudisql.sql.drop_table import drop_entries, purge_table
 from hudisql.sql.explain import explain_statement
 from hudisql.sql.explain_changes import explain_change, explain_create_table_as
 from hudisql.sql.external_tables import make_external
-from hudisql.sql.folders import refuse_folders_of_hudi_tables, refuse_overwriting_what_is_read
+from hudisql.sql.folders import (
+    refuse_folders_of_hudi_tables,
+    refuse_overwriting_what_is_read,
+    refuse_touching_sources_of_tables,
+)
 from hudisql.sql.guard import find_hudi_subject
 from hudisql.sql.parser import parse_statement
+from hudisql.sql.references import parse_plan
 from hudisql.sql.spark_errors import SourceText, translate_spark_error, translated_spark_errors
 from hudisql.sql.spark_scripts import execute_immediate, run_block
 from hudisql.sql.tables import find_hudi_entry, open_hudi_entry
@@ -90,7 +95,7 @@ def _run_in_spark(context: Context, statement: st.Statement, source: SourceText)
     if entry is not None:
         kind = statement.kind if isinstance(statement, st.PassThroughStatement) else command.kind
         raise _unsupported(kind, entry, "CALL help() lists what can be done with Hudi tables")
-    refuse_folders_of_hudi_tables(context, statement.text)
+    _refuse_harm(context, statement)
     return _run_query(context, statement, source)
 
 
@@ -102,6 +107,12 @@ def _execute_immediate(
     context: Context, statement: st.ExecuteImmediateStatement, source: SourceText
 ) -> Result:
     return Result(execute_immediate(context, statement.text), guard=lambda: translated_spark_errors(source))
+
+
+def _refuse_harm(context: Context, statement: st.Statement) -> None:
+    """Refuse what Spark would do to files of Hudi tables and of their sources."""
+    refuse_folders_of_hudi_tables(context, statement.text)
+    refuse_touching_sources_of_tables(context, parse_plan(context.spark, statement.text))
 
 
 def _change_rows(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
@@ -128,7 +139,7 @@ def _alter_table(context: Context, statement: st.ChangeStatement, source: Source
 
 def _change(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
     _check_change(context, statement)
-    refuse_folders_of_hudi_tables(context, statement.text)
+    _refuse_harm(context, statement)
     return _run_query(context, statement, source)
 
 
@@ -157,13 +168,14 @@ def _create_table(context: Context, statement: st.CreateTableStatement, source: 
         raise _unsupported(
             "CREATE OR REPLACE TABLE", entry, f"INSERT OVERWRITE {entry.full_name} replaces its rows"
         )
-    refuse_folders_of_hudi_tables(context, statement.text)
+    _refuse_harm(context, statement)
     return _run_query(context, statement, source)
 
 
 def _drop_table(context: Context, statement: st.DropTableStatement, source: SourceText) -> Result:
     entry = find_hudi_entry(context, statement.table)
     if entry is None:
+        refuse_touching_sources_of_tables(context, parse_plan(context.spark, statement.text))
         return _run_query(context, statement, source)
     return purge_table(context, entry) if statement.purge else drop_entries(context, entry)
 

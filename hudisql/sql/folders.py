@@ -1,4 +1,4 @@
-"""The folders that a statement names or overwrites: none may hold a Hudi table, or a source that it reads.
+"""The folders that a statement names, overwrites or deletes: none may hold a Hudi table, or a source of one.
 
 Spark takes the files of a Hudi table, and the source files of a bootstrapped one, for plain files. LOCATION,
 OPTIONS (path …), LOAD DATA and INSERT OVERWRITE DIRECTORY name folders, and INSERT OVERWRITE deletes what
@@ -12,18 +12,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from hudisql.bootstrap.protected_sources import refuse_touching_sources
+from hudisql.catalog.tables import MetastoreTable, loses_files_when_dropped
 from hudisql.errors import NoSuchPathError, StorageError, UnsupportedStatementError
+from hudisql.sql.guard import subjects_of_plan
 from hudisql.sql.references import parse_plan
 from hudisql.sql.scala_values import class_name, items_of, pairs_of
-from hudisql.sql.statements import InsertStatement, Statement
+from hudisql.sql.statements import InsertStatement, Statement, TableName
 from hudisql.sql.tables import find_entry, find_hudi_root
-from hudisql.storage import is_inside, parent_of
+from hudisql.storage import check_holds_no_credentials, is_inside, parent_of
 
 if TYPE_CHECKING:
     from hudisql.context import Context
     from hudisql.sql.query import PlannedRelation
 
 _MADE_BY_SPECIFICATION: Final = ("CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect")
+# What Spark does to the files of the table that a command names, and whether it does so to external tables.
+_DELETES_OR_MOVES: Final = {
+    "DropTable": ("DROP TABLE would delete files", False),
+    "TruncateTable": ("TRUNCATE TABLE would delete files", True),
+    "TruncatePartition": ("TRUNCATE TABLE would delete files", True),
+    "DropPartitions": ("DROP PARTITION would delete files", False),
+    "RenameTable": ("RENAME TO would move files", False),
+    "RenamePartitions": ("RENAME PARTITION would move files", False),
+}
 _AS_PLAIN_FILES: Final = "as a table of plain files it would show rows of all its versions"
 
 
@@ -42,8 +54,14 @@ def find_named_folders(context: Context, text: str) -> tuple[NamedFolder, ...]:
 
 
 def refuse_folders_of_hudi_tables(context: Context, text: str) -> None:
-    """Raise UnsupportedStatementError if a named folder lies in a Hudi table, or is overwritten with one."""
-    refuse_folders(context, find_named_folders(context, text))
+    """Raise UnsupportedStatementError if a named folder lies in a Hudi table, or is overwritten with one.
+
+    InvalidArgumentError for a place with credentials in it, that of a database included.
+    """
+    plan = parse_plan(context.spark, text)
+    for place in _places_of_databases(plan):
+        check_holds_no_credentials(place)
+    refuse_folders(context, folders_of_plan(plan))
 
 
 def refuse_folders(context: Context, folders: Iterable[NamedFolder]) -> None:
@@ -57,6 +75,60 @@ def refuse_folders(context: Context, folders: Iterable[NamedFolder]) -> None:
                 f"{folder.path}: a Hudi table lies in {root}; {folder.effect}: nothing was run",
                 hint=f"CALL hive_sync(table => 'db.name', path => '{root}') makes it a table to query",
             )
+
+
+def refuse_touching_sources_of_tables(context: Context, plan: Any) -> None:
+    """Raise SourceProtectedError if a parsed statement deletes or moves files of a bootstrap's source.
+
+    Or if it writes another table's files in, above or below one. What only adds files to the source table is
+    allowed (the Hudi table does not read them), and so is what deletes no files of external tables. Raises
+    MetastoreError, SettingsError.
+    """
+    for name in dict.fromkeys(_overwritten_tables(plan)):
+        folders = folders_of(context, find_entry(context, name))
+        refuse_touching_sources(context, folders, "INSERT OVERWRITE would delete files")
+    for folder, effect in _harmed_by_name(plan):
+        refuse_touching_sources(context, [folder], effect)
+    kind = class_name(plan)
+    if kind not in _DELETES_OR_MOVES and not (kind == "LoadData" and plan.isOverwrite()):
+        return
+    verb, is_for_all = _DELETES_OR_MOVES.get(kind, ("LOAD DATA OVERWRITE would delete files", True))
+    for name in dict.fromkeys(subjects_of_plan(plan)):
+        entry = find_entry(context, name)
+        if entry is not None and (is_for_all or loses_files_when_dropped(entry)):
+            refuse_touching_sources(context, folders_of(context, entry), verb)
+
+
+def _overwritten_tables(plan: Any) -> Iterator[TableName]:
+    """The tables of INSERT OVERWRITE, several in one statement too."""
+    if class_name(plan) == "InsertIntoStatement" and plan.overwrite():
+        yield from subjects_of_plan(plan)
+    for child in items_of(plan.children()):
+        yield from _overwritten_tables(child)
+
+
+def _harmed_by_name(plan: Any) -> Iterator[tuple[str, str]]:
+    """Folders that the command itself names and writes to or moves files from, and what it does there."""
+    kind = class_name(plan)
+    if kind == "LoadData" and not plan.isLocal():
+        yield str(plan.path()), "LOAD DATA would move files away"
+    elif kind in ("CreateTableAsSelect", "ReplaceTableAsSelect") and plan.tableSpec().location().isDefined():
+        yield str(plan.tableSpec().location().get()), "CREATE TABLE AS would write files"
+    for folder in folders_of_plan(plan):
+        if folder.is_overwritten:
+            yield folder.path, folder.effect
+
+
+def folders_of(context: Context, entry: MetastoreTable | None) -> Iterator[str]:
+    """Where a table's files lie: its folder, and the folders of partitions that lie elsewhere."""
+    if entry is None or entry.is_view:
+        return
+    if entry.location:
+        yield entry.location
+    if entry.partition_columns:
+        partitions = context.metastore.list_partitions(entry.database, entry.name)
+        locations = dict.fromkeys(each.location for each in partitions if each.location)
+        yield from (each for each in locations if not is_inside(each, entry.location or ""))
 
 
 def refuse_overwriting_what_is_read(
@@ -103,6 +175,14 @@ def folders_of_plan(plan: Any) -> Iterator[NamedFolder]:
         yield from folders_of_plan(child)
 
 
+def _places_of_databases(plan: Any) -> Iterator[str]:
+    kind = class_name(plan)
+    if kind == "SetNamespaceLocation":
+        yield str(plan.location())
+    elif kind == "CreateNamespace":
+        yield from (str(value) for key, value in pairs_of(plan.properties()) if str(key) == "location")
+
+
 def _folder(option: Any, effect: str, *, is_overwritten: bool = False) -> Iterator[NamedFolder]:
     if option.isDefined():
         yield NamedFolder(str(option.get()), effect, is_overwritten)
@@ -137,14 +217,7 @@ def _overwritten_folders(context: Context, statement: Statement) -> Iterator[str
     if not isinstance(statement, InsertStatement) or not statement.overwrite:
         return
     for target in statement.targets:
-        entry = find_entry(context, target)
-        if entry is None:
-            continue
-        if entry.location:
-            yield entry.location
-        if entry.partition_columns:
-            partitions = context.metastore.list_partitions(entry.database, entry.name)
-            yield from dict.fromkeys(each.location for each in partitions if each.location)
+        yield from folders_of(context, find_entry(context, target))
 
 
 def _places_of(scan: PlannedRelation) -> Iterator[str]:

@@ -48,7 +48,7 @@ def find_command_subjects(context: Context, text: str) -> CommandSubjects:
     plan = parse_plan(context.spark, text)
     if class_name(plan) == "AnalyzeTables":
         return CommandSubjects("AnalyzeTables", tuple(_tables_of_database(context, plan)))
-    return CommandSubjects(class_name(plan), tuple(dict.fromkeys(_subjects(plan))))
+    return CommandSubjects(class_name(plan), tuple(dict.fromkeys(subjects_of_plan(plan))))
 
 
 def find_hudi_subject(context: Context, text: str) -> tuple[CommandSubjects, MetastoreTable | None]:
@@ -69,7 +69,8 @@ def _tables_of_database(context: Context, plan: Any) -> Iterator[TableName]:
         yield TableName((database, name))
 
 
-def _subjects(plan: Any) -> Iterator[TableName]:
+def subjects_of_plan(plan: Any) -> Iterator[TableName]:
+    """The tables that a parsed command works on; some may come more than once."""
     kind = class_name(plan)
     if kind in _UNRESOLVED:
         parts = plan.nameParts() if kind == "UnresolvedIdentifier" else plan.multipartIdentifier()
@@ -79,7 +80,7 @@ def _subjects(plan: Any) -> Iterator[TableName]:
     for index in range(int(plan.productArity())):
         yield from _identifiers(plan.productElement(index))
     for child in items_of(plan.children()):
-        yield from _subjects(child)
+        yield from subjects_of_plan(child)
 
 
 def _identifiers(value: Any) -> Iterator[TableName]:

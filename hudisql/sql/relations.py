@@ -26,6 +26,7 @@ from hudisql.sql.references import (
     find_qualifiers,
     replace_spans,
 )
+from hudisql.sql.table_settings import reads_changed_sources
 from hudisql.sql.views import (
     ViewDefinition,
     definition_of_metastore_view,
@@ -132,7 +133,11 @@ class TableBinder:
     def open(self, entry: HudiEntry) -> HudiTable:
         """The table's metadata, read once a statement. Raises NoSuchTableError, UnsupportedTableError."""
         if entry.path not in self._tables:
-            self._tables[entry.path] = open_table(self._context.storage, entry.path)
+            self._tables[entry.path] = open_table(
+                self._context.storage,
+                entry.path,
+                accepts_changed_sources=reads_changed_sources(self._context),
+            )
         return self._tables[entry.path]
 
     def bind(self, text: str) -> BoundText:

@@ -32,6 +32,8 @@ _GONE: Final = (
     re.compile(r"\AFile (?:does not exist: )?(?P<path>\S+)"),
     re.compile(r"\ANo such file or directory: (?P<path>\S+)"),
 )
+# Of Hadoop's file systems with `.<name>.crc` beside each file: what Spark says, or a cause of it.
+_CHECKSUM: Final = re.compile(r"Checksum error: (?:file:/*(?=/))?(?P<path>\S+) at \d+")
 _STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}")
 _ABORTED: Final = re.compile(
     r"^Job aborted due to stage failure: .*?(?:[\w.$]+(?:Exception|Error)): ", re.DOTALL
@@ -100,6 +102,9 @@ def translate_spark_error(error: BaseException, source: SourceText | None = None
     gone = _removed_data_file(message)
     if gone is not None:
         return QueryError(f"no such path: {gone}", hint=REMOVED_HINT)
+    checksum = _CHECKSUM.search(f"{message}\n{getattr(error, '_stackTrace', None) or ''}")
+    if checksum is not None:
+        return _checksum_error(checksum["path"])
     place = _place_in(message, source)
     text = _plain_message(message)
     if place:
@@ -138,6 +143,15 @@ def _removed_data_file(message: str) -> str | None:
     """
     found = (pattern.search(message) for pattern in _GONE)
     return next((each["path"] for each in found if each is not None and is_data_file(each["path"])), None)
+
+
+def _checksum_error(path: str) -> QueryError:
+    folder, _, name = path.rpartition("/")
+    return QueryError(
+        f"the checksum in {folder}/.{name}.crc is not that of {path}, which Spark therefore does not read",
+        hint="if the file is right (a tool that keeps no checksums has replaced it), delete the .crc file; "
+        "else put the original file back",
+    )
 
 
 def _place_in(message: str, source: SourceText | None) -> str | None:

@@ -14,7 +14,7 @@ from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
 from hudisql.sql.blocks import TRANSACTION_WORDS
 from hudisql.sql.create_table import PROVIDERS
-from hudisql.sql.folders import folders_of_plan, refuse_folders
+from hudisql.sql.folders import folders_of_plan, refuse_folders, refuse_touching_sources_of_tables
 from hudisql.sql.query import references_hudi
 from hudisql.sql.references import parse_plan
 from hudisql.sql.scala_values import class_name, items_of
@@ -89,6 +89,7 @@ def _check_text(context: Context, text: str, kind: str) -> None:
         if (is_command and class_name(plan) not in _COMMANDS) or is_part:
             raise _unsupported(kind, f"with {_first_words(plan, text)} inside")
         refuse_folders(context, folders_of_plan(plan))
+        refuse_touching_sources_of_tables(context, plan)
 
 
 def _check_tokens(context: Context, tokens: list[Token], kind: str) -> None:

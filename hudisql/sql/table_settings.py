@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
+from hudisql.read.changed_sources import CHANGED_SOURCES, FAIL, accepts_changed_sources
 from hudisql.write.setting_lookup import Lookup, read_flag
 
 if TYPE_CHECKING:
@@ -37,6 +38,11 @@ def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str
 def syncs_after_commit(lookup: Lookup) -> bool:
     """False if it is switched off that the metastore follows each commit. Raises SettingsError."""
     return read_flag(lookup, SYNC, True)
+
+
+def reads_changed_sources(context: Context) -> bool:
+    """True if source files are read whose modification time alone has changed. Raises SettingsError."""
+    return accepts_changed_sources(str(context.spark.conf.get(CHANGED_SOURCES, FAIL)))
 
 
 def _generator_setting(key: str) -> str | None:

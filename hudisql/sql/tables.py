@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hudisql.catalog.tables import MetastoreTable, hudi_base_path, is_hudi_table
 from hudisql.errors import CorruptTableError, StorageError
 from hudisql.sql.statements import TableName
+from hudisql.sql.table_settings import reads_changed_sources
 from hudisql.table.hudi_table import HudiTable, find_table_root, open_table
 
 if TYPE_CHECKING:
@@ -41,7 +42,11 @@ def open_hudi_entry(context: Context, entry: MetastoreTable) -> HudiTable:
     location = hudi_base_path(entry)
     if location is None:
         raise CorruptTableError(f"the metastore knows no location of the Hudi table {entry.full_name}")
-    return open_table(context.storage, context.storage.qualify(location))
+    return open_table(
+        context.storage,
+        context.storage.qualify(location),
+        accepts_changed_sources=reads_changed_sources(context),
+    )
 
 
 def find_hudi_root(context: Context, path: str) -> str | None:

@@ -18,7 +18,7 @@ from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
 from hudisql.sql.change_plan import check_changeable
 from hudisql.sql.change_rows import again_after_conflicts, commit_changes, commit_rows
-from hudisql.sql.create_table import create_table_of_rows, register_table, remove_new_table
+from hudisql.sql.create_table import create_table_of_rows, register_table, take_back_table
 from hudisql.sql.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
 from hudisql.sql.generator_options import with_generator_settings
 from hudisql.sql.insert_rows import RowsToInsert
@@ -110,7 +110,7 @@ def _write_new_table(context: Context, frame: DataFrame, name: str, given: Frame
         rows = _rows_of_table(context, table, frame, entry.full_name)
         result = commit_rows(context, entry, table, _rows_to_insert(rows, given.operation), follows=False)
     except BaseException:
-        remove_new_table(context, table)
+        take_back_table(context, table)
         raise
     register_table(context, definition, open_table(context.storage, table.base_path), database, own_name)
     return result

@@ -8,6 +8,24 @@ from __future__ import annotations
 
 from hudisql.storage.door import Storage
 from hudisql.storage.file_system import FileInfo
-from hudisql.storage.paths import ancestors_of, is_inside, is_staged, join, parent_of, scheme_of
+from hudisql.storage.paths import (
+    ancestors_of,
+    check_holds_no_credentials,
+    is_inside,
+    is_staged,
+    join,
+    parent_of,
+    scheme_of,
+)
 
-__all__ = ["FileInfo", "Storage", "ancestors_of", "is_inside", "is_staged", "join", "parent_of", "scheme_of"]
+__all__ = [
+    "FileInfo",
+    "Storage",
+    "ancestors_of",
+    "check_holds_no_credentials",
+    "is_inside",
+    "is_staged",
+    "join",
+    "parent_of",
+    "scheme_of",
+]

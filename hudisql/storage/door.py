@@ -18,7 +18,16 @@ from typing import Any, Final, TypeVar
 from hudisql.errors import StorageError
 from hudisql.storage.file_system import FileInfo, FileSystem
 from hudisql.storage.local import LocalFileSystem
-from hudisql.storage.paths import S3_SCHEMES, canonical, is_staged, normalized_uri, scheme_of, split_uri
+from hudisql.storage.paths import (
+    S3_SCHEMES,
+    ancestors_of,
+    canonical,
+    check_holds_no_credentials,
+    is_staged,
+    normalized_uri,
+    scheme_of,
+    split_uri,
+)
 
 _THREADS: Final = 16
 _LOCAL: Final = LocalFileSystem()
@@ -37,8 +46,10 @@ class Storage:
         """The absolute form of a path that a user or a metastore gave (`file:` URIs, relative paths).
 
         `s3`, `s3n` and `s3a` are kept as given; `resolve` and `is_inside` take them for one store.
-        Raises StorageError for a scheme that hudisql has no file system for.
+        Raises StorageError for a scheme that hudisql has no file system for, InvalidArgumentError for
+        credentials in the path.
         """
+        check_holds_no_credentials(path)
         if path.startswith("file:"):
             path = "/" + path[len("file:") :].lstrip("/")
         elif "://" in path or (":" in path.split("/", 1)[0] and not path.startswith("/")):
@@ -131,6 +142,24 @@ class Storage:
         for entry in self.list_directory(path):
             if is_staged(entry.path) and entry.modification_time_ms < before_ms:
                 self.delete_file(entry.path)
+
+    def creation_problem(self, path: str) -> str | None:
+        """Why nothing could be made at `path`, as far as that shows without writing; None if nothing does.
+
+        Raises StorageError.
+        """
+        if scheme_of(path) in S3_SCHEMES:
+            return None  # an object store has neither folders nor bits that say who may write
+        for folder in (path, *ancestors_of(path)):
+            entry = self.info(folder)
+            if entry is None:
+                continue
+            if not entry.is_directory:
+                return f"{folder} is a file"
+            if path.startswith("/") and not os.access(folder, os.W_OK | os.X_OK):
+                return f"{folder} cannot be written"
+            return None
+        return None
 
     def make_directories(self, path: str) -> None:
         """Make a folder and its parents; no error if it exists."""

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Final
 
-from hudisql.errors import StorageError
+from hudisql.errors import InvalidArgumentError, StorageError, hide_credentials
 
 S3_SCHEMES: Final = ("s3a", "s3", "s3n")
 
@@ -69,6 +69,26 @@ def scheme_of(path: str) -> str:
         return ""
     match = _SCHEME.match(path)
     return match.group(1).lower() if match else ""
+
+
+def check_holds_no_credentials(path: str) -> None:
+    """Raise InvalidArgumentError for `scheme://key:secret@bucket/x`: paths are stored and printed.
+
+    Names of buckets have neither `:` nor `@`; HDFS knows a port, and a user only with a password.
+    """
+    if path.startswith("/") or "://" not in path:
+        return
+    authority = path.partition("://")[2].partition("/")[0]
+    in_bucket = scheme_of(path) in S3_SCHEMES and (":" in authority or "@" in authority)
+    if hide_credentials(path) == path and not in_bucket:
+        return
+    scheme, _, rest = path.partition("://")
+    shown = f"{scheme}://******@{rest.rpartition('@')[2]}" if "@" in rest else f"{scheme}://******"
+    raise InvalidArgumentError(
+        f"the path {shown} holds credentials, which would be stored and shown with it",
+        hint="give them as fs.s3a.access.key and fs.s3a.secret.key (--conf spark.hadoop.fs.s3a.…), in "
+        "core-site.xml or by the environment, and the path without them",
+    )
 
 
 def split_uri(path: str) -> tuple[str, str]:

@@ -39,7 +39,8 @@ class LogFile:
 class FileSlice:
     """One version of a file group. With `external_file`, `base_file` is a skeleton of the same rows.
 
-    `compaction_instant` is a pending compaction of the group; writers alone ask for it.
+    `compaction_instant` is a pending compaction of the group; writers alone ask for it. With
+    `accepts_changed_source` an external file of the recorded length is read whatever its modification time.
     """
 
     partition_path: str
@@ -49,6 +50,7 @@ class FileSlice:
     log_files: tuple[LogFile, ...] = ()
     external_file: ExternalFile | None = None
     compaction_instant: str | None = None
+    accepts_changed_source: bool = False
 
     @property
     def log_base_instant(self) -> str:

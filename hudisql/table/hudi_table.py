@@ -43,12 +43,16 @@ _TRANSFORMING_KEY_GENERATOR_TYPES = frozenset({"TIMESTAMP", "TIMESTAMP_AVRO", "C
 
 @dataclass(frozen=True)
 class HudiTable:
-    """A table as it stood when it was opened; `base_path` is qualified."""
+    """A table as it stood when it was opened; `base_path` is qualified.
+
+    With `accepts_changed_sources` source files are read whatever their modification times are.
+    """
 
     base_path: str
     properties: TableProperties
     timeline: Timeline
     storage: Storage
+    accepts_changed_sources: bool = False
 
     @property
     def name(self) -> str:
@@ -77,6 +81,10 @@ class HudiTable:
         Raises CorruptTableError if neither a commit nor the properties carry a schema.
         """
         return self.schema_as_of(None)
+
+    def reopened(self) -> HudiTable:
+        """The table as it stands now, read as this one. Raises what `open_table` raises."""
+        return open_table(self.storage, self.base_path, accepts_changed_sources=self.accepts_changed_sources)
 
     def with_schema(self, schema: pa.Schema) -> HudiTable:
         """The table as a commit with this schema (without meta columns) will leave it."""
@@ -145,7 +153,7 @@ def find_table_root(storage: Storage, path: str) -> str | None:
     return None
 
 
-def open_table(storage: Storage, path: str) -> HudiTable:
+def open_table(storage: Storage, path: str, *, accepts_changed_sources: bool = False) -> HudiTable:
     """Open the Hudi table at `path`, or the one that has `path` as a partition.
 
     Raises NoSuchTableError if there is none, UnsupportedTableError for what hudisql does not read,
@@ -164,7 +172,7 @@ def open_table(storage: Storage, path: str) -> HudiTable:
         )
     properties = read_table_properties(storage, root)
     check_readable(properties, root)
-    return HudiTable(root, properties, load_timeline(storage, root), storage)
+    return HudiTable(root, properties, load_timeline(storage, root), storage, accepts_changed_sources)
 
 
 def check_readable(properties: TableProperties, base_path: str) -> None:

@@ -13,7 +13,7 @@ from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.storage import FileInfo, join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, list_partitions
-from hudisql.table.snapshot import replaced_file_groups
+from hudisql.table.replaced_groups import replaced_file_groups
 
 
 def list_live_partitions(table: HudiTable) -> list[TablePartition]:

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.bootstrap_index import read_bootstrap_index
-from hudisql.format.commit_metadata import read_commit_metadata, read_replaced_file_ids
+from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
-from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME, REPLACE_COMMIT
+from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.storage import FileInfo, join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, list_partitions
+from hudisql.table.replaced_groups import replaced_file_groups
 
 
 def load_file_slices(
@@ -42,17 +43,6 @@ def load_file_slices(
         if (path, found.file_id) not in replaced
     ]
     return _attach_external_files(table, slices)
-
-
-def replaced_file_groups(table: HudiTable, as_of: str | None = None) -> frozenset[tuple[str, str]]:
-    """`(partition path, file id)` of the groups that a completed replacecommit has replaced."""
-    return frozenset(
-        (partition, file_id)
-        for commit in table.timeline.commits_until(as_of)
-        if commit.action == REPLACE_COMMIT
-        for partition, file_ids in read_replaced_file_ids(table.storage, table.base_path, commit).items()
-        for file_id in file_ids
-    )
 
 
 @dataclass(slots=True)
@@ -150,7 +140,11 @@ def _attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[Fi
                     f"{found.base_file.path if found.base_file else found.file_id}",
                     hint="restore .hoodie/.aux/.bootstrap: without it these rows have no data columns",
                 )
-            found = replace(found, external_file=external_file)
+            found = replace(
+                found,
+                external_file=external_file,
+                accepts_changed_source=table.accepts_changed_sources,
+            )
         attached.append(found)
     return attached
 

@@ -152,11 +152,12 @@ def _plan(
 
 def _refuse_repeated_keys(table: HudiTable, files: Sequence[WrittenFile]) -> None:
     """Raise RepeatedKeysError if new rows of one partition share a record key."""
-    repeated = sorted({key for file in files for key in file.repeated_keys})
-    if repeated:
-        shown = ", ".join(f"'{key}'" for key in repeated[:_SHOWN_KEYS])
+    count = sum(file.repeated_keys.count for file in files)
+    if count:
+        samples = sorted({key for file in files for key in file.repeated_keys.samples})
+        shown = ", ".join(f"'{key}'" for key in samples[:_SHOWN_KEYS])
         raise RepeatedKeysError(
-            f"several new rows have one record key: {len(repeated)} key(s) of {table.base_path}, among them "
+            f"several new rows have one record key: {count} key(s) of {table.base_path}, among them "
             f"{shown}; nothing was written",
             hint="make the source unique by the record key (for example by row_number())",
         )

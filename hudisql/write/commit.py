@@ -124,15 +124,15 @@ def _clear_up(
 
     `given` is the table as the statement has read it. Raises as `begin_commit` does.
     """
-    table = open_table(given.storage, given.base_path)
+    table = given.reopened()
     check_not_restored(table, table.timeline)
     if roll_back_failed_writes(table, concurrency):
-        table = open_table(table.storage, table.base_path)
+        table = table.reopened()
     _check_not_overtaken(given, table.timeline, changed, concurrency)
     clear_leftovers(table, concurrency.known_by_heartbeats_ms)
     check_not_clustered(table, changed)
     dropped = drop_metadata_table(table)
-    return (open_table(table.storage, table.base_path) if dropped else table), dropped
+    return (table.reopened() if dropped else table), dropped
 
 
 def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:

@@ -21,6 +21,7 @@ from hudisql.write.base_file import BaseFileForm, BaseFilePlace, base_file_avro_
 from hudisql.write.commit import OpenCommit
 from hudisql.write.log_file import LogForm
 from hudisql.write.new_row_keys import NewRowKeys
+from hudisql.write.record_keys import NO_REPEATED_KEYS, RepeatedKeys
 from hudisql.write.write_options import WriteOptions
 
 
@@ -103,7 +104,7 @@ class WrittenFile:
     changes: int
     moved_in: int = 0
     log: LogWriteStat | None = None
-    repeated_keys: tuple[str, ...] = ()
+    repeated_keys: RepeatedKeys = NO_REPEATED_KEYS
 
 
 def work_of(

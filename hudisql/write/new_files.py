@@ -22,7 +22,7 @@ from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile
 from hudisql.write.late_attempts import check_commit_is_open, fence_late_attempt
 from hudisql.write.markers import Marker, MarkerKind, create_marker
 from hudisql.write.new_row_keys import NewRowKeys
-from hudisql.write.record_keys import repeated_keys
+from hudisql.write.record_keys import NO_REPEATED_KEYS, repeated_keys
 
 
 class NewFiles:
@@ -83,9 +83,9 @@ class NewFiles:
                 moved=0,
                 milliseconds=milliseconds,
                 changes=file.rows,
-                # Which of the files they are in is no matter: only the sum is told.
+                # Only the totals are used: they are reported on the first file.
                 moved_in=self._moved_in if number == 0 else 0,
-                repeated_keys=repeated,
+                repeated_keys=repeated if number == 0 else NO_REPEATED_KEYS,
             )
             for number, file in enumerate(files)
         ]

@@ -13,8 +13,9 @@ from datetime import datetime
 from typing import Final
 
 from hudisql.format import table_properties as keys
-from hudisql.format.timeline import TIMELINE_FOLDER
-from hudisql.storage import Storage, join
+from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.timeline import TIMELINE_FOLDER, load_timeline
+from hudisql.storage import Storage, is_inside, join
 
 _EMPTY_FOLDERS: Final = ("archived", ".schema", ".temp")
 _KEY_GENERATORS: Final = "org.apache.hudi.keygen"
@@ -98,6 +99,37 @@ def publish_properties(storage: Storage, base_path: str, values: Mapping[str, st
     content = keys.render_table_properties(values, now)
     storage.create(join(base_path, keys.PROPERTIES_FILE), content)
     return len(content)
+
+
+def remove_new_table(storage: Storage, base_path: str) -> list[str] | None:
+    """Take back a table whose first commit failed: its timeline, partition markers, and empty folders.
+
+    The commit itself has taken its data files back. Whatever else came into the folder meanwhile stays; gives
+    the paths of such files. If a commit of the table is complete, all of it stays, and this gives None.
+    Raises StorageError.
+    """
+    if load_timeline(storage, base_path).commits:
+        return None
+    storage.delete_file(join(base_path, keys.PROPERTIES_FILE))
+    storage.delete_directory(join(base_path, TIMELINE_FOLDER))
+    others: list[str] = []
+    markers: list[str] = []
+    folders = [base_path]
+    level = [base_path]
+    while level:
+        entries = [entry for listing in storage.list_directories(level) for entry in listing]
+        for file in (entry for entry in entries if not entry.is_directory):
+            (markers if file.name.startswith(PARTITION_METADATA_FILE) else others).append(file.path)
+        level = [
+            entry.path
+            for entry in entries
+            if entry.is_directory and is_inside(storage.resolve(entry.path), storage.resolve(base_path))
+        ]
+        folders += level
+    storage.delete_files(markers)
+    for folder in reversed(folders):
+        storage.delete_empty_directory(folder)
+    return others
 
 
 def _flag(value: bool) -> str:

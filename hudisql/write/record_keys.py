@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from hudisql.format.java_text import epoch_micros, render_date, render_floating,
 
 NULL_PART = "__null__"
 EMPTY_PART = "__empty__"
+MOST_SAMPLES: Final = 5
 
 
 def _no_rows() -> npt.NDArray[np.int64]:
@@ -76,13 +78,24 @@ def render_record_keys(
     return RecordKeys(keys, NullKeys(_true_rows(all_missing)))
 
 
-def repeated_keys(keys: pa.StringArray | pa.ChunkedArray) -> tuple[str, ...]:
-    """The keys that are there more than once, each once."""
+@dataclass(frozen=True, slots=True)
+class RepeatedKeys:
+    """How many keys are there more than once, and the first few: a task sends no more to the driver."""
+
+    count: int = 0
+    samples: tuple[str, ...] = ()
+
+
+NO_REPEATED_KEYS: Final = RepeatedKeys()
+
+
+def repeated_keys(keys: pa.StringArray | pa.ChunkedArray) -> RepeatedKeys:
+    """The keys that are there more than once, each counted once."""
     if len(pc.unique(keys)) == len(keys):
-        return ()
+        return NO_REPEATED_KEYS
     counted = pc.value_counts(keys)
-    repeated: list[str] = counted.filter(pc.greater(counted.field("counts"), 1)).field("values").to_pylist()
-    return tuple(repeated)
+    repeated = counted.filter(pc.greater(counted.field("counts"), 1)).field("values")
+    return RepeatedKeys(len(repeated), tuple(repeated.slice(0, MOST_SAMPLES).to_pylist()))
 
 
 def check_key_type(name: str, value_type: pa.DataType) -> None:

@@ -30,7 +30,7 @@ from hudisql.write.key_footer import KeyFooter
 from hudisql.write.meta_arrays import meta_arrays_of_new_rows
 from hudisql.write.new_row_keys import NewRowKeys
 from hudisql.write.open_base_file import OpenBaseFile, dictionary_columns
-from hudisql.write.record_keys import repeated_keys
+from hudisql.write.record_keys import NO_REPEATED_KEYS, RepeatedKeys, repeated_keys
 
 _SHOWN_KEYS = 3
 
@@ -77,7 +77,7 @@ class MergedSlice:
     deleted: int
     late: int
     moved: int
-    repeated_keys: tuple[str, ...] = ()
+    repeated_keys: RepeatedKeys = NO_REPEATED_KEYS
 
 
 @dataclass(slots=True)
@@ -143,7 +143,7 @@ def merge_slice(
         deleted=counts.deleted,
         late=counts.late,
         moved=counts.moved,
-        repeated_keys=repeated_keys(prepared.new_keys) if task.unique_new_keys else (),
+        repeated_keys=repeated_keys(prepared.new_keys) if task.unique_new_keys else NO_REPEATED_KEYS,
     )
 
 

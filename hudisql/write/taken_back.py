@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.file_names import is_log_file
-from hudisql.format.log_block import LogBlock, parse_log_blocks
+from hudisql.format.log_block import LogBlockHead, scan_log_blocks
 from hudisql.storage import Storage, join
 from hudisql.write.markers import delete_some_markers, marked_files
 
@@ -57,5 +57,6 @@ def holds_blocks_of_others(storage: Storage, path: str, instant_time: str) -> bo
     """True if this is a log file with blocks of other instants, too. Raises StorageError."""
     if not is_log_file(path) or not storage.exists(path):
         return False
-    blocks = parse_log_blocks(storage.read(path), path)
-    return any(isinstance(each, LogBlock) and each.instant_time != instant_time for each in blocks)
+    with storage.open_input(path) as source:
+        blocks = scan_log_blocks(source, path)
+        return any(isinstance(each, LogBlockHead) and each.instant_time != instant_time for each in blocks)

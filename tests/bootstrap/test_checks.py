@@ -188,3 +188,17 @@ def test_folders_that_are_escaped_only_in_part_are_a_blocker():
     assert "Hudi 0.15 shows their escaped text" in note.message
     assert finding.is_blocker
     assert "1 folder: dt=c:d" in finding.message
+
+
+def test_a_target_that_cannot_be_made_is_a_blocker(tmp_path, monkeypatch):
+    storage, source = Storage(), _source("/source")
+    (tmp_path / "file").touch()
+    (finding,) = checks.check_target(storage, str(tmp_path / "file" / "below" / "t"), source)
+    assert finding.is_blocker
+    assert f"cannot be made: {tmp_path}/file is a file" in finding.message
+    assert not list(checks.check_target(storage, str(tmp_path / "new" / "t"), source))
+    # Permission bits do not stop root, whom tests may run as; a read-only mount would.
+    monkeypatch.setattr("os.access", lambda path, _: path != str(tmp_path))
+    (finding,) = checks.check_target(storage, str(tmp_path / "new" / "t"), source)
+    assert f"cannot be made: {tmp_path} cannot be written" in finding.message
+    assert storage.creation_problem("s3a://bucket/new/t") is None

@@ -52,6 +52,9 @@ class _Metastore:
     def get_table(self, _database: str, name: str) -> MetastoreTable | None:
         return self.table if name == self.table.name else None
 
+    def find_tables_with_property(self, _key: str) -> list[MetastoreTable]:
+        return []
+
     def list_partitions(self, _database: str, _name: str) -> list[MetastorePartition]:
         return self.partitions
 

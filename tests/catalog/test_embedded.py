@@ -22,7 +22,7 @@ from hudisql.catalog.embedded import (
     start_embedded_metastore,
     stop_embedded_metastore,
 )
-from hudisql.errors import MetastoreUnavailableError
+from hudisql.errors import MetastoreUnavailableError, SettingsError
 
 pytestmark = pytest.mark.hms
 
@@ -169,10 +169,23 @@ def test_a_server_that_never_opens_its_port_is_one_error_that_says_so(tmp_path: 
         acquire_embedded_metastore(tmp_path, start_timeout=0.2)
 
 
-def test_a_warehouse_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("act", [acquire_embedded_metastore, embedded_metastore_status])
+def test_a_warehouse_that_is_no_local_folder_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[Path | str], object]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(MetastoreUnavailableError, match="cannot keep a metastore"):
-        acquire_embedded_metastore(tmp_path / "file")
+    with pytest.raises(SettingsError, match="file is a file, not a folder"):
+        act(tmp_path / "file")
+    with pytest.raises(SettingsError, match=r"s3a://bucket/w is no local folder") as caught:
+        act("s3a://bucket/w")
+    assert "--metastore thrift://" in (caught.value.hint or "")
+    if act is acquire_embedded_metastore:
+        with pytest.raises(MetastoreUnavailableError, match="cannot keep a metastore"):
+            act(tmp_path / "file" / "below")
+    else:
+        assert not embedded_metastore_status(tmp_path / "file" / "below").running
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_threads_of_one_process_share_the_server(tmp_path: Path) -> None:

@@ -118,6 +118,31 @@ def test_metastore_status_of_a_fresh_warehouse(run: Run, tmp_path: Path) -> None
     assert not (tmp_path / "w").exists()
 
 
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("s3a://bucket/w", "no local folder"),
+        ("file", "is a file, not a folder"),
+        ("s3a://K:S/ECRET@b/w", "***"),
+    ],
+)
+def test_a_warehouse_that_is_no_local_folder_is_one_error(
+    run: Run, tmp_path: Path, given: str, complaint: str
+) -> None:
+    (tmp_path / "file").touch()
+    warehouse = given.replace("file", str(tmp_path / "file"))
+    for arguments in (
+        ("--warehouse", warehouse, "-e", "select 1"),
+        ("metastore", "status", "--warehouse", warehouse),
+    ):
+        done = run(*arguments)
+        assert done.exit_code != 0
+        assert complaint in done.stderr
+        assert "ECRET" not in done.stderr
+        assert "Traceback" not in done.stderr
+    assert not (tmp_path / "s3a:").exists()
+
+
 def test_a_metastore_that_does_not_answer_is_exit_code_1(run: Run) -> None:
     done = run("--metastore", "thrift://127.0.0.1:9", "-e", "select 1")
     assert done.exit_code == 1

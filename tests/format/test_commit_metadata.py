@@ -79,7 +79,8 @@ def test_replaced_file_groups_come_last_and_are_read_back(storage: Storage, tmp_
     (tmp_path / ".hoodie").mkdir()
     (tmp_path / ".hoodie" / "00000000000009.replacecommit").write_text(text)
     commit = Instant("00000000000009", "replacecommit", InstantState.COMPLETED)
-    assert read_replaced_file_ids(storage, str(tmp_path), commit) == {"dt=a": ["old-0", "old-1"], "dt=b": []}
+    (read,) = read_replaced_file_ids(storage, str(tmp_path), [commit])
+    assert read == {"dt=a": ["old-0", "old-1"], "dt=b": []}
 
 
 def test_fields_of_newer_writers_are_ignored() -> None:

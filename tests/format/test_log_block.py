@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from hudisql.format.log_block import (
     CorruptBlock,
     HeaderKey,
     LogBlock,
+    LogBlockHead,
     encode_log_block,
     parse_log_blocks,
+    scan_log_blocks,
 )
 
 GOLDEN_WITH_LOGS = ("mor_compacted", "mor_parquet_log", "mor_rollback", "mor_upsert_only_updates")
@@ -93,6 +96,56 @@ def test_blocks_around_a_damaged_one_are_found(data: st.DataObject) -> None:
     assert [each.instant_time for each in whole] == ["20260101000000000", "20260101000000002"]
     corrupt = [each for each in found if isinstance(each, CorruptBlock)]
     assert sum(each.stop - each.start for each in corrupt) == len(damaged)
+
+
+@given(st.data())
+def test_a_file_read_through_a_small_window_has_the_same_blocks(data: st.DataObject) -> None:
+    blocks = [
+        encode_log_block(_data_block(f"2026010100000000{n}", b"r" * data.draw(st.integers(0, 90))))
+        for n in range(data.draw(st.integers(0, 4)))
+    ]
+    content = bytearray(b"".join(blocks))
+    for _ in range(data.draw(st.integers(0, 3)) if content else 0):
+        at = data.draw(st.integers(0, len(content) - 1))
+        content[at] ^= data.draw(st.integers(1, 255))
+    del content[len(content) - data.draw(st.integers(0, min(20, len(content)))) :]
+    window_bytes = data.draw(st.integers(16, 300))
+
+    def outcome(blocks: Iterator[LogBlock | LogBlockHead | CorruptBlock]) -> list[object]:
+        found: list[object] = []
+        try:
+            for each in blocks:
+                if isinstance(each, LogBlockHead):
+                    contents = bytes(content[each.start : each.stop])
+                    each = LogBlock(each.block_type, each.header, contents, each.footer)
+                found.append(each)
+        except UnsupportedTableError as error:
+            found.append(error.message)
+        return found
+
+    source = pa.BufferReader(bytes(content))
+    seen = outcome(scan_log_blocks(source, "x.log.1", window_bytes=window_bytes))
+    assert seen == outcome(parse_log_blocks(bytes(content), "x.log.1"))
+
+
+def test_a_header_of_any_length_is_read_and_a_content_is_not() -> None:
+    class Counted:
+        def __init__(self, content: bytes) -> None:
+            self.content, self.read = content, 0
+
+        def size(self) -> int:
+            return len(self.content)
+
+        def read_at(self, nbytes: int, offset: int) -> bytes:
+            self.read += nbytes
+            return self.content[offset : offset + nbytes]
+
+    header = {HeaderKey.INSTANT_TIME: "20260101000000000", HeaderKey.SCHEMA: "x" * 300_000}
+    block = encode_log_block(LogBlock(BlockType.AVRO_DATA, header, b"r" * 20_000_000))
+    source = Counted(block * 2)
+    heads = list(scan_log_blocks(source, "x.log.1"))
+    assert [each.header for each in heads if isinstance(each, LogBlockHead)] == [header, header]
+    assert source.read < 4_000_000
 
 
 @given(st.integers(0, 200))

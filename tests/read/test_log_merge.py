@@ -22,6 +22,7 @@ from hudisql.format.delete_record import encode_delete_records
 from hudisql.format.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
 from hudisql.format.meta_columns import META_SCHEMA
 from hudisql.format.schema import avro_from_arrow
+from hudisql.read import log_records
 from hudisql.read.log_rule import LogRule, log_rule_of
 from hudisql.read.predicates import Comparison
 from hudisql.read.slice_reader import SliceRead, read_file_slice
@@ -237,6 +238,52 @@ def test_log_rows_stand_where_their_base_rows_stood_and_new_keys_come_last(tmp_p
         ("b", 0, "log"), ("c", 1, "base"), ("d", 1, "log"), ("e", 1, "base"), ("z", 1, "new"),
     ]  # fmt: skip
     assert found["_hoodie_commit_time"].to_pylist() == [_instant(1), BASE, _instant(1), BASE, _instant(1)]
+
+
+def test_of_large_log_files_one_block_at_a_time_is_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def block(day: int, first: int, *, parquet: bool = False) -> LogBlock:
+        rows = [(f"k{number}", number, "x" * 500) for number in range(first, first + 2_000)]
+        return _data_block(_rows(rows, _instant(day)), _instant(day), parquet=parquet)
+
+    logs = [
+        [block(1, 0), block(2, 5_000)],
+        [block(3, 1_000, parquet=True), b"torn", block(4, 9_000)],
+        [_rollback_block(_instant(5), _instant(4)), block(6, 0), _delete_block(["k7"], _instant(6))],
+    ]
+    file_slice = _slice(tmp_path, [("k1", 0, "base"), ("other", 0, "base")], logs)
+    whole = _as_rows(_read(file_slice))
+    sizes = [log_file.length for log_file in file_slice.log_files]
+    assert min(sizes) > 1_000_000
+    reads: list[int] = []
+    open_input = Storage.open_input
+
+    class Counted:
+        def __init__(self, source: Any) -> None:
+            self.source = source
+
+        def __enter__(self) -> Counted:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.source.close()
+
+        def size(self) -> int:
+            return int(self.source.size())
+
+        def read_at(self, nbytes: int, offset: int) -> bytes:
+            reads.append(nbytes)
+            return bytes(self.source.read_at(nbytes, offset))
+
+    def counted(self: Storage, path: str) -> Any:
+        return Counted(open_input(self, path)) if ".log." in path else open_input(self, path)
+
+    monkeypatch.setattr(Storage, "open_input", counted)
+    monkeypatch.setattr(Storage, "read", lambda _, path: pytest.fail(f"{path} is read whole"))
+    monkeypatch.setattr(log_records, "KEPT_BYTES", min(sizes) - 1)
+    assert _as_rows(_read(file_slice)) == whole
+    assert max(reads) < max(sizes) * 0.6
 
 
 def test_damaged_blocks_are_left_out(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_a_changed_source_file_is_found_at_planning(tmp_path: Path, golden: Any,
     shutil.copytree(golden("cow_bootstrap_meta").table, copied)
     table = open_table(storage, str(copied))
     source = Path(plan_scan(table, table.schema).slices[0][0].external_file.path)  # type: ignore[union-attr]
-    content = source.read_bytes()
+    content, times = source.read_bytes(), (source.stat().st_atime_ns, source.stat().st_mtime_ns)
     try:
         source.write_bytes(content + b"\x00")
         for schema in (table.schema, table.full_schema):
@@ -199,6 +199,7 @@ def test_a_changed_source_file_is_found_at_planning(tmp_path: Path, golden: Any,
             plan_scan(table, table.schema)
     finally:
         source.write_bytes(content)
+        os.utime(source, ns=times)
 
 
 def test_ten_thousand_files_are_planned_in_seconds(many_files_table: HudiTable) -> None:

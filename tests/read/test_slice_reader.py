@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -31,8 +32,9 @@ def _read(file_slice: FileSlice, schema: pa.Schema, **kwargs: Any) -> pa.Table:
     return pa.Table.from_batches(list(read_file_slice(Storage(), read)), schema)
 
 
-def _numbers(rows: int) -> pa.Table:
-    return pa.table({"n": pa.array(range(rows), pa.int32()), "s": [f"text {row}" for row in range(rows)]})
+def _numbers(rows: int, first: int = 0) -> pa.Table:
+    numbers = range(first, first + rows)
+    return pa.table({"n": pa.array(numbers, pa.int32()), "s": [f"text {row}" for row in range(rows)]})
 
 
 @settings(max_examples=60)
@@ -187,14 +189,14 @@ def test_memory_is_bounded_by_a_batch_not_by_the_file(tmp_path: Path, write_slic
 
 
 @pytest.mark.parametrize("columns", [("n",), (RECORD_KEY,), ("n", RECORD_KEY)])
-@pytest.mark.parametrize("harm", ["missing", "longer", "shorter", "garbage"])
+@pytest.mark.parametrize("harm", ["missing", "longer", "shorter", "garbage", "replaced"])
 def test_an_external_file_that_is_missing_or_has_changed_is_an_error_naming_it(
     tmp_path: Path, write_slice: WriteSlice, harm: str, columns: tuple[str, ...]
 ) -> None:
     file_slice = write_slice(tmp_path, _numbers(20), partition_path="dt=2024-03-01")
     assert file_slice.external_file is not None
     path = Path(file_slice.external_file.path)
-    content = path.read_bytes()
+    content, before = path.read_bytes(), path.stat()
     match harm:
         case "missing":
             path.unlink()
@@ -204,8 +206,13 @@ def test_an_external_file_that_is_missing_or_has_changed_is_an_error_naming_it(
             path.write_bytes(content[:-1])
         case "garbage":
             path.write_bytes(b"\x00" * len(content))
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        case "replaced":
+            pq.write_table(_numbers(20, 7), path, store_schema=False)
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000_000))
+            assert path.stat().st_size == len(content)
     if harm == "garbage" and columns == (RECORD_KEY,):
-        return  # the same length, and nothing of the file is asked
+        return  # the same length and time, and nothing of the file is asked
     schema = pa.schema([(name, pa.int32() if name == "n" else pa.string()) for name in columns])
     with pytest.raises(SourceChangedError) as caught:
         _read(file_slice, schema)
@@ -220,6 +227,7 @@ def test_an_external_file_with_other_rows_is_never_stitched(tmp_path: Path, writ
     path = Path(file_slice.external_file.path)
     pq.write_table(_numbers(19), path, store_schema=False)
     changed = replace(file_slice, external_file=replace(file_slice.external_file, length=path.stat().st_size))
+    changed = replace(changed, accepts_changed_source=True)
     with pytest.raises(SourceChangedError, match=r"has 19 rows, but its skeleton .* has 20"):
         _read(changed, pa.schema([KEY, ("n", pa.int32())]))
 

@@ -30,6 +30,9 @@ class TablesInMemory:
         self.asked.append(f"{database}.{name}")
         return self.tables.get((database, name))
 
+    def find_tables_with_property(self, key: str) -> list[MetastoreTable]:
+        return [table for table in self.tables.values() if key in table.parameters]
+
     def add_hudi_table(self, database: str, name: str, path: str, **serde_properties: str) -> None:
         self.tables[database, name] = MetastoreTable(
             database=database,

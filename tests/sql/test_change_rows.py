@@ -23,6 +23,8 @@ from hudisql.format.table_properties import METADATA_PARTITIONS
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from hudisql.write import apply
+from hudisql.write.commit_work import WrittenFile
 from hudisql.write.table_configuration import update_table_properties
 from tests.sql.changed_tables import ROWS, ChangedTable, setting
 
@@ -223,6 +225,30 @@ def test_a_merge_that_is_run_again_for_repeated_keys_says_that_the_metadata_tabl
     )
     assert [text for text in said if "its metadata table is dropped" in text] == said
     assert len(said) == 1
+
+
+def test_tasks_tell_of_repeated_keys_once_and_in_short(
+    table: ChangedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[list[WrittenFile]] = []
+    collect_files = apply.collect_files
+
+    def collect(*arguments: Any) -> list[WrittenFile]:
+        given.append(collect_files(*arguments))
+        return given[-1]
+
+    monkeypatch.setattr(apply, "collect_files", collect)
+    with setting(table.session, "hoodie.parquet.max.file.size", "60000"):
+        counts = table.run(
+            "MERGE INTO {t} t USING (SELECT concat('n', id % 5000) AS id, int(id) AS seq "
+            "FROM range(10000)) s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id, seq, dt) "
+            "VALUES (s.id, s.seq, 'new')"
+        )
+    assert counts["inserted"] == 5000
+    repeated = [file.repeated_keys for file in given[0]]
+    assert len(repeated) > 1
+    assert sum(each.count for each in repeated) == 5000
+    assert max(len(each.samples) for each in repeated) <= 5
 
 
 def test_without_an_ordering_value_a_merge_inserts_no_key_twice(table: ChangedTable) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,6 +12,7 @@ from hudisql.errors import HudisqlError, QueryError, SettingsError, WriteRefused
 from hudisql.format.bloom_filter import parse_bloom_filter
 from hudisql.format.meta_columns import FOOTER_BLOOM_FILTER, RECORD_KEY
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE, parse_partition_metadata
+from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.sql.changed_tables import ChangedTable, setting
@@ -164,3 +166,49 @@ def test_a_data_file_that_went_under_a_query_is_told_with_what_to_do(
     with pytest.raises(HudisqlError, match="run the statement again") as raised:
         _ = result.rows
     assert "REFRESH" not in str(raised.value)
+
+
+@pytest.mark.parametrize("writer", ["CREATE TABLE AS", "write"])
+def test_a_table_that_could_not_be_filled_leaves_what_is_not_its_own(
+    session: Session, tmp_path: Path, writer: str
+) -> None:
+    place = tmp_path / "new"
+    foreign = (place / "dt=a" / "part-0.parquet", place / "notes" / "read.me")
+
+    def spoil(number: int) -> int:
+        if number == 3:
+            for path in foreign:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("not the table's")
+        if number == 900:
+            raise ValueError("enough")
+        return number
+
+    session.spark.udf.register("spoil", spoil, "int")
+    rows = "SELECT spoil(int(id)) AS id, if(id < 500, 'a', 'b') AS dt FROM range(0, 1000, 1, 1)"
+    options = {
+        "path": str(place),
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "dt",
+    }
+    statement = (
+        f"CREATE TABLE default.filled USING hudi PARTITIONED BY (dt) LOCATION '{place}' "
+        f"TBLPROPERTIES (primaryKey = 'id') AS {rows}"
+    )
+    run: Callable[[], object] = lambda: session.sql(statement)  # noqa: E731
+    if writer == "write":
+        frame = session.spark.sql(rows)
+        run = lambda: session.write(frame, "default.filled", "bulk_insert", **options)  # noqa: E731
+    with pytest.raises(QueryError, match="enough"):
+        run()
+    assert sorted(path for path in place.rglob("*") if path.is_file()) == sorted(foreign)
+    assert not (place / "dt=b").exists()
+    assert session.context.metastore.get_table("default", "filled") is None
+    for path in foreign:
+        path.unlink()
+    with pytest.raises(QueryError, match="enough"):
+        session.sql(
+            f"CREATE TABLE default.filled USING hudi LOCATION '{tmp_path / 'own'}' TBLPROPERTIES "
+            "(primaryKey = 'id') AS SELECT spoil(int(id)) AS id FROM range(899, 901)"
+        )
+    assert not (tmp_path / "own").exists()

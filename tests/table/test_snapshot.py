@@ -11,10 +11,12 @@ from hudisql.errors import CorruptTableError
 from hudisql.format.bootstrap_index import BootstrapMapping, write_bootstrap_index
 from hudisql.format.external_file import ExternalFile
 from hudisql.storage import Storage
+from hudisql.table import replaced_groups
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import open_table
 from hudisql.table.partitions import list_partitions
-from hudisql.table.snapshot import load_file_slices, replaced_file_groups
+from hudisql.table.replaced_groups import replaced_file_groups
+from hudisql.table.snapshot import load_file_slices
 
 COPY_ON_WRITE = [
     "cow_bootstrap_meta",
@@ -182,6 +184,47 @@ def test_replaced_file_groups_are_hidden_from_the_replacement_on(make_table, sto
         (found.partition_path, found.file_id) for found in load_file_slices(table, as_of="20260101000000000")
     }
     assert before == {("dt=a", "old-0"), ("dt=b", "old-0")}
+
+
+def test_a_replacecommit_is_read_once_and_many_side_by_side(
+    make_table, storage: Storage, monkeypatch
+) -> None:
+    folder = make_table()
+    folder.partition("dt=a")
+    folder.commit("20260101000000000")
+    for number in range(40):
+        folder.base_file("dt=a", f"old-{number}", "20260101000000000")
+        folder.commit(f"202601020000000{number:02}", "replacecommit", replaced={"dt=a": (f"old-{number}",)})
+    together: list[int] = []
+    read: list[str] = []
+    read_files, read_one = Storage.read_files, Storage.read
+    monkeypatch.setattr(
+        Storage, "read_files", lambda self, paths: together.append(len(paths)) or read_files(self, paths)
+    )
+    monkeypatch.setattr(Storage, "read", lambda self, path: read.append(path) or read_one(self, path))
+    for as_of, left in ((None, 0), ("20260102000000009", 30), (None, 0)):
+        assert len(load_file_slices(open_table(storage, str(folder.path)), as_of=as_of)) == left
+    assert together == [40]
+    # The schema is in the newest one.
+    older = [path for path in read if path.endswith(".replacecommit") and "39.replace" not in path]
+    assert len(older) == len(set(older)) == 39
+    folder.commit("20260103000000000", "replacecommit", replaced={"dt=a": ("new",)})
+    assert len(replaced_file_groups(open_table(storage, str(folder.path)))) == 41
+    assert together == [40, 1]
+
+
+def test_what_is_remembered_of_replacecommits_is_bounded(
+    make_table, storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replaced_groups, "MOST_GROUPS", 10)
+    monkeypatch.setattr(replaced_groups, "_replaced", known := replaced_groups.ReplacedGroups())
+    folder = make_table()
+    for number in range(8):
+        replaced = {"dt=a": (f"one-{number}", f"two-{number}")}
+        folder.commit(f"202601020000000{number:02}", "replacecommit", replaced=replaced)
+    for _ in range(2):
+        assert len(replaced_file_groups(open_table(storage, str(folder.path)))) == 16
+    assert len(known) == 3
 
 
 def test_a_pending_replacement_hides_nothing(make_table, storage: Storage) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.java_text import render_floating
-from hudisql.write.record_keys import render_record_keys
+from hudisql.write.record_keys import RepeatedKeys, render_record_keys, repeated_keys
 
 MOMENT = 1_577_882_096_789_000  # 2020-01-01 12:34:56.789 UTC in microseconds
 
@@ -177,3 +178,11 @@ def test_tables_of_several_chunks_and_sliced_batches_are_rendered_row_by_row() -
 def test_a_key_that_cannot_be_is_refused_by_name(values: pa.Array, field: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         render_record_keys(pa.record_batch({"k": values}), [field], composite=False)
+
+
+def test_of_any_number_of_repeated_keys_a_task_tells_the_count_and_a_few() -> None:
+    keys = pa.array([f"key {number % 50_000}" for number in range(100_001)])
+    found = repeated_keys(keys)
+    assert (found.count, found.samples[:2]) == (50_000, ("key 0", "key 1"))
+    assert len(pickle.dumps(found)) < 1_000
+    assert repeated_keys(keys.slice(0, 50_000)) == RepeatedKeys()

@@ -1,0 +1,36 @@
+"""Source files that were modified after they were bootstrapped: refused, or read with a warning.
+
+Their rows may be others than those whose keys the skeletons hold. Lengths are compared in any case; this
+module knows the setting for files whose modification time alone differs, no files.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Final
+
+from hudisql.errors import SettingsError
+
+CHANGED_SOURCES: Final = "hudisql.read.changed.sources"
+FAIL: Final = "fail"
+_WARN: Final = "warn"
+
+
+def accepts_changed_sources(text: str) -> bool:
+    """True if the setting's text says `warn`, False for `fail`. Raises SettingsError."""
+    value = text.strip().lower()
+    if value not in (FAIL, _WARN):
+        raise SettingsError(f"{CHANGED_SOURCES} must be {FAIL} or {_WARN}, not '{text}'")
+    return value == _WARN
+
+
+def warn_of_changed_sources(paths: Sequence[str]) -> None:
+    """Warn of source files that are read though they were modified; nothing for none."""
+    if paths:
+        warnings.warn(
+            f"{len(paths):,} source files were modified after they were bootstrapped, such as {paths[0]}: "
+            f"they are read all the same, as {CHANGED_SOURCES} says",
+            RuntimeWarning,
+            stacklevel=3,
+        )
