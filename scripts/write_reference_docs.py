@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hudisql.bootstrap.type_safety import CODEC_HAZARDS, TYPE_HAZARDS
 from hudisql.procedures.registry import Procedure, load_procedures
+from hudisql.sql import executor  # noqa: F401 (declares procedures that change rows)
 
 
 def main() -> int:

@@ -44,8 +44,10 @@ class TypeHazard:
 TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
     "int96": TypeHazard(
         "INT96 timestamp",
-        ("Hudi 0.15 and 1.2 cannot read or merge bootstrapped INT96",),
-        is_blocker=True,
+        (
+            "Hudi 0.15 and 1.2 cannot read or merge the files until their file groups are rewritten",
+            "Hive 2.3 cannot read timestamps of Hudi tables",
+        ),
         hint=_REWRITE.format(setting="spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS"),
         is_unsafe=True,
         full_record_mends=True,
