@@ -317,6 +317,16 @@ def test_a_table_that_lies_at_the_location_is_registered_if_it_agrees(
     [
         ("(id INT) USING hudi", InvalidArgumentError, r"record key(.|\n)*primaryKey = "),
         ("USING hudi", InvalidArgumentError, "gives no columns"),
+        (
+            "(id INT, at DATE) USING hudi PARTITIONED BY (days(at)) TBLPROPERTIES (primaryKey='id')",
+            UnsupportedStatementError,
+            r"PARTITIONED BY \(days\(at\)\) is not supported on Hudi tables",
+        ),
+        (
+            "(id INT, at DATE) USING hudi PARTITIONED BY (bucket(4, id)) TBLPROPERTIES (primaryKey='id')",
+            UnsupportedStatementError,
+            r"PARTITIONED BY \(bucket\(4, id\)\) is not supported on Hudi tables",
+        ),
         ("(id INT, v VARIANT) USING hudi TBLPROPERTIES (primaryKey='id')", UnsupportedTableError, "column v"),
         (
             "(id INT, v STRUCT<>) USING hudi TBLPROPERTIES (primaryKey='id')",
