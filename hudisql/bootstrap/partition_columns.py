@@ -130,11 +130,22 @@ def choose_partitions(
         taken = texts.selectExpr(f"`{position}`", *casts).where(predicate).select(position).collect()
     except PySparkException as error:
         raise InvalidArgumentError(
-            f"{parameter} '{predicate}' cannot be evaluated: {str(error).splitlines()[0]}",
+            f"{parameter} '{predicate}' cannot be evaluated: {_reason_of(error, texts, casts, predicate)}",
             hint=f"it may use the partition columns only: {named}",
         ) from error
     chosen = {row[0] for row in taken}
     return [number in chosen for number in range(len(values))]
+
+
+def _reason_of(error: Exception, texts: Any, casts: Sequence[str], predicate: str) -> str:
+    """The first line of Spark's reason, which names the partition columns alone."""
+    from pyspark.errors import PySparkException
+
+    try:
+        texts.selectExpr(*casts).where(predicate)
+    except PySparkException as named:
+        error = named
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def check_partition_values(
