@@ -19,7 +19,7 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import (
     HIVE_DEFAULT_PARTITION,
     parse_partition_value,
-    render_partition_value,
+    render_folder_value,
 )
 from hudisql.format.schema import TIMESTAMP
 from hudisql.format.spark_schema import quote_name, spark_type_name
@@ -174,7 +174,7 @@ def check_partition_values(
             except (ValueError, ArithmeticError):
                 wrong.append(text)
                 continue
-            if not _stays_text(column.type) and render_partition_value(value, column.type) != text:
+            if not _stays_text(column.type) and render_folder_value(value, column.type) != text:
                 unusual.append(text)
         if wrong:
             findings.append(

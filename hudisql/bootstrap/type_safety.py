@@ -45,8 +45,9 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
     "int96": TypeHazard(
         "INT96 timestamp",
         (
-            "Hudi 0.15 and 1.2 cannot read or merge the files until their file groups are rewritten",
-            "Hive 2.3 cannot read timestamps of Hudi tables",
+            "Hudi 0.15 and 1.2 read it, but their copy-on-write merges fail (nothing is committed) until the"
+            " file group is rewritten",
+            "Hive 2.3 cannot read the column until then",
         ),
         hint=_REWRITE.format(setting="spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS"),
         is_unsafe=True,

@@ -18,7 +18,7 @@ from hudisql.errors import CorruptTableError, UnsupportedTableError, WriteRefuse
 from hudisql.format.partition_path import (
     HIVE_DEFAULT_PARTITION,
     partition_path,
-    render_partition_value,
+    render_folder_value,
     split_partition_path,
     unique_values,
 )
@@ -68,7 +68,7 @@ class PartitionPaths:
         known = unique_values(values)
         if known not in self._known:
             texts = [
-                render_partition_value(value, value_type)
+                render_folder_value(value, value_type)
                 for value, value_type in zip(values, self._types, strict=True)
             ]
             self._refuse_default_partition(texts)
