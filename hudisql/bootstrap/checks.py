@@ -15,7 +15,8 @@ import pyarrow as pa
 from hudisql.bootstrap.findings import Finding, blocker, count_files, name_some, warning
 from hudisql.bootstrap.footers import FileFooter, SourceSchema, files_by_schema
 from hudisql.bootstrap.leftovers import FolderState, folder_state
-from hudisql.bootstrap.source import BootstrapSource, PartitionColumn
+from hudisql.bootstrap.modes import PartitionMismatchPolicy
+from hudisql.bootstrap.source import BootstrapSource, PartitionColumn, SourcePartition
 from hudisql.bootstrap.type_safety import CODEC_HAZARDS, UNSHARED_CODECS
 from hudisql.catalog.sync_description import quote
 from hudisql.format.meta_columns import is_meta_column
@@ -49,9 +50,7 @@ def check_file_names(footers: Sequence[FileFooter]) -> Iterator[Finding]:
         )
 
 
-def check_column_names(
-    footers: Sequence[FileFooter], schema: pa.Schema, partition_columns: Sequence[PartitionColumn]
-) -> Iterator[Finding]:
+def check_column_names(footers: Sequence[FileFooter], schema: pa.Schema) -> Iterator[Finding]:
     """Blockers for names that Hudi's schema cannot carry or that readers would mix up."""
     files = files_by_schema(footers)
     names = sorted({column.name for each in files for column in each.columns} | set(schema.names))
@@ -79,18 +78,48 @@ def check_column_names(
                 hint="Hive and Spark cannot tell them apart: rename one in the files",
             )
             break
-    partition_names = {column.name.lower(): column.name for column in partition_columns}
-    doubled: dict[str, list[str]] = defaultdict(list)
-    for file_schema, paths in files.items():
-        for column in file_schema.columns:
-            if column.name.lower() in partition_names:
-                doubled[column.name] += paths
-    for name, paths in sorted(doubled.items()):
-        yield blocker(
-            f"partition column {name} is also a column inside {name_some(paths)}:"
-            " readers disagree on which counts",
-            hint="drop the column from the files, or bootstrap a folder without that partition level",
+
+
+def check_inside_values(
+    partitions: Sequence[SourcePartition],
+    by_partition: Sequence[Sequence[FileFooter]],
+    columns: Sequence[PartitionColumn],
+    policy: PartitionMismatchPolicy,
+) -> Iterator[Finding]:
+    """Findings on partition columns that are columns of the files, too: the folder's value counts.
+
+    A file that holds another value stops the bootstrap, unless the policy is to warn.
+    """
+    inside: dict[str, list[str]] = defaultdict(list)
+    differing: dict[str, list[str]] = defaultdict(list)
+    positions = {column.name.lower(): position for position, column in enumerate(columns)}
+    for partition, footers in zip(partitions, by_partition, strict=True):
+        for footer in footers:
+            for found in footer.inside:
+                inside[found.column].append(footer.path)
+                text = partition.values[positions[found.column.lower()]]
+                if found.differ_from(text):
+                    differing[found.column].append(f"{footer.path} ({found})")
+    for name, paths in sorted(inside.items()):
+        if not differing[name]:
+            yield warning(
+                f"partition column {name} is also a column inside {name_some(paths)}, with the folder's value"
+            )
+    for name, described in sorted(differing.items()):
+        if not described:
+            continue
+        text = (
+            f"partition column {name} is also a column inside the files, with another value than the folder's"
+            f" in {name_some(described)}"
         )
+        if policy is PartitionMismatchPolicy.WARN:
+            yield warning(f"{text}: the folder's value counts")
+        else:
+            yield blocker(
+                text,
+                hint="correct the files; or give on_partition_mismatch => 'warn': the folder's value counts,"
+                " as in Spark and Hive",
+            )
 
 
 def _nested_names(data_type: pa.DataType, where: str) -> Iterator[str]:
@@ -180,13 +209,13 @@ def check_key_columns(
 ) -> Iterator[Finding]:
     """Blockers for key and ordering columns that do not exist or cannot serve."""
     partition_names = {column.name.lower() for column in partition_columns}
+    if record_key and all(path.lower() in partition_names for path in record_key):
+        yield blocker(
+            f"the record key {','.join(record_key)} names partition columns alone: all rows of a partition"
+            " would have one key",
+            hint="add the columns that tell the rows of a partition apart",
+        )
     for path in record_key:
-        if path.lower() in partition_names:
-            yield blocker(
-                f"record key column {path} is a partition column, which the files do not hold",
-                hint="leave it out: a record key need only be unique within its partition",
-            )
-            continue
         resolved = resolve_column(path, schema)
         if resolved is None:
             yield _unknown_column("record key", path, schema)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hudisql.bootstrap.claim import HeldClaim
+from hudisql.bootstrap.findings import name_some
 from hudisql.bootstrap.journal import delete_journal
 from hudisql.bootstrap.leftovers import (
     ALIVE_FILE,
@@ -18,7 +19,7 @@ from hudisql.bootstrap.leftovers import (
     folder_state,
     read_claim,
 )
-from hudisql.bootstrap.plan import target_path_of
+from hudisql.bootstrap.plan import scan_source, target_path_of
 from hudisql.bootstrap.request import BootstrapRequest
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.sync_description import quote
@@ -27,6 +28,7 @@ from hudisql.catalog.tables import NAME_SUFFIXES, hudi_base_path
 from hudisql.errors import TableExistsError
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.partitions import list_partitions
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -49,6 +51,12 @@ def describe_finished_bootstrap(context: Context, request: BootstrapRequest) -> 
             hint="choose another target_path; CALL rollback_bootstrap takes a bootstrapped table away",
         )
     text = f"{request.full_name} is bootstrapped from this source already, at {target}: nothing was done"
+    if missing := _missing_partitions(context, request, table):
+        text += (
+            f"; partition_filter also takes {name_some(missing, 'partition')} that the table does not have,"
+            " and a bootstrap adds nothing to a table that exists: INSERT INTO"
+            f" {request.full_name} SELECT … FROM the source WHERE … adds their rows"
+        )
     if request.sync and not is_registered:
         text += (
             "; the metastore does not know it:"
@@ -77,6 +85,15 @@ def end_finished_bootstrap(context: Context, request: BootstrapRequest) -> str:
     return (
         f"{request.full_name} is bootstrapped from this source already, at {target}: nothing was left to do"
     )
+
+
+def _missing_partitions(context: Context, request: BootstrapRequest, table: HudiTable) -> list[str]:
+    """The partitions that the request's filter takes and the table does not have."""
+    if request.partition_filter is None:
+        return []
+    source, _, _ = scan_source(context, request)
+    existing = {each.path for each in list_partitions(table)}
+    return sorted(each.path for each in source.partitions if each.path not in existing)
 
 
 def _find_target(context: Context, request: BootstrapRequest) -> tuple[str, bool]:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from hudisql.bootstrap.footer_bytes import MAGIC, find_unreadable, parse_footer, read_footer_bytes
+from hudisql.bootstrap.inside_values import InsideValues, inside_values
 from hudisql.bootstrap.old_dates import old_date_hazards
 from hudisql.bootstrap.small_integers import small_integer_hazards
 from hudisql.bootstrap.spark_tasks import run_on_files
@@ -56,7 +57,8 @@ class FileFooter:
 
     `key_bytes` are the compressed bytes of the record key's columns, `key_nulls` the nulls that statistics
     count in a single key column (None: unknown); `has_hybrid_calendar` if its dates may have to be rebased;
-    `footer_hash` tells two footers apart.
+    `inside` are the values that the file itself holds of partition columns; `footer_hash` tells two footers
+    apart.
     """
 
     path: str
@@ -70,6 +72,7 @@ class FileFooter:
     has_hybrid_calendar: bool = False
     problem: str | None = None
     footer_hash: str = ""
+    inside: tuple[InsideValues, ...] = ()
 
 
 def read_footers(
@@ -79,12 +82,21 @@ def read_footers(
     record_key: Sequence[str],
     console: Console,
     parallelism: int | None = None,
+    partition_columns: Sequence[str] = (),
 ) -> list[FileFooter]:
-    """The footers of the files, in their order; files that cannot be opened or read carry their problem."""
+    """The footers of the files, in their order; files that cannot be opened or read carry their problem.
+
+    `partition_columns` that are inside of the files, too, are left out of the schemas, and their values told.
+    """
     found = run_on_files(
         spark,
         files,
-        partial(_read_group, storage, tuple(path.lower() for path in record_key)),
+        partial(
+            _read_group,
+            storage,
+            tuple(path.lower() for path in record_key),
+            frozenset(name.lower() for name in partition_columns),
+        ),
         # A footer costs about the same whatever the file's size.
         weight=lambda _file: 0,
         console=console,
@@ -106,36 +118,45 @@ def files_by_schema(footers: Iterable[FileFooter]) -> dict[SourceSchema, list[st
 
 
 def _read_group(
-    storage: Storage, record_key: tuple[str, ...], files: Iterable[ExternalFile]
+    storage: Storage,
+    record_key: tuple[str, ...],
+    partition_columns: frozenset[str],
+    files: Iterable[ExternalFile],
 ) -> Iterator[FileFooter]:
     classified: list[tuple[Any, SourceSchema]] = []
     for file in files:
-        yield _read_footer(storage, file, record_key, classified)
+        yield _read_footer(storage, file, record_key, partition_columns, classified)
 
 
 def _read_footer(
     storage: Storage,
     file: ExternalFile,
     record_key: tuple[str, ...],
+    partition_columns: frozenset[str],
     classified: list[tuple[Any, SourceSchema]],
 ) -> FileFooter:
     try:
         with storage.open_input(file.path) as source:
             footer = read_footer_bytes(source)
-        metadata = parse_footer(footer)
-        if problem := find_unreadable(metadata, footer):
-            return FileFooter(file.path, problem=problem)
-        schema = _with_hazards(_classified(metadata.schema, classified), old_date_hazards(metadata))
+            metadata = parse_footer(footer)
+            if problem := find_unreadable(metadata, footer):
+                return FileFooter(file.path, problem=problem)
+            inside = tuple(inside_values(source, metadata, partition_columns)) if partition_columns else ()
+        schema = _classified(metadata.schema, partition_columns, classified)
+        schema = _with_hazards(schema, old_date_hazards(metadata))
         schema = _with_hazards(schema, small_integer_hazards(metadata))
     except HudisqlError as error:
         return FileFooter(file.path, problem=error.message)
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
         return FileFooter(file.path, problem=_describe_unreadable(storage, file, error))
     summary = _summarise(file.path, metadata, schema, record_key)
-    return replace(summary, footer_hash=hashlib.blake2b(footer, digest_size=8).hexdigest())
+    footer_hash = hashlib.blake2b(footer, digest_size=8).hexdigest()
+    return replace(summary, footer_hash=footer_hash, inside=inside)
 
 
-def _classified(parquet_schema: Any, known: list[tuple[Any, SourceSchema]]) -> SourceSchema:
+def _classified(
+    parquet_schema: Any, partition_columns: frozenset[str], known: list[tuple[Any, SourceSchema]]
+) -> SourceSchema:
     # Files of one writer have equal schemas: comparing is cheaper than classifying hundreds of columns again.
     for seen, schema in known:
         if seen.equals(parquet_schema):
@@ -144,6 +165,7 @@ def _classified(parquet_schema: Any, known: list[tuple[Any, SourceSchema]]) -> S
     columns = tuple(
         SourceColumn(name, column.type, physical.get(name, "group"), column.hazards)
         for name, column in classify_columns(parquet_schema)
+        if name.lower() not in partition_columns
     )
     described = "\n".join(
         f"{column.name}\t{column.type}\t{column.physical}\t{sorted(column.hazards)}" for column in columns

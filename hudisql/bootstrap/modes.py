@@ -52,6 +52,15 @@ class UnsafeTypePolicy(StrEnum):
     """Their partitions are rewritten, where that mends the type."""
 
 
+class PartitionMismatchPolicy(StrEnum):
+    """What happens if files hold a partition column themselves, with another value than their folder's."""
+
+    FAIL = "fail"
+    """Nothing is written."""
+    WARN = "warn"
+    """The bootstrap goes on and names them; the folder's value counts, as in Spark and Hive."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModeChoice:
     """How the mode of each partition is chosen.
@@ -97,6 +106,16 @@ def parse_unsafe_type_policy(text: str) -> UnsafeTypePolicy:
     except ValueError as error:
         raise InvalidArgumentError(
             f"on_unsafe_type '{text}' is unknown", hint="it is 'fail', 'warn' or 'full_record'"
+        ) from error
+
+
+def parse_partition_mismatch_policy(text: str) -> PartitionMismatchPolicy:
+    """The policy of that name, in any case. Raises InvalidArgumentError."""
+    try:
+        return PartitionMismatchPolicy(text.strip().lower())
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"on_partition_mismatch '{text}' is unknown", hint="it is 'fail' or 'warn'"
         ) from error
 
 

@@ -19,7 +19,7 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import (
     HIVE_DEFAULT_PARTITION,
     parse_partition_value,
-    render_partition_value,
+    render_folder_value,
 )
 from hudisql.format.schema import TIMESTAMP
 from hudisql.format.spark_schema import quote_name, spark_type_name
@@ -130,11 +130,22 @@ def choose_partitions(
         taken = texts.selectExpr(f"`{position}`", *casts).where(predicate).select(position).collect()
     except PySparkException as error:
         raise InvalidArgumentError(
-            f"{parameter} '{predicate}' cannot be evaluated: {str(error).splitlines()[0]}",
+            f"{parameter} '{predicate}' cannot be evaluated: {_reason_of(error, texts, casts, predicate)}",
             hint=f"it may use the partition columns only: {named}",
         ) from error
     chosen = {row[0] for row in taken}
     return [number in chosen for number in range(len(values))]
+
+
+def _reason_of(error: Exception, texts: Any, casts: Sequence[str], predicate: str) -> str:
+    """The first line of Spark's reason, which names the partition columns alone."""
+    from pyspark.errors import PySparkException
+
+    try:
+        texts.selectExpr(*casts).where(predicate)
+    except PySparkException as named:
+        error = named
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def check_partition_values(
@@ -163,7 +174,7 @@ def check_partition_values(
             except (ValueError, ArithmeticError):
                 wrong.append(text)
                 continue
-            if not _stays_text(column.type) and render_partition_value(value, column.type) != text:
+            if not _stays_text(column.type) and render_folder_value(value, column.type) != text:
                 unusual.append(text)
         if wrong:
             findings.append(

@@ -42,6 +42,8 @@ from hudisql.catalog.tables import NAME_SUFFIXES
 from hudisql.errors import BootstrapBlockedError, SourceProtectedError
 from hudisql.format import table_properties as keys
 from hudisql.format.external_file import ExternalFile
+from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION
+from hudisql.format.spark_schema import quote_name
 from hudisql.storage import join
 
 if TYPE_CHECKING:
@@ -195,7 +197,13 @@ def plan_bootstrap(
     found += _check_layout_options(request, source)
     files = [file for partition in source.partitions for file in partition.files]
     footers = read_footers(
-        context.spark, context.storage, files, request.record_key, context.console, request.parallelism
+        context.spark,
+        context.storage,
+        files,
+        request.record_key,
+        context.console,
+        request.parallelism,
+        [column.name for column in source.partition_columns],
     )
     drift = SchemaDrift(request.on_schema_drift)
     table = build_table_schema(footers, source.declared_columns, source.partition_columns, drift)
@@ -209,7 +217,10 @@ def plan_bootstrap(
     if any(footer.problem is None for footer in footers):
         kept = _left_as_they_are(by_partition, verdict.modes)
         found += checks.check_file_names(kept)
-        found += checks.check_column_names(footers, schema, source.partition_columns)
+        found += checks.check_column_names(footers, schema)
+        found += checks.check_inside_values(
+            source.partitions, by_partition, source.partition_columns, request.on_partition_mismatch
+        )
         found += verdict.findings
         found += check_int96_conversion(context.spark, footers)
         found += checks.check_encodings(kept)
@@ -320,15 +331,16 @@ def scan_source(
 
     Raises SourceError, NoSuchTableError, InvalidArgumentError for a bad partition filter, StorageError.
     """
-    choose = _chooser(context, request)
+    left_out: list[Finding] = []
+    choose = _chooser(context, request, left_out)
     if request.source_table is None:
         assert request.source_path is not None  # the request has one of the two
         path = context.storage.qualify(request.source_path)
         source = scan_path_source(context.storage, path, request.partition_by, choose)
-        return source, None, _check_any_chosen(request, source)
+        return source, None, [*left_out, *_check_any_chosen(request, source)]
     table = load_source_table(context.metastore, *request.source_table)
     source = scan_hive_source(context.storage, context.metastore, table, choose)
-    findings = _check_any_chosen(request, source)
+    findings = [*left_out, *_check_any_chosen(request, source)]
     protection = protection_for(table)
     if protection is None:
         return source, None, findings
@@ -342,7 +354,8 @@ def scan_source(
     return source, None, findings
 
 
-def _chooser(context: Context, request: BootstrapRequest) -> ChoosePartitions | None:
+def _chooser(context: Context, request: BootstrapRequest, findings: list[Finding]) -> ChoosePartitions | None:
+    """What chooses by `partition_filter`; `findings` takes what it leaves out without saying so."""
     predicate = request.partition_filter
     if predicate is None:
         return None
@@ -350,9 +363,28 @@ def _chooser(context: Context, request: BootstrapRequest) -> ChoosePartitions | 
     def choose(
         columns: Sequence[PartitionColumn], values: Sequence[tuple[str | None, ...]]
     ) -> Sequence[bool]:
-        return choose_partitions(context.spark, predicate, columns, values)
+        chosen = choose_partitions(context.spark, predicate, columns, values)
+        findings.extend(_check_null_partitions(predicate, columns, values, chosen))
+        return chosen
 
     return choose
+
+
+def _check_null_partitions(
+    predicate: str,
+    columns: Sequence[PartitionColumn],
+    values: Sequence[tuple[str | None, ...]],
+    chosen: Sequence[bool],
+) -> Iterator[Finding]:
+    """A warning for NULL partitions that are left out: most predicates are NULL there, and so not true."""
+    for position, column in enumerate(columns):
+        left = sum(row[position] is None and not taken for row, taken in zip(values, chosen, strict=True))
+        if left:
+            yield warning(
+                f"partition_filter '{predicate}' leaves out {left} partition{'' if left == 1 else 's'} where"
+                f" {column.name} is NULL ({column.name}={HIVE_DEFAULT_PARTITION})",
+                hint=f"add OR {quote_name(column.name)} IS NULL to take them",
+            )
 
 
 def _check_any_chosen(request: BootstrapRequest, source: BootstrapSource) -> list[Finding]:

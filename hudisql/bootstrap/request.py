@@ -15,6 +15,7 @@ from hudisql.bootstrap.findings import Finding, warning
 from hudisql.bootstrap.modes import (
     MODE_OPTIONS,
     ModeChoice,
+    PartitionMismatchPolicy,
     UnsafeTypePolicy,
     mode_choice_from_options,
 )
@@ -66,6 +67,7 @@ class BootstrapRequest:
     partition_filter: str | None = None
     mode: ModeChoice = field(default_factory=ModeChoice)
     on_unsafe_type: UnsafeTypePolicy = UnsafeTypePolicy.FAIL
+    on_partition_mismatch: PartitionMismatchPolicy = PartitionMismatchPolicy.FAIL
     key_check: str = "unique"
     on_schema_drift: str = SchemaDrift.FAIL
     protect_source: bool = False

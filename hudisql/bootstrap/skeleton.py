@@ -8,8 +8,8 @@ reads only its key columns; it knows nothing of Spark, plans or commits.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -66,6 +66,8 @@ class SkeletonTask:
 
     `partition_path` is relative to the table, `bloom_entries` None sizes the filter to the file's rows.
     Without `record_key_fields` keys are generated.
+    `partition_values` are those of the partition columns that the record key names: the files do not hold
+    them, or the folder's value counts.
     """
 
     source: ExternalFile
@@ -83,6 +85,12 @@ class SkeletonTask:
     compression: SkeletonForm = SkeletonForm.GZIP
     key_check: KeyCheck = KeyCheck.NULLS
     consistent_logical_timestamp: bool = False
+    partition_values: Mapping[str, pa.Scalar] = field(default_factory=dict)
+
+    @property
+    def stored_key_fields(self) -> list[str]:
+        """The fields of the record key that the source file holds."""
+        return [name for name in self.record_key_fields if name not in self.partition_values]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +224,7 @@ def _open_writer(sink: Any, task: SkeletonTask) -> pq.ParquetWriter:
 
 def _check_key_columns(task: SkeletonTask, source: pq.ParquetFile) -> None:
     schema = source.schema_arrow
-    for name in task.record_key_fields:
+    for name in task.stored_key_fields:
         column, *path = name.split(".")
         position = schema.get_field_index(column)
         value_type = schema.field(position).type if position >= 0 else None
@@ -277,9 +285,12 @@ def _key_batches(task: SkeletonTask, source: pq.ParquetFile, group: int) -> Iter
     rebases = rebases_of(source.schema, source.schema_arrow, source.metadata.metadata)
     try:
         for batch in source.iter_batches(
-            _BATCH_ROWS, row_groups=[group], columns=list(task.record_key_fields), use_threads=False
+            _BATCH_ROWS, row_groups=[group], columns=task.stored_key_fields, use_threads=False
         ):
-            yield rebase_batch(batch, rebases)
+            rows = rebase_batch(batch, rebases)
+            for name, value in task.partition_values.items():
+                rows = rows.append_column(name, pa.repeat(value, rows.num_rows))
+            yield rows
     except (pa.ArrowException, OSError) as error:
         raise _unreadable(task, error) from error
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Final
 
+import pyarrow as pa
+
 from hudisql.bootstrap.claim import HeldClaim
 from hudisql.bootstrap.journal import (
     FinishedSkeleton,
@@ -39,11 +41,14 @@ from hudisql.format.instant import (
     parse_instant_file_name,
 )
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.partition_path import parse_partition_value
 from hudisql.format.timeline import TIMELINE_FOLDER
 from hudisql.storage import FileInfo, Storage, is_inside, join
 
 # What a request may change between the runs: it has no part in how the table will look.
-_FREE_TO_CHANGE: Final = frozenset({"parallelism", "sync", "protect_source", "resume", "options"})
+_FREE_TO_CHANGE: Final = frozenset(
+    {"parallelism", "sync", "protect_source", "on_partition_mismatch", "resume", "options"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +247,19 @@ def skeleton_task(
         bloom_fpp=request.bloom_fpp,
         compression=SkeletonForm(request.compression),
         key_check=KeyCheck(plan.key_check),
+        partition_values=_key_partition_values(plan, partition),
     )
     return _named(task, generation, 0)
+
+
+def _key_partition_values(plan: BootstrapPlan, partition: PlannedPartition) -> dict[str, pa.Scalar]:
+    """The values of the partition columns that the record key names, in the table's types."""
+    types = {column.name: plan.schema.field(column.name).type for column in plan.partition_columns}
+    return {
+        column.name: pa.scalar(parse_partition_value(text, types[column.name]), types[column.name])
+        for column, text in zip(plan.partition_columns, partition.source.values, strict=True)
+        if column.name in plan.record_key
+    }
 
 
 def _named(task: SkeletonTask, generation: int, attempt: int) -> SkeletonTask:

@@ -50,8 +50,6 @@ def build_table_schema(
     findings = list(merged.findings)
     reference = merged.columns
     fields = [pa.field(column.name, column.type) for column in reference if column.type is not None]
-    partition_names = {column.name.lower() for column in partition_columns}
-    fields = [field for field in fields if field.name.lower() not in partition_names]
     if declared is not None:
         unusable = {column.name.lower() for column in reference if column.type is None}
         fields, fitted = _fit_to_declaration(fields, declared, unusable)

@@ -25,6 +25,7 @@ _INT96_CONVERSION: Final = "spark.sql.parquet.int96TimestampConversion"
 _TAKE_AS_IS: Final = (
     "on_unsafe_type => 'warn' takes them as they are, for readers and writers that do not break"
 )
+_REWRITE_LATER: Final = "CALL rewrite_bootstrap_files rewrites just these file groups later"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,12 @@ def _finding(
     hazard = TYPE_HAZARDS[place[1]]
     breaks = "; ".join(hazard.breaks)
     if not _stops(hazard, policy):
-        return warning(f"{_subject(place, types)} in {count_files(len(paths))}: {breaks}", hint=hazard.hint)
+        is_rewritable = _is_mendable(hazard)
+        files = name_some(sorted(paths)) if is_rewritable else count_files(len(paths))
+        return warning(
+            f"{_subject(place, types)} in {files}: {breaks}",
+            hint=_REWRITE_LATER if is_rewritable else hazard.hint,
+        )
     ways = list(_ways_out(hazard, policy))
     return blocker(
         f"{_subject(place, types)} in {name_some(sorted(paths))}: {breaks}", hint="; or ".join(ways) or None

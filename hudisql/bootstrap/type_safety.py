@@ -44,8 +44,11 @@ class TypeHazard:
 TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
     "int96": TypeHazard(
         "INT96 timestamp",
-        ("Hudi 0.15 and 1.2 cannot read or merge bootstrapped INT96",),
-        is_blocker=True,
+        (
+            "Hudi 0.15 and 1.2 read it, but their copy-on-write merges fail (nothing is committed) until the"
+            " file group is rewritten",
+            "Hive 2.3 cannot read the column until then",
+        ),
         hint=_REWRITE.format(setting="spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS"),
         is_unsafe=True,
         full_record_mends=True,

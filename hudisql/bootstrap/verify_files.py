@@ -23,7 +23,7 @@ from hudisql.format import meta_columns
 from hudisql.format.commit_metadata import WriteStat, read_commit_metadata
 from hudisql.format.external_file import ExternalFile, is_same_time, utc_text
 from hudisql.format.meta_columns import META_SCHEMA
-from hudisql.read.conform import rebase_batch
+from hudisql.read.conform import constant_column, rebase_batch
 from hudisql.read.hybrid_calendar import rebases_of
 from hudisql.read.parquet_rows import ParquetRows
 from hudisql.read.slice_reader import SliceRead, read_file_slice
@@ -255,17 +255,24 @@ class _FileCheck:
         seen = pa.Table.from_batches(batches, META_SCHEMA)
         with self._storage.open_input(self._source.path) as stream:
             source = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
-            fields = list(self._record_key)
-            has_key = all(source.schema_arrow.get_field_index(name.split(".")[0]) >= 0 for name in fields)
-            if not has_key or not fields:
+            values = self._file.partition_values
+            stored = [name for name in self._record_key if name not in values]
+            has_key = all(source.schema_arrow.get_field_index(name.split(".")[0]) >= 0 for name in stored)
+            if not has_key or not stored:
                 self._compare_meta(seen, None, compared)
                 return int(seen.num_rows)
             rebases = rebases_of(source.schema, source.schema_arrow, source.metadata.metadata)
-            for stored in source.iter_batches(
-                _BATCH_ROWS, row_groups=[group], columns=fields, use_threads=False
+            for found in source.iter_batches(
+                _BATCH_ROWS, row_groups=[group], columns=stored, use_threads=False
             ):
-                batch = rebase_batch(stored, rebases)
-                keys = render_record_keys(batch, fields, composite=len(fields) > 1).keys
+                batch = rebase_batch(found, rebases)
+                for name in self._record_key:
+                    if name in values:
+                        field = self._schema.field(name)
+                        constant = constant_column(values[name], field.type, batch.num_rows)
+                        batch = batch.append_column(field, constant)
+                composite = len(self._record_key) > 1
+                keys = render_record_keys(batch, self._record_key, composite=composite).keys
                 self._compare_meta(seen.slice(compared, len(batch)), keys, compared)
                 compared += len(batch)
         return compared

@@ -121,7 +121,7 @@ def unique_values(values: Sequence[object]) -> tuple[object, ...]:
 
 
 def render_partition_value(value: object, value_type: pa.DataType) -> str | None:
-    """The text of a typed partition value as Hudi, Hive and Spark write it into folder names (not escaped).
+    """The text of a typed partition value as the metastore, Hive and Spark have it (not escaped).
 
     Floating-point numbers have the text of Java's `Float.toString` and `Double.toString`; -0.0 is 0.0, which
     it equals in SQL.
@@ -144,6 +144,14 @@ def render_partition_value(value: object, value_type: pa.DataType) -> str | None
     if isinstance(value, bytes):
         return value.decode()
     return str(value)
+
+
+def render_folder_value(value: object, value_type: pa.DataType) -> str | None:
+    """The text by which Hudi's key generators name the folder of a value (not escaped).
+
+    As `render_partition_value`, but for decimals: they have the text of Java's `BigDecimal.toString`, 1E-7.
+    """
+    return str(value) if isinstance(value, Decimal) else render_partition_value(value, value_type)
 
 
 def _value_of_folder(folder: str, name: str, url_encode: bool) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from hudisql.errors import InvalidArgumentError
@@ -98,7 +98,10 @@ def _to_string(value: object) -> str:
 def _to_integer(value: object, limit: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
         raise TypeError
-    number = Decimal(value)
+    try:
+        number = Decimal(value)
+    except InvalidOperation as error:
+        raise ValueError("not a number") from error
     if number != int(number):
         raise ValueError("not a whole number")
     if not -limit <= number < limit:

@@ -17,8 +17,10 @@ from hudisql.bootstrap.modes import (
     REGEX_SELECTOR,
     SELECTOR_OPTION,
     BootstrapMode,
+    PartitionMismatchPolicy,
     UnsafeTypePolicy,
     choose_mode,
+    parse_partition_mismatch_policy,
     parse_unsafe_type_policy,
 )
 from hudisql.bootstrap.partition_columns import parse_partition_by
@@ -107,6 +109,13 @@ _OUTPUT: Final = (
             "columns stored so that the real Hudi or Hive breaks on them: fail, warn, or full_record (their"
             " partitions are written anew)",
         ),
+        Parameter(
+            "on_partition_mismatch",
+            "string",
+            PartitionMismatchPolicy.FAIL.value,
+            "files that hold a partition column themselves, with another value than the folder's: fail,"
+            " or warn (the folder's value counts)",
+        ),
         Parameter("partition_filter", "string", None, "SQL predicate over the partition columns: only these"),
         Parameter(
             "key_check",
@@ -177,6 +186,7 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
         partition_filter=arguments.partition_filter,
         mode=choose_mode(arguments.mode, arguments.full_record_where),
         on_unsafe_type=parse_unsafe_type_policy(arguments.on_unsafe_type),
+        on_partition_mismatch=parse_partition_mismatch_policy(arguments.on_partition_mismatch),
         key_check=arguments.key_check.strip().lower(),
         on_schema_drift=arguments.on_schema_drift.strip().lower(),
         protect_source=arguments.protect_source,

@@ -142,12 +142,13 @@ def _scan_session(session: Any, plan: ScanPlan) -> Any:
 
     Files are listed on the driver: Spark's default is a job from 32 paths on. Row groups are not skipped by
     filters on decimals: where a file's decimal has fewer digits than the table's, Spark fails on values that
-    the file's type cannot hold.
+    the file's type cannot hold. INT96 timestamps are taken as UTC, as the slice reader takes them.
     """
     scanning = session.cloneSession()
     configuration = scanning.sessionState().conf()
     configuration.setConfString("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000000")
     configuration.setConfString("spark.sql.parquet.filterPushdown.decimal", "false")
+    configuration.setConfString("spark.sql.parquet.int96TimestampConversion", "false")
     schemes = {scheme_of(data_file_path(file_slice)) for file_slice, _ in plan.slices}
     for setting in (f"fs.{scheme}.impl" for scheme in _S3_ALIASES & schemes):
         if session.sessionState().newHadoopConf().get(setting) is None:

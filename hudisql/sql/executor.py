@@ -15,7 +15,11 @@ from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
 from hudisql.procedures.binder import bind_arguments
 from hudisql.procedures.registry import CheckedRows, find_procedure
 from hudisql.result import LocalResult, Result
-from hudisql.sql import query, table_statements
+from hudisql.sql import (
+    query,
+    rewrite_files,  # noqa: F401 (declares its procedure)
+    table_statements,
+)
 from hudisql.sql import statements as st
 from hudisql.sql.alter_table import alter_table
 from hudisql.sql.change_rows import change_rows

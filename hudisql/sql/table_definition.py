@@ -205,7 +205,8 @@ def _check_type(document: Any, where: str) -> None:
 def _partition_column(transform: Any) -> str:
     if class_name(transform) != "IdentityTransform":
         raise UnsupportedStatementError(
-            f"{transform.describe()} is not supported on Hudi tables", hint="PARTITIONED BY takes columns"
+            f"PARTITIONED BY ({_described(transform)}) is not supported on Hudi tables",
+            hint="PARTITIONED BY takes columns: add one that holds the value",
         )
     parts = transform.references()[0].fieldNames()
     if len(parts) != 1:
@@ -213,6 +214,11 @@ def _partition_column(transform: Any) -> str:
             f"PARTITIONED BY {transform.describe()} is not supported: a member of a struct is no column"
         )
     return str(parts[0])
+
+
+def _described(transform: Any) -> str:
+    """The transform in SQL: `days(at)`, `bucket(4, id)`."""
+    return f"{transform.name()}({', '.join(str(each.describe()) for each in transform.arguments())})"
 
 
 def _ordered_schema(columns: list[dict[str, Any]], partition_columns: tuple[str, ...]) -> pa.Schema:

@@ -164,9 +164,17 @@ def new_table(definition: TableDefinition, database: str, name: str, others: Map
         payload_class=_payload_of(given),
         key_generator_class=generator,
         is_hive_style=_flag(given, keys.HIVE_STYLE_PARTITIONING, True),
-        is_url_encoded=_flag(given, keys.URL_ENCODE_PARTITIONING, False),
+        is_url_encoded=_flag(given, keys.URL_ENCODE_PARTITIONING, _escapes_folders(definition, generator)),
         others={**others, **kept_generator_settings(given)} if generator in _TRANSFORMING else others,
     )
+
+
+def _escapes_folders(definition: TableDefinition, generator: str | None) -> bool:
+    """True where folders are the values of partition columns: escaped, any text can be one.
+
+    Folders that a key generator makes may be meant to have several levels (`yyyy/MM`).
+    """
+    return bool(definition.partition_columns) and generator not in _TRANSFORMING
 
 
 def record_key_of(definition: TableDefinition) -> tuple[str, ...] | None:

@@ -160,8 +160,8 @@ def _own_options(table: HudiTable) -> dict[str, str]:
         options["payloadClass"] = str(properties.payload_class)
     if properties.partition_fields and not properties.hive_style_partitioning:
         options[HIVE_STYLE_PARTITIONING] = "false"
-    if properties.partition_fields and properties.url_encode_partitioning:
-        options[URL_ENCODE_PARTITIONING] = "true"
+    if properties.partition_fields and properties.url_encode_partitioning == generates_paths(table):
+        options[URL_ENCODE_PARTITIONING] = str(properties.url_encode_partitioning).lower()
     if generates_paths(table) and properties.key_generator_class:
         options[KEY_GENERATOR_CLASS] = properties.key_generator_class
         options |= kept_generator_settings(properties.values)

@@ -7,7 +7,7 @@ generator computes the folders, the path itself is what tells the partitions of 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from hudisql.errors import CorruptTableError, UnsupportedTableError, WriteRefuse
 from hudisql.format.partition_path import (
     HIVE_DEFAULT_PARTITION,
     partition_path,
-    render_partition_value,
+    render_folder_value,
     split_partition_path,
     unique_values,
 )
@@ -68,9 +68,10 @@ class PartitionPaths:
         known = unique_values(values)
         if known not in self._known:
             texts = [
-                render_partition_value(value, value_type)
+                render_folder_value(value, value_type)
                 for value, value_type in zip(values, self._types, strict=True)
             ]
+            self._refuse_default_partition(texts)
             path = partition_path(self.names, texts, hive_style=self._hive_style, url_encode=self._url_encode)
             if not self._reads_as(path, texts) or not self._stands_apart(path):
                 listed = ", ".join(f"{name} = '{text}'" for name, text in zip(self.names, texts, strict=True))
@@ -82,6 +83,16 @@ class PartitionPaths:
             self._known[known] = path
             self._take(path)
         return self._known[known]
+
+    def _refuse_default_partition(self, texts: Sequence[str | None]) -> None:
+        """Raise WriteRefusedError for the text of the NULL partition, which every reader takes for NULL."""
+        for name, text in zip(self.names, texts, strict=True):
+            if text == HIVE_DEFAULT_PARTITION:
+                raise WriteRefusedError(
+                    f"{name} = '{HIVE_DEFAULT_PARTITION}' cannot be a partition of the Hudi table at "
+                    f"{self._place}: every reader takes that folder for NULL; nothing was written",
+                    hint=f"write NULL, or another text (such as nullif({name}, '{HIVE_DEFAULT_PARTITION}'))",
+                )
 
     def refuse_nested(self, paths: Collection[str]) -> None:
         """Raise WriteRefusedError if one of the partitions lies in the folder of another, or is none.
@@ -119,7 +130,7 @@ class PartitionPaths:
             read = split_partition_path(path, self.names, url_encode=self._is_read_escaped)
         except CorruptTableError:
             return False
-        return read == tuple(None if text in ("", HIVE_DEFAULT_PARTITION) else text for text in texts)
+        return read == tuple(text or None for text in texts)
 
     def named(self, values: Values) -> dict[str, object]:
         """The values of the partition columns that folders say, by name."""

@@ -65,6 +65,13 @@ def write_buckets(
                 writer.abandon()
 
 
+def rewrite_slice(work: CommitWork, task: WriteTask) -> list[WrittenFile]:
+    """Write the task's slice as a base file, unchanged. Raises what `merge_slice` raises, StorageError."""
+    written = _merge(work, task, change_schema(work.schema).empty_table())
+    keep_or_take_back(work, written)
+    return written
+
+
 def run_write_tasks(
     work: CommitWork, tasks: Mapping[int, bytes], attempt: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:

@@ -44,18 +44,17 @@ def test_unreadable_files_are_named_with_their_problem():
         (("id", "_HOODIE_mine"), "Hudi keeps for itself: 1 column: _HOODIE_mine"),
         (("id", "a-b", "1st"), "cannot carry: 2 columns: 1st, a-b"),
         (("id", "ID"), "differ only in case: 2 columns: ID, id"),
-        (("id", "Dt"), "partition column Dt is also a column inside 1 file: /f"),
     ],
 )
 def test_column_names_that_no_table_can_have_are_blockers(columns, words):
-    (finding,) = checks.check_column_names([_footer("/f", *columns)], _schema(*columns), _DT)
+    (finding,) = checks.check_column_names([_footer("/f", *columns)], _schema(*columns))
     assert finding.is_blocker
     assert words in finding.message
 
 
 def test_names_inside_structs_are_checked_too():
     schema = pa.schema([("s", pa.list_(pa.struct([("ok", pa.struct([("not ok", pa.int64())]))])))])
-    (finding,) = checks.check_column_names([_footer("/f", "s")], schema, ())
+    (finding,) = checks.check_column_names([_footer("/f", "s")], schema)
     assert "s.ok.not ok" in finding.message
 
 
@@ -63,7 +62,7 @@ def test_struct_fields_that_differ_only_in_case_are_a_blocker():
     inner = pa.struct([("b", pa.int64()), ("B", pa.int64())])
     columns = (SourceColumn("s", pa.struct([("a", pa.list_(inner))]), "group", frozenset()),)
     footer = FileFooter("/f", SourceSchema(columns, "1"))
-    (finding,) = checks.check_column_names([footer], pa.schema([("s", columns[0].type)]), ())
+    (finding,) = checks.check_column_names([footer], pa.schema([("s", columns[0].type)]))
     assert finding.is_blocker
     assert "differ only in case: 2 columns: s.a.B, s.a.b" in finding.message
 
@@ -99,7 +98,7 @@ def test_an_unknown_key_column_is_a_blocker_with_near_names():
     ("record_key", "precombine", "words"),
     [
         (["st"], None, "must be a plain value"),
-        (["dt"], None, "is a partition column"),
+        (["dt"], None, "names partition columns alone"),
         (["id", "ID"], None, "names ID, id twice"),
         (["id"], "nope", "no precombine column nope"),
         (["id"], "st", "cannot be ordered"),

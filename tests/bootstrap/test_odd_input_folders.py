@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
+from hudisql.bootstrap.modes import PartitionMismatchPolicy
 from hudisql.bootstrap.partition_columns import parse_partition_by
+from hudisql.bootstrap.verify import VerifyLevel, verify_bootstrap
 from hudisql.context import Context
 from tests.bootstrap.odd_sources import blockers_of, bootstrap, lenient_plan_of, read_both_ways, write_file
 
@@ -87,16 +89,59 @@ def test_folders_of_every_style_give_their_values(
     }
 
 
-@pytest.mark.parametrize("value", ["2024-03-01", "another"])
-@pytest.mark.parametrize("name", ["dt", "DT"])
-def test_a_partition_column_that_the_files_hold_too_is_refused_whatever_they_say(
-    context: Context, tmp_path: Path, name: str, value: str
+@pytest.mark.parametrize("has_statistics", [True, False])
+@pytest.mark.parametrize(
+    ("partition_by", "inside"),
+    [
+        ("dt", pa.array(["7", "7"])),
+        ("dt", pa.array(["7", "7"]).dictionary_encode()),
+        ("dt", pa.array([7, 7], pa.int32())),
+        ("dt int", pa.array(["7", "7"])),
+        ("dt float", pa.array([7.0, 7.0], pa.float64())),
+    ],
+    ids=str,
+)
+def test_a_partition_column_that_the_files_hold_too_is_the_folders_value(
+    context: Context, tmp_path: Path, partition_by: str, inside: pa.Array, has_statistics: bool
 ) -> None:
-    path = write_file(tmp_path / "s" / "dt=2024-03-01" / "a.parquet", pa.table({"id": ["a"], name: [value]}))
-    plan = lenient_plan_of(context, tmp_path / "s", tmp_path / "t")
-    (finding,) = [each for each in plan.findings if each.is_blocker]
-    assert finding.message.startswith(f"partition column {name} is also a column inside 1 file: {path}")
-    assert "drop the column from the files" in str(finding.hint)
+    named = parse_partition_by(partition_by)
+    rows = pa.table({"DT": inside, "id": ["a", "b"]})
+    options = {"write_statistics": has_statistics, "row_group_size": 1}
+    path = write_file(tmp_path / "s" / "dt=7" / "a.parquet", rows, **options)
+    write_file(tmp_path / "s" / "dt=8" / "a.parquet", pa.table({"id": ["a"]}))
+    plan = lenient_plan_of(context, tmp_path / "s", tmp_path / "t", partition_by=named)
+    told = "\n".join(str(each) for each in plan.warnings)
+    assert f"partition column DT is also a column inside 1 file: {path}, with the folder's value" in told
+    table = bootstrap(context, tmp_path / "s", tmp_path / "t", partition_by=named, record_key=("id", "dt"))
+    found = read_both_ways(context.spark, table)
+    folder = {"dt": ["7", "7", "8"], "dt int": [7, 7, 8], "dt float": [7.0, 7.0, 8.0]}[partition_by]
+    pairs = zip(found["dt"].to_pylist(), found["id"].to_pylist(), strict=True)
+    assert sorted(pairs) == [*zip(folder, ["a", "b", "a"], strict=True)]
+    assert verify_bootstrap(context, table, VerifyLevel.FULL).discrepancies == ()
+
+
+@pytest.mark.parametrize("has_statistics", [True, False])
+def test_a_file_that_holds_another_value_than_its_folder_is_named(
+    context: Context, tmp_path: Path, has_statistics: bool
+) -> None:
+    inside = {
+        "a": pa.array(["7", "x"]),
+        "b": pa.array(["7", None]),
+        "c": pa.array([6, 6], pa.int32()),
+        "d": pa.array(["7", "7"]),
+    }
+    for name, values in inside.items():
+        rows = pa.table({"id": [f"{name}1", f"{name}2"], "dt": values.cast(pa.string())})
+        write_file(tmp_path / "s" / "dt=7" / f"{name}.parquet", rows, write_statistics=has_statistics)
+    told = blockers_of(context, tmp_path / "s", tmp_path / "t")
+    folder = tmp_path / "s" / "dt=7"
+    assert told.startswith("partition column dt is also a column inside the files, with another value")
+    told = told.replace("NULL, 7", "7, NULL")
+    assert f"in 3 files: {folder}/a.parquet (7, x), {folder}/b.parquet (7, NULL)" in told
+    assert f"{folder}/c.parquet (6)" in told
+    policy = PartitionMismatchPolicy.WARN
+    table = bootstrap(context, tmp_path / "s", tmp_path / "t", on_partition_mismatch=policy)
+    assert set(read_both_ways(context.spark, table)["dt"].to_pylist()) == {"7"}
 
 
 def test_files_of_other_formats_are_refused_by_name(context: Context, tmp_path: Path) -> None:

@@ -174,11 +174,6 @@ def test_moments_in_millis_and_micros_with_and_without_utc_are_right(
         (pa.array([1.5] * 3, pa.float16()), {}, "column odd: half-precision float"),
         (pa.array([1] * 3, pa.timestamp("ns", "UTC")), {"version": "2.6"}, "timestamp in nanoseconds"),
         (pa.array([1] * 3, pa.timestamp("ns")), {"version": "2.6"}, "without time zone in nanoseconds"),
-        (
-            pa.array([datetime.datetime(1, 1, 1)] * 3, pa.timestamp("us")),
-            {"use_deprecated_int96_timestamps": True},
-            "INT96 timestamp",
-        ),
         (pa.array([[(1, "x")]] * 3, pa.map_(pa.int32(), pa.string())), {}, "keys are not strings"),
         (pa.nulls(3), {}, "column of type null"),
     ],

@@ -53,11 +53,15 @@ def test_files_that_are_rewritten_anyway_are_no_finding():
 
 
 def test_what_only_a_rewrite_mends_stops_even_with_warn():
-    (finding,) = judge_types([[_footer("/a", "int96")]], [METADATA], WARN, SCHEMA).findings
+    (finding,) = judge_types([[_footer("/a", "timestamp_nanos")]], [METADATA], WARN, SCHEMA).findings
     assert finding.is_blocker
     assert "on_unsafe_type => 'full_record'" in finding.hint
     assert "'warn'" not in finding.hint
-    assert judge_types([[_footer("/a", "int96")]], [METADATA], REWRITE, SCHEMA).modes == (FULL,)
+    assert judge_types([[_footer("/a", "timestamp_nanos")]], [METADATA], REWRITE, SCHEMA).modes == (FULL,)
+    (finding,) = judge_types([[_footer("/a", "int96")]], [METADATA], WARN, SCHEMA).findings
+    assert not finding.is_blocker
+    assert "1 file: /a" in finding.message
+    assert "CALL rewrite_bootstrap_files" in finding.hint
 
 
 def test_what_no_rewrite_mends_stops_unless_it_is_taken_as_it_is():
@@ -78,5 +82,5 @@ def test_a_partition_tells_in_short_what_is_in_its_files():
         "column price: timestamp in milliseconds in 1 file",
     )
     assert describe_types(footers, METADATA, FAIL) == ((int96, millis), ())
-    assert describe_types(footers, METADATA, WARN) == ((int96,), (millis,))
+    assert describe_types(footers, METADATA, WARN) == ((), (int96, millis))
     assert describe_types(footers, FULL, FAIL) == ((), (f"{int96}, rewritten", f"{millis}, rewritten"))

@@ -13,6 +13,7 @@ from hudisql.format.partition_path import (
     escape_partition_value,
     parse_partition_value,
     partition_path,
+    render_folder_value,
     render_partition_value,
     same_value,
     split_partition_path,
@@ -153,6 +154,16 @@ def test_typed_values_are_rendered_as_hudi_hive_and_spark_name_folders(
     assert render_partition_value(value, value_type) == text
     if text is not None:
         assert same_value(parse_partition_value(text, value_type), value)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("0E-8", "0E-8"), ("1E-8", "1E-8"), ("0.00000100", "0.00000100"), ("3", "3.00000000")]
+)
+def test_a_decimal_names_its_folder_as_javas_bigdecimal_prints_it(value: str, text: str) -> None:
+    value_type = pa.decimal128(12, 8)
+    stored = pa.scalar(Decimal(value), value_type).as_py()
+    assert render_folder_value(stored, value_type) == text
+    assert parse_partition_value(text, value_type) == stored
 
 
 @pytest.mark.parametrize("text", ["0.1", "+0.1", "0.10", "1e-1", "1.0E-1"])

@@ -40,6 +40,7 @@ class Shape:
     def record_key_of(self, number: int) -> str:
         """The record key of the row with this `seq`, as Hudi's upsert renders it."""
         values = {"id": f"k{number:06d}", "seq": str(number)}
+        values |= {column: value_of(number) for column, value_of in self.partition_columns.items()}
         if len(self.record_key) == 1:
             return values[self.record_key[0]]
         return ",".join(f"{column}:{values[column]}" for column in self.record_key)
@@ -68,7 +69,7 @@ SHAPES = (
     ),
     Shape(
         "composite",
-        record_key=("id", "seq"),
+        record_key=("id", "seq", "dt"),
         partition_columns={"dt": lambda n: f"2024-03-0{n % 3 + 1}"},
     ),
     Shape(

@@ -19,7 +19,7 @@ READER = Path(__file__).parent / "hudi_rs_reader.py"
 COLUMNS = "id STRING, seq INT, price DECIMAL(20, 2), day DATE, at TIMESTAMP, st STRUCT<a: BIGINT, b: STRING>"
 
 
-def _read_with_hudi_rs(path: str, folder: Path) -> pa.Table:
+def read_with_hudi_rs(path: str, folder: Path) -> pa.Table:
     output = folder / "rows.arrow"
     command = [str(install_hudi_rs()), str(READER), str(output), path]
     done = subprocess.run(command, text=True, capture_output=True, check=False, timeout=120)
@@ -55,7 +55,7 @@ def test_hudi_rs_reads_the_rows_of_native_tables(
     if partitions:
         session.sql(f"INSERT OVERWRITE {name} BY NAME SELECT * FROM {name} WHERE region = 'eu'")
     ours = session.sql(f"SELECT * FROM {name}").arrow()
-    theirs = _read_with_hudi_rs(path, tmp_path)
+    theirs = read_with_hudi_rs(path, tmp_path)
     assert set(theirs.column_names) == {*META_COLUMNS, *ours.column_names}
     assert ours.num_rows > 0
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["seq"])
@@ -72,7 +72,7 @@ def test_hudi_rs_reads_bootstrapped_tables_that_were_wholly_rewritten(session: A
     session.sql("UPDATE rust_b SET note = 'changed', place.a = -1 WHERE seq % 5 < 2")
     session.sql("DELETE FROM rust_b WHERE seq = 7")
     ours = session.sql("SELECT * FROM rust_b").arrow()
-    theirs = _read_with_hudi_rs(path, tmp_path)
+    theirs = read_with_hudi_rs(path, tmp_path)
     assert ours.num_rows == 39
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["seq"])
     session.sql("DROP TABLE rust_b PURGE")

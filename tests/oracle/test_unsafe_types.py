@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.bootstrap.type_safety import TYPE_HAZARDS
-from tests.oracle.client import HudiOracle
+from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import call_bootstrap
 
@@ -185,3 +185,66 @@ def test_rewritten_dates_before_1582_are_read_right_by_both_versions(
         assert_same_rows(oracle.read(path).select(days.column_names), days, sort_by=["seq"])
     ours = session.sql(f"SELECT id, seq, note, day, at FROM oracle.{table}").arrow()
     assert_same_rows(ours, days, sort_by=["seq"])
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_int96_is_read_as_it_is_and_upserted_once_its_file_groups_are_rewritten(
+    oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path, kind: str
+) -> None:
+    int96, micros = HAZARDS["int96"], Hazard(MICROS, MICROS, HAZARDS["int96"].value_of)
+    for day, hazard, first in (("1", int96, 0), ("2", micros, 60)):
+        (tmp_path / "source" / f"dt={day}").mkdir(parents=True)
+        pq.write_table(
+            hazard.rows(first, first + 60, "first", shown=False),
+            tmp_path / "source" / f"dt={day}" / "a.parquet",
+            store_schema=False,
+            coerce_timestamps=None if hazard is int96 else "us",
+            **hazard.options,
+        )
+    name, path = f"int96_{kind.lower()}", str(tmp_path / "table")
+    arguments = {
+        "table": f"oracle.{name}",
+        "source": str(tmp_path / "source"),
+        "record_key": "id",
+        "target_path": path,
+        "precombine": "seq",
+        "table_type": kind,
+        "on_unsafe_type": "warn",
+    }
+    call_bootstrap(session, arguments)
+    rows = micros.rows(0, 120, "first", shown=True)
+    days = pa.array(["1"] * 60 + ["2"] * 60)
+    expected = rows.append_column("dt", days)
+    ours = f"SELECT id, seq, note, odd, dt FROM oracle.{name}"
+
+    def check() -> None:
+        for oracle in (oracle_015, oracle_120):
+            found = oracle.read(path).select(expected.column_names)
+            assert_same_rows(found, expected, sort_by=["seq"])
+        assert_same_rows(session.sql(ours).arrow(), expected, sort_by=["seq"])
+
+    options = {
+        "hoodie.table.name": name,
+        "hoodie.datasource.write.table.type": kind,
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.precombine.field": "seq",
+        "hoodie.datasource.write.partitionpath.field": "dt",
+        "hoodie.datasource.write.hive_style_partitioning": "true",
+    }
+    check()
+    for oracle in (oracle_015, oracle_120):
+        early = micros.rows(10, 12, oracle.version, shown=True).append_column("dt", days.slice(10, 2))
+        if kind == "COPY_ON_WRITE":
+            with pytest.raises(OracleError):
+                oracle.upsert(early, path, options)
+        else:
+            oracle.upsert(early, path, options)
+            expected = pa.concat_tables([expected.slice(0, 10), early, expected.slice(12)])
+    check()
+    done = session.sql(f"CALL rewrite_bootstrap_files(table => 'oracle.{name}')").rows
+    assert [row[0] for row in done] == ["dt=1"]
+    check()
+    second = micros.rows(50, 70, "second", shown=True).append_column("dt", days.slice(50, 20))
+    oracle_015.upsert(second, path, options)
+    expected = pa.concat_tables([expected.slice(0, 50), second, expected.slice(70)])
+    check()

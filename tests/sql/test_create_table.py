@@ -103,7 +103,7 @@ def test_the_properties_are_those_of_hudis_own_create_table(session: Session, tm
         "hoodie.populate.meta.fields": "true",
         "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
         "hoodie.table.base.file.format": "PARQUET",
-        "hoodie.datasource.write.partitionpath.urlencode": "false",
+        "hoodie.datasource.write.partitionpath.urlencode": "true",
         "hoodie.table.version": "6",
         "hoodie.table.checksum": "130889292",
     }
@@ -217,7 +217,7 @@ def test_the_text_of_show_create_table_makes_the_same_table(session: Session, tm
         "TBLPROPERTIES (primaryKey = 'id', type = 'mor', preCombineField = 'id', team = 'x', "
         "payloadClass = 'org.apache.hudi.common.model.DefaultHoodieRecordPayload', "
         "hoodie.datasource.write.hive_style_partitioning = 'false', "
-        "hoodie.datasource.write.partitionpath.urlencode = 'true')"
+        "hoodie.datasource.write.partitionpath.urlencode = 'false')"
     )
     # What the table's own files say counts, not what the metastore remembers.
     entry = session.context.metastore.get_table("made", "t")
@@ -232,6 +232,7 @@ def test_the_text_of_show_create_table_makes_the_same_table(session: Session, tm
     differing = {name for name in made | copy if made.get(name) != copy.get(name)}
     assert differing == {"hoodie.table.name", "hoodie.table.checksum", "hoodie.table.create.schema"}
     assert copy["hoodie.datasource.write.hive_style_partitioning"] == "false"
+    assert copy["hoodie.datasource.write.partitionpath.urlencode"] == "false"
     for part in ("COMMENT 'it\\'s the key'", "COMMENT 'a table'", "'team' = 'x'"):
         assert part in text
 
@@ -317,6 +318,16 @@ def test_a_table_that_lies_at_the_location_is_registered_if_it_agrees(
     [
         ("(id INT) USING hudi TBLPROPERTIES (primaryKey=',')", InvalidArgumentError, "names no column"),
         ("USING hudi", InvalidArgumentError, "gives no columns"),
+        (
+            "(id INT, at DATE) USING hudi PARTITIONED BY (days(at)) TBLPROPERTIES (primaryKey='id')",
+            UnsupportedStatementError,
+            r"PARTITIONED BY \(days\(at\)\) is not supported on Hudi tables",
+        ),
+        (
+            "(id INT, at DATE) USING hudi PARTITIONED BY (bucket(4, id)) TBLPROPERTIES (primaryKey='id')",
+            UnsupportedStatementError,
+            r"PARTITIONED BY \(bucket\(4, id\)\) is not supported on Hudi tables",
+        ),
         ("(id INT, v VARIANT) USING hudi TBLPROPERTIES (primaryKey='id')", UnsupportedTableError, "column v"),
         (
             "(id INT, v STRUCT<>) USING hudi TBLPROPERTIES (primaryKey='id')",

@@ -89,3 +89,6 @@ def test_folders_of_a_key_generator_lead_neither_out_of_the_table_nor_into_each_
 def test_null_and_empty_values_share_the_default_partition(tmp_path: Path) -> None:
     paths = _paths(tmp_path, ("region",), hive=True, encoded=False)
     assert paths.path((None,)) == paths.path(("",)) == "region=__HIVE_DEFAULT_PARTITION__"
+    with pytest.raises(WriteRefusedError, match="region = '__HIVE_DEFAULT_PARTITION__' cannot be") as raised:
+        paths.path(("__HIVE_DEFAULT_PARTITION__",))
+    assert "write NULL" in str(raised.value.hint)
