@@ -43,9 +43,8 @@ from hudisql.sql.store_assignment import with_types
 from hudisql.sql.table_settings import settings_of
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import (
-    FILE_GROUP,
+    LOCATION_COLUMNS,
     OPERATION,
-    PARTITION,
     RECORD_KEY,
     Operation,
     change_schema,
@@ -263,7 +262,9 @@ def _with_moves(frame: DataFrame, made: ChangeQuery, table: HudiTable) -> DataFr
     exploded = frame.select(sf.explode(operations).alias(OPERATION), *rest)
     is_new = sf.col(OPERATION) == int(Operation.MOVE_IN)
     # A generated key stays with its row; others are made of the new values.
-    own_key = () if table.properties.generates_record_keys else (RECORD_KEY,)
-    for name in (PARTITION, FILE_GROUP, *own_key):
+    keeps_key = table.properties.generates_record_keys
+    for name in LOCATION_COLUMNS:
+        if name == RECORD_KEY and keeps_key:
+            continue
         exploded = exploded.withColumn(name, sf.when(~is_new, sf.col(name)))
     return exploded

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -72,8 +73,9 @@ def _write_into(
         rows = _rows_of_table(context, table, frame, entry.full_name)
         how = write_options(context, table, entry.parameters)
         with ExitStack() as held:
-            deletes = tag_rows(context.spark, table, rows, how, held, deletes=True)
-            return commit_changes(context, entry, table, deletes, "DELETE", options=how)
+            deletes, combined = tag_rows(context.spark, table, rows, how, held, deletes=True)
+            result = commit_changes(context, entry, table, deletes, "DELETE", options=how)
+            return replace(result, combined=result.combined + combined)
     table = evolved_table(settings_of(context, table, entry.parameters), table, frame.schema, entry.full_name)
     rows = _rows_of_table(context, table, frame, entry.full_name)
     if operation == "upsert" and table.properties.generates_record_keys:
