@@ -33,7 +33,7 @@ def insert_operation(lookup: Lookup, table: HudiTable) -> InsertOperation:
     """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert.
 
     Unless set, a table with an ordering column takes upserts, if it has a record key. Raises SettingsError,
-    also for Hudi's older setting and for upserts into a table whose record keys are generated.
+    also for Hudi's older setting.
     """
     if read_flag(lookup, _BULK_INSERT, False):
         raise SettingsError(
@@ -46,12 +46,6 @@ def insert_operation(lookup: Lookup, table: HudiTable) -> InsertOperation:
     found = next((each for each in _OPERATIONS if each == text), None)
     if found is None:
         raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(_OPERATIONS)}, not '{text}'")
-    if found == "upsert" and properties.generates_record_keys:
-        raise SettingsError(
-            f"{INSERT_OPERATION} = upsert: the record keys of {table.base_path} are generated, so no new "
-            "row has the key of a stored one",
-            hint=f"SET {INSERT_OPERATION} = insert adds rows; MERGE INTO … ON <condition> replaces them",
-        )
     return found
 
 

@@ -73,7 +73,24 @@ def rows_to_insert(
     combines = properties.precombine_field is not None and not properties.generates_record_keys
     if clauses.overwrite:
         return RowsToInsert(rows, "bulk_insert", _overwrite_of(settings, table, static), combines=combines)
-    return RowsToInsert(rows, insert_operation(settings, table), combines=combines)
+    operation = without_upsert(context, table, insert_operation(settings, table), place)
+    return RowsToInsert(rows, operation, combines=combines)
+
+
+def without_upsert(
+    context: Context, table: HudiTable, operation: InsertOperation, place: str
+) -> InsertOperation:
+    """The operation; an insert instead of an upsert if the table's record keys are generated, with a warning.
+
+    So does Hudi, which generates new keys for such rows. `place` names the table.
+    """
+    if operation != "upsert" or not table.properties.generates_record_keys:
+        return operation
+    context.console.warning(
+        f"{place}: its record keys are generated, so the upsert adds all rows and replaces none; "
+        "MERGE INTO … ON <condition> replaces rows"
+    )
+    return "insert"
 
 
 def as_inserts(rows: DataFrame) -> DataFrame:

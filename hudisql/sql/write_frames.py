@@ -22,7 +22,7 @@ from hudisql.sql.change_rows import again_after_conflicts, commit_changes, commi
 from hudisql.sql.create_table import create_table_of_rows, register_table, take_back_table
 from hudisql.sql.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
 from hudisql.sql.generator_options import with_generator_settings
-from hudisql.sql.insert_rows import RowsToInsert
+from hudisql.sql.insert_rows import RowsToInsert, without_upsert
 from hudisql.sql.schema_evolution import describe_difference, evolved_table
 from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
@@ -78,13 +78,8 @@ def _write_into(
             return replace(result, combined=result.combined + combined)
     table = evolved_table(settings_of(context, table, entry.parameters), table, frame.schema, entry.full_name)
     rows = _rows_of_table(context, table, frame, entry.full_name)
-    if operation == "upsert" and table.properties.generates_record_keys:
-        # Hudi's writer generates new keys for such rows, which replace nothing either.
-        context.console.warning(
-            f"{entry.full_name}: its record keys are generated, so the upsert adds all rows and replaces "
-            "none; MERGE INTO … ON <condition> replaces rows"
-        )
-        operation = "insert"
+    if operation == "upsert":
+        operation = without_upsert(context, table, "upsert", entry.full_name)
     return commit_rows(context, entry, table, _rows_to_insert(rows, operation))
 
 

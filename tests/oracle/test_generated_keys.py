@@ -140,7 +140,8 @@ def test_hudi_015_goes_on_with_a_bootstrapped_table_without_a_key(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:
     source, path, name = tmp_path / "source", tmp_path / "t", "oracle.keyless_bootstrapped"
-    rows = sample_rows(0, 60)
+    # The sync after 0.15's SQL takes no timestamps as hudisql declares them.
+    rows = sample_rows(0, 60).select(["id", "seq", "note"])
     write_source(source, rows, lambda number: f"p=p{number % 3}")
     session.sql(
         f"CALL bootstrap_table(table => '{name}', source => '{source}', target_path => '{path}', "

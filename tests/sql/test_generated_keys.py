@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import hudisql
-from hudisql.errors import HudisqlError, SettingsError, UnsupportedTableError, WriteRefusedError
+from hudisql.console import SilentConsole
+from hudisql.errors import HudisqlError, UnsupportedTableError, WriteRefusedError
 from hudisql.format.table_properties import KEY_GENERATOR_CLASS, RECORD_KEY_FIELDS, parse_properties
 from hudisql.session import Session
 from hudisql.sql.script import split_script
@@ -161,15 +162,20 @@ def test_frames_add_rows_to_a_table_without_key_and_make_one(session: Session, t
         session.write(frame, "keyless.f", "delete")
 
 
-def test_what_needs_a_record_key_is_refused_by_name(session: Session, tmp_path: Path) -> None:
+def test_what_needs_a_record_key_is_refused_or_adds_rows_and_says_so(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     session.sql(f"CREATE TABLE keyless.r (id INT, v INT) USING hudi LOCATION '{tmp_path / 'r'}'")
-    with setting(session, INSERT, "upsert"), pytest.raises(SettingsError, match=r"generated(.|\n)*MERGE"):
+    said: list[str] = []
+    monkeypatch.setattr(SilentConsole, "warning", lambda _, text: said.append(text))
+    with setting(session, INSERT, "upsert"):
         session.sql("INSERT INTO keyless.r VALUES (1, 1)")
+    assert "keyless.r: its record keys are generated, so the upsert adds all rows" in said[0]
     bucketed = pytest.raises(UnsupportedTableError, match=r"bucket index(.|\n)*BLOOM")
     with setting(session, "hoodie.index.type", "BUCKET"), bucketed:
         session.sql("INSERT INTO keyless.r VALUES (1, 1)")
     with setting(session, "hoodie.combine.before.insert", "true"):
         session.sql("INSERT INTO keyless.r VALUES (1, 1), (1, 1)")
-    assert rows(session, "SELECT id, v FROM keyless.r") == [(1, 1), (1, 1)]
+    assert rows(session, "SELECT id, v FROM keyless.r") == [(1, 1)] * 3
     with pytest.raises(HudisqlError, match=r"primaryKey = ' ' names no column"):
         session.sql("CREATE TABLE keyless.x (id INT) USING hudi TBLPROPERTIES (primaryKey = ' ')")

@@ -41,13 +41,6 @@ ADVICE = {
         first=(f"SET {BULK} = true",),
         last=(f"RESET {BULK}", "INSERT INTO hints.t VALUES (9, 'n')", f"RESET {OPERATION}"),
     ),
-    "upsert without a record key": Advice(
-        "INSERT INTO hints.keyless VALUES (9)",
-        r"(SET \S+ = insert) ",
-        first=("CREATE TABLE hints.keyless (id INT) USING hudi", f"SET {OPERATION} = upsert"),
-        again=True,
-        last=(f"RESET {OPERATION}",),
-    ),
     "bucket index without a record key": Advice(
         "INSERT INTO hints.keyless_b VALUES (9)",
         r"(SET \S+ = BLOOM)",

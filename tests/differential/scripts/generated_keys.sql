@@ -14,8 +14,7 @@ INSERT INTO o VALUES (1, 'a', 5), (1, 'b', 5), (1, 'c', 4);
 INSERT INTO o VALUES (1, 'd', 1);
 UPDATE o SET ts = 0 WHERE v = 'a';
 SET hoodie.spark.sql.insert.into.operation = upsert;
--- fails: both
-INSERT INTO o VALUES (2, 'u', 1);
+INSERT INTO o VALUES (1, 'u', 9);
 SET hoodie.spark.sql.insert.into.operation = bulk_insert;
 INSERT INTO o VALUES (2, 'l', 1), (2, 'l', 1);
 RESET hoodie.spark.sql.insert.into.operation;
