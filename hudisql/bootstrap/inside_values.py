@@ -45,6 +45,8 @@ def inside_values(stream: Any, metadata: Any, names: Collection[str]) -> Iterato
 
     Raises pa.ArrowException and OSError if the column has to be read and cannot be.
     """
+    if not any(name.lower() in names for name in metadata.schema.names):
+        return  # the usual case, which must cost next to nothing
     for field in metadata.schema.to_arrow_schema():
         if field.name.lower() not in names or pa.types.is_nested(field.type):
             continue

@@ -16,10 +16,12 @@ from hudisql.procedures.registry import (
     find_procedure,
     load_procedures,
 )
+from hudisql.sql import rewrite_files
 
 
 def test_procedures_of_all_families_are_found_in_any_case() -> None:
     procedures = load_procedures()
+    assert procedures["rewrite_bootstrap_files"].run is rewrite_files.rewrite_bootstrap_files
     assert {each.family for each in procedures.values()} == {
         "bootstrap",
         "verify",
@@ -27,6 +29,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "show",
         "sync",
         "help",
+        "rewrite_files",
     }
     assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]
     expected = {
@@ -34,6 +37,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "run_bootstrap",
         "verify_bootstrap",
         "rollback_bootstrap",
+        "rewrite_bootstrap_files",
         "hive_sync",
         "show_bootstrap_mapping",
         "show_bootstrap_partitions",
