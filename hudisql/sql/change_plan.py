@@ -43,10 +43,8 @@ from hudisql.sql.store_assignment import with_types
 from hudisql.sql.table_settings import settings_of
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import (
-    FILE_GROUP,
+    LOCATION_COLUMNS,
     OPERATION,
-    PARTITION,
-    RECORD_KEY,
     Operation,
     change_schema,
 )
@@ -262,6 +260,6 @@ def _with_moves(frame: DataFrame, made: ChangeQuery, table: HudiTable) -> DataFr
     ]
     exploded = frame.select(sf.explode(operations).alias(OPERATION), *rest)
     is_new = sf.col(OPERATION) == int(Operation.MOVE_IN)
-    for name in (PARTITION, FILE_GROUP, RECORD_KEY):
+    for name in LOCATION_COLUMNS:
         exploded = exploded.withColumn(name, sf.when(~is_new, sf.col(name)))
     return exploded

@@ -27,7 +27,7 @@ from hudisql.sql.clauses import (
     UpdateClauses,
 )
 from hudisql.sql.composed_text import ComposedText
-from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
+from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, SEQUENCE_NUMBER, Operation
 
 ACTION = "__hudisql_action"
 _IS_SOURCE_ROW = "__hudisql_source_row"
@@ -252,12 +252,13 @@ def _operation(operation: Operation) -> str:
 
 
 def _identity(qualifier: str) -> str:
-    """Where the stored row is: partition path, file group, record key."""
+    """Which row is meant: partition path, file group, record key, commit sequence number."""
     prefix = f"{qualifier}." if qualifier else ""
     return (
         f"{prefix}{meta_columns.PARTITION_PATH} AS {PARTITION}, "
         f"substring_index({prefix}{meta_columns.FILE_NAME}, '_', 1) AS {FILE_GROUP}, "
-        f"{prefix}{meta_columns.RECORD_KEY} AS {RECORD_KEY}"
+        f"{prefix}{meta_columns.RECORD_KEY} AS {RECORD_KEY}, "
+        f"coalesce({prefix}{meta_columns.COMMIT_SEQNO}, '') AS {SEQUENCE_NUMBER}"
     )
 
 

@@ -43,6 +43,7 @@ OUTPUT: Final = (
     ("rows_deleted", "bigint"),
     ("rows_moved", "bigint"),
     ("rows_skipped_as_late", "bigint"),
+    ("rows_combined", "bigint"),
     ("files_written", "bigint"),
     ("bytes_written", "bigint"),
 )
@@ -174,13 +175,14 @@ def commit_rows(
     fills_buckets = options.index.buckets is not None and given.overwrite is None
     if given.operation != "bulk_insert" or fills_buckets:
         with ExitStack() as held:
-            changes = (
+            changes, combined = (
                 tag_rows(context.spark, table, given.rows, options, held)
                 if given.operation == "upsert"
-                else as_inserts(given.rows)
+                else (as_inserts(given.rows), 0)
             )
             verb = given.operation.upper()
-            return commit_changes(context, entry, table, changes, verb, options=options, follows=follows)
+            result = commit_changes(context, entry, table, changes, verb, options=options, follows=follows)
+            return replace(result, combined=result.combined + combined)
     with telling_of_a_lost_metadata_table(context, entry, table):
         result = load_rows(context.spark, table, given.rows, options, overwrite=given.overwrite)
     if follows:
@@ -202,6 +204,7 @@ def result_row(result: WriteResult) -> tuple[object, ...]:
         result.deleted,
         result.moved,
         result.late,
+        result.combined,
         result.files,
         result.bytes,
     )

@@ -19,11 +19,12 @@ from hudisql.sql.store_assignment import with_types
 from hudisql.sql.tokens import tokenize
 from hudisql.sql.write_options import COMBINE_BEFORE_INSERT
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, Operation
+from hudisql.write.changes import COMBINED, LOCATION_COLUMNS, OPERATION, Operation
 from hudisql.write.generated_paths import path_column
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.path_generator import PathGenerator, generates_paths
 from hudisql.write.setting_lookup import Lookup
+from hudisql.write.upsert import others_of_one
 from hudisql.write.write_options import WriteOptions
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def as_inserts(rows: DataFrame) -> DataFrame:
 
     return rows.select(
         sf.lit(int(Operation.INSERT)).cast("tinyint").alias(OPERATION),
-        *(sf.lit(None).cast("string").alias(name) for name in (PARTITION, FILE_GROUP, RECORD_KEY)),
+        *(sf.lit(None).cast("string").alias(name) for name in LOCATION_COLUMNS),
         "*",
     )
 
@@ -90,15 +91,16 @@ def newest_inserts(
 ) -> DataFrame:
     """The changes with those new rows alone that no other of their key and partition is newer than.
 
-    Rows with the same highest value of `ordering` all stay.
+    Rows with the same highest value of `ordering` all stay. The column COMBINED counts for each the others.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
     same_row = [sf.col(OPERATION), *_key_columns(table), *_place_columns(table, generator)]
     by = Window.partitionBy(*same_row).orderBy(sf.col(quote_path(ordering)).desc_nulls_last())
-    ranked = changes.withColumn(_RANK, sf.rank().over(by))
     is_insert = sf.col(OPERATION) == int(Operation.INSERT)
+    others = sf.when(is_insert, others_of_one(*same_row))
+    ranked = changes.withColumn(_RANK, sf.rank().over(by)).withColumn(COMBINED, others)
     return ranked.filter(~is_insert | (sf.col(_RANK) == 1)).drop(_RANK)
 
 
@@ -106,8 +108,8 @@ def newest_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -> Dat
     """Of new rows with one key (and partition, unless the index is global) the one with the highest ordering
     value, of equal ones any.
 
-    Follows `HoodieDatasetBulkInsertHelper.dedupeRows` of Hudi 0.15. Raises SettingsError if the table has no
-    ordering column.
+    Follows `HoodieDatasetBulkInsertHelper.dedupeRows` of Hudi 0.15. The column COMBINED counts the others.
+    Raises SettingsError if the table has no ordering column.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
@@ -122,7 +124,8 @@ def newest_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -> Dat
     if not options.index.is_global:
         key += _place_columns(table, options.path_generator)
     by = Window.partitionBy(*key).orderBy(sf.col(quote_path(ordering)).desc_nulls_last())
-    return rows.withColumn(_RANK, sf.row_number().over(by)).filter(sf.col(_RANK) == 1).drop(_RANK)
+    ranked = rows.withColumn(_RANK, sf.row_number().over(by)).withColumn(COMBINED, others_of_one(*key))
+    return ranked.filter(sf.col(_RANK) == 1).drop(_RANK)
 
 
 def _key_columns(table: HudiTable) -> list[Column]:

@@ -11,6 +11,7 @@ import math
 import pickle
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -49,7 +50,7 @@ def apply_changes(
     *,
     schema: pa.Schema | None = None,
 ) -> WriteResult:
-    """Write `changes` (the columns of `changes.change_schema`) as one commit; nothing is visible before it.
+    """Write `changes` (columns of `change_schema`, perhaps COMBINED) as one commit, visible when it is whole.
 
     They are evaluated once. `schema` is what the commit makes the table's, by default it stays. Raises
     WriteRefusedError, WriteConflictError, UnsupportedTableError, StorageError, and Spark's own exceptions;
@@ -65,7 +66,7 @@ def apply_changes(
         counted = count_changes(kept, table)
         if not counted.rows:
             return WriteResult(None)
-        return commit_files(
+        result = commit_files(
             table,
             operation_type,
             schema,
@@ -73,6 +74,7 @@ def apply_changes(
             concurrency=options.concurrency,
             changed=counted.changed,
         )
+        return replace(result, combined=result.combined + counted.combined)
     finally:
         kept.unpersist()
 
@@ -104,7 +106,7 @@ def _write_files(
     )
     values_of = {path: values for values, path in of_values.items()}
     tasks = {
-        each.number: pickle.dumps(_task(work, each, paths, values_of.get(each.partition_path)))
+        each.number: pickle.dumps(task_of_bucket(work, each, paths, values_of.get(each.partition_path)))
         for each in plan.buckets
     }
     routed = route_changes(spark, changes, plan, of_values, table)
@@ -162,8 +164,10 @@ def _refuse_repeated_keys(table: HudiTable, files: Sequence[WrittenFile]) -> Non
         )
 
 
-def _task(work: CommitWork, bucket: Bucket, paths: PartitionPaths, values: Values | None) -> WriteTask:
-    """`values` are those of a partition that the table does not have yet."""
+def task_of_bucket(
+    work: CommitWork, bucket: Bucket, paths: PartitionPaths, values: Values | None
+) -> WriteTask:
+    """The work of a bucket; `values` are those of a partition that the table does not have yet."""
     partition = paths.existing.get(bucket.partition_path)
     found = partition.values if partition is not None else values
     assert found is not None  # new rows alone make partitions, and theirs are known

@@ -19,7 +19,13 @@ FILE_GROUP: Final = "__hudisql_file_group"
 """The id of the file group that holds the row that is changed; NULL for a new row."""
 RECORD_KEY: Final = "__hudisql_record_key"
 """The record key of the row that is changed; NULL for a new row, whose key is made of its columns."""
-CHANGE_COLUMNS: Final = (OPERATION, PARTITION, FILE_GROUP, RECORD_KEY)
+SEQUENCE_NUMBER: Final = "__hudisql_sequence_number"
+"""The commit sequence number of the row that is changed ('' if it has none); NULL: all rows of the key."""
+CHANGE_COLUMNS: Final = (OPERATION, PARTITION, FILE_GROUP, RECORD_KEY, SEQUENCE_NUMBER)
+COMBINED: Final = "__hudisql_combined"
+"""bigint, beside the columns of some incoming rows: how many others of its key the row took the place of."""
+LOCATION_COLUMNS: Final = (PARTITION, FILE_GROUP, RECORD_KEY, SEQUENCE_NUMBER)
+"""What says where a stored row is: NULL for new rows."""
 
 
 class Operation(IntEnum):
@@ -58,6 +64,7 @@ def change_schema(schema: pa.Schema) -> pa.Schema:
             pa.field(PARTITION, pa.string()),
             pa.field(FILE_GROUP, pa.string()),
             pa.field(RECORD_KEY, pa.string()),
+            pa.field(SEQUENCE_NUMBER, pa.string()),
             *schema,
         ]
     )

@@ -28,7 +28,7 @@ from hudisql.write.taken_back import take_back_files
 class WriteResult:
     """What a commit did; `instant_time` is None if there was nothing to do and so no commit.
 
-    `dropped_metadata_table`: see `OpenCommit`.
+    `combined` incoming rows gave way to others of their key. `dropped_metadata_table`: see `OpenCommit`.
     """
 
     instant_time: str | None
@@ -37,6 +37,7 @@ class WriteResult:
     deleted: int = 0
     moved: int = 0
     late: int = 0
+    combined: int = 0
     files: int = 0
     bytes: int = 0
     dropped_metadata_table: bool = False
@@ -91,6 +92,7 @@ def finish_commit(
         deleted=sum(file.deleted for file in files),
         moved=sum(file.moved for file in files),
         late=sum(file.late for file in files),
+        combined=sum(file.combined for file in files),
         files=len(files),
         bytes=sum(file.bytes for file in files),
         dropped_metadata_table=commit.dropped_metadata_table,

@@ -77,7 +77,8 @@ class CommitWork:
 class WrittenFile:
     """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in.
 
-    `moved_in` of the inserted rows come from other files, where they count as moved.
+    `moved_in` of the inserted rows come from other files, where they count as moved. `combined` incoming rows
+    were left out, since another of their key (or of the row that they change) is newer.
     `log` is there for a log file; `repeated_keys` are those of several new rows, if that was asked for.
     """
 
@@ -95,6 +96,7 @@ class WrittenFile:
     milliseconds: int
     changes: int
     moved_in: int = 0
+    combined: int = 0
     log: LogWriteStat | None = None
     repeated_keys: tuple[str, ...] = ()
 

@@ -26,7 +26,7 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
 from hudisql.table.snapshot import load_file_slices
-from hudisql.write.changes import PARTITION, RECORD_KEY
+from hudisql.write.changes import COMBINED, PARTITION, RECORD_KEY
 from hudisql.write.hash_buckets import groups_of_buckets
 from hudisql.write.record_index import RecordIndex
 from hudisql.write.stored_keys import SliceLookup, find_keys, possible_keys, read_key_footer, read_keys
@@ -64,19 +64,20 @@ class _SentKeys:
 
 def locate_keys(
     spark: SparkSession, table: HudiTable, keyed: DataFrame, index: RecordIndex, columns: pa.Schema
-) -> DataFrame:
+) -> tuple[DataFrame, int]:
     """Where the table holds the incoming keys: key, partition path, file group and the stored `columns`.
 
-    `keyed` has the record key and partition path of each incoming row, each key once. Rows that are stored
+    `keyed` has the record key and partition path of each incoming row, each key once, and COMBINED, whose sum
+    comes second. Rows that are stored
     under other keys may be among the result; whoever joins it leaves them out. Raises UnsupportedTableError
     if the table does not have the index.
     """
     from pyspark.sql import functions as sf
 
-    sizes = {
-        row[0]: (row[1], row[2])
-        for row in keyed.groupBy(PARTITION).agg(sf.count("*"), sf.sum(sf.octet_length(RECORD_KEY))).collect()
-    }
+    totals = (sf.count("*"), sf.sum(sf.octet_length(RECORD_KEY)), sf.sum(COMBINED))
+    counted = keyed.groupBy(PARTITION).agg(*totals).collect()
+    sizes = {row[0]: (row[1], row[2]) for row in counted}
+    combined = sum(row[3] for row in counted)
     lookups = _lookups(table, None if index.is_global else set(sizes), columns)
     if index.buckets is not None:
         groups_of_buckets(table, [each.file_slice for each in lookups], index.buckets)
@@ -85,7 +86,7 @@ def locate_keys(
     spares_slices = index.asks_footers or index.buckets is not None
     is_sent = spares_slices and keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
     sent = _collect_keys(keyed, index) if is_sent else None
-    return _stored_rows(spark, table.storage, lookups, columns, index, sent)
+    return _stored_rows(spark, table.storage, lookups, columns, index, sent), combined
 
 
 def slices_without(

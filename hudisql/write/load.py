@@ -8,9 +8,11 @@ the table that it gets, one after the other. Knows neither SQL text nor the meta
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import calendar_settings
@@ -19,6 +21,7 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition
 from hudisql.table.snapshot import load_file_slices
+from hudisql.write.changes import COMBINED
 from hudisql.write.commit import OpenCommit
 from hudisql.write.commit_files import WriteResult, commit_files
 from hudisql.write.commit_work import CommitWork, WrittenFile, task_of, work_of
@@ -46,7 +49,7 @@ def load_rows(
     *,
     overwrite: Overwrite | None = None,
 ) -> WriteResult:
-    """Write `rows` (the table's columns, its types) into new file groups as one commit.
+    """Write `rows` (the table's columns, its types; perhaps COMBINED) into new file groups as one commit.
 
     They are evaluated once, while the commit is inflight. With `overwrite` they take the place of what that
     says. Raises WriteRefusedError for rows without a record key, WriteConflictError, UnsupportedTableError,
@@ -78,8 +81,11 @@ def load_partition(
     WriteConflictError, StorageError.
     """
     writers: dict[tuple[str, int | None], NewFiles] = {}
+    combined = 0
     try:
         for batch in batches:
+            if COMBINED in batch.schema.names:
+                combined += pc.sum(batch.column(COMBINED)).as_py() or 0
             for values, bucket, part in _split(batch, paths, work.schema):
                 path = paths.path(values)
                 writer = writers.pop((path, bucket), None)
@@ -94,7 +100,9 @@ def load_partition(
                 writers[path, bucket] = writer
                 writer.write(part)
         for place in list(writers):
-            yield from writers[place].finish()
+            for file in writers[place].finish():
+                yield replace(file, combined=combined)
+                combined = 0
             del writers[place]
     finally:
         for writer in writers.values():

@@ -16,7 +16,7 @@ import pyarrow as pa
 from hudisql.format.spark_schema import quote_name, quote_path
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.changes import FILE_GROUP, NEW_ROWS, OPERATION, PARTITION
+from hudisql.write.changes import COMBINED, FILE_GROUP, NEW_ROWS, OPERATION, PARTITION
 from hudisql.write.generated_paths import GENERATED_PATH, placing_columns
 from hudisql.write.hash_buckets import HASH_BUCKET
 from hudisql.write.work_plan import HASH_RANGE, WorkPlan
@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 class CountedChanges:
     """Rows by what they concern: file groups (partition path, file id) or values of the partition columns.
 
-    `of_buckets` tells the new rows of a table with a bucket index by values and bucket.
+    `of_buckets` tells the new rows of a table with a bucket index by values and bucket. `combined` more
+    incoming rows gave way to newer ones of their keys.
     """
 
     changed: Mapping[tuple[str, str], int]
     new_rows: Mapping[tuple[object, ...], int]
     of_buckets: Mapping[tuple[tuple[object, ...], int], int] = field(default_factory=dict)
+    combined: int = 0
 
     @property
     def rows(self) -> int:
@@ -58,14 +60,17 @@ def count_changes(changes: DataFrame, table: HudiTable) -> CountedChanges:
     new_rows: dict[tuple[object, ...], int] = defaultdict(int)
     of_buckets: dict[tuple[tuple[object, ...], int], int] = {}
     groups = changes.groupBy(sf.col(PARTITION), sf.col(FILE_GROUP), bucket.alias("b"), *values)
-    for row in groups.count().collect():
+    left_out = sf.sum(COMBINED) if COMBINED in changes.columns else sf.lit(0)
+    combined = 0
+    for row in groups.agg(left_out, sf.count("*")).collect():
+        combined += row[-2] or 0
         if row[1] is not None:
             changed[row[0], row[1]] = row[-1]
             continue
-        new_rows[tuple(row[3:-1])] += row[-1]
+        new_rows[tuple(row[3:-2])] += row[-1]
         if row[2] is not None:
-            of_buckets[tuple(row[3:-1]), row[2]] = row[-1]
-    return CountedChanges(changed, dict(new_rows), of_buckets)
+            of_buckets[tuple(row[3:-2]), row[2]] = row[-1]
+    return CountedChanges(changed, dict(new_rows), of_buckets, combined)
 
 
 def route_changes(
@@ -95,7 +100,7 @@ def route_changes(
     routed = parts[0]
     for part in parts[1:]:
         routed = routed.unionByName(part)
-    return routed.drop(HASH_BUCKET, GENERATED_PATH)
+    return routed.drop(HASH_BUCKET, GENERATED_PATH, COMBINED)
 
 
 def _spread(

@@ -2,14 +2,14 @@
 
 Follows `HoodieAppendHandle` of Hudi 0.15: one log file a slice and commit, or several that follow each other
 where one would grow too large, rows in data blocks, deletes in a delete block, both found again by record key
-when the slice is read. The stored rows are not read at all.
+when the slice is read. Of the stored rows the record keys are read at most.
 Works on Arrow tables inside one task; knows no Spark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +20,14 @@ from hudisql.format.commit_metadata import LogWriteStat
 from hudisql.format.file_names import log_file_name
 from hudisql.format.log_block import LogBlock
 from hudisql.read.conform import batch_of
+from hudisql.read.predicates import And, Comparison
+from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
+from hudisql.table.file_slice import FileSlice
 from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation
 from hudisql.write.log_file import LogForm, data_blocks, delete_block, next_log_version, write_log_file
 from hudisql.write.meta_arrays import meta_arrays_of_new_rows
+from hudisql.write.row_identity import selects_rows
 from hudisql.write.slice_merge import MergeTask, one_change_for_each_row
 
 
@@ -39,18 +43,40 @@ class LoggedChanges:
     stat: LogWriteStat
 
 
-def can_append(task: MergeTask, changes: pa.Table) -> bool:
+def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
     """True if a log file says the same as a merge would.
 
     New rows are no log rows. A row that a statement sets to a lower ordering value would lose against an
-    earlier log row, with event-time payloads against the base row too, so then the slice is merged.
+    earlier log row, with event-time payloads against the base row too, so then the slice is merged. A log
+    record concerns all base rows of its key, so a slice is merged, too, if a statement selects some of them.
+    Reads the base file's record keys for that; raises CorruptTableError, StorageError.
     """
     operations = changes.column(OPERATION).to_numpy()
     if np.isin(operations, NEW_ROWS).any():
         return False
-    if (operations != Operation.UPDATE).all():
-        return True
-    return not task.file_slice.has_log_files and task.ordering is None
+    has_updates = bool((operations == Operation.UPDATE).any())
+    if has_updates and (task.file_slice.has_log_files or task.ordering is not None):
+        return False
+    return not (selects_rows(changes) and _repeats_keys(storage, task.file_slice, changes))
+
+
+def _repeats_keys(storage: Storage, file_slice: FileSlice, changes: pa.Table) -> bool:
+    """True if the base file holds one of the changed record keys more than once."""
+    if file_slice.base_file is None:
+        return False
+    keys = pc.unique(changes.column(RECORD_KEY))
+    key = (meta_columns.RECORD_KEY,)
+    bounds = pc.min_max(keys).as_py()
+    between = And((Comparison(key, ">=", bounds["min"]), Comparison(key, "<=", bounds["max"])))
+    schema = pa.schema([meta_columns.META_SCHEMA.field(meta_columns.RECORD_KEY)])
+    own_file = replace(file_slice, external_file=None, log_files=())
+    met = np.zeros(len(keys), dtype=np.int64)
+    for batch in read_file_slice(storage, SliceRead(own_file, schema, predicate=between)):
+        found = pc.index_in(batch.column(0), value_set=keys).drop_null()
+        met += np.bincount(found.to_numpy(), minlength=len(keys))
+        if (met > 1).any():
+            return True
+    return False
 
 
 def append_changes(

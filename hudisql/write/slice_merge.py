@@ -7,8 +7,8 @@ external file is only read. Works on Arrow tables inside one task; knows no Spar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from hudisql.write.key_footer import KeyFooter
 from hudisql.write.meta_arrays import meta_arrays_of_new_rows
 from hudisql.write.open_base_file import OpenBaseFile, dictionary_columns
 from hudisql.write.record_keys import render_record_keys, repeated_keys
+from hudisql.write.row_identity import ChangedRows, change_identities, key_of_identity
 
 _SHOWN_KEYS = 3
 
@@ -76,6 +77,7 @@ class MergedSlice:
     deleted: int
     late: int
     moved: int
+    combined: int
     repeated_keys: tuple[str, ...] = ()
 
 
@@ -90,15 +92,19 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """The changes to stored rows, and the rows to append; both with the table's columns."""
+    """The changes to stored rows, and the rows to append; both with the table's columns.
+
+    `asked` counts for each change the ones that mean the same row, of which it alone is left.
+    """
 
     keys: pa.StringArray
+    stored: ChangedRows
+    asked: npt.NDArray[np.int64]
     operations: npt.NDArray[np.int8]
     rows: pa.Table
     new_keys: pa.StringArray
     new_rows: pa.Table
     moved_in: int
-    seen: npt.NDArray[np.bool_] = field(repr=False)
 
 
 def merge_slice(
@@ -128,7 +134,7 @@ def merge_slice(
     try:
         for group in _row_groups(_merged_tables(storage, task, schema, prepared, counts)):
             file.write(group)
-        _check_all_found(task, prepared)
+        _check_rows_met(task, prepared)
         file.close(task.avro_schema)
     except BaseException:
         file.abandon()
@@ -142,6 +148,7 @@ def merge_slice(
         deleted=counts.deleted,
         late=counts.late,
         moved=counts.moved,
+        combined=int(np.maximum(prepared.asked - prepared.stored.met, 0).sum()),
         repeated_keys=repeated_keys(prepared.new_keys) if task.unique_new_keys else (),
     )
 
@@ -150,51 +157,62 @@ def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
     operations = changes.column(OPERATION).to_numpy()
     is_new = np.isin(operations, NEW_ROWS)
     rows = changes.drop_columns(list(CHANGE_COLUMNS))
-    stored = one_change_for_each_row(task, changes.filter(pa.array(~is_new)))
-    keys = stored.column(RECORD_KEY).combine_chunks()
+    all_stored = changes.filter(pa.array(~is_new))
+    stored = one_change_for_each_row(task, all_stored)
     new_rows = rows.filter(pa.array(is_new))
     rendered = render_record_keys(new_rows, task.record_key_fields, composite=task.composite)
     if rendered.null_keys.count:
         raise null_key_error(task.record_key_fields, task.place.partition_path, rendered.null_keys.count)
     return _Changes(
-        keys=keys,
+        keys=stored.column(RECORD_KEY).combine_chunks(),
+        stored=ChangedRows(stored),
+        asked=_asked(all_stored, stored),
         operations=stored.column(OPERATION).to_numpy(),
         rows=stored.drop_columns(list(CHANGE_COLUMNS)),
         new_keys=rendered.keys,
         new_rows=new_rows,
         moved_in=int((operations == Operation.MOVE_IN).sum()),
-        seen=np.zeros(len(keys), dtype=bool),
     )
+
+
+def _asked(changes: pa.Table, chosen: pa.Table) -> npt.NDArray[np.int64]:
+    """How many of the changes mean the row of each chosen one."""
+    if changes.num_rows == chosen.num_rows:
+        return np.ones(chosen.num_rows, dtype=np.int64)
+    number = pc.index_in(change_identities(changes), value_set=change_identities(chosen))
+    return np.bincount(number.to_numpy(), minlength=chosen.num_rows)
 
 
 def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
     """One change for each stored row: of several the newest, by `task.newest_by`.
 
-    Deleting a row twice, by two source rows or of two rows with one key, is deleting it once. Raises
-    WriteRefusedError if nothing says which of several changes is the newest.
+    Deleting a row twice, by two source rows, is deleting it once. Raises WriteRefusedError if nothing says
+    which of several changes is the newest.
     """
-    keys = changes.column(RECORD_KEY).combine_chunks()
-    distinct = pc.unique(keys)
-    if len(distinct) == len(keys):
+    if len(pc.unique(changes.column(RECORD_KEY))) == changes.num_rows:
+        return changes
+    rows = change_identities(changes)
+    distinct = pc.unique(rows)
+    if len(distinct) == len(rows):
         return changes
     if (changes.column(OPERATION).to_numpy() == Operation.DELETE).all():
-        return changes.take(pc.index_in(distinct, value_set=keys))
+        return changes.take(pc.index_in(distinct, value_set=rows))
     if task.newest_by is None:
-        raise _repeated_error(task, keys)
+        raise _repeated_error(task, rows)
     order = pc.sort_indices(
-        pa.table({"key": keys, "ordering": changes.column(task.newest_by)}),
-        sort_keys=[("key", "ascending"), ("ordering", "descending")],
+        pa.table({"row": rows, "ordering": changes.column(task.newest_by)}),
+        sort_keys=[("row", "ascending"), ("ordering", "descending")],
     )
-    ordered, by_key = changes.take(order), keys.take(order)
-    starts = np.ones(len(by_key), dtype=bool)
-    starts[1:] = pc.not_equal(by_key[1:], by_key[:-1]).to_numpy(zero_copy_only=False)
+    ordered, by_row = changes.take(order), rows.take(order)
+    starts = np.ones(len(by_row), dtype=bool)
+    starts[1:] = pc.not_equal(by_row[1:], by_row[:-1]).to_numpy(zero_copy_only=False)
     values = ordered.column(task.newest_by).combine_chunks()
-    is_tie = np.zeros(len(by_key), dtype=bool)
+    is_tie = np.zeros(len(by_row), dtype=bool)
     tied = pc.fill_null(pc.equal(values[1:], values[:-1]), True).to_numpy(zero_copy_only=False)
     is_tie[1:] = tied & ~starts[1:] & starts[:-1]
     moved = ordered.column(OPERATION).to_numpy() == Operation.MOVE_OUT
     if is_tie.any() or (moved & ~starts).any():
-        raise _repeated_error(task, by_key.filter(pa.array(is_tie | (moved & ~starts))), ordered=True)
+        raise _repeated_error(task, by_row.filter(pa.array(is_tie | (moved & ~starts))), ordered=True)
     return ordered.filter(pa.array(starts))
 
 
@@ -207,18 +225,25 @@ def null_key_error(fields: tuple[str, ...], partition_path: str, count: int) -> 
     )
 
 
-def _repeated_error(task: MergeTask, keys: pa.StringArray, *, ordered: bool = False) -> WriteRefusedError:
-    counted = pc.value_counts(keys)
+def _repeated_error(task: MergeTask, rows: pa.StringArray, *, ordered: bool = False) -> WriteRefusedError:
+    counted = pc.value_counts(rows)
     repeated = counted if ordered else counted.filter(pc.greater(counted.field("counts"), 1))
-    shown = ", ".join(f"'{key}'" for key in repeated.field("values").slice(0, _SHOWN_KEYS).to_pylist())
+    keys = [key_of_identity(row) for row in repeated.field("values").slice(0, _SHOWN_KEYS).to_pylist()]
     why = f" with the same {task.newest_by}" if ordered else ""
     return WriteRefusedError(
-        f"several source rows{why} change one row, or the table holds one key several times: "
-        f"{len(repeated)} record key(s) in file group {task.file_slice.file_id} of partition "
-        f"'{task.place.partition_path}', among them {shown}",
-        hint="make the source unique by the join columns (for example by row_number()); of rows in the table "
-        "that share a key an ordering column says which counts, and DELETE removes all; nothing was written",
+        f"several source rows{why} change one row, or rows that share a record key and a commit sequence "
+        f"number: {len(repeated)} row(s), with the key(s) {_quoted(keys)}, {_place(task)}",
+        hint="make the source unique by the join columns (for example by row_number()); DELETE removes rows "
+        "that nothing tells apart; nothing was written",
     )
+
+
+def _quoted(keys: Iterable[str]) -> str:
+    return ", ".join(f"'{key}'" for key in keys)
+
+
+def _place(task: MergeTask) -> str:
+    return f"in file group {task.file_slice.file_id} of partition '{task.place.partition_path}'"
 
 
 def _stored_rows(storage: Storage, task: MergeTask) -> int:
@@ -257,12 +282,9 @@ def _merge_batch(
     """The batch with its changes done, and how many rows of it were replaced."""
     renamed = _with_file_name(batch, task.file_name)
     keys = batch.column(meta_columns.RECORD_KEY)
-    found = pc.index_in(keys, value_set=changes.keys)
-    if found.null_count == len(found):
+    at, change = changes.stored.find(batch)
+    if not len(at):
         return pa.Table.from_batches([renamed]), 0
-    at = np.asarray(pc.indices_nonzero(pc.is_valid(found)), dtype=np.int64)
-    change = found.drop_null().to_numpy()
-    changes.seen[change] = True
     operations = changes.operations[change]
     removed = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
     late = _late_rows(task, batch, changes, at, change, operations)
@@ -334,12 +356,27 @@ def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def _check_all_found(task: MergeTask, changes: _Changes) -> None:
-    if changes.seen.all():
+def _check_rows_met(task: MergeTask, changes: _Changes) -> None:
+    """Raise WriteConflictError if a row is not there, WriteRefusedError if a change met rows beside its own.
+
+    Rows that share key and number have the same values, unless another writer made them: a statement then
+    selects all of them or none.
+    """
+    met = changes.stored.met
+    if (met == 0).any():
+        missing = changes.keys.take(pa.array(np.flatnonzero(met == 0)[:1])).to_pylist()
+        raise WriteConflictError(
+            f"{int((met == 0).sum())} row(s) to change are not {_place(task)}, among them '{missing[0]}'",
+            hint="another writer has changed the table meanwhile: run the statement again",
+        )
+    if not changes.stored.are_single:
         return
-    missing = changes.keys.take(pa.array(np.flatnonzero(~changes.seen)[:_SHOWN_KEYS])).to_pylist()
-    raise WriteConflictError(
-        f"{int((~changes.seen).sum())} row(s) to change are not in file group {task.file_slice.file_id} of "
-        f"partition '{task.place.partition_path}', among them '{missing[0]}'",
-        hint="another writer has changed the table meanwhile: run the statement again",
-    )
+    deletes_all = (changes.operations == Operation.DELETE) & (changes.asked % met == 0)
+    alike = np.flatnonzero((met > 1) & ~deletes_all)
+    if len(alike):
+        keys = changes.keys.take(pa.array(alike[:_SHOWN_KEYS])).to_pylist()
+        raise WriteRefusedError(
+            f"one change meets several rows that share a record key and a commit sequence number: the key(s) "
+            f"{_quoted(keys)} {_place(task)}",
+            hint="DELETE all rows of the key and INSERT what is to stay; nothing was written",
+        )

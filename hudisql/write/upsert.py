@@ -18,7 +18,17 @@ from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.task_errors import encode_error
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.changes import FILE_GROUP, NEW_ROWS, OPERATION, PARTITION, RECORD_KEY, Operation
+from hudisql.write.changes import (
+    COMBINED,
+    FILE_GROUP,
+    LOCATION_COLUMNS,
+    NEW_ROWS,
+    OPERATION,
+    PARTITION,
+    RECORD_KEY,
+    SEQUENCE_NUMBER,
+    Operation,
+)
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
 from hudisql.write.index_lookup import STORED, STORED_GROUP, STORED_KEY, STORED_PARTITION, locate_keys
 from hudisql.write.partition_paths import PartitionPaths
@@ -41,10 +51,11 @@ def tag_rows(
     held: ExitStack,
     *,
     deletes: bool = False,
-) -> DataFrame:
+) -> tuple[DataFrame, int]:
     """The rows (the table's columns, its types) as changes: known keys are updated, others inserted.
 
-    What is computed for it stays cached until `held` is closed.
+    Second comes how many rows gave way to others of their key. What is computed stays cached until `held` is
+    closed.
 
     Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key.
     A global index looks for a key in all partitions. Raises WriteRefusedError in the tasks for rows without
@@ -55,7 +66,7 @@ def tag_rows(
     index = options.index
     keyed = _newest_of_each_key(_with_keys(table, rows, options), table, is_global=index.is_global).persist()
     held.callback(keyed.unpersist)
-    located = locate_keys(spark, table, keyed, index, _stored_columns(table, index))
+    located, combined = locate_keys(spark, table, keyed, index, _stored_columns(table, index))
     condition = sf.col(RECORD_KEY) == sf.col(STORED_KEY)
     if not index.is_global:
         condition = condition & (sf.col(PARTITION) == sf.col(STORED_PARTITION))
@@ -82,12 +93,21 @@ def tag_rows(
         sf.col(STORED_PARTITION).alias(PARTITION),
         sf.col(STORED_GROUP).alias(FILE_GROUP),
         RECORD_KEY,
+        sf.lit(None).cast("string").alias(SEQUENCE_NUMBER),
         *columns,
     )
     is_new = sf.col(OPERATION).isin(*NEW_ROWS)
-    for name in (PARTITION, FILE_GROUP, RECORD_KEY):
+    for name in LOCATION_COLUMNS:
         tagged = tagged.withColumn(name, sf.when(~is_new, sf.col(name)))
-    return tagged
+    return tagged, combined
+
+
+def others_of_one(*key: Column) -> Column:
+    """How many other rows have the values of `key` that a row has."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    return sf.count("*").over(Window.partitionBy(*key)) - 1
 
 
 def event_time_column(table: HudiTable) -> str | None:
@@ -192,8 +212,9 @@ def _newest_of_each_key(keyed: DataFrame, table: HudiTable, *, is_global: bool) 
     from pyspark.sql import functions as sf
 
     ordering = table.properties.precombine_field
-    by = Window.partitionBy(RECORD_KEY) if is_global else Window.partitionBy(RECORD_KEY, PARTITION)
+    key = [sf.col(RECORD_KEY)] if is_global else [sf.col(RECORD_KEY), sf.col(PARTITION)]
     order = sf.lit(0) if ordering is None else sf.col(quote_name(ordering)).desc_nulls_last()
-    newest_first = by.orderBy(order)
+    newest_first = Window.partitionBy(*key).orderBy(order)
     numbered = keyed.withColumn("__hudisql_rank", sf.row_number().over(newest_first))
+    numbered = numbered.withColumn(COMBINED, others_of_one(*key))
     return numbered.filter("__hudisql_rank = 1").drop("__hudisql_rank")

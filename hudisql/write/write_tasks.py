@@ -102,7 +102,7 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> list[Written
         unique_new_keys=work.unique_new_keys,
     )
     keeps_source_safe = not (work.merges_bootstrapped and task.file_slice.is_bootstrapped)
-    if work.appends and keeps_source_safe and can_append(merge, changes):
+    if work.appends and keeps_source_safe and can_append(work.storage, merge, changes):
         return _append(work, task, merge, changes, started)
     merged = merge_slice(
         work.storage, merge, changes, lambda name: announce_file(work, task, name, MarkerKind.MERGE)
@@ -119,6 +119,7 @@ def _merge(work: CommitWork, task: WriteTask, changes: pa.Table) -> list[Written
         deleted=merged.deleted,
         late=merged.late,
         moved=merged.moved,
+        combined=merged.combined,
         milliseconds=round((time.perf_counter() - started) * 1000),
         changes=changes.num_rows,
         repeated_keys=merged.repeated_keys,
@@ -134,6 +135,7 @@ def _append(
 
     logged = list(append_changes(work.storage, merge, changes, work.log_form, announce))
     milliseconds = round((time.perf_counter() - started) * 1000)
+    combined = changes.num_rows - sum(each.updated + each.deleted + each.moved for each in logged)
     return [
         WrittenFile(
             file_id=merge.file_slice.file_id,
@@ -149,6 +151,7 @@ def _append(
             moved=each.moved,
             milliseconds=milliseconds if number == 0 else 0,
             changes=changes.num_rows if number == 0 else 0,
+            combined=combined if number == 0 else 0,
             log=each.stat,
         )
         for number, each in enumerate(logged)

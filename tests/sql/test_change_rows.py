@@ -177,7 +177,7 @@ def test_of_several_source_rows_the_newest_by_the_ordering_column_wins(table: Ch
         "MERGE INTO {t} t USING (VALUES ('k03', {0}, 1), ('k03', 40, 2), ('k04', 41, 3)) s(id, seq, p) "
         "ON t.id = s.id WHEN MATCHED THEN UPDATE SET seq = s.seq, price = s.p"
     )
-    assert table.run(text.replace("{0}", "39"))["updated"] == 2
+    assert table.run(text.replace("{0}", "39")) == {"updated": 2, "combined": 1, "files_written": 1}
     assert table.rows("seq, price", "id IN ('k03', 'k04')") == [(40, 2), (41, 3)]
     with pytest.raises(WriteRefusedError, match=r"several source rows .*'k03'"):
         table.run(text.replace("{0}", "40"))
@@ -202,7 +202,8 @@ def test_of_several_rows_that_a_merge_inserts_with_one_key_the_newest_stays(tabl
         with pytest.raises(WriteRefusedError, match=r"1 key\(s\).*'n1'.*highest seq alone"):
             table.run(text.replace("{0}", "40").replace("{1}", partition))
     assert table.rows() == before
-    assert table.run(text.replace("{0}", "39").replace("{1}", "2024-05-01"))["inserted"] == 3
+    counts = table.run(text.replace("{0}", "39").replace("{1}", "2024-05-01"))
+    assert (counts["inserted"], counts["updated"], counts["combined"]) == (3, 1, 2)
     assert sorted(table.rows(where="id LIKE 'n%' OR id = 'k03'"), key=str) == [
         ("k03", 50, Decimal("3.00"), "2024-03-01"),
         ("n1", 40, None, "2024-03-01"),
@@ -258,6 +259,7 @@ def test_an_insert_upserts_by_the_record_key_if_there_is_an_ordering_column(tabl
     assert table.run(f"INSERT INTO {{t}} (id, seq, dt) {rows}") == {
         "inserted": 2,
         "updated": 1,
+        "combined": 1,
         "files_written": 3,
     }
     with pytest.raises(WriteRefusedError, match="no record key"):

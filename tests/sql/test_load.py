@@ -72,6 +72,11 @@ def test_the_bloom_filter_is_made_for_the_rows_of_its_file(table: ChangedTable) 
 
 
 def test_rows_of_one_key_are_combined_only_by_an_ordering_column(table: ChangedTable) -> None:
+    of_199_keys = "(id, seq, dt) SELECT concat('c', id % 199), id, concat('x', id % 199 % 2) FROM range(400)"
+    for verb, operation in (("OVERWRITE", "bulk_insert"), ("INTO", "bulk_insert"), ("INTO", "insert")):
+        with setting(table.session, OPERATION, operation):
+            counts = table.run(f"INSERT {verb} {{t}} {of_199_keys}")
+        assert (counts["inserted"], counts["combined"]) == (199, 201), (verb, operation)
     with setting(table.session, COMBINE, "false"):
         assert (
             table.run("INSERT OVERWRITE {t} (id, seq, dt) VALUES ('a', 1, 'x'), ('a', 2, 'x')")["inserted"]

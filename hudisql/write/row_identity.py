@@ -1,0 +1,86 @@
+"""Which stored row a change means: rows of one record key are told apart by their commit sequence numbers.
+
+Hudi numbers every row that a commit writes into a file (`HoodieRecord.generateSequenceId`, skeletons too) and
+keeps the number where it rewrites the row unchanged. Changes without a number are by key: they mean all rows
+of it, as in `HoodieMergeHandle`. Works on Arrow columns inside one task; knows no files.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.format import meta_columns
+from hudisql.write.changes import RECORD_KEY, SEQUENCE_NUMBER
+
+_SEPARATOR = "\0"
+
+
+def selects_rows(changes: pa.Table) -> bool:
+    """True if each of the changes of stored rows means one row, False if all rows of its key."""
+    return bool(changes.num_rows) and changes.column(SEQUENCE_NUMBER).null_count == 0
+
+
+def change_identities(changes: pa.Table) -> pa.StringArray:
+    """A text for each change of a stored row, equal for changes that mean the same row."""
+    keys = changes.column(RECORD_KEY).combine_chunks()
+    numbers = changes.column(SEQUENCE_NUMBER).combine_chunks()
+    return _identities(keys, numbers)
+
+
+def key_of_identity(identity: str) -> str:
+    """The record key of the row."""
+    return identity.rpartition(_SEPARATOR)[0]
+
+
+class ChangedRows:
+    """The stored rows that changes mean (one change a row or key), to be found in the batches of a slice.
+
+    `met` counts for each change the rows that it has met so far.
+    """
+
+    def __init__(self, changes: pa.Table) -> None:
+        self._keys = changes.column(RECORD_KEY).combine_chunks()
+        self._numbers = changes.column(SEQUENCE_NUMBER).combine_chunks() if selects_rows(changes) else None
+        self._identities: pa.StringArray | None = None
+        if self._numbers is not None and len(pc.unique(self._numbers)) < len(self._numbers):
+            # Numbers alone tell rows apart unless files of several writers were put together.
+            self._identities = change_identities(changes)
+        self.met = np.zeros(len(self._keys), dtype=np.int64)
+
+    @property
+    def are_single(self) -> bool:
+        """True if each change means one row, False if all rows of its key."""
+        return self._numbers is not None
+
+    def find(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """The positions of the batch's rows that change, ascending, and the number of each one's change."""
+        keys = batch.column(meta_columns.RECORD_KEY)
+        if self._numbers is None:
+            at, change = _places(keys, self._keys)
+        elif self._identities is not None:
+            rows = _identities(keys, batch.column(meta_columns.COMMIT_SEQNO))
+            at, change = _places(rows, self._identities)
+        else:
+            numbers = pc.fill_null(batch.column(meta_columns.COMMIT_SEQNO), "")
+            at, change = _places(numbers, self._numbers)
+            same_key = pc.equal(keys.take(pa.array(at)), self._keys.take(pa.array(change)))
+            is_same = np.asarray(same_key.to_numpy(zero_copy_only=False), dtype=bool)
+            at, change = at[is_same], change[is_same]
+        self.met += np.bincount(change, minlength=len(self.met))
+        return at, change
+
+
+def _places(
+    values: pa.StringArray, wanted: pa.StringArray
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Where one of `wanted` (distinct) is among the values, and which one."""
+    found = pc.index_in(values, value_set=wanted)
+    return np.asarray(pc.indices_nonzero(pc.is_valid(found)), dtype=np.int64), found.drop_null().to_numpy()
+
+
+def _identities(keys: pa.StringArray, numbers: pa.StringArray) -> pa.StringArray:
+    # A number has no such separator in it, so that the last one ends the key.
+    return pc.binary_join_element_wise(keys, pc.fill_null(numbers, ""), _SEPARATOR)
