@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from hudisql.sql.create_table import create_table_of_rows, register_table, remov
 from hudisql.sql.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
 from hudisql.sql.generator_options import with_generator_settings
 from hudisql.sql.insert_rows import RowsToInsert
+from hudisql.sql.known_settings import warn_of_settings
 from hudisql.sql.schema_evolution import describe_difference, evolved_table
 from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
@@ -49,6 +51,7 @@ def write_frame(
     NoSuchTableError, WriteRefusedError and what `apply_changes` and `create_table` raise.
     """
     given = read_frame_options(operation, options)
+    warn_of_settings(context.console, given.settings, f"options of a write to {name}")
     entry = find_entry(context, TableName(context.qualify_table_name(name)))
     with _settings(context, given.settings):
         if entry is None:
@@ -72,8 +75,9 @@ def _write_into(
         rows = _rows_of_table(context, table, frame, entry.full_name)
         how = write_options(context, table, entry.parameters)
         with ExitStack() as held:
-            deletes = tag_rows(context.spark, table, rows, how, held, deletes=True)
-            return commit_changes(context, entry, table, deletes, "DELETE", options=how)
+            deletes, combined = tag_rows(context.spark, table, rows, how, held, deletes=True)
+            result = commit_changes(context, entry, table, deletes, "DELETE", options=how)
+            return replace(result, combined=result.combined + combined)
     table = evolved_table(settings_of(context, table, entry.parameters), table, frame.schema, entry.full_name)
     rows = _rows_of_table(context, table, frame, entry.full_name)
     return commit_rows(context, entry, table, _rows_to_insert(rows, operation))
