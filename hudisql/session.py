@@ -17,7 +17,7 @@ from hudisql.console import Console, SilentConsole, open_console
 from hudisql.context import Context
 from hudisql.errors import SessionClosedError, SettingsError
 from hudisql.result import Result
-from hudisql.settings import Settings, adopt_hive_metastore, load_settings
+from hudisql.settings import Settings, adopt_hive_metastore, load_settings, unknown_environment_names
 from hudisql.sql.parameters import SqlArguments, bind_parameters
 from hudisql.sql.script import ScriptStatement, Variables, split_script, substitute_variables
 from hudisql.storage import Storage
@@ -50,6 +50,7 @@ def connect(
     loaded = load_settings() if settings is None else settings
     loaded = loaded.with_layer(given, "connect()")
     voice = open_console() if console is None else console
+    _warn_of_misspelt(loaded, voice)
     if spark is None and _running_spark() is not None:
         spark = _running_spark()
         voice.info("using the SparkSession that runs already")
@@ -275,6 +276,16 @@ def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Se
             embedded.release()
         raise
     return Session(Context(spark, client, storage, settings, console), embedded=embedded)
+
+
+def _warn_of_misspelt(settings: Settings, console: Console) -> None:
+    from hudisql.sql.known_settings import warn_of_settings
+
+    for name, meant in unknown_environment_names().items():
+        hint = f"did you mean {meant}?" if meant else "hudisql config lists the settings"
+        console.warning(f"the environment variable {name} names no setting of hudisql; {hint}")
+    given = {name: value for name, value in settings.conf.items() if not name.startswith("spark.")}
+    warn_of_settings(console, given, "conf")
 
 
 def _acquire(warehouse: str, console: Console) -> EmbeddedMetastore:

@@ -182,11 +182,13 @@ def adopt_hive_metastore(settings: Settings) -> Settings:
     return settings
 
 
-def unknown_environment_names(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """HUDISQL_* variables that name no setting: most likely typing errors, worth a warning."""
+def unknown_environment_names(environment: Mapping[str, str] | None = None) -> dict[str, str | None]:
+    """HUDISQL_* variables that name no setting: most likely typing errors, each with what was meant."""
     names = os.environ if environment is None else environment
     known = {f"{ENVIRONMENT_PREFIX}{name.upper()}" for name in _DECLARED} | {f"{ENVIRONMENT_PREFIX}CONFIG"}
-    return tuple(sorted(name for name in names if name.startswith(ENVIRONMENT_PREFIX) and name not in known))
+    unknown = sorted(name for name in names if name.startswith(ENVIRONMENT_PREFIX) and name not in known)
+    near = {name: difflib.get_close_matches(name, known, n=1, cutoff=0.8) for name in unknown}
+    return {name: found[0] if found else None for name, found in near.items()}
 
 
 def find_settings_file(environment: Mapping[str, str], working_directory: Path) -> Path | None:

@@ -1,9 +1,9 @@
-"""Writing by `df.write.format("hudi")` on plain PySpark: new rows into new file groups, as one commit.
+"""Writing by `df.write.format("hudi")` on plain PySpark: one commit of new rows in new file groups.
 
 It follows PySpark's `DataSourceArrowWriter`: made in a process of Spark's driver, pickled into tasks, and
 committed or aborted in another process. Such a writer gets the rows where Spark has them, sees neither
-SparkSession nor metastore, and reads nothing first. So it loads and overwrites; whatever must find stored
-rows, make a table or change its columns is `hudisql.write_table`'s.
+SparkSession nor metastore. Here it loads and overwrites; `upsert` has what must find stored rows. Whatever
+makes a table or changes its columns is `hudisql.write_table`'s.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from pyspark.sql.types import StructType
 from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.task_input import complete_input
-from hudisql.sql.frame_options import LOADS, OPERATION, check_agreement, read_frame_options
+from hudisql.sql.frame_options import LOADS, OPERATION, OPERATIONS, check_agreement, read_frame_options
 from hudisql.sql.insert_options import refuse_policies_of_known_keys
+from hudisql.sql.known_settings import refuse_misspelt_options
 from hudisql.sql.schema_evolution import describe_difference, evolved_schema
 from hudisql.sql.write_options import COMBINE_BEFORE_INSERT, write_options_by
 from hudisql.storage import Storage
@@ -33,11 +34,23 @@ from hudisql.write.hash_buckets import refuse_unnamed_buckets
 from hudisql.write.load import load_partition, slices_as_asked
 from hudisql.write.overwrite import Overwrite, load_operation_type
 from hudisql.write.partition_paths import PartitionPaths
+from hudisql.write.write_options import WriteOptions
 
 _LOADS: Final[Mapping[str, Overwrite | None]] = {"insert": None, **LOADS}
 # Rows come in any order: so many partitions of the table are written side by side.
 _MOST_OPEN: Final = 8
 _WHOLE_TABLE: Final = "insert_overwrite_table"
+
+
+@dataclass(frozen=True)
+class PreparedWrite:
+    """A write that agrees with its table; `columns` are the rows' in the order of the table's."""
+
+    operation: str
+    table: HudiTable
+    columns: list[str]
+    options: WriteOptions
+    paths: PartitionPaths
 
 
 @dataclass(frozen=True)
@@ -50,37 +63,16 @@ class WrittenFiles(WriterCommitMessage):
 class HudiWriter(DataSourceArrowWriter):
     """One write; making it begins its commit."""
 
-    def __init__(
-        self, storage: Storage, options: Mapping[str, str], schema: StructType, overwrite: bool
-    ) -> None:
-        """Raises InvalidArgumentError, WriteRefusedError, and what `begin_commit` raises."""
-        operation = _operation_of(options, overwrite=overwrite)
-        table = _open_root(storage, options)
-        given = read_frame_options(operation, {k: v for k, v in options.items() if not _is_of_storage(k)})
-        check_agreement(given, table, table.name)
-        check_writable(table)
-        self._columns = _columns_of(table, schema)
-        self._overwrite = _LOADS[operation]
-        settings = {name.lower(): value for name, value in given.settings.items()}
-
-        def lookup(key: str, default: str) -> str:
-            return settings.get(key, default)
-
-        chosen = write_options_by(lookup, table)
-        _refuse_sharing(chosen.concurrency)
-        refuse_policies_of_known_keys(lookup)
+    def __init__(self, prepared: PreparedWrite) -> None:
+        """Raises InvalidArgumentError, and what `begin_commit` raises."""
+        table, chosen = prepared.table, prepared.options
         if chosen.combines:
             raise InvalidArgumentError(
                 f"df.write.format('hudi') gets rows where they are, and cannot do {COMBINE_BEFORE_INSERT}",
-                hint=f"hudisql.write_table(df, 'db.table', '{operation}', …) does it",
+                hint=f"hudisql.write_table(df, 'db.table', '{prepared.operation}', …) does it",
             )
-        if chosen.index.buckets is not None:
-            raise WriteRefusedError(
-                f"{table.base_path} has a bucket index, whose file groups this writer does not look for",
-                hint="use hudisql.write_table(df, table, **options)",
-            )
-        self._paths = PartitionPaths(table, chosen.path_generator)
-        refuse_unnamed_buckets(table, slices_as_asked(table, list(self._paths.existing.values())))
+        self._columns, self._paths = prepared.columns, prepared.paths
+        self._overwrite = _LOADS[prepared.operation]
         operation_type = load_operation_type(self._overwrite)
         self._commit: OpenCommit = begin_commit(table, operation_type, replaces=self._overwrite is not None)
         self._schema = table.schema
@@ -116,13 +108,44 @@ class HudiWriter(DataSourceArrowWriter):
 
 def make_writer(
     storage: Storage, options: Mapping[str, str], schema: StructType, overwrite: bool
-) -> HudiWriter:
+) -> DataSourceArrowWriter:
     """The writer of one `save`. Raises HudisqlError."""
+    from pyspark_hudisql.upsert import HudiUpsertWriter
+
     try:
-        return HudiWriter(storage, options, schema, overwrite)
+        prepared = _prepare(storage, options, schema, overwrite=overwrite)
+        return HudiWriter(prepared) if prepared.operation in _LOADS else HudiUpsertWriter(prepared)
     except NotImplementedError as error:
         # Spark takes this class for "cannot be written" and says nothing else.
         raise HudisqlError(*error.args, hint=getattr(error, "hint", None)) from None
+
+
+def _prepare(
+    storage: Storage, options: Mapping[str, str], schema: StructType, *, overwrite: bool
+) -> PreparedWrite:
+    refuse_misspelt_options(options)
+    table = _open_root(storage, options)
+    operation = _operation_on(table, _operation_of(options, overwrite=overwrite))
+    given = read_frame_options(operation, {k: v for k, v in options.items() if not _is_of_storage(k)})
+    check_agreement(given, table, table.name)
+    check_writable(table)
+    columns = _columns_of(table, schema)
+    settings = {name.lower(): value for name, value in given.settings.items()}
+
+    def lookup(key: str, default: str) -> str:
+        return settings.get(key, default)
+
+    chosen = write_options_by(lookup, table)
+    _refuse_sharing(chosen.concurrency)
+    refuse_policies_of_known_keys(lookup)
+    if chosen.index.buckets is not None:
+        raise WriteRefusedError(
+            f"{table.base_path} has a bucket index, whose file groups this writer does not look for",
+            hint="use hudisql.write_table(df, table, **options)",
+        )
+    paths = PartitionPaths(table, chosen.path_generator)
+    refuse_unnamed_buckets(table, slices_as_asked(table, list(paths.existing.values())))
+    return PreparedWrite(operation, table, columns, chosen, paths)
 
 
 def _refuse_sharing(concurrency: Concurrency) -> None:
@@ -135,15 +158,12 @@ def _refuse_sharing(concurrency: Concurrency) -> None:
 
 
 def _operation_of(options: Mapping[str, str], *, overwrite: bool) -> str:
-    """Hudi's default is upsert, which this writer cannot do; mode("overwrite") replaces the table's rows."""
+    """Hudi's default is upsert; mode("overwrite") replaces the table's rows."""
     named = options.get(OPERATION)
     operation = (named or (_WHOLE_TABLE if overwrite else "upsert")).strip().lower()
-    if operation not in _LOADS:
+    if operation not in OPERATIONS:
         raise InvalidArgumentError(
-            f"df.write.format('hudi') cannot {operation}: Spark's Python data sources get rows where they "
-            f"are, and cannot look keys up{'' if named else f' ({OPERATION} is upsert unless it is given)'}",
-            hint=f"hudisql.write_table(df, 'db.table', '{operation}') does it; this writer does "
-            f"{', '.join(_LOADS)}",
+            f"there is no operation '{operation}'", hint=f"the operations are {', '.join(OPERATIONS)}"
         )
     if overwrite and operation != _WHOLE_TABLE:
         raise InvalidArgumentError(
@@ -151,6 +171,18 @@ def _operation_of(options: Mapping[str, str], *, overwrite: bool) -> str:
             hint="mode('append') goes with every operation",
         )
     return operation
+
+
+def _operation_on(table: HudiTable, operation: str) -> str:
+    """The operation; an insert instead of an upsert if the table's record keys are generated, as Hudi does it."""
+    if not table.properties.generates_record_keys or operation in _LOADS:
+        return operation
+    if operation == "upsert":
+        return "insert"
+    raise InvalidArgumentError(
+        f"{operation} by record key: the record keys of {table.base_path} are generated, so that no row names one",
+        hint="DELETE FROM … WHERE <condition> in hudisql",
+    )
 
 
 def _open_root(storage: Storage, options: Mapping[str, str]) -> HudiTable:

@@ -6,9 +6,11 @@ It follows PySpark's `DataSource` API and Hudi's names of read options. Planning
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -30,11 +32,12 @@ from hudisql.read.log_rule import LogRule
 from hudisql.read.predicates import Predicate
 from hudisql.read.scan import ScanPlan, plan_scan
 from hudisql.read.splits import ScanTask
+from hudisql.sql.known_settings import refuse_misspelt_options
+from hudisql.sql.unserved_settings import query_type_of_options
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from pyspark_hudisql.filters import predicate_from_filter
 
-QUERY_TYPE = "hoodie.datasource.query.type"
 AS_OF_INSTANT = "as.of.instant"
 
 _DATE_OR_TIME = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{3})?)?", re.ASCII)
@@ -51,7 +54,8 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         """The table's schema with Hudi's meta columns first. Raises what opening the table raises."""
-        return spark_struct(_open(self.options)[0].full_schema)
+        with _plain_errors():
+            return spark_struct(_open(self.options)[0].full_schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns of `schema`, a part of the table's; takes filters if Spark pushes them."""
@@ -60,11 +64,12 @@ class DefaultSource(DataSource):
         return HudiReader(dict(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """A writer of new rows into the table; see `sink`. Raises what that raises."""
+        """A writer into the table; see `sink` and `upsert`. Raises what these raise."""
         from pyspark_hudisql.sink import make_writer
 
         options = dict(self.options)
-        return make_writer(_storage(options), options, schema, overwrite)
+        with _plain_errors():
+            return make_writer(_storage(options), options, schema, overwrite)
 
 
 @dataclass(frozen=True)
@@ -88,26 +93,27 @@ class HudiReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """One per task. Raises InvalidArgumentError for options and columns, and what `plan_scan` raises."""
-        try:
+        with _plain_errors():
             plan = self._plan()
-        except NotImplementedError as error:
-            # Spark takes this class for "has no partitions" and would go on.
-            raise HudisqlError(*error.args, hint=getattr(error, "hint", None)) from None
         self._columns, self._predicate = plan.columns, plan.predicate
         # Spark calls a reader without partitions once, with a partition of its own making.
         return [HudiInput(task, plan.log_rule) for task in plan.tasks or (ScanTask(()),)]
 
     def _plan(self) -> ScanPlan:
-        table, below = _open(self._options)
-        _check_columns(self._output, table.full_schema)
-        return plan_scan(
-            table,
-            self._output,
-            self._filters,
-            as_of=instant_time(self._options.get(AS_OF_INSTANT)),
-            below=below,
-            read_optimized=self._options.get(QUERY_TYPE) == "read_optimized",
-        )
+        try:
+            table, below = _open(self._options)
+            _check_columns(self._output, table.full_schema)
+            return plan_scan(
+                table,
+                self._output,
+                self._filters,
+                as_of=instant_time(self._options.get(AS_OF_INSTANT)),
+                below=below,
+                read_optimized=query_type_of_options(self._options) == "read_optimized",
+            )
+        except NotImplementedError as error:
+            # Spark takes this class for "has no partitions" and would go on.
+            raise HudisqlError(*error.args, hint=getattr(error, "hint", None)) from None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task, exactly as the schema says. Raises what `read_file_slice` raises."""
@@ -127,6 +133,19 @@ class FilteringHudiReader(HudiReader):
         translated = (predicate_from_filter(each) for each in filters)
         self._filters = tuple(predicate for predicate in translated if predicate is not None)
         return filters
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Keep Spark from putting a Python traceback around hudisql's own errors.
+
+    For calls in Spark's planning processes, which run no code of the user's.
+    """
+    try:
+        yield
+    except HudisqlError:
+        os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise
 
 
 def _spark_pushes_filters() -> bool:
@@ -170,16 +189,13 @@ def _open(options: Mapping[str, str]) -> tuple[HudiTable, str]:
     path = options.get("path")
     if not path:
         raise InvalidArgumentError(
-            "the hudi data source got no path (of a table in the catalog, Spark tells a Python data source "
-            "neither its location nor its properties)",
-            hint="spark.read.format('hudi').load('<location>'), or SELECT … FROM <table> "
-            "WITH (path = '<location>'), or query the table by its name alone in hudisql",
+            "the hudi data source got no path; of a table that is named, Spark's own catalog tells a Python "
+            "data source neither its location nor its properties",
+            hint="session.sql('SELECT … FROM <table>').df in hudisql, or spark.read.format('hudi')"
+            ".load('<location>'), or spark.sql(\"SELECT … FROM <table> WITH (path = '<location>')\")",
         )
-    query_type = options.get(QUERY_TYPE, "snapshot")
-    if query_type not in ("snapshot", "read_optimized"):
-        raise InvalidArgumentError(
-            f"{QUERY_TYPE} is '{query_type}'; the hudi data source reads 'snapshot' and 'read_optimized'"
-        )
+    refuse_misspelt_options(options)
+    query_type_of_options(options)
     storage = _storage(options)
     qualified = storage.qualify(path)
     accepts = accepts_changed_sources(options.get(CHANGED_SOURCES, FAIL))

@@ -105,7 +105,7 @@ def test_bad_environment_values_name_the_variable(tmp_path: Path) -> None:
 
 def test_unknown_variables_are_found() -> None:
     environment = {"HUDISQL_METASTOR": "x", "HUDISQL_MASTER": "local", "HUDISQL_CONFIG": "f", "OTHER": ""}
-    assert unknown_environment_names(environment) == ("HUDISQL_METASTOR",)
+    assert unknown_environment_names(environment) == {"HUDISQL_METASTOR": "HUDISQL_METASTORE"}
 
 
 def test_secrets_are_masked() -> None:

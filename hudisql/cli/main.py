@@ -21,7 +21,6 @@ from hudisql.settings import (
     Settings,
     load_settings,
     parse_key_values,
-    unknown_environment_names,
 )
 
 app = typer.Typer(
@@ -138,8 +137,6 @@ def _run_statements(
             scripts.append(Script(_read_standard_input(), "standard input"))
     options = BatchOptions(settings.format, silent, verbose, force)
     console = open_console(silent=silent)
-    for name in unknown_environment_names():
-        console.warning(f"{name} names no setting of hudisql (hudisql config lists them)")
     try:
         from hudisql.cli.interrupts import clean_interrupts
         from hudisql.session import connect

@@ -18,6 +18,7 @@ from hudisql.sql import statements as st
 from hudisql.sql.after_commit import follow_commit
 from hudisql.sql.alter_columns import with_added_columns, with_changed_columns
 from hudisql.sql.external_tables import EXTERNAL
+from hudisql.sql.known_settings import warn_of_properties
 from hudisql.sql.partition_clauses import partitions_to_drop
 from hudisql.sql.table_names import check_is_main_name, entries_of_table
 from hudisql.sql.table_options import properties_of_table
@@ -88,6 +89,7 @@ def _set_properties(
         values = {name: value for name, value in values.items() if name.upper() != EXTERNAL}
     comment = values.pop("comment", None)
     configuration = properties_of_table(table, values)
+    warn_of_properties(context.console, values, f"ALTER TABLE {entry.full_name}")
     if configuration:
         update_table_properties(context.storage, table.base_path, configuration)
     if comment is not None:

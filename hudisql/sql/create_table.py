@@ -34,6 +34,7 @@ from hudisql.sql.change_rows import OUTPUT, result_row
 from hudisql.sql.clauses import Piece
 from hudisql.sql.composed_text import ComposedText
 from hudisql.sql.generator_options import check_generator, with_generator_settings
+from hudisql.sql.known_settings import warn_of_properties
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.store_assignment import with_types
 from hudisql.sql.table_definition import TableDefinition, read_table_definition
@@ -215,6 +216,7 @@ def _free_name(
     Raises TableExistsError, InvalidArgumentError.
     """
     check_properties(definition.properties)
+    warn_of_properties(context.console, definition.properties, f"CREATE TABLE {statement.table}")
     database, name = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
     _check_name(database, name)
     if context.metastore.get_table(database, name) is None:

@@ -6,6 +6,7 @@ change one and is not known is an error, and only what touches no Hudi table goe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,6 +36,7 @@ from hudisql.sql.folders import (
     refuse_touching_sources_of_tables,
 )
 from hudisql.sql.guard import find_hudi_subject
+from hudisql.sql.known_settings import warn_of_settings
 from hudisql.sql.parser import parse_statement
 from hudisql.sql.references import parse_plan
 from hudisql.sql.spark_errors import SourceText, translate_spark_error, translated_spark_errors
@@ -45,6 +47,7 @@ from hudisql.sql.view_targets import refuse_view_target
 if TYPE_CHECKING:
     from hudisql.context import Context
 
+_SET: Final = re.compile(r"\s*SET\s+`?([\w.]+)`?\s*=\s*(\S*)", re.IGNORECASE)
 _NEXT_RELEASE: Final = "it comes with the next release"
 _ROW_CHANGES: Final = (st.InsertStatement, st.UpdateStatement, st.DeleteStatement, st.MergeStatement)
 
@@ -100,6 +103,8 @@ def _run_in_spark(context: Context, statement: st.Statement, source: SourceText)
         kind = statement.kind if isinstance(statement, st.PassThroughStatement) else command.kind
         raise _unsupported(kind, entry, "CALL help() lists what can be done with Hudi tables")
     _refuse_harm(context, statement)
+    if (setting := _SET.match(statement.text)) is not None:
+        warn_of_settings(context.console, {setting[1]: setting[2]}, "SET")
     return _run_query(context, statement, source)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
 from hudisql.sql.generator_options import KEY_GENERATOR
+from hudisql.sql.known_settings import misspelt_properties
 from hudisql.sql.table_options import (
     ORDERING,
     PARTITIONS,
@@ -77,8 +78,10 @@ def read_frame_options(operation: str | None, options: Mapping[str, str]) -> Fra
                 # A custom key generator's fields with their kinds, which its tables do not keep.
                 settings[name] = str(value)
         elif not lower.startswith(("hoodie.", "hudisql.")):
+            meant = misspelt_properties([name]).get(name)
             raise InvalidArgumentError(
-                f"'{name}' is no option of a write", hint="options begin with hoodie. or hudisql."
+                f"'{name}' is no option of a write",
+                hint=f"did you mean '{meant}'?" if meant else "options begin with hoodie. or hudisql.",
             )
         else:
             settings[name] = str(value)

@@ -37,6 +37,7 @@ from hudisql.sql.relations import BoundText, HudiRelation, TableBinder, ViewRela
 from hudisql.sql.scala_values import items_of
 from hudisql.sql.spared_slices import slices_to_spare
 from hudisql.sql.spark_errors import SourceText, translated_spark_errors
+from hudisql.sql.unserved_settings import refuse_unserved_queries
 from hudisql.sql.views import query_text_of, shape_view, store_view, view_settings
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
@@ -82,7 +83,7 @@ def prepare_query(
     `source` places the text in its script, for error messages; `count_all` also counts what the scans leave
     out, for EXPLAIN. Of the table named at an offset of `filters` only rows for which that holds are needed.
     Raises SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError,
-    UnsupportedTableError, SourceChangedError.
+    UnsupportedTableError, SettingsError, SourceChangedError.
     """
     binder = TableBinder(context)
     bound = binder.bind(text)
@@ -91,6 +92,7 @@ def prepare_query(
             analyzed = print_analyzed_plan(context.spark, bound.text)
         binder.refuse_hidden_tables(analyzed)
         return PreparedQuery(bound, ())
+    refuse_unserved_queries(lambda key: context.spark.conf.get(key, None))
     tables = {each.view_name: binder.open(each.entry) for each in bound.hudi_relations}
     partition_columns = {
         name: [column.name for column in table.partition_columns] for name, table in tables.items()

@@ -23,6 +23,7 @@ from hudisql.sql.create_table import create_table_of_rows, register_table, take_
 from hudisql.sql.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
 from hudisql.sql.generator_options import with_generator_settings
 from hudisql.sql.insert_rows import RowsToInsert, without_upsert
+from hudisql.sql.known_settings import warn_of_settings
 from hudisql.sql.schema_evolution import describe_difference, evolved_table
 from hudisql.sql.statements import TableName
 from hudisql.sql.store_assignment import with_types
@@ -50,6 +51,7 @@ def write_frame(
     NoSuchTableError, WriteRefusedError and what `apply_changes` and `create_table` raise.
     """
     given = read_frame_options(operation, options)
+    warn_of_settings(context.console, given.settings, f"options of a write to {name}")
     entry = find_entry(context, TableName(context.qualify_table_name(name)))
     with _settings(context, given.settings):
         if entry is None:

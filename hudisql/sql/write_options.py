@@ -16,6 +16,7 @@ from hudisql.catalog.metastore_lock import MetastoreLock
 from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.sql.index_options import record_index
 from hudisql.sql.table_settings import settings_of
+from hudisql.sql.unserved_settings import refuse_unserved_writes
 from hudisql.write.base_file import DEFAULT_BLOOM_FPP, BaseFileForm
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
 from hudisql.write.concurrency import Concurrency, LockFactory, read_concurrency
@@ -78,6 +79,7 @@ def write_options_by(
     `more_locks` are lock providers by name besides those that need a file system alone. Raises as
     `write_options`.
     """
+    refuse_unserved_writes(lookup)
     defaults = FileSizing()
     ordering = table.properties.precombine_field
     by_event_time = table.properties.payload_class == EVENT_TIME_PAYLOAD

@@ -42,29 +42,43 @@ class ChangedRows:
     """
 
     def __init__(self, changes: pa.Table) -> None:
-        keys = changes.column(RECORD_KEY).combine_chunks()
-        self._identities = change_identities(changes) if selects_rows(changes) else None
-        self._keys = keys if self._identities is None else pc.unique(keys)
-        self.met = np.zeros(len(keys), dtype=np.int64)
+        self._keys = changes.column(RECORD_KEY).combine_chunks()
+        self._numbers = changes.column(SEQUENCE_NUMBER).combine_chunks() if selects_rows(changes) else None
+        self._identities: pa.StringArray | None = None
+        if self._numbers is not None and len(pc.unique(self._numbers)) < len(self._numbers):
+            # Numbers alone tell rows apart unless files of several writers were put together.
+            self._identities = change_identities(changes)
+        self.met = np.zeros(len(self._keys), dtype=np.int64)
 
     @property
     def are_single(self) -> bool:
         """True if each change means one row, False if all rows of its key."""
-        return self._identities is not None
+        return self._numbers is not None
 
     def find(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
         """The positions of the batch's rows that change, ascending, and the number of each one's change."""
         keys = batch.column(meta_columns.RECORD_KEY)
-        found = pc.index_in(keys, value_set=self._keys)
-        at = np.asarray(pc.indices_nonzero(pc.is_valid(found)), dtype=np.int64)
-        if self._identities is not None and len(at):
-            rows = pa.array(at)
-            numbers = batch.column(meta_columns.COMMIT_SEQNO).take(rows)
-            found = pc.index_in(_identities(keys.take(rows), numbers), value_set=self._identities)
-            at = at[np.asarray(pc.is_valid(found).to_numpy(zero_copy_only=False))]
-        change = found.drop_null().to_numpy()
+        if self._numbers is None:
+            at, change = _places(keys, self._keys)
+        elif self._identities is not None:
+            rows = _identities(keys, batch.column(meta_columns.COMMIT_SEQNO))
+            at, change = _places(rows, self._identities)
+        else:
+            numbers = pc.fill_null(batch.column(meta_columns.COMMIT_SEQNO), "")
+            at, change = _places(numbers, self._numbers)
+            same_key = pc.equal(keys.take(pa.array(at)), self._keys.take(pa.array(change)))
+            is_same = np.asarray(same_key.to_numpy(zero_copy_only=False), dtype=bool)
+            at, change = at[is_same], change[is_same]
         self.met += np.bincount(change, minlength=len(self.met))
         return at, change
+
+
+def _places(
+    values: pa.StringArray, wanted: pa.StringArray
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Where one of `wanted` (distinct) is among the values, and which one."""
+    found = pc.index_in(values, value_set=wanted)
+    return np.asarray(pc.indices_nonzero(pc.is_valid(found)), dtype=np.int64), found.drop_null().to_numpy()
 
 
 def _identities(keys: pa.StringArray, numbers: pa.StringArray) -> pa.StringArray:

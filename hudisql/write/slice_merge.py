@@ -168,7 +168,7 @@ def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
     return _Changes(
         keys=stored.column(RECORD_KEY).combine_chunks(),
         stored=ChangedRows(stored),
-        asked=_counted(change_identities(all_stored), change_identities(stored)),
+        asked=_asked(all_stored, stored),
         operations=stored.column(OPERATION).to_numpy(),
         rows=stored.drop_columns(list(CHANGE_COLUMNS)),
         new_keys=new_keys,
@@ -177,11 +177,12 @@ def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
     )
 
 
-def _counted(values: pa.StringArray, distinct: pa.StringArray) -> npt.NDArray[np.int64]:
-    """How often each of `distinct` is among `values`."""
-    if len(values) == len(distinct):
-        return np.ones(len(distinct), dtype=np.int64)
-    return np.bincount(pc.index_in(values, value_set=distinct).to_numpy(), minlength=len(distinct))
+def _asked(changes: pa.Table, chosen: pa.Table) -> npt.NDArray[np.int64]:
+    """How many of the changes mean the row of each chosen one."""
+    if changes.num_rows == chosen.num_rows:
+        return np.ones(chosen.num_rows, dtype=np.int64)
+    number = pc.index_in(change_identities(changes), value_set=change_identities(chosen))
+    return np.bincount(number.to_numpy(), minlength=chosen.num_rows)
 
 
 def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
@@ -190,6 +191,8 @@ def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
     Deleting a row twice, by two source rows, is deleting it once. Raises WriteRefusedError if nothing says
     which of several changes is the newest.
     """
+    if len(pc.unique(changes.column(RECORD_KEY))) == changes.num_rows:
+        return changes
     rows = change_identities(changes)
     distinct = pc.unique(rows)
     if len(distinct) == len(rows):

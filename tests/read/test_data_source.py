@@ -104,6 +104,14 @@ def test_what_cannot_be_read_right_is_refused(
     reader = spark.read.format("hudi").option("hoodie.datasource.query.type", "incremental")
     with pytest.raises(PySparkException, match="reads 'snapshot' and 'read_optimized'"):
         reader.load(golden("cow_bootstrap_meta").table)
+    for option, said in (
+        ("hoodie.datasource.read.begin.instanttime", "an option of incremental queries"),
+        ("hoodie.datasource.query.typ", "did you mean 'hoodie.datasource.query.type'"),
+        ("as.of.instan", "did you mean 'as.of.instant'"),
+    ):
+        with pytest.raises(PySparkException, match=said) as caught:
+            spark.read.format("hudi").option(option, "0").load(golden("cow_bootstrap_meta").table)
+        assert "Traceback" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["mor_parquet_log", "mor_rollback", "mor_upsert_only_updates"])
@@ -125,9 +133,11 @@ def test_a_catalog_table_needs_its_path_said(spark: Any, golden: Callable[[str],
     expected = golden("cow_bootstrap_meta")
     spark.sql(f"CREATE TABLE by_name USING hudi LOCATION '{expected.table}'")
     try:
-        with pytest.raises(PySparkException, match="the hudi data source got no path") as caught:
-            spark.sql("SELECT * FROM by_name").collect()
-        assert "WITH (path = '<location>')" in str(caught.value)
+        for read in (lambda: spark.sql("SELECT * FROM by_name"), lambda: spark.table("by_name")):
+            with pytest.raises(PySparkException, match="the hudi data source got no path") as caught:
+                read().collect()
+            assert "WITH (path = '<location>')" in str(caught.value)
+            assert "Traceback" not in str(caught.value)
         query = f"SELECT count(*), max(_hoodie_record_key) FROM by_name WITH (path = '{expected.table}')"
         assert tuple(spark.sql(query).first()) == (len(expected.rows), max(r["id"] for r in expected.rows))
     finally:

@@ -195,10 +195,10 @@ def test_rows_that_nothing_tells_apart_are_deleted_together_and_not_updated(
     entry = session.context.metastore.get_table(*name.split("."))
     assert entry is not None
     assert entry.location is not None
-    instants = open_table(Storage(), entry.location).timeline.completed
+    commits = open_table(Storage(), entry.location).timeline.commits
     with pytest.raises(WriteRefusedError, match=r"'1'.*file group") as caught:
         session.sql(f"UPDATE {name} SET v = 'x' WHERE id = 1")
     assert "DELETE" in str(caught.value.hint)
-    assert open_table(Storage(), entry.location).timeline.completed == instants
+    assert open_table(Storage(), entry.location).timeline.commits == commits
     session.sql(f"DELETE FROM {name} WHERE id = 1")
     assert _rows(session, name) == [(2, "c")]

@@ -24,7 +24,7 @@ def _frame(session: Session, *rows: tuple[Any, ...], columns: str = COLUMNS) -> 
 def test_an_upsert_replaces_known_keys_and_adds_others(session: Session, table: ChangedTable) -> None:
     rows = _frame(session, ("k01", 100, "2024-03-01"), ("k01", 90, "2024-03-01"), ("n", 1, "2024-03-04"))
     result = session.write(rows, table.name)
-    assert (result.inserted, result.updated) == (1, 1)
+    assert (result.inserted, result.updated, result.combined) == (1, 1, 1)
     assert table.rows(where="seq = 100 OR id = 'n'") == [
         ("k01", 100, None, "2024-03-01"),
         ("n", 1, None, "2024-03-04"),

@@ -64,6 +64,41 @@ def test_append_loads_rows_into_new_file_groups_and_overwrite_replaces_all(spark
     assert _actions(table)[-1] == "replacecommit"
 
 
+@pytest.mark.parametrize("name", ["cow_bootstrap_meta", "mor_bootstrap_meta"])
+def test_append_upserts_by_default_and_deletes_by_key(
+    spark: Any, golden: Callable[[str], Any], tmp_path: Path, name: str
+) -> None:
+    table = str(shutil.copytree(golden(name).table, tmp_path / "t"))
+    columns = _rows(spark, table).columns
+    before = {row["id"]: row for row in _rows(spark, table).collect()}
+    known = (
+        _rows(spark, table)
+        .where("seq % 50 = 7")
+        .selectExpr(*("seq + 1000 AS seq" if column == "seq" else column for column in columns))
+    )
+    known, fresh = spark.createDataFrame(known.toArrow()), _fresh(spark, table).select(*columns)
+    older = known.selectExpr(*("seq - 500 AS seq" if column == "seq" else column for column in columns))
+    rows = known.unionByName(fresh).unionByName(older).repartition(4)
+    rows.write.format("hudi").mode("append").save(table)
+    expected = {**before, **{row["id"]: row for row in (*known.collect(), *fresh.collect())}}
+    found = _rows(spark, table).collect()
+    assert len(found) == len(expected)
+    assert {row["id"]: str(row) for row in found} == {key: str(row) for key, row in expected.items()}
+    instant = open_table(Storage(), table).timeline.commits[-1].timestamp
+    assert list_markers(Storage(), table, instant) == []
+
+    gone = _rows(spark, table).where("seq >= 1000 OR id LIKE 'n%'")
+    gone = spark.createDataFrame(gone.toArrow())
+    gone.write.format("hudi").option(OPERATION, "delete").mode("append").save(table)
+    left = {key for key, row in before.items() if row["seq"] % 50 != 7}
+    assert {row["id"] for row in _rows(spark, table).select("id").collect()} == left
+    with pytest.raises(PySparkException, match="have no record key"):
+        fresh.selectExpr("CAST(NULL AS STRING) AS id", "* EXCEPT (id)").write.format("hudi").mode(
+            "append"
+        ).save(table)
+    assert _actions(table)[-1] == "rollback"
+
+
 def test_a_task_that_fails_leaves_nothing(spark: Any, table: str) -> None:
     before = sorted(path.name for path in Path(table).rglob("*.parquet"))
     broken = _fresh(spark, table).selectExpr("if(seq = 0, NULL, id) AS id", "* EXCEPT (id)")
@@ -76,8 +111,8 @@ def test_a_task_that_fails_leaves_nothing(spark: Any, table: str) -> None:
 @pytest.mark.parametrize(
     ("mode", "change", "options", "said"),
     [
-        ("append", "*", {}, "cannot upsert.*hudisql.write_table"),
-        ("append", "*", {OPERATION: "delete"}, "cannot delete"),
+        ("append", "*", {"hoodie.index.type": "GLOBAL_SIMPLE"}, "GLOBAL_SIMPLE.*hudisql.write_table"),
+        ("append", "*", {OPERATION: "upsurt"}, "there is no operation 'upsurt'"),
         ("overwrite", "*", {OPERATION: "insert"}, "replaces the whole table"),
         ("append", "*, 1 AS more", {OPERATION: "insert"}, "takes the table's columns"),
         ("append", "* EXCEPT (st)", {OPERATION: "insert"}, "takes the table's columns"),

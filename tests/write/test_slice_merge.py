@@ -165,6 +165,25 @@ def test_of_several_changes_of_one_row_the_newest_counts(tmp_path: Path) -> None
     assert _merge(tmp_path, ROWS, [_change(Operation.DELETE, ROWS[3])] * 2).deleted == 1
 
 
+def test_a_change_with_a_sequence_number_means_one_row_of_its_key(tmp_path: Path) -> None:
+    stored = [_row("k1", 1), _row("k1", 2), _row("k1", 3), _row("k2", 4)]
+
+    def of_row(number: int, operation: Operation, seq: int) -> dict[str, Any]:
+        change = _change(operation, {**_row("k1", seq)})
+        return {**change, "__hudisql_sequence_number": f"20240101000000000_3_{number}"}
+
+    changes = [of_row(1, Operation.UPDATE, 50), of_row(2, Operation.DELETE, 3)]
+    merged = _merge(tmp_path, stored, changes)
+    assert pq.read_table(merged.path, columns=["seq"])["seq"].to_pylist() == [1, 50, 4]
+    assert (merged.updated, merged.deleted, merged.combined) == (1, 1, 0)
+    twice = _merge(tmp_path, stored, [of_row(2, Operation.DELETE, 3)] * 2)
+    assert (twice.rows, twice.deleted, twice.combined) == (3, 1, 1)
+    with pytest.raises(WriteConflictError, match="'k1'"):
+        _merge(tmp_path, stored, [of_row(3, Operation.UPDATE, 50)])
+    by_key = _merge(tmp_path, stored, [_change(Operation.UPSERT, _row("k1", 60))])
+    assert pq.read_table(by_key.path, columns=["seq"])["seq"].to_pylist() == [60, 60, 60, 4]
+
+
 def test_a_merge_that_fails_leaves_no_file(tmp_path: Path) -> None:
     before = {path.name for path in tmp_path.iterdir()}
     with pytest.raises(WriteConflictError, match="'ghost'"):
