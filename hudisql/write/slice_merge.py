@@ -21,6 +21,7 @@ from hudisql.format import meta_columns
 from hudisql.format.file_names import base_file_name
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.log_rule import LogRule
+from hudisql.read.ordering import comparable
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
@@ -182,13 +183,13 @@ def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
     if task.newest_by is None:
         raise _repeated_error(task, keys)
     order = pc.sort_indices(
-        pa.table({"key": keys, "ordering": changes.column(task.newest_by)}),
+        pa.table({"key": keys, "ordering": comparable(changes.column(task.newest_by).combine_chunks())}),
         sort_keys=[("key", "ascending"), ("ordering", "descending")],
     )
     ordered, by_key = changes.take(order), keys.take(order)
     starts = np.ones(len(by_key), dtype=bool)
     starts[1:] = pc.not_equal(by_key[1:], by_key[:-1]).to_numpy(zero_copy_only=False)
-    values = ordered.column(task.newest_by).combine_chunks()
+    values = comparable(ordered.column(task.newest_by).combine_chunks())
     is_tie = np.zeros(len(by_key), dtype=bool)
     tied = pc.fill_null(pc.equal(values[1:], values[:-1]), True).to_numpy(zero_copy_only=False)
     is_tie[1:] = tied & ~starts[1:] & starts[:-1]
@@ -296,7 +297,7 @@ def _late_rows(
         return np.zeros(len(at), dtype=bool)
     stored = batch.column(task.ordering).take(pa.array(at))
     incoming = changes.rows.column(task.ordering).combine_chunks().take(pa.array(change))
-    older = pc.fill_null(pc.greater(stored, incoming), False)
+    older = pc.fill_null(pc.greater(comparable(stored), comparable(incoming)), False)
     is_late: npt.NDArray[np.bool_] = np.asarray(older.to_numpy(zero_copy_only=False), dtype=bool)
     late: npt.NDArray[np.bool_] = is_late & is_upsert
     return late
