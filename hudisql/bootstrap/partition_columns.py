@@ -22,7 +22,8 @@ from hudisql.format.partition_path import (
     render_partition_value,
 )
 from hudisql.format.schema import TIMESTAMP
-from hudisql.format.spark_schema import quote_name, spark_type_name
+from hudisql.format.spark_schema import quote_name, spark_type_name, with_local_zone
+from hudisql.read.task_errors import without_internal_names
 
 _TYPES: Final = {
     "string": pa.string(),
@@ -123,14 +124,16 @@ def choose_partitions(
         ", ".join([f"`{position}` int", *(f"{quote_name(column.name)} string" for column in columns)]),
     )
     casts = [
-        f"try_cast({quote_name(column.name)} AS {spark_type_name(column.type)}) AS {quote_name(column.name)}"
+        f"try_cast({quote_name(column.name)} AS {with_local_zone(spark_type_name(column.type))}) "
+        f"AS {quote_name(column.name)}"
         for column in columns
     ]
     try:
         taken = texts.selectExpr(f"`{position}`", *casts).where(predicate).select(position).collect()
     except PySparkException as error:
+        reason = without_internal_names(str(error).splitlines()[0])
         raise InvalidArgumentError(
-            f"{parameter} '{predicate}' cannot be evaluated: {str(error).splitlines()[0]}",
+            f"{parameter} '{predicate}' cannot be evaluated: {reason}",
             hint=f"it may use the partition columns only: {named}",
         ) from error
     chosen = {row[0] for row in taken}

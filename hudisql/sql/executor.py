@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.sync import sync_registered
 from hudisql.catalog.tables import MetastoreTable
-from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
+from hudisql.errors import UnsupportedStatementError
 from hudisql.procedures.binder import bind_arguments
 from hudisql.procedures.registry import find_procedure
 from hudisql.result import LocalResult, Result
@@ -27,6 +27,7 @@ from hudisql.sql.explain_changes import explain_change, explain_create_table_as
 from hudisql.sql.folders import refuse_folders_of_hudi_tables, refuse_overwriting_what_is_read
 from hudisql.sql.guard import find_hudi_subject
 from hudisql.sql.parser import parse_statement
+from hudisql.sql.references import UnplacedSyntaxError
 from hudisql.sql.spark_errors import SourceText, translate_spark_error, translated_spark_errors
 from hudisql.sql.tables import find_hudi_entry, open_hudi_entry
 
@@ -47,9 +48,9 @@ def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> R
     try:
         with translated_spark_errors(source):
             return execute_statement(context, statement, source)
-    except SqlSyntaxError as error:
-        # Spark's parser was asked without knowing where in the script the statement stands.
-        raise (translate_spark_error(error.__cause__, source) if error.__cause__ else error) from error
+    except UnplacedSyntaxError as error:
+        cause = error.__cause__ or error
+        raise translate_spark_error(cause, source) from cause
 
 
 def execute_statement(context: Context, statement: st.Statement, source: SourceText) -> Result:
