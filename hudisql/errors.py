@@ -8,7 +8,7 @@ fits, so callers may catch either. This module imports nothing of the project.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 # `scheme://user:secret@host`; secrets may hold slashes.
@@ -163,3 +163,13 @@ class SyncFailedError(MetastoreError):
 
 class ExecutorEnvironmentError(HudisqlError, RuntimeError):
     """The executors' Python cannot run hudisql's tasks (other Python, pyarrow or missing dependency)."""
+
+
+def error_chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it was raised from or during, newest first; each once, even in a circle."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or current.__context__

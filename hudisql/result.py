@@ -16,7 +16,7 @@ from hudisql.errors import HudisqlError, SessionClosedError
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import Row, StructType
+    from pyspark.sql.types import DataType, Row, StructType
 
 ErrorGuard = Callable[[], AbstractContextManager[None]]
 
@@ -75,7 +75,7 @@ class Result:
     def arrow(self) -> pa.Table:
         """All rows as an Arrow table. Raises QueryError."""
         with self.guard():
-            return self.df.toArrow()
+            return _with_nullable_members(self.df).toArrow()
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
         """Print the first rows on standard output, as Spark does."""
@@ -159,3 +159,39 @@ def _refuse_stopped(spark: SparkSession | None) -> None:
             "the session of this result is closed",
             hint="read a result's rows before close(), or connect again",
         )
+
+
+def _with_nullable_members(df: DataFrame) -> DataFrame:
+    """The rows with types that Arrow can hold: what is inside structs, arrays and maps may be null.
+
+    A NULL struct has members without a value, also where Spark knows that they have one in every struct.
+    """
+    from pyspark.sql import functions as sf
+
+    wanted = [_nullable(field.dataType) for field in df.schema]
+    if all(kind == field.dataType for kind, field in zip(wanted, df.schema, strict=True)):
+        return df
+    positional = df.toDF(*(f"c{position}" for position in range(len(wanted))))
+    return positional.select(
+        *(
+            sf.col(f"c{position}").cast(kind).alias(field.name)
+            for position, (kind, field) in enumerate(zip(wanted, df.schema, strict=True))
+        )
+    )
+
+
+def _nullable(kind: DataType, *, is_inside: bool = False) -> DataType:
+    from pyspark.sql import types
+
+    if isinstance(kind, types.StructType):
+        return types.StructType(
+            [types.StructField(field.name, _nullable(field.dataType, is_inside=True)) for field in kind]
+        )
+    if isinstance(kind, types.ArrayType):
+        return types.ArrayType(_nullable(kind.elementType, is_inside=True))
+    if isinstance(kind, types.MapType):
+        return types.MapType(
+            _nullable(kind.keyType, is_inside=True), _nullable(kind.valueType, is_inside=True)
+        )
+    # `map()` and `array()` hold nothing, and Arrow has no maps of it.
+    return types.StringType() if is_inside and isinstance(kind, types.NullType) else kind

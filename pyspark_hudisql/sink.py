@@ -174,13 +174,14 @@ def _operation_of(options: Mapping[str, str], *, overwrite: bool) -> str:
 
 
 def _operation_on(table: HudiTable, operation: str) -> str:
-    """The operation; an insert instead of an upsert if the table's record keys are generated, as Hudi does it."""
+    """The operation; an insert instead of an upsert if the record keys are generated, as in Hudi."""
     if not table.properties.generates_record_keys or operation in _LOADS:
         return operation
     if operation == "upsert":
         return "insert"
     raise InvalidArgumentError(
-        f"{operation} by record key: the record keys of {table.base_path} are generated, so that no row names one",
+        f"{operation}: the record keys of {table.base_path} are generated, so no given row has the key of a "
+        "stored one",
         hint="DELETE FROM … WHERE <condition> in hudisql",
     )
 

@@ -21,8 +21,8 @@ from hudisql.write.changes import PARTITION, RECORD_KEY
 from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit
 from hudisql.write.commit_files import finish_commit
 from hudisql.write.driver_upsert import newest_of_each_key, upsert_here
-from hudisql.write.record_keys import render_record_keys
 from hudisql.write.new_row_keys import null_key_error
+from hudisql.write.record_keys import render_record_keys
 from pyspark_hudisql.sink import PreparedWrite
 
 # What a task may send: Spark pickles it several times on its way.

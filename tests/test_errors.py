@@ -6,6 +6,8 @@ import pickle
 import pytest
 
 from hudisql import errors
+from hudisql.cli.interrupts import is_interrupt
+from hudisql.read.task_errors import translate_task_error
 
 ERROR_CLASSES = [
     value
@@ -27,3 +29,14 @@ def test_every_error_says_what_to_do_and_survives_a_process_border(
 def test_blockers_are_kept() -> None:
     error = errors.BootstrapBlockedError("2 blockers", blockers=["a", "b"])
     assert pickle.loads(pickle.dumps(error)).blockers == ("a", "b")
+
+
+def test_the_chain_of_an_error_ends_even_if_it_is_its_own_cause() -> None:
+    inner, outer = ValueError("inner"), errors.QueryError("outer")
+    inner.__cause__, outer.__cause__ = outer, inner
+    assert list(errors.error_chain(outer)) == [outer, inner]
+    outer.__cause__ = outer
+    assert not is_interrupt(outer)
+    assert translate_task_error(inner) is outer
+    inner.__cause__ = KeyboardInterrupt()
+    assert is_interrupt(inner)

@@ -22,7 +22,7 @@ from hudisql.format.partition_path import (
     render_folder_value,
 )
 from hudisql.format.schema import TIMESTAMP
-from hudisql.format.spark_schema import quote_name, spark_type_name
+from hudisql.format.spark_schema import quote_name, spark_type_name, with_local_zone
 
 _TYPES: Final = {
     "string": pa.string(),
@@ -123,7 +123,8 @@ def choose_partitions(
         ", ".join([f"`{position}` int", *(f"{quote_name(column.name)} string" for column in columns)]),
     )
     casts = [
-        f"try_cast({quote_name(column.name)} AS {spark_type_name(column.type)}) AS {quote_name(column.name)}"
+        f"try_cast({quote_name(column.name)} AS {with_local_zone(spark_type_name(column.type))}) "
+        f"AS {quote_name(column.name)}"
         for column in columns
     ]
     try:

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from hudisql.errors import error_chain
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -44,10 +46,7 @@ def clean_interrupts(spark: SparkSession) -> Iterator[None]:
 
 def is_interrupt(error: BaseException) -> bool:
     """True if the error came up while Control-C was handled, as that of a job that it cancelled."""
-    seen: BaseException | None = error
-    while seen is not None and not isinstance(seen, KeyboardInterrupt):
-        seen = seen.__cause__ or seen.__context__
-    return seen is not None
+    return any(isinstance(each, KeyboardInterrupt) for each in error_chain(error))
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:

@@ -1,12 +1,12 @@
 """Results as text on standard output: table, csv, tsv, json, jsonl, vertical.
 
 Nothing is rounded, cut off or lost: decimals and timestamps are text in JSON, NULL and the empty string
-differ in every form but the table. Timestamps are shown in the session's time zone, as Spark casts them.
+differ in every form but the table. Binary values are hexadecimal digits in all forms, as `hex()` gives them.
+Timestamps are shown in the session's time zone, as Spark casts them.
 """
 
 from __future__ import annotations
 
-import base64
 import datetime
 import json
 import math
@@ -53,9 +53,43 @@ def result_rows(result: Result) -> Iterator[Sequence[object]]:
     if isinstance(result, LocalResult):
         yield from result.rows
         return
-    table = Result(_with_text_columns(result.df), guard=result.guard).arrow()
+    shown = _with_text_columns(result.df)
+    readers = [_reader_of(field.dataType) for field in shown.schema]
+    table = Result(shown, guard=result.guard).arrow()
     for batch in table.to_batches(max_chunksize=10_000):
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        columns = (
+            column.to_pylist() if read is None else map(read, column.to_pylist())
+            for column, read in zip(batch.columns, readers, strict=True)
+        )
+        yield from zip(*columns, strict=True)
+
+
+def _reader_of(kind: DataType) -> Callable[[Any], Any] | None:
+    """What makes mappings of the maps in a value, for which Arrow gives lists of pairs; None without maps."""
+    from pyspark.sql import types
+
+    if isinstance(kind, types.ArrayType):
+        of_element = _reader_of(kind.elementType)
+        if of_element is None:
+            return None
+        return lambda value: None if value is None else [of_element(each) for each in value]
+    if isinstance(kind, types.StructType):
+        members = [(field.name, read) for field in kind if (read := _reader_of(field.dataType)) is not None]
+        if not members:
+            return None
+        return lambda value: (
+            None if value is None else {**value, **{name: read(value[name]) for name, read in members}}
+        )
+    if isinstance(kind, types.MapType):
+        of_key, of_item = _reader_of(kind.keyType) or _as_it_is, _reader_of(kind.valueType) or _as_it_is
+        return lambda value: (
+            None if value is None else {str(text_of(of_key(key))): of_item(item) for key, item in value}
+        )
+    return None
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _with_text_columns(df: DataFrame) -> DataFrame:
@@ -81,7 +115,7 @@ def _keeps_its_type(kind: DataType) -> bool:
     if isinstance(kind, types.MapType):
         return all(_keeps_its_type(part) or _is_nested_value(part) for part in (kind.keyType, kind.valueType))
     if isinstance(kind, types.StructType):
-        return all(
+        return len(set(kind.names)) == len(kind.names) and all(
             _keeps_its_type(field.dataType) or _is_nested_value(field.dataType) for field in kind.fields
         )
     return isinstance(kind, types.DecimalType) or kind.simpleString() in _PLAIN_TYPES
@@ -126,21 +160,16 @@ def text_of(value: object) -> str | None:
 
 
 def json_value(value: object) -> Any:
-    """A value as what `json.dumps` takes: decimals, dates, timestamps and non-finite numbers as text."""
+    """A value as what `json.dumps` takes: text for decimals, dates, times, binary and non-finite numbers."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else _float_text(value)
-    if isinstance(value, bytes | bytearray):
-        return base64.b64encode(value).decode("ascii")
     if hasattr(value, "asDict"):
         return {name: json_value(entry) for name, entry in value.asDict().items()}
     if isinstance(value, Mapping):
         return {str(text_of(key)): json_value(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        # Arrow gives maps as lists of pairs.
-        if value and all(isinstance(entry, tuple) and len(entry) == 2 for entry in value):
-            return {str(text_of(key)): json_value(entry) for key, entry in value}
         return [json_value(entry) for entry in value]
     return text_of(value)
 

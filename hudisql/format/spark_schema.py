@@ -30,6 +30,8 @@ _TO_SPARK: dict[pa.DataType, str] = {
 _FROM_SPARK = {name: arrow for arrow, name in _TO_SPARK.items()} | {"byte": pa.int32(), "short": pa.int32()}
 _SQL_NAMES = {"integer": "int", "long": "bigint"}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)", re.ASCII)
+# The type, not a member of that name.
+_TIMESTAMP = re.compile(r"(?<![\w`])timestamp(?![\w`]|\s*:)", re.IGNORECASE)
 _CHARACTERS = re.compile(r"(?:var)?char\(\d+\)", re.ASCII)
 
 
@@ -57,6 +59,11 @@ def spark_type_name(field_type: pa.DataType) -> str:
     if pa.types.is_list(field_type):
         return f"array<{spark_type_name(field_type.value_type)}>"
     return f"map<{spark_type_name(field_type.key_type)},{spark_type_name(field_type.item_type)}>"
+
+
+def with_local_zone(type_name: str) -> str:
+    """A type's text in which `timestamp` cannot mean TIMESTAMP_NTZ, whatever `spark.sql.timestampType` is."""
+    return _TIMESTAMP.sub("timestamp_ltz", type_name)
 
 
 def _member_name(name: str) -> str:

@@ -23,6 +23,7 @@ from hudisql.format.instant import ROLLBACK, Instant, InstantState, parse_instan
 from hudisql.format.timeline import TIMELINE_FOLDER, instant_path
 from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
 from hudisql.procedures.tables import find_table
+from hudisql.read.task_errors import without_internal_names
 from hudisql.storage import FileInfo, join
 from hudisql.table.hudi_table import HudiTable
 
@@ -289,7 +290,7 @@ def _evaluate(context: Context, rows: Rows, output: Sequence[Column], predicate:
         kept = context.spark.createDataFrame(numbered, declared).where(predicate).select(position).collect()
     except PySparkException as error:
         raise InvalidArgumentError(
-            f"filter '{predicate}' cannot be evaluated: {str(error).splitlines()[0]}",
+            f"filter '{predicate}' cannot be evaluated: {without_internal_names(str(error).splitlines()[0])}",
             hint=f"it may use the output columns: {', '.join(column.name for column in output)}",
         ) from error
     chosen = {row[0] for row in kept}

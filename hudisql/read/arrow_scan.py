@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudisql.format.spark_schema import quote_name, spark_json_from_arrow, spark_type_name
+from hudisql.format.spark_schema import quote_name, spark_json_from_arrow, spark_type_name, with_local_zone
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, Calendar, CalendarSettings
 from hudisql.read.log_rule import LogRule
@@ -97,7 +97,8 @@ def complete_columns(frame: DataFrame, plan: ScanPlan, present: list[str]) -> Da
         if field.name not in present:
             text = f"hudisql planned this query without the column '{field.name}': please report the query"
             literal = text.replace("\\", r"\\").replace("'", r"\'")
-            column = f"CAST(raise_error('{literal}') AS {spark_type_name(field.type)}) AS {column}"
+            kind = with_local_zone(spark_type_name(field.type))
+            column = f"CAST(raise_error('{literal}') AS {kind}) AS {column}"
         columns.append(column)
     # As text, for one call instead of several for each column.
     return frame.selectExpr(*columns)

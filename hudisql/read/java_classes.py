@@ -21,3 +21,8 @@ def java_class(spark: SparkSession, name: str) -> Any:
 
     gateway: Any = spark.sparkContext._gateway
     return JavaClass(name, gateway._gateway_client)
+
+
+def scala_object(spark: SparkSession, name: str) -> Any:
+    """The Scala object of the full `name` (without its `$`), for methods that its class does not show."""
+    return getattr(java_class(spark, f"{name}$"), "MODULE$")

@@ -17,6 +17,7 @@ from hudisql.format.meta_columns import RECORD_KEY
 from hudisql.read.key_table import KeyTable
 from hudisql.read.log_records import LogRecords
 from hudisql.read.log_rule import LogRule
+from hudisql.read.ordering import comparable
 
 _BATCH_ROWS = 64 * 1024
 
@@ -77,8 +78,7 @@ def _merge_batch(
 
 
 def _is_newer(base: pa.Array, log: pa.Array) -> npt.NDArray[np.bool_]:
-    # A null is older than any value, NaN newer.
-    newer = pc.fill_null(pc.greater(base, log), pc.and_(pc.is_valid(base), pc.is_null(log)))
-    if pa.types.is_floating(base.type):
-        newer = pc.or_(newer, pc.fill_null(pc.and_(pc.is_nan(base), pc.invert(pc.is_nan(log))), False))
+    # A null is older than any value.
+    newer = pc.greater(comparable(base), comparable(log))
+    newer = pc.fill_null(newer, pc.and_(pc.is_valid(base), pc.is_null(log)))
     return np.asarray(newer.to_numpy(zero_copy_only=False))

@@ -34,6 +34,7 @@ from hudisql.format.log_block import (
 from hudisql.format.meta_columns import IS_DELETED, OPERATION, RECORD_KEY
 from hudisql.read.conform import batch_of, conform_array, find_field
 from hudisql.read.log_rule import LogRule
+from hudisql.read.ordering import comparable
 from hudisql.read.parquet_rows import ParquetRows
 from hudisql.storage import Storage
 from hudisql.table.file_slice import LogFile
@@ -302,7 +303,7 @@ def _ranks(events: Sequence[_Events], rule: LogRule) -> npt.NDArray[np.int64]:
     count = sum(len(each.keys) for each in events)
     if rule.ordering is None:
         return np.zeros(count, np.int64)
-    encoded = _ordering_of(events, rule).dictionary_encode()
+    encoded = comparable(_ordering_of(events, rule)).dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     rank_of = np.empty(len(order) + 1, np.int64)
     rank_of[order] = np.arange(len(order))

@@ -7,6 +7,7 @@ error travels in that text as one marked line of JSON and is rebuilt on the driv
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
@@ -19,6 +20,9 @@ REMOVED_HINT: Final = (
     " more hoodie.cleaner.commits.retained keep files longer"
 )
 _OPEN, _CLOSE = "<<hudisql-error ", " hudisql-error>>"
+_SUGGESTION: Final = re.compile(
+    r"(?P<words> ?Did you mean one of the following\? )\[(?P<names>[^\]\n]*`__hudisql_[^\]\n]*)\]\.?"
+)
 _T = TypeVar("_T")
 
 
@@ -42,14 +46,12 @@ def encode_error(error: errors.HudisqlError) -> TaskError:
 
 def translate_task_error(exception: BaseException) -> errors.HudisqlError | None:
     """The HudisqlError that a task raised, found in a Spark exception's text; None if there is none."""
-    seen: BaseException | None = exception
-    while seen is not None:
+    for seen in errors.error_chain(exception):
         if isinstance(seen, errors.HudisqlError):
             return seen
         found = _decode(str(seen))
         if found is not None:
             return _explained(found)
-        seen = seen.__cause__ or seen.__context__
     return None
 
 
@@ -73,6 +75,16 @@ def spark_job(failure: str, hint: str | None = None) -> Iterator[None]:
     except (Py4JError, PySparkException) as error:
         own = translate_task_error(error)
         raise own or errors.QueryError(f"{failure}: {_causes(error)}", hint=hint) from error
+
+
+def without_internal_names(message: str) -> str:
+    """Spark's message without the columns in its suggestion that are hudisql's own."""
+
+    def shorten(found: re.Match[str]) -> str:
+        names = [name for name in found["names"].split(", ") if "`__hudisql_" not in name]
+        return f"{found['words']}[{', '.join(names)}]." if names else ""
+
+    return _SUGGESTION.sub(shorten, message)
 
 
 def _causes(error: Exception) -> str:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudisql.read.java_classes import java_class
+from hudisql.read.java_classes import java_class, scala_object
 from hudisql.read.predicates import (
     And,
     ColumnPath,
@@ -54,18 +54,21 @@ _COMPARISONS: Mapping[str, Operator] = {
     "GreaterThanOrEqual": ">=",
 }
 _SWAPPED: Mapping[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<=>": "<=>"}
-# Expressions whose SQL text does not say all of them.
-_NOT_BY_TEXT = ("UDF", "Subquery", "Dynamic", "Lambda", "Variable", "Outer")
+# Expressions that need more than a row: Python, other rows, another plan.
+_NOT_BY_ROW = ("UDF", "Subquery", "Dynamic", "Outer")
 # Fields of a nested column that are needed; None: all of it.
 FieldTree = dict[str, "FieldTree | None"]
 
 
 @dataclass(frozen=True)
 class PartitionCondition:
-    """A filter as Spark SQL text, over columns that are qualified by `alias` if there is one."""
+    """A filter of Spark's optimizer that partition columns alone decide: the expression, and how it prints.
+
+    Parsing the text again could give another meaning under the session's settings, so that nobody does.
+    """
 
     text: str
-    alias: str | None
+    expression: Any = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -352,16 +355,43 @@ def _describe_scan(required_schema: str, filters: Iterable[Any], partition_colum
 def _partition_condition(expression: Any, partition_columns: Collection[str]) -> PartitionCondition | None:
     """The filter as text, if Spark can decide it from a partition's values alone."""
     attributes = list(items_of(expression.references().toSeq()))
-    qualifiers = {str(attribute.qualifier().mkString(".")) for attribute in attributes}
     if (
-        len(qualifiers) != 1
-        or any(attribute.qualifier().size() > 1 for attribute in attributes)
+        not attributes
         or not all(str(attribute.name()) in partition_columns for attribute in attributes)
         or not expression.deterministic()
-        or any(word in kind for kind in _kinds_in(expression) for word in _NOT_BY_TEXT)
+        or any(word in kind for kind in _kinds_in(expression) for word in _NOT_BY_ROW)
     ):
         return None
-    return PartitionCondition(str(expression.sql()), qualifiers.pop() or None)
+    return PartitionCondition(str(expression.sql()), expression)
+
+
+def rows_that_meet(rows: DataFrame, condition: PartitionCondition) -> DataFrame:
+    """The rows of `rows`, which has the condition's columns by their names, for which it holds.
+
+    Raises Spark's own exceptions.
+    """
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    spark: Any = rows.sparkSession
+    plans = "org.apache.spark.sql.catalyst.plans.logical"
+    alias = java_class(spark, "org.apache.spark.sql.catalyst.expressions.Alias")
+    none = java_class(spark, "scala.Option").empty()
+    plan = rows._jdf.queryExecution().analyzed()
+    empty = scala_object(spark, "scala.collection.immutable.Nil")
+    meant = {str(each.name()): each for each in items_of(condition.expression.references().toSeq())}
+    columns = spark._jvm.java.util.ArrayList()
+    for column in items_of(plan.output()):
+        wanted = meant.get(str(column.name()))
+        # The condition means the columns of its own plan, by their identity.
+        columns.add(
+            column if wanted is None else alias(column, wanted.name(), wanted.exprId(), empty, none, empty)
+        )
+    converters = java_class(spark, "scala.jdk.javaapi.CollectionConverters")
+    project = java_class(spark, f"{plans}.Project")(converters.asScala(columns).toIndexedSeq(), plan)
+    kept = java_class(spark, f"{plans}.Filter")(condition.expression, project)
+    datasets = scala_object(spark, "org.apache.spark.sql.classic.Dataset")
+    found: Any = DataFrame(datasets.ofRows(spark._jsparkSession, kept), spark)
+    return found  # type: ignore[no-any-return]
 
 
 def _kinds_in(expression: Any) -> Iterator[str]:

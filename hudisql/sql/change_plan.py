@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from hudisql.catalog.tables import READ_OPTIMIZED_SUFFIX, MetastoreTable, is_read_optimized
 from hudisql.errors import UnsupportedStatementError
-from hudisql.format.spark_schema import quote_name, spark_type_name
+from hudisql.format.spark_schema import quote_name
+from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.predicates import Predicate
 from hudisql.sql import clauses as cl
 from hudisql.sql import query
@@ -35,11 +36,12 @@ from hudisql.sql.held_source import hold_source, leaves_other_targets, target_al
 from hudisql.sql.insert_options import evolves_schema
 from hudisql.sql.insert_rows import RowsToInsert, rows_to_insert
 from hudisql.sql.match_values import matching_predicate
+from hudisql.sql.references import has_quoted_names
 from hudisql.sql.relations import TableBinder
 from hudisql.sql.schema_evolution import evolved_schema, evolved_table
 from hudisql.sql.source_names import qualify_source_names
 from hudisql.sql.spark_errors import SourceText
-from hudisql.sql.store_assignment import with_types
+from hudisql.sql.store_assignment import store_cast, with_types
 from hudisql.sql.table_settings import settings_of
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import (
@@ -65,14 +67,15 @@ class PlannedChange:
     """A statement's rows, which nobody has computed yet.
 
     `table` has the schema that the commit makes its; `rows` are changes, for INSERT the new rows. `prepared`
-    is the query behind them, in whose text the table that is changed stands at `target_at` (not for INSERT);
-    a change of one of `moves_by` moves a row.
+    is the query behind them, in whose text the table that is changed stands at `target_at` (not for INSERT),
+    and `origin` places that text in the script; a change of one of `moves_by` moves a row.
     """
 
     table: HudiTable
     clauses: Clauses
     rows: DataFrame | RowsToInsert
     prepared: query.PreparedQuery
+    origin: SourceText
     moves_by: tuple[str, ...] = ()
     target_at: int | None = None
 
@@ -108,7 +111,8 @@ def plan_change(
     """
     settings = settings_of(context, table, entry.parameters)
     planner = _Planner(context, table, entry.full_name, settings, source, count_all, held)
-    where: Any = {"line": source.line, "column": source.column}
+    quoted_names = has_quoted_names(context.spark, statement.text)
+    where: Any = {"line": source.line, "column": source.column, "quoted_names": quoted_names}
     if isinstance(statement, st.DeleteStatement):
         return planner.delete(cl.read_delete(statement.text, **where))
     if isinstance(statement, st.UpdateStatement):
@@ -154,12 +158,13 @@ class _Planner:
         object.__setattr__(self, "moving", tuple(dict.fromkeys(name for name in found if name)))
 
     def insert(self, clauses: cl.InsertClauses) -> PlannedChange:
-        prepared, frame = self._run(insert_query(clauses))
+        text = insert_query(clauses)
+        prepared, frame = self._run(text)
         table = self.table
         if clauses.by_name and evolves_schema(self.settings):
             table = evolved_table(self.settings, table, frame.schema, self.place)
-        rows = rows_to_insert(self.context, table, clauses, frame, self.place, self.settings)
-        return PlannedChange(table, clauses, rows, prepared)
+        rows = rows_to_insert(self.context, table, clauses, frame, self.place, self.settings, self.source)
+        return PlannedChange(table, clauses, rows, prepared, text.source(self.source))
 
     def delete(self, clauses: cl.DeleteClauses) -> PlannedChange:
         return self._change(clauses, delete_query(clauses, self.table.schema), self.table)
@@ -192,8 +197,10 @@ class _Planner:
     def _merge_source(self, clauses: cl.MergeClauses) -> _MergeSource:
         if self.held is None or not leaves_other_targets(clauses):
             return _MergeSource(clauses, _schema_of(self.context, source_query(clauses), self.source))
-        _, frame = self._run(source_query(clauses))
-        rows = hold_source(frame, self.held)
+        text = source_query(clauses)
+        prepared, frame = self._run(text)
+        with query.bound_errors(prepared.bound, text.source(self.source)):
+            rows = hold_source(frame, self.held)
         alias = source_alias(clauses)
         view = cl.Piece(rows.view_name, clauses.source.start)
         taken = replace(clauses, source=view, source_alias=alias, column_names=None)
@@ -217,9 +224,10 @@ class _Planner:
         prepared, frame = self._run(made.text, filters)
         if ACTION in frame.columns:
             frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
-        moved = _with_moves(frame, made, table)
+        moved = _with_moves(self.context, frame, made, table)
         rows = with_types(self.context, moved, change_schema(table.schema), self.place)
-        return PlannedChange(table, clauses, rows, prepared, made.moves_by, target_at)
+        origin = made.text.source(self.source)
+        return PlannedChange(table, clauses, rows, prepared, origin, made.moves_by, target_at)
 
     def _run(
         self, text: ComposedText, filters: Mapping[int, Predicate] | None = None
@@ -234,7 +242,7 @@ class _Planner:
 def _schema_of(context: Context, text: ComposedText, source: SourceText) -> StructType:
     """The columns of a query, which is analyzed and not run."""
     binder = TableBinder(context)
-    bound = binder.bind(text.text)
+    bound = binder.bind(text.text, text.source(source))
     with (
         query.placeholders(context, binder, bound),
         query.bound_errors(bound, text.source(source)),
@@ -242,16 +250,17 @@ def _schema_of(context: Context, text: ComposedText, source: SourceText) -> Stru
         return context.spark.sql(bound.text).schema
 
 
-def _with_moves(frame: DataFrame, made: ChangeQuery, table: HudiTable) -> DataFrame:
+def _with_moves(context: Context, frame: DataFrame, made: ChangeQuery, table: HudiTable) -> DataFrame:
     """Rows whose key or partition changes become two: the stored one goes, the new one is inserted."""
     from pyspark.sql import functions as sf
 
     if not made.moves_by:
         return frame
-    types = {field.name: spark_type_name(field.type) for field in table.schema}
+    types = {field.name: field.dataType for field in spark_struct(table.schema)}
     moves = sf.lit(False)
     for name in made.moves_by:
-        new = sf.col(quote_name(name)).cast(types[name])
+        given = frame.schema[name].dataType
+        new = store_cast(context, sf.col(quote_name(name)), given, types[name], name)
         moves = moves | ~new.eqNullSafe(sf.col(quote_name(OLD_VALUE + name)))
     moves = moves & (sf.col(OPERATION) == int(Operation.UPDATE))
     both = sf.array(*[sf.lit(int(each)).cast("tinyint") for each in (Operation.MOVE_OUT, Operation.MOVE_IN)])

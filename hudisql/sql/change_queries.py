@@ -338,7 +338,15 @@ def _by_name(
 
 
 def _named(columns: Sequence[str], name: str) -> str | None:
+    """The source's column of that name. Raises WriteRefusedError if it has several, and none exactly so."""
+    if name in columns:
+        return name
     folded = [column for column in columns if column.lower() == name.lower()]
+    if len(folded) > 1:
+        raise WriteRefusedError(
+            f"the source has {len(folded)} columns for '{name}': {', '.join(folded)}",
+            hint="the names of a Hudi table's columns differ by more than case: name the columns one by one",
+        )
     return folded[0] if folded else None
 
 
@@ -353,10 +361,12 @@ def _add_value(
     if whole:
         text.add("(", whole[0].value, ")")
         return
-    text.add("named_struct(")
+    text.add("struct(")
     for number, inner in enumerate(field.type):
         inside = [each for each in assigned if each.column[depth] == inner.name]
-        text.add("" if number == 0 else ", ", "'" + inner.name.replace("'", "\\'") + "', ")
+        text.add("" if number == 0 else ", ")
         inner_own = None if own is None else f"{own}.{quote_name(inner.name)}"
         _add_value(text, inner, inside, inner_own, depth + 1)
+        # As an alias: what a text literal means depends on the session.
+        text.add(f" AS {quote_name(inner.name)}")
     text.add(")")

@@ -15,10 +15,11 @@ from hudisql.errors import RepeatedKeysError, TableLockedError, WriteConflictErr
 from hudisql.result import LocalResult, Result
 from hudisql.sql import statements as st
 from hudisql.sql.after_commit import follow_commit, telling_of_a_lost_metadata_table
-from hudisql.sql.change_plan import check_changeable, plan_change
+from hudisql.sql.change_plan import PlannedChange, check_changeable, plan_change
 from hudisql.sql.clauses import DeleteClauses, MergeClauses
 from hudisql.sql.insert_options import refuse_policies_of_known_keys
 from hudisql.sql.insert_rows import RowsToInsert, as_inserts, newest_inserts, newest_rows
+from hudisql.sql.query import bound_errors
 from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.table_settings import settings_of
 from hudisql.sql.tables import open_hudi_entry
@@ -96,12 +97,17 @@ def _change_table(
 ) -> WriteResult:
     with ExitStack() as held:
         plan = plan_change(context, entry, table, statement, source, held=held)
-        if isinstance(plan.rows, RowsToInsert):
-            return commit_rows(context, entry, plan.table, plan.rows)
-        if isinstance(plan.clauses, MergeClauses):
-            return _commit_merge(context, entry, plan.table, plan.rows)
-        verb = "DELETE" if isinstance(plan.clauses, DeleteClauses) else "UPSERT"
-        return commit_changes(context, entry, plan.table, plan.rows, verb)
+        with bound_errors(plan.prepared.bound, plan.origin):
+            return _commit(context, entry, plan)
+
+
+def _commit(context: Context, entry: MetastoreTable, plan: PlannedChange) -> WriteResult:
+    if isinstance(plan.rows, RowsToInsert):
+        return commit_rows(context, entry, plan.table, plan.rows)
+    if isinstance(plan.clauses, MergeClauses):
+        return _commit_merge(context, entry, plan.table, plan.rows)
+    verb = "DELETE" if isinstance(plan.clauses, DeleteClauses) else "UPSERT"
+    return commit_changes(context, entry, plan.table, plan.rows, verb)
 
 
 def _commit_merge(

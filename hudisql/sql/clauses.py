@@ -2,6 +2,7 @@
 
 Reads the words between the expressions; what an expression means is Spark's matter, so that any valid Spark
 SQL may stand in it. Follows Spark's SqlBaseParser grammar of these statements. Knows no tables, no Spark.
+`quoted_names` is that of `tokenize`.
 """
 
 from __future__ import annotations
@@ -112,9 +113,9 @@ class MergeClauses:
         return any(action.assignments is None and action.verb != "DELETE" for action in self.actions)
 
 
-def read_delete(text: str, *, line: int = 1, column: int = 1) -> DeleteClauses:
+def read_delete(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> DeleteClauses:
     """The clauses of a DELETE. Raises SqlSyntaxError."""
-    reader = _Reader(text, line, column)
+    reader = _Reader(text, line, column, quoted_names)
     reader.expect("DELETE")
     reader.expect("FROM")
     target = reader.target()
@@ -123,9 +124,9 @@ def read_delete(text: str, *, line: int = 1, column: int = 1) -> DeleteClauses:
     return DeleteClauses(target, condition)
 
 
-def read_update(text: str, *, line: int = 1, column: int = 1) -> UpdateClauses:
+def read_update(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> UpdateClauses:
     """The clauses of an UPDATE. Raises SqlSyntaxError."""
-    reader = _Reader(text, line, column)
+    reader = _Reader(text, line, column, quoted_names)
     reader.expect("UPDATE")
     target = reader.target()
     reader.expect("SET")
@@ -135,9 +136,9 @@ def read_update(text: str, *, line: int = 1, column: int = 1) -> UpdateClauses:
     return UpdateClauses(target, assignments, condition)
 
 
-def read_insert(text: str, *, line: int = 1, column: int = 1) -> InsertClauses:
+def read_insert(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> InsertClauses:
     """The clauses of an INSERT into one table. Raises SqlSyntaxError."""
-    reader = _Reader(text, line, column)
+    reader = _Reader(text, line, column, quoted_names)
     if reader.says("FROM"):
         reader.fail("FROM … INSERT is not supported on a Hudi table: write INSERT … SELECT … FROM …")
     prefix = reader.with_clause("INSERT")
@@ -159,9 +160,9 @@ def read_insert(text: str, *, line: int = 1, column: int = 1) -> InsertClauses:
     )
 
 
-def read_merge(text: str, *, line: int = 1, column: int = 1) -> MergeClauses:
+def read_merge(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> MergeClauses:
     """The clauses of a MERGE. Raises SqlSyntaxError."""
-    reader = _Reader(text, line, column)
+    reader = _Reader(text, line, column, quoted_names)
     prefix = reader.with_clause("MERGE")
     reader.expect("MERGE")
     evolves = reader.skip("WITH", "SCHEMA", "EVOLUTION")
@@ -185,11 +186,11 @@ def read_merge(text: str, *, line: int = 1, column: int = 1) -> MergeClauses:
 class _Reader:
     """Reads the tokens from left to right; `at` is the next token's index."""
 
-    def __init__(self, text: str, line: int, column: int) -> None:
+    def __init__(self, text: str, line: int, column: int, quoted_names: bool) -> None:
         self._text = text
         self._line = line
         self._column = column
-        self._tokens: Sequence[Token] = tokenize(text)
+        self._tokens: Sequence[Token] = tokenize(text, quoted_names=quoted_names)
         self.at = 0
 
     def fail(self, problem: str) -> NoReturn:

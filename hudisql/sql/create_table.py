@@ -104,7 +104,8 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
     try:
         rows = with_types(context, planned.frame, table.schema, f"{database}.{name}")
         options = write_options(context, table, definition.properties)
-        written = load_rows(context.spark, table, rows, options)
+        with query.bound_errors(planned.prepared.bound, _query_source(statement, source)):
+            written = load_rows(context.spark, table, rows, options)
     except BaseException:
         take_back_table(context, table)
         raise
@@ -142,7 +143,7 @@ def plan_table_as(
     UnsupportedStatementError, InvalidArgumentError, QueryError.
     """
     text = statement.text[statement.query_start :]
-    origin = ComposedText().add(Piece(text, statement.query_start)).source(source)
+    origin = _query_source(statement, source)
     prepared = query.prepare_query(context, text, origin, count_all=count_all)
     frame = query.run_prepared(context, prepared, origin)
     frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
@@ -162,6 +163,11 @@ def plan_table_as(
     return PlannedTable(
         definition, frame, prepared, TableTarget(database, name, path, made.table_type, made.record_key)
     )
+
+
+def _query_source(statement: st.CreateTableAsStatement, source: SourceText) -> SourceText:
+    piece = Piece(statement.text[statement.query_start :], statement.query_start)
+    return ComposedText().add(piece).source(source)
 
 
 def create_table_of_rows(

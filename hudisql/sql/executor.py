@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.sync import sync_registered
 from hudisql.catalog.tables import MetastoreTable
-from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
+from hudisql.errors import UnsupportedStatementError
 from hudisql.procedures.binder import bind_arguments
 from hudisql.procedures.registry import CheckedRows, find_procedure
 from hudisql.result import LocalResult, Result
@@ -38,7 +38,7 @@ from hudisql.sql.folders import (
 from hudisql.sql.guard import find_hudi_subject
 from hudisql.sql.known_settings import warn_of_settings
 from hudisql.sql.parser import parse_statement
-from hudisql.sql.references import parse_plan
+from hudisql.sql.references import UnplacedSyntaxError, parse_plan
 from hudisql.sql.spark_errors import SourceText, translate_spark_error, translated_spark_errors
 from hudisql.sql.spark_scripts import execute_immediate, run_block
 from hudisql.sql.tables import find_hudi_entry, open_hudi_entry
@@ -62,9 +62,9 @@ def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> R
     try:
         with translated_spark_errors(source):
             return execute_statement(context, statement, source)
-    except SqlSyntaxError as error:
-        # Spark's parser was asked without knowing where in the script the statement stands.
-        raise (translate_spark_error(error.__cause__, source) if error.__cause__ else error) from error
+    except UnplacedSyntaxError as error:
+        cause = error.__cause__ or error
+        raise translate_spark_error(cause, source) from cause
 
 
 def execute_statement(context: Context, statement: st.Statement, source: SourceText) -> Result:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from hudisql.sql.clauses import MergeClauses
+from hudisql.write.cached_rows import cache_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,8 +34,9 @@ def hold_source(frame: DataFrame, stack: ExitStack) -> HeldSource:
     """Compute the source and keep it until `stack` is closed. Raises Spark's own exceptions."""
     spark = frame.sparkSession
     view_name = f"__hudisql_source_{uuid4().hex[:8]}"
-    held = frame.persist()
-    stack.callback(held.unpersist)
+    cached = cache_rows(frame)
+    stack.callback(cached.release)
+    held = cached.frame
     held.createOrReplaceTempView(view_name)
     stack.callback(spark.catalog.dropTempView, view_name)
     held.count()

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
 
 from hudisql.errors import SettingsError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
-from hudisql.format.spark_schema import quote_name, quote_path, spark_type_name
+from hudisql.format.spark_schema import quote_name, quote_path
+from hudisql.read.arrow_scan import spark_struct
 from hudisql.sql import clauses as cl
+from hudisql.sql.composed_text import ComposedText
 from hudisql.sql.insert_options import InsertOperation, insert_operation, overwrites_touched_partitions
-from hudisql.sql.store_assignment import with_types
+from hudisql.sql.spark_errors import SourceText, translated_spark_errors
+from hudisql.sql.store_assignment import store_cast, with_types
 from hudisql.sql.tokens import tokenize
 from hudisql.sql.write_options import COMBINE_BEFORE_INSERT
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import COMBINED, LOCATION_COLUMNS, OPERATION, Operation
 from hudisql.write.generated_paths import path_column
+from hudisql.write.newest import newest_first
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.path_generator import PathGenerator, generates_paths
 from hudisql.write.setting_lookup import Lookup
@@ -28,7 +34,6 @@ from hudisql.write.upsert import others_of_one
 from hudisql.write.write_options import WriteOptions
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
     from hudisql.context import Context
@@ -62,12 +67,14 @@ def rows_to_insert(
     frame: DataFrame,
     place: str,
     settings: Lookup,
+    source: SourceText,
 ) -> RowsToInsert:
     """The rows that a query gives to an INSERT, and how the settings have them written.
 
-    `place` names the table in errors. Raises WriteRefusedError, SettingsError.
+    `place` names the table in errors, `source` is the statement. Raises WriteRefusedError, SettingsError,
+    QueryError for a value of the PARTITION clause that is no constant.
     """
-    rows, static = _rows_of_table(context, table, clauses, frame, place)
+    rows, static = _rows_of_table(context, table, clauses, frame, place, source)
     # `ProvidesHoodieConfig` of Hudi sets hoodie.combine.before.insert so; its DataFrame writer does not.
     properties = table.properties
     combines = properties.precombine_field is not None and not properties.generates_record_keys
@@ -115,7 +122,7 @@ def newest_inserts(
     from pyspark.sql import functions as sf
 
     same_row = [sf.col(OPERATION), *_key_columns(table), *_place_columns(table, generator)]
-    by = Window.partitionBy(*same_row).orderBy(sf.col(quote_path(ordering)).desc_nulls_last())
+    by = Window.partitionBy(*same_row).orderBy(*newest_first(ordering, table.schema))
     is_insert = sf.col(OPERATION) == int(Operation.INSERT)
     others = sf.when(is_insert, others_of_one(*same_row))
     ranked = changes.withColumn(_RANK, sf.rank().over(by)).withColumn(COMBINED, others)
@@ -141,7 +148,7 @@ def newest_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -> Dat
     key = _key_columns(table)
     if not options.index.is_global:
         key += _place_columns(table, options.path_generator)
-    by = Window.partitionBy(*key).orderBy(sf.col(quote_path(ordering)).desc_nulls_last())
+    by = Window.partitionBy(*key).orderBy(*newest_first(ordering, table.schema))
     ranked = rows.withColumn(_RANK, sf.row_number().over(by)).withColumn(COMBINED, others_of_one(*key))
     return ranked.filter(sf.col(_RANK) == 1).drop(_RANK)
 
@@ -162,7 +169,12 @@ def _place_columns(table: HudiTable, generator: PathGenerator | None) -> list[Co
 
 
 def _rows_of_table(
-    context: Context, table: HudiTable, clauses: cl.InsertClauses, frame: DataFrame, place: str
+    context: Context,
+    table: HudiTable,
+    clauses: cl.InsertClauses,
+    frame: DataFrame,
+    place: str,
+    source: SourceText,
 ) -> tuple[DataFrame, Mapping[str, object]]:
     """The rows with the table's columns and types, and the typed values of the PARTITION clause."""
     from pyspark.sql import functions as sf
@@ -178,10 +190,11 @@ def _rows_of_table(
             "replaces the partitions that get rows",
         )
     given = _given_columns(table, clauses, static, frame.columns, place)
+    constants = _static_values(context, table, static, place, source)
     columns = {name.lower(): sf.col(f"c{number}") for number, name in enumerate(given)}
     renamed = frame.toDF(*(f"c{number}" for number in range(len(given))))
     values = [
-        _static_column(static[field.name.lower()], field)
+        _static_column(context, static[field.name.lower()], field)
         if field.name.lower() in static
         else columns.get(field.name.lower(), sf.lit(None))
         for field in table.schema
@@ -189,32 +202,38 @@ def _rows_of_table(
     named = [value.alias(field.name) for value, field in zip(values, table.schema, strict=True)]
     chosen = renamed.select(*named)
     rows = with_types(context, chosen, table.schema, place, members_by_name=clauses.by_name)
-    return rows, _static_values(context, table, static, place)
+    return rows, constants
 
 
-def _static_column(value: cl.Piece, field: pa.Field) -> Column:
+def _static_column(context: Context, value: cl.Piece, field: pa.Field) -> Column:
     """The value of a PARTITION clause; a text stands for a value of the column's type there, as in Spark."""
     from pyspark.sql import functions as sf
+    from pyspark.sql.types import StringType
 
     tokens = tokenize(value.text)
     is_text = len(tokens) == 1 and tokens[0].kind == "string"
-    return sf.expr(value.text).cast(spark_type_name(field.type)) if is_text else sf.expr(value.text)
+    if not is_text:
+        return sf.expr(value.text)
+    wanted = spark_struct(pa.schema([field]))[0].dataType
+    return store_cast(context, sf.expr(value.text), StringType(), wanted, field.name)
 
 
 def _static_values(
-    context: Context, table: HudiTable, static: Mapping[str, cl.Piece], place: str
+    context: Context, table: HudiTable, static: Mapping[str, cl.Piece], place: str, source: SourceText
 ) -> dict[str, object]:
     """The PARTITION clause's values as the table's types have them."""
-    import pyarrow as pa
-
-    fields = [field for field in table.partition_columns if field.name.lower() in static]
-    if not fields:
-        return {}
-    literals: Any = context.spark.range(1).select(
-        *(_static_column(static[field.name.lower()], field).alias(field.name) for field in fields)
-    )
-    row = with_types(context, literals, pa.schema(fields), place).collect()[0]
-    return dict(row.asDict())
+    values: dict[str, object] = {}
+    for field in table.partition_columns:
+        piece = static.get(field.name.lower())
+        if piece is None:
+            continue
+        # Without a column in reach: the value is a constant.
+        with translated_spark_errors(ComposedText().add(piece).source(source)):
+            value = _static_column(context, piece, field).alias(field.name)
+            literals = context.spark.range(1).select().select(value)
+            row = with_types(context, literals, pa.schema([field]), place).collect()[0]
+        values[field.name] = row[0]
+    return values
 
 
 def _overwrite_of(settings: Lookup, table: HudiTable, static: Mapping[str, object]) -> Overwrite:

@@ -6,6 +6,7 @@ by AND: what is left out costs speed, never rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -54,7 +55,9 @@ def _equal_columns(
     if where is None:
         return
     of_target = {field.name.lower(): field for field in schema}
-    of_source = {field.name.lower(): field for field in source.schema}
+    counts = Counter(field.name.lower() for field in source.schema)
+    # Which of two columns that differ by case is meant, the session decides.
+    of_source = {field.name.lower(): field for field in source.schema if counts[field.name.lower()] == 1}
     for part in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
         if not isinstance(part, exp.EQ):
             continue

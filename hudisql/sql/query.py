@@ -31,6 +31,7 @@ from hudisql.sql.catalyst import (
     prune_schema,
     read_placeholder,
     restrict_predicate,
+    rows_that_meet,
 )
 from hudisql.sql.references import parse_plan
 from hudisql.sql.relations import BoundText, HudiRelation, TableBinder, ViewRelation
@@ -38,12 +39,12 @@ from hudisql.sql.scala_values import items_of
 from hudisql.sql.spared_slices import slices_to_spare
 from hudisql.sql.spark_errors import SourceText, translated_spark_errors
 from hudisql.sql.unserved_settings import refuse_unserved_queries
-from hudisql.sql.views import query_text_of, shape_view, store_view, view_settings
+from hudisql.sql.views import active_session, in_session, query_text_of, shape_view, store_view
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _INSTANT_LITERAL = re.compile(r"\s*(['\"])(\d{14}|\d{17})\1\s*")
 
@@ -86,7 +87,7 @@ def prepare_query(
     UnsupportedTableError, SettingsError, SourceChangedError.
     """
     binder = TableBinder(context)
-    bound = binder.bind(text)
+    bound = binder.bind(text, source)
     if not bound.relations:
         with bound_errors(bound, source):
             analyzed = print_analyzed_plan(context.spark, bound.text)
@@ -210,7 +211,7 @@ def _plan_relation(
         prune_schema(table.full_schema, needs.fields),
         predicates,
         partition_predicates,
-        as_of=_instant_time(context, relation, table),
+        as_of=_instant_time(relation, table),
         read_optimized=relation.entry.read_optimized,
         parallelism=context.spark.sparkContext.defaultParallelism,
         max_split_bytes=configuration.filesMaxPartitionBytes(),
@@ -244,8 +245,7 @@ def _decide_by_spark(context: Context, table: HudiTable, condition: PartitionCon
         frame = context.spark.createDataFrame(
             values, schema=StructType.fromJson(_json(spark_json_from_arrow(values.schema)))
         )
-        named = frame.alias(condition.alias) if condition.alias else frame
-        kept = [row[0] for row in named.filter(condition.text).select("__partition").collect()]
+        kept = [row[0] for row in rows_that_meet(frame, condition).select("__partition").collect()]
     except (PySparkException, Py4JError):
         return None
     names = [column.name for column in columns]
@@ -265,7 +265,7 @@ def _decide_by_spark(context: Context, table: HudiTable, condition: PartitionCon
     )
 
 
-def _instant_time(context: Context, relation: HudiRelation, table: HudiTable) -> str | None:
+def _instant_time(relation: HudiRelation, table: HudiTable) -> str | None:
     """The instant time that a TIMESTAMP AS OF expression means, in the timeline's time zone."""
     if relation.timestamp is None:
         return None
@@ -273,7 +273,8 @@ def _instant_time(context: Context, relation: HudiRelation, table: HudiTable) ->
     if literal:
         return literal[2].ljust(17, "9")
     with translated_spark_errors():
-        row = context.spark.sql(f"SELECT unix_micros(CAST({relation.timestamp} AS TIMESTAMP))").head()
+        text = f"SELECT unix_micros(CAST({relation.timestamp} AS TIMESTAMP_LTZ))"
+        row = relation.session.sql(text).head()
     if row is None or row[0] is None:
         raise UnsupportedStatementError(
             f"TIMESTAMP AS OF {relation.timestamp} is no point in time",
@@ -293,7 +294,7 @@ def placeholders(context: Context, binder: TableBinder, bound: BoundText) -> Ite
         return read_placeholder(context.spark, relation.view_name, schema, folder)
 
     with tempfile.TemporaryDirectory(prefix="hudisql-") as folder, ExitStack() as stack:
-        _register(context, bound, empty_relation, stack)
+        _register(context.spark, bound, empty_relation, stack)
         yield
 
 
@@ -312,23 +313,22 @@ def planned_scans(context: Context, prepared: PreparedQuery) -> Iterator[None]:
         return context.spark.createDataFrame([], schema)
 
     with ExitStack() as stack:
-        _register(context, prepared.bound, scan_relation, stack)
+        _register(context.spark, prepared.bound, scan_relation, stack)
         yield
 
 
 def _register(
-    context: Context, bound: BoundText, frame_of: Callable[[HudiRelation], DataFrame], stack: ExitStack
+    spark: SparkSession, bound: BoundText, frame_of: Callable[[HudiRelation], DataFrame], stack: ExitStack
 ) -> None:
-    """Register a view for each relation, innermost first; the stack drops them."""
-    spark = context.spark
+    """Register a view in `spark` for each relation, innermost first; the stack drops them."""
     for relation in bound.relations:
         if isinstance(relation, ViewRelation):
-            _register(context, relation.body, frame_of, stack)
-            with view_settings(spark, relation.definition), bound_errors(relation.body):
-                frame = shape_view(spark.sql(relation.body.text), relation.definition)
+            with active_session(relation.session, spark), bound_errors(relation.body):
+                _register(relation.session, relation.body, frame_of, stack)
+                frame = shape_view(relation.session.sql(relation.body.text), relation.definition)
         else:
             frame = frame_of(relation)
-        frame.createOrReplaceTempView(relation.view_name)
+        in_session(frame, spark).createOrReplaceTempView(relation.view_name)
         stack.callback(spark.catalog.dropTempView, relation.view_name)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from hudisql.errors import SqlSyntaxError
 from hudisql.read.java_classes import java_class
 from hudisql.sql.scala_values import items_of
 from hudisql.sql.spark_errors import SourceText, translate_spark_error
@@ -55,10 +56,14 @@ class TableReference:
 
 @dataclass(frozen=True)
 class StatementNames:
-    """The tables that a statement reads, in order, and the aliases and CTE names it gives (lower case)."""
+    """The tables that a statement reads, in order, and the aliases and CTE names it gives (lower case).
+
+    With `quoted_names` double quotes hold names in its text.
+    """
 
     references: tuple[TableReference, ...]
     aliases: frozenset[str]
+    quoted_names: bool = False
 
 
 def find_table_references(spark: SparkSession, text: str) -> tuple[TableReference, ...]:
@@ -71,19 +76,35 @@ def find_table_references(spark: SparkSession, text: str) -> tuple[TableReferenc
     return find_names(spark, text).references
 
 
-def find_names(spark: SparkSession, text: str) -> StatementNames:
-    """`find_table_references`, with the aliases given in the statement. Raises SqlSyntaxError."""
-    plan = parse_plan(spark, text)
+def find_names(spark: SparkSession, text: str, source: SourceText | None = None) -> StatementNames:
+    """`find_table_references`, with the aliases given in the statement. Raises what `parse_plan` raises."""
+    plan = parse_plan(spark, text, source)
     ignores_case = str(spark.conf.get("spark.sql.caseSensitive")).lower() != "true"
     walk = _ReferenceWalk(text, ignores_case)
     walk.visit(plan, frozenset(), aliased=False, alias_at=0, parent="")
-    tokens = tokenize(text)
+    quoted_names = has_quoted_names(spark, text)
+    tokens = tokenize(text, quoted_names=quoted_names)
     references = tuple(_with_form(found, tokens) for _, found in sorted(walk.found.items()))
-    return StatementNames(references, frozenset(walk.aliases))
+    return StatementNames(references, frozenset(walk.aliases), quoted_names)
 
 
-def parse_plan(spark: SparkSession, text: str) -> Any:
-    """Spark's unresolved logical plan of a text (a JVM object). Raises SqlSyntaxError."""
+def has_quoted_names(spark: SparkSession, text: str) -> bool:
+    """True if double quotes in `text` hold names by the session's settings."""
+    if '"' not in text:
+        return False
+    session: Any = spark
+    return bool(session._jsparkSession.sessionState().conf().doubleQuotedIdentifiers())
+
+
+class UnplacedSyntaxError(SqlSyntaxError):
+    """Spark cannot parse a text; where that stands in the script, whoever runs the statement knows."""
+
+
+def parse_plan(spark: SparkSession, text: str, source: SourceText | None = None) -> Any:
+    """Spark's unresolved logical plan of a text (a JVM object).
+
+    `source` places the text in its script. Raises SqlSyntaxError, without `source` UnplacedSyntaxError.
+    """
     from pyspark.errors import ParseException
 
     session: Any = spark
@@ -93,7 +114,9 @@ def parse_plan(spark: SparkSession, text: str) -> Any:
     try:
         return session._jsparkSession.sessionState().sqlParser().parsePlan(text)
     except ParseException as error:
-        raise translate_spark_error(error, SourceText(text)) from error
+        if source is None:
+            raise UnplacedSyntaxError(translate_spark_error(error, SourceText(text)).message) from error
+        raise translate_spark_error(error, source) from error
 
 
 def replace_spans(text: str, replacements: Iterable[tuple[Span, str]]) -> str:
@@ -108,7 +131,13 @@ def replace_spans(text: str, replacements: Iterable[tuple[Span, str]]) -> str:
 
 
 def find_qualifiers(
-    text: str, database: str, table: str, columns: Container[str], outside: Collection[Span]
+    text: str,
+    database: str,
+    table: str,
+    columns: Container[str],
+    outside: Collection[Span],
+    *,
+    quoted_names: bool = False,
 ) -> list[Span]:
     """The spans of `[spark_catalog.]database.table` that qualify a column or a `*`, or stand in a hint.
 
@@ -116,7 +145,7 @@ def find_qualifiers(
     left out. A struct field path that looks alike (`database.table.x` of a column `database`) is told apart
     by `columns` only, as Spark prefers the table's column, too.
     """
-    tokens = tokenize(text)
+    tokens = tokenize(text, quoted_names=quoted_names)
     wanted = [database.lower(), table.lower()]
     spans: list[Span] = []
     in_hint = False

@@ -11,29 +11,36 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from hudisql.catalog.tables import hudi_base_path, is_hudi_table, is_read_optimized
 from hudisql.context import Context
-from hudisql.errors import UnsupportedStatementError
+from hudisql.errors import QueryError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
 from hudisql.sql.references import (
     Span,
     StatementNames,
     TableReference,
+    UnplacedSyntaxError,
     find_names,
     find_qualifiers,
     replace_spans,
 )
+from hudisql.sql.spark_errors import SourceText
 from hudisql.sql.table_settings import reads_changed_sources
 from hudisql.sql.views import (
     ViewDefinition,
+    active_session,
     definition_of_metastore_view,
     find_spark_view,
     find_temporary_view,
+    session_of_view,
 )
 from hudisql.table.hudi_table import HudiTable, open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _MAX_VIEW_DEPTH = 100
 _CATALOG_TABLE = re.compile(
@@ -54,22 +61,30 @@ class HudiEntry:
 
 @dataclass(frozen=True)
 class HudiRelation:
-    """One reference to a Hudi table at offset `at`; `view_name` stands for it in the bound text."""
+    """One reference to a Hudi table at offset `at`; `view_name` stands for it in the bound text.
+
+    `session` gives the text `timestamp` its meaning.
+    """
 
     view_name: str
     entry: HudiEntry
     written: str
+    session: SparkSession = field(compare=False, repr=False)
     timestamp: str | None = None
     at: int = -1
 
 
 @dataclass(frozen=True)
 class ViewRelation:
-    """One reference to a view that reads Hudi tables, with its own query bound."""
+    """One reference to a view that reads Hudi tables, with its own query bound.
+
+    `session` has the settings that the view was made with: its query is analyzed there.
+    """
 
     view_name: str
     definition: ViewDefinition
     body: BoundText
+    session: SparkSession = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -140,10 +155,14 @@ class TableBinder:
             )
         return self._tables[entry.path]
 
-    def bind(self, text: str) -> BoundText:
-        """Bind a user's statement. Raises SqlSyntaxError, UnsupportedStatementError."""
-        text = _substituted(self._context.spark, text)
-        return self._bind(text, self._context.current_database, None, 0)
+    def bind(self, text: str, source: SourceText | None = None) -> BoundText:
+        """Bind a user's statement; `source` places it in its script.
+
+        Raises SqlSyntaxError, UnsupportedStatementError.
+        """
+        given = _substituted(self._context.spark, text)
+        place = source if given == text else None
+        return self._bind(given, self._context.current_database, None, 0, self._context.spark, place)
 
     def check_permanent_view(self, parts: Sequence[str], query: BoundText) -> None:
         """Refuse a permanent view that reads a temporary view or itself, as Spark does.
@@ -176,33 +195,42 @@ class TableBinder:
                     hint="write the function's query into the statement, or make it a view",
                 )
 
-    def _bind(self, text: str, database: str, view: ViewDefinition | None, depth: int) -> BoundText:
+    def _bind(
+        self,
+        text: str,
+        database: str,
+        view: ViewDefinition | None,
+        depth: int,
+        session: SparkSession,
+        source: SourceText | None = None,
+    ) -> BoundText:
         if depth > _MAX_VIEW_DEPTH:
             raise UnsupportedStatementError(
                 f"views are nested more than {_MAX_VIEW_DEPTH} deep, or in a circle"
             )
-        names = find_names(self._context.spark, text)
+        names = find_names(session, text, source)
         relations: list[HudiRelation | ViewRelation] = []
         replacements: list[tuple[Span, str]] = []
         for reference in names.references:
-            parts = self._parts_of(reference)
+            parts = self._parts_of(reference, session)
             # What a command changes is looked at before anything is bound.
             if parts is None or (reference.form == "subject" and reference.options):
                 continue
             found = self._resolve(parts, database, temporary_allowed=view is None or view.is_temporary)
             if isinstance(found, ViewDefinition):
-                bound = self._bind(found.text, found.database, found, depth + 1)
+                own_session = session_of_view(session, found)
+                bound = self._bind_view(found, depth + 1, own_session, session)
                 relation: HudiRelation | ViewRelation | None = None
                 if bound.relations and reference.form != "subject":
                     self._refuse_travel(reference, f"the view {found.name}")
-                    relation = ViewRelation(self._new_name(), found, bound)
+                    relation = ViewRelation(self._new_name(), found, bound, own_session)
             elif found is not None:
                 if reference.form == "subject":
                     raise UnsupportedStatementError(
                         f"the Hudi table {'.'.join(parts)} cannot be cached under its own name",
                         hint=f"CACHE TABLE <name> AS SELECT * FROM {'.'.join(parts)}",
                     )
-                relation = self._hudi_relation(reference, found, parts)
+                relation = self._hudi_relation(reference, found, parts, session)
             else:
                 relation = None
             if relation is not None:
@@ -219,7 +247,16 @@ class TableBinder:
         ordered = tuple(sorted(dict(replacements).items(), key=lambda item: item[0]))
         return BoundText(text, replace_spans(text, ordered), tuple(relations), ordered)
 
-    def _parts_of(self, reference: TableReference) -> tuple[str, ...] | None:
+    def _bind_view(
+        self, view: ViewDefinition, depth: int, own_session: SparkSession, session: SparkSession
+    ) -> BoundText:
+        try:
+            with active_session(own_session, session):
+                return self._bind(view.text, view.database, view, depth, own_session)
+        except UnplacedSyntaxError as error:
+            raise QueryError(f"the query of the view {view.name}: {error.message}") from error
+
+    def _parts_of(self, reference: TableReference, session: SparkSession) -> tuple[str, ...] | None:
         """The name's parts; an IDENTIFIER(expression) is evaluated. None if it is no table's name."""
         if reference.identifier_expression is None:
             return reference.parts
@@ -228,7 +265,7 @@ class TableBinder:
         from hudisql.context import split_identifier
 
         try:
-            row = self._context.spark.sql(f"SELECT {reference.identifier_expression} AS name").head()
+            row = session.sql(f"SELECT {reference.identifier_expression} AS name").head()
         except PySparkException:
             # Spark says what is wrong with it when it runs the whole.
             return None
@@ -276,7 +313,7 @@ class TableBinder:
         return self._entries[key]
 
     def _hudi_relation(
-        self, reference: TableReference, entry: HudiEntry, parts: tuple[str, ...]
+        self, reference: TableReference, entry: HudiEntry, parts: tuple[str, ...], session: SparkSession
     ) -> HudiRelation:
         written = ".".join(parts)
         if reference.options:
@@ -288,7 +325,7 @@ class TableBinder:
             self._refuse_travel(reference, f"the Hudi table {written}")
         travel = reference.time_travel
         timestamp = travel.timestamp if travel else None
-        return HudiRelation(self._new_name(), entry, written, timestamp, reference.span[0])
+        return HudiRelation(self._new_name(), entry, written, session, timestamp, reference.span[0])
 
     def _refuse_travel(self, reference: TableReference, what: str) -> None:
         if reference.time_travel is not None:
@@ -324,6 +361,7 @@ class TableBinder:
             parts[-1],
             _ColumnNames(lambda: self._column_names(relation)),
             [other.span for other in names.references],
+            quoted_names=names.quoted_names,
         )
         # Where `t` can mean something else, too, a qualified `db.t.column` must not be taken for that.
         others = [other.parts for other in names.references if not other.aliased and other.parts]

@@ -15,8 +15,9 @@ from typing import Final
 from hudisql import errors
 from hudisql.errors import HudisqlError, QueryError, SqlSyntaxError
 from hudisql.format.file_names import is_data_file
-from hudisql.read.task_errors import REMOVED_HINT, translate_task_error
+from hudisql.read.task_errors import REMOVED_HINT, translate_task_error, without_internal_names
 from hudisql.sql.script import marked_line, position_at
+from hudisql.write.cached_rows import LOST_ROWS
 
 _TASK_ERROR: Final = re.compile(
     r"hudisql\.errors\.(?P<kind>\w+): (?P<message>.*?)(?=\n\s*\n|\n\tat |\Z)", re.DOTALL
@@ -25,7 +26,9 @@ _STACK: Final = re.compile(r"\n+(JVM stacktrace:|Driver stacktrace:|\s+at [\w.$]
 _SQL_BLOCK: Final = re.compile(r"\n*== (SQL|DataFrame)[^\n]*==\n.*", re.DOTALL)
 _PLAN_DUMP: Final = re.compile(r";\s*\n\s*['!+\w].*", re.DOTALL)
 _POSITION: Final = re.compile(r"[;(,\s]*\(?line (?P<line>\d+),? pos (?P<position>\d+)\)?;?")
-_CONTEXT: Final = re.compile(r"== SQL[^\n]*\(line (?P<line>\d+), position (?P<position>\d+)\) ==")
+_CONTEXT: Final = re.compile(
+    r"== SQL[^\n]*\(line (?P<line>\d+), position (?P<position>\d+)\) ==\n(?P<shown>[^\n]*)"
+)
 _GONE: Final = (
     re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\][^\n]* file (?P<path>\S+)\. File does not exist"),
     # The causes that Hadoop's file systems give it: local and HDFS, S3.
@@ -61,6 +64,11 @@ class SourceText:
         return SourceText(
             self.text, self.line, self.column, text, lambda offset: earlier(offset_before(offset))
         )
+
+    def spark_line(self, number: int) -> str | None:
+        """A line of the text that Spark was given (1-based)."""
+        lines = (self.spark_text if self.spark_text is not None else self.text).splitlines()
+        return lines[number - 1] if 1 <= number <= len(lines) else None
 
     def mark(self, spark_line: int, spark_position: int) -> str | None:
         """`line …, column …` and the marked text for a place that Spark named (1-based line, 0-based)."""
@@ -105,6 +113,12 @@ def translate_spark_error(error: BaseException, source: SourceText | None = None
     checksum = _CHECKSUM.search(f"{message}\n{getattr(error, '_stackTrace', None) or ''}")
     if checksum is not None:
         return _checksum_error(checksum["path"])
+    if LOST_ROWS in message:
+        return QueryError(
+            "rows that the statement had computed were lost with an executor's memory or disk: nothing was "
+            "written",
+            hint="run the statement again",
+        )
     place = _place_in(message, source)
     text = _plain_message(message)
     if place:
@@ -159,6 +173,10 @@ def _place_in(message: str, source: SourceText | None) -> str | None:
         return None
     context = _CONTEXT.search(message)
     if context:
+        # The text may be that of a view or of a part that was run before; of long ones Spark shows a part.
+        line = source.spark_line(int(context["line"]))
+        if line is None or context["shown"].strip(" .") not in line:
+            return None
         return source.mark(int(context["line"]), int(context["position"]) - 1)
     position = _POSITION.search(message)
     return source.mark(int(position["line"]), int(position["position"])) if position else None
@@ -173,4 +191,4 @@ def _plain_message(message: str) -> str:
     text = _ABORTED.sub("", text)
     text = _PLAN_DUMP.sub("", text)
     text = _POSITION.sub("", text, count=1)
-    return _STATE.sub("", text).strip().rstrip(";").strip()
+    return without_internal_names(_STATE.sub("", text).strip().rstrip(";").strip())

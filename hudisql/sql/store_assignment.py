@@ -1,7 +1,8 @@
 """Values that a statement stores: cast to the table's types by Spark's own rule for it.
 
-Follows `spark.sql.storeAssignmentPolicy=ANSI`: what cannot be meant is refused before anything runs, what
-does not fit fails while it runs. Knows DataFrames, no statements.
+Follows `TableOutputResolver` of Spark with `spark.sql.storeAssignmentPolicy=ANSI`, whatever the session's
+settings are: what cannot be meant is refused before anything runs, what does not fit fails while it runs.
+Expressions below the cast keep the session's semantics. Knows DataFrames, no statements.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pyarrow as pa
 from hudisql.errors import WriteRefusedError
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
+from hudisql.read.java_classes import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -42,16 +44,40 @@ def with_types(
                 f"a value of type {found.simpleString()} cannot be stored in it",
                 hint=f"CAST the value AS {field.dataType.simpleString()} if that is what is meant",
             )
-        columns.append(value.cast(field.dataType).alias(field.name))
+        columns.append(store_cast(context, value, found, field.dataType, field.name).alias(field.name))
     return frame.select(*columns)
+
+
+def store_cast(context: Context, value: Column, found: Any, wanted: Any, name: str) -> Column:
+    """`value` of the type `found` as the type `wanted` of the column `name`; what does not fit fails.
+
+    Spark's own `cast` follows `spark.sql.ansi.enabled` and would wrap such values, or store NULL.
+    """
+    if found == wanted:
+        return value
+    from pyspark.sql.classic.column import Column
+
+    spark: Any = context.spark
+    expressions = "org.apache.spark.sql.catalyst.expressions"
+    utilities = java_class(spark, "org.apache.spark.sql.classic.ExpressionUtils")
+    no_zone = java_class(spark, "scala.Option").empty()
+    ansi = java_class(spark, f"{expressions}.EvalMode").ANSI()
+    parse = java_class(spark, "org.apache.spark.sql.types.DataType").fromJson
+    j_found, j_type = parse(found.json()), parse(wanted.json())
+    j_value: Any = value._jc
+    cast = java_class(spark, f"{expressions}.Cast")(utilities.expression(j_value), j_type, no_zone, ansi)
+    if not java_class(spark, f"{expressions}.Cast").canUpCast(j_found, j_type):
+        # Says the column's name where a value does not fit.
+        cast = java_class(spark, f"{expressions}.CheckOverflowInTableInsert")(cast, quote_name(name))
+    made: Column = Column(utilities.column(cast))
+    return made
 
 
 def _can_assign(context: Context, found: Any, wanted: Any) -> bool:
     if found == wanted or found.simpleString() == "void":
         return True
-    jvm: Any = context.spark._jvm
-    parse = jvm.org.apache.spark.sql.types.DataType.fromJson
-    cast = jvm.org.apache.spark.sql.catalyst.expressions.Cast
+    parse = java_class(context.spark, "org.apache.spark.sql.types.DataType").fromJson
+    cast = java_class(context.spark, "org.apache.spark.sql.catalyst.expressions.Cast")
     return bool(cast.canANSIStoreAssign(parse(found.json()), parse(wanted.json())))
 
 

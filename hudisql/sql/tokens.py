@@ -47,16 +47,22 @@ class Token:
 
     @property
     def name(self) -> str:
-        """The identifier that the token stands for, without its backticks."""
-        return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text
+        """The identifier that the token stands for, without its quotes."""
+        if self.kind != "quoted":
+            return self.text
+        quote = self.text[0]
+        return self.text[1:-1].replace(quote * 2, quote)
 
     def says(self, *keywords: str) -> bool:
         """True if the token is one of these unquoted words or marks (keywords in upper case)."""
         return self.kind in ("word", "mark") and self.text.upper() in keywords
 
 
-def tokenize(text: str) -> list[Token]:
-    """The tokens of `text` in order; white space and comments are left out. Never fails."""
+def tokenize(text: str, *, quoted_names: bool = False) -> list[Token]:
+    """The tokens of `text` in order; white space and comments are left out. Never fails.
+
+    With `quoted_names` double quotes hold a name (`spark.sql.ansi.doubleQuotedIdentifiers`), not a string.
+    """
     tokens: list[Token] = []
     offset = 0
     while offset < len(text):
@@ -66,7 +72,8 @@ def tokenize(text: str) -> list[Token]:
         if kind == "comment":
             end = end_of_comment(text, offset) or len(text)
         elif kind in ("raw", "string"):
-            tokens.append(Token("string", match.group(), offset, end))
+            is_name = quoted_names and match.group().startswith('"')
+            tokens.append(Token("quoted" if is_name else "string", match.group(), offset, end))
         elif kind == "quoted":
             tokens.append(Token("quoted", match.group(), offset, end))
         elif kind == "word":

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import QueryError
-from hudisql.format.spark_schema import quote_name
+from hudisql.format.spark_schema import quote_name, with_local_zone
+from hudisql.read.java_classes import java_class, scala_object
 from hudisql.sql.references import parse_plan
 from hudisql.sql.scala_values import pairs_of
 
@@ -26,6 +27,7 @@ _NAMESPACE = "view.catalogAndNamespace."
 _QUERY_COLUMNS = "view.query.out."
 _CONFIGURATION = "view.sqlConfig."
 _SCHEMA = "spark.sql.sources.schema"
+_SEPARATOR = "\x01"
 
 
 @dataclass(frozen=True)
@@ -131,28 +133,76 @@ def shape_view(frame: DataFrame, definition: ViewDefinition) -> DataFrame:
         value = functions.col(f"c{position}")
         given = frame.schema.fields[position].dataType
         if given.simpleString().lower() != column.type.lower():
-            value = value.cast(column.type)
+            value = value.cast(with_local_zone(column.type))
         shown.append(value.alias(column.name))
     return positional.select(*shown)
 
 
+def session_of_view(spark: SparkSession, definition: ViewDefinition) -> SparkSession:
+    """The session in which to analyze the view's query: `spark`, or a copy of it with the view's settings.
+
+    As `View.effectiveSQLConf` of Spark: a setting that the view would have stored, and has not, counts with
+    its default. The session itself is not changed: other threads use it meanwhile.
+    """
+    from pyspark.sql import SparkSession
+
+    if not definition.configuration:
+        # Hive stores none.
+        return spark
+    changed = {
+        key: value
+        for key, value in {
+            **dict.fromkeys(_settings_to_store(spark)),
+            **definition.configuration,
+        }.items()
+        if spark.conf.get(key, None) != value and spark.conf.isModifiable(key)
+    }
+    if not changed:
+        return spark
+    session: Any = spark
+    copied = SparkSession(spark.sparkContext, session._jsparkSession.cloneSession())
+    for key, value in changed.items():
+        if value is None:
+            copied.conf.unset(key)
+        else:
+            copied.conf.set(key, value)
+    return copied
+
+
+def _settings_to_store(spark: SparkSession) -> list[str]:
+    """The names of the session's settings that Spark would store with a view now."""
+    session: Any = spark
+    helper = scala_object(spark, "org.apache.spark.sql.execution.command.ViewHelper")
+    stored = helper.sqlConfigsToProps(session._jsparkSession.sessionState().conf(), "")
+    names = str(stored.keys().mkString(_SEPARATOR))
+    return names.split(_SEPARATOR) if names else []
+
+
 @contextmanager
-def view_settings(spark: SparkSession, definition: ViewDefinition) -> Iterator[None]:
-    """The session with the SQL settings that the view was made with, where they differ from its own."""
-    changed: dict[str, str | None] = {}
+def active_session(session: SparkSession, before: SparkSession) -> Iterator[None]:
+    """`session` as the thread's active one, from which Spark's parser takes its settings; then `before`."""
+    if session is before:
+        yield
+        return
+    sessions = java_class(before, "org.apache.spark.sql.classic.SparkSession")
+    j_session: Any = session
+    j_before: Any = before
+    sessions.setActiveSession(j_session._jsparkSession)
     try:
-        for key, value in definition.configuration.items():
-            current: str | None = spark.conf.get(key, None)
-            if current != value and spark.conf.isModifiable(key):
-                changed[key] = current
-                spark.conf.set(key, value)
         yield
     finally:
-        for key, former in changed.items():
-            if former is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, former)
+        sessions.setActiveSession(j_before._jsparkSession)
+
+
+def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
+    """The analyzed rows of a session as rows of another one that shares its SparkContext."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    if frame.sparkSession is spark:
+        return frame
+    session: Any = spark
+    datasets = scala_object(spark, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(datasets.ofRows(session._jsparkSession, frame._jdf.queryExecution().analyzed()), session)
 
 
 def query_text_of(statement: Any) -> str:
@@ -170,7 +220,8 @@ def store_view(spark: SparkSession, text: str, schema: StructType) -> None:
     session: Any = spark
     statement = parse_plan(spark, text)
     columns = ", ".join(
-        f"CAST(NULL AS {each.dataType.simpleString()}) AS {quote_name(each.name)}" for each in schema.fields
+        f"CAST(NULL AS {with_local_zone(each.dataType.simpleString())}) AS {quote_name(each.name)}"
+        for each in schema.fields
     )
     stand_in = parse_plan(spark, f"SELECT {columns}")
     children = [

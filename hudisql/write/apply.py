@@ -22,6 +22,7 @@ from hudisql.read.log_rule import log_rule_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices
+from hudisql.write.cached_rows import cache_rows
 from hudisql.write.commit import OpenCommit
 from hudisql.write.commit_files import WriteResult, commit_files
 from hudisql.write.commit_work import CommitWork, WriteTask, WrittenFile, task_of, work_of
@@ -61,22 +62,22 @@ def apply_changes(
         changes = with_generated_paths(changes, table, options.path_generator)
     if options.index.buckets is not None:
         changes = with_hash_buckets(changes, table, options.index.buckets, composite=options.composite_keys)
-    kept = changes.persist()
+    cached = cache_rows(changes)
     try:
-        counted = count_changes(kept, table)
+        counted = count_changes(cached.frame, table)
         if not counted.rows:
             return WriteResult(None)
         result = commit_files(
             table,
             operation_type,
             schema,
-            lambda commit: _write_files(spark, commit, kept, counted, options, schema),
+            lambda commit: _write_files(spark, commit, cached.frame, counted, options, schema),
             concurrency=options.concurrency,
             changed=counted.changed,
         )
         return replace(result, combined=result.combined + counted.combined)
     finally:
-        kept.unpersist()
+        cached.release()
 
 
 def _write_files(

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.log_rule import LogRule, log_rule_of
+from hudisql.read.ordering import comparable
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.apply import task_of_bucket
@@ -88,11 +89,7 @@ def newest_of_each_key(rows: pa.Table, ordering: str | None) -> pa.Table:
     by = {PARTITION: rows.column(PARTITION), RECORD_KEY: rows.column(RECORD_KEY)}
     keys = [(PARTITION, "ascending"), (RECORD_KEY, "ascending")]
     if ordering is not None:
-        values = rows.column(ordering)
-        if pa.types.is_floating(values.type):
-            # For Spark NaN is the highest value.
-            values = pc.if_else(pc.fill_null(pc.is_nan(values), False), float("inf"), values)
-        by["ordering"] = values
+        by["ordering"] = comparable(rows.column(ordering).combine_chunks())
         keys.append(("ordering", "descending"))
     ordered = rows.take(pc.sort_indices(pa.table(by), sort_keys=keys))
     is_first = np.zeros(ordered.num_rows, dtype=bool)

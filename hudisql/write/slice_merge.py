@@ -21,6 +21,7 @@ from hudisql.format import meta_columns
 from hudisql.format.file_names import base_file_name
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.log_rule import LogRule
+from hudisql.read.ordering import comparable
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
@@ -202,13 +203,13 @@ def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
     if task.newest_by is None:
         raise _repeated_error(task, rows)
     order = pc.sort_indices(
-        pa.table({"row": rows, "ordering": changes.column(task.newest_by)}),
+        pa.table({"row": rows, "ordering": comparable(changes.column(task.newest_by).combine_chunks())}),
         sort_keys=[("row", "ascending"), ("ordering", "descending")],
     )
     ordered, by_row = changes.take(order), rows.take(order)
     starts = np.ones(len(by_row), dtype=bool)
     starts[1:] = pc.not_equal(by_row[1:], by_row[:-1]).to_numpy(zero_copy_only=False)
-    values = ordered.column(task.newest_by).combine_chunks()
+    values = comparable(ordered.column(task.newest_by).combine_chunks())
     is_tie = np.zeros(len(by_row), dtype=bool)
     tied = pc.fill_null(pc.equal(values[1:], values[:-1]), True).to_numpy(zero_copy_only=False)
     is_tie[1:] = tied & ~starts[1:] & starts[:-1]
@@ -311,7 +312,7 @@ def _late_rows(
         return np.zeros(len(at), dtype=bool)
     stored = batch.column(task.ordering).take(pa.array(at))
     incoming = changes.rows.column(task.ordering).combine_chunks().take(pa.array(change))
-    older = pc.fill_null(pc.greater(stored, incoming), False)
+    older = pc.fill_null(pc.greater(comparable(stored), comparable(incoming)), False)
     is_late: npt.NDArray[np.bool_] = np.asarray(older.to_numpy(zero_copy_only=False), dtype=bool)
     late: npt.NDArray[np.bool_] = is_late & is_upsert
     return late

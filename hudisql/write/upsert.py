@@ -18,6 +18,7 @@ from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.task_errors import encode_error
 from hudisql.table.hudi_table import HudiTable
+from hudisql.write.cached_rows import cache_rows
 from hudisql.write.changes import (
     COMBINED,
     FILE_GROUP,
@@ -31,6 +32,7 @@ from hudisql.write.changes import (
 )
 from hudisql.write.commit import EVENT_TIME_PAYLOAD
 from hudisql.write.index_lookup import STORED, STORED_GROUP, STORED_KEY, STORED_PARTITION, locate_keys
+from hudisql.write.newest import is_higher, newest_first
 from hudisql.write.partition_paths import PartitionPaths
 from hudisql.write.record_index import RecordIndex
 from hudisql.write.record_keys import render_record_keys
@@ -70,8 +72,11 @@ def tag_rows(
             hint="MERGE INTO … ON <condition>, UPDATE and DELETE find stored rows by their values",
         )
     index = options.index
-    keyed = _newest_of_each_key(_with_keys(table, rows, options), table, is_global=index.is_global).persist()
-    held.callback(keyed.unpersist)
+    cached = cache_rows(
+        _newest_of_each_key(_with_keys(table, rows, options), table, is_global=index.is_global)
+    )
+    held.callback(cached.release)
+    keyed = cached.frame
     located, combined = locate_keys(spark, table, keyed, index, _stored_columns(table, index))
     condition = sf.col(RECORD_KEY) == sf.col(STORED_KEY)
     if not index.is_global:
@@ -147,7 +152,7 @@ def _operations_of_a_global_key(table: HudiTable) -> Column:
     operations = operations.when(~sf.col(_IS_FIRST), _operations(Operation.DELETE))
     ordering = event_time_column(table)
     if ordering is not None:
-        is_late = sf.col(quote_name(STORED + ordering)) > sf.col(quote_name(ordering))
+        is_late = is_higher(STORED + ordering, ordering, ordering, table.schema)
         operations = operations.when(is_late, _operations(Operation.UPSERT))
     return operations.otherwise(_operations(Operation.MOVE_OUT, Operation.MOVE_IN))
 
@@ -219,8 +224,8 @@ def _newest_of_each_key(keyed: DataFrame, table: HudiTable, *, is_global: bool) 
 
     ordering = table.properties.precombine_field
     key = [sf.col(RECORD_KEY)] if is_global else [sf.col(RECORD_KEY), sf.col(PARTITION)]
-    order = sf.lit(0) if ordering is None else sf.col(quote_name(ordering)).desc_nulls_last()
-    newest_first = Window.partitionBy(*key).orderBy(order)
-    numbered = keyed.withColumn("__hudisql_rank", sf.row_number().over(newest_first))
+    order = [sf.lit(0)] if ordering is None else newest_first(ordering, table.schema)
+    by = Window.partitionBy(*key).orderBy(*order)
+    numbered = keyed.withColumn("__hudisql_rank", sf.row_number().over(by))
     numbered = numbered.withColumn(COMBINED, others_of_one(*key))
     return numbered.filter("__hudisql_rank = 1").drop("__hudisql_rank")

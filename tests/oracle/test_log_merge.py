@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -34,6 +35,8 @@ ORDERINGS: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "long": (pa.int64(), lambda n: n * 5_000_000_000),
     "string": (pa.string(), lambda n: f"v{n:03d}"),
     "double": (pa.float64(), lambda n: n / 4),
+    # NaN is the highest value, -0.0 is lower than 0.0.
+    "odd double": (pa.float64(), {8: -0.0, 9: 0.0, 10: 1.5, 11: math.inf, 12: math.nan}.__getitem__),
     "timestamp": (
         pa.timestamp("us", "UTC"),
         lambda n: datetime(2020, 1, 1, tzinfo=UTC) + timedelta(seconds=n),
@@ -76,7 +79,10 @@ def _write_late_rows_and_deletes(oracle: HudiOracle, path: str, ordering: str, p
 
 @pytest.mark.parametrize(
     ("ordering", "payload"),
-    [*((ordering, PAYLOADS[0]) for ordering in ORDERINGS), ("int", PAYLOADS[1]), ("string", PAYLOADS[1])],
+    [
+        *((ordering, PAYLOADS[0]) for ordering in ORDERINGS),
+        *((ordering, PAYLOADS[1]) for ordering in ("int", "string", "odd double")),
+    ],
 )
 def test_late_rows_and_deletes_are_merged_as_hudi_015_merges_them(
     oracle_015: HudiOracle, tmp_path: Path, ordering: str, payload: str
@@ -98,6 +104,18 @@ def test_late_rows_and_deletes_of_hudi_120_are_merged_as_it_merges_them(
     _write_late_rows_and_deletes(oracle_120, path, ordering, payload)
     theirs, ours = oracle_120.read(path), our_rows(open_table(Storage(), path))
     assert_same_rows(theirs.select(ours.column_names), ours, sort_by=["_hoodie_record_key"])
+
+
+def test_hudi_015_takes_nan_for_the_highest_ordering_value_of_one_write(
+    oracle_015: HudiOracle, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "table")
+    rows = [(1, 12, "nan"), (1, 11, "infinite"), (2, 11, "infinite"), (2, 12, "nan")]
+    rows += [(3, 8, "minus"), (3, 9, "zero"), (4, 9, "zero"), (4, 8, "minus")]
+    oracle_015.upsert(_batch("odd double", [(*row, False) for row in rows]), path, OPTIONS)
+    found = oracle_015.read(path).sort_by("id")["v"].to_pylist()
+    # As `test_session_settings` has it for the statements of hudisql.
+    assert found == ["nan", "nan", "zero", "zero"]
 
 
 def _assert_read_alike(oracle: HudiOracle, path: str, rows: int) -> None:

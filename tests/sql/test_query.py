@@ -70,6 +70,7 @@ def test_each_reference_to_a_table_has_its_own_columns_and_filters(context: Cont
         ("dt = DATE'2024-03-02'", 1),
         ("substr(dt, 9) = '03' OR right(dt, 1) = '1'", 2),
         ("year(dt) = 2023", 0),
+        ("exists(array(dt), each -> each = '2024-03-02')", 1),
         ("dt IN (SELECT max(dt) FROM db.n, (SELECT '2024-03-01' AS dt))", 3),
         ("rand() < 2", 3),
         ("_hoodie_partition_path IN ('dt=2024-03-01', 'dt=2024-03-03', 'none')", 2),

@@ -75,3 +75,18 @@ def test_an_error_of_hudisql_s_own_task_comes_back_as_itself() -> None:
     assert type(error) is SourceChangedError
     assert error.message == "/a/b.parquet is gone"
     assert error.hint == "run it again"
+
+
+def test_columns_of_hudisql_s_own_are_not_suggested() -> None:
+    text = (
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] No `x`. Did you mean one of the following? [{}]. SQLSTATE: 42703"
+    )
+    both = translate_spark_error(SparkLikeError(text.format("`__hudisql_position`, `dt`")))
+    assert both.message.endswith("No `x`. Did you mean one of the following? [`dt`].")
+    own = translate_spark_error(SparkLikeError(text.format("`__hudisql_position`")))
+    assert own.message.endswith("No `x`.")
+
+
+def test_a_place_in_another_text_than_the_given_one_is_not_shown() -> None:
+    error = translate_spark_error(SparkLikeError(DIVISION), SourceText("select a from view"))
+    assert error.message == "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide`."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,43 @@ def test_a_view_runs_with_the_settings_it_was_made_with(
     assert spark.conf.get("spark.sql.ansi.enabled") == "true"
 
 
+def test_a_view_s_settings_are_seen_by_no_other_thread_and_the_session_s_not_by_the_view(
+    context: Context, spark: Any, view_database: str
+) -> None:
+    cast = "SELECT CAST(id AS INT) c FROM db.t LIMIT 1"
+    with_setting = {"lenient": "false", "strict": "true"}
+    for name, value in with_setting.items():
+        spark.conf.set("spark.sql.ansi.enabled", value)
+        create_view(context, f"CREATE VIEW {view_database}.{name} AS {cast}")
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    kept: list[str] = []
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            kept.append(spark.conf.get("spark.sql.ansi.enabled"))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(3):
+            assert rows(context, f"SELECT c FROM {view_database}.lenient") == [(None,)]
+            with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+                rows(context, f"SELECT CAST('x' AS INT) a, c FROM {view_database}.lenient")
+    finally:
+        done.set()
+        looking.join()
+    assert set(kept) == {"true"}
+    spark.conf.unset("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        with pytest.raises(Exception, match="CAST_INVALID_INPUT"):
+            rows(context, f"SELECT c FROM {view_database}.strict")
+        assert rows(context, cast) == [(None,)]
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", "true")
+
+
 def test_a_view_that_hive_stored_is_read_by_its_expanded_text(
     context: Context, tables: TablesInMemory
 ) -> None:
@@ -125,6 +163,9 @@ def test_a_temporary_view_keeps_its_text_and_hides_a_table(
 
 
 def test_a_view_whose_table_lost_a_column_says_so(context: Context, tables: TablesInMemory) -> None:
+    tables.add_hive_view("db", "odd", "select select from where", {"id": "string"})
+    with pytest.raises(QueryError, match=r"the view db\.odd"):
+        run_query(context, "SELECT * FROM db.odd")
     tables.add_hive_view("db", "narrow", "select `t`.`id` from `db`.`t`", {"id": "string", "gone": "int"})
     with pytest.raises(QueryError, match=r"db\.narrow has 2 columns, its query now gives 1"):
         run_query(context, "SELECT * FROM db.narrow")
