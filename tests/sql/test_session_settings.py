@@ -152,37 +152,38 @@ def test_nan_is_the_highest_ordering_value_for_every_statement(session: Session,
     nan, columns = "double('NaN')", "s(id, v, ts)"
     with own_database(session, "ordered"):
         session.sql(
-            "CREATE TABLE ordered.t (id INT, v STRING, ts DOUBLE) USING hudi TBLPROPERTIES ("
+            f"CREATE TABLE ordered.{kind} (id INT, v STRING, ts DOUBLE) USING hudi TBLPROPERTIES ("
             f"primaryKey = 'id', preCombineField = 'ts', type = '{kind}', "
             "'hoodie.datasource.write.payload.class' = "
             "'org.apache.hudi.common.model.DefaultHoodieRecordPayload')"
         )
         session.sql(
-            f"INSERT INTO ordered.t VALUES (1, 'nan', {nan}), (1, 'five', 5), (2, 'five', 5), "
+            f"INSERT INTO ordered.{kind} VALUES (1, 'nan', {nan}), (1, 'five', 5), (2, 'five', 5), "
             f"(2, 'nan', {nan}), (3, 'nan', {nan}), (4, 'five', 5), "
             "(5, 'zero', 0), (5, 'minus', -0.0D), (6, 'five', 5)"
         )
-        session.sql(f"INSERT INTO ordered.t VALUES (3, 'late', 5), (4, 'nan', {nan}), (5, 'late', -0.0D)")
         session.sql(
-            f"MERGE INTO ordered.t t USING (SELECT * FROM VALUES (6, 'nan', {nan}), (6, 'four', 4D), "
+            f"INSERT INTO ordered.{kind} VALUES (3, 'late', 5), (4, 'nan', {nan}), (5, 'late', -0.0D)"
+        )
+        session.sql(
+            f"MERGE INTO ordered.{kind} t USING (SELECT * FROM VALUES (6, 'nan', {nan}), (6, 'four', 4D), "
             f"(7, 'four', 4D), (7, 'nan', {nan}) {columns}) s ON t.id = s.id "
             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
-        found = [tuple(row) for row in session.sql("SELECT id, v FROM ordered.t ORDER BY id").rows]
+        found = [tuple(row) for row in session.sql(f"SELECT id, v FROM ordered.{kind} ORDER BY id").rows]
     assert found == [(1, "nan"), (2, "nan"), (3, "nan"), (4, "nan"), (5, "zero"), (6, "nan"), (7, "nan")]
 
 
 def test_columns_of_a_source_that_differ_by_case_are_told_apart_or_refused(table: ChangedTable) -> None:
     with settings(table.session, **{"spark.sql.caseSensitive": "true"}):
-        source = (
-            "(SELECT 'k02' id, 'k01' ID, 100L SEQ, 7L seq, 1 price, st, tags, at, dt FROM {t} WHERE seq = 1)"
-        )
+        columns = "'k02' id, 'k01' ID, 100L SEQ, 700L seq, 1 price, st, tags, at, dt"
+        source = f"(SELECT {columns} FROM {{t}} WHERE seq = 1)"
         merged = table.run(
             f"MERGE INTO {{t}} t USING {source} s ON t.id = s.id AND t.dt = s.dt "
             "WHEN MATCHED THEN UPDATE SET *"
         )
         assert merged["updated"] == 1
-        assert table.rows("id, seq, price", "seq = 7") == [("k02", 7, Decimal(1))]
+        assert table.rows("id, seq, price", "seq = 700") == [("k02", 700, Decimal(1))]
         with pytest.raises(Exception, match="Seq, SEQ"):
             table.run(
                 "MERGE INTO {t} t USING (SELECT id, seq Seq, seq SEQ, price, st, tags, at, dt FROM {t}) s "
