@@ -47,7 +47,7 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
         (
             "Hudi 0.15 and 1.2 read it, but their copy-on-write merges fail (nothing is committed) until the"
             " file group is rewritten",
-            "Hive 2.3 cannot read the column until then",
+            "Hive 2.3 gives no rows to queries of the column until then",
         ),
         hint=_REWRITE.format(setting="spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS"),
         is_unsafe=True,

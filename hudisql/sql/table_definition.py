@@ -218,7 +218,7 @@ def _partition_column(transform: Any) -> str:
 
 def _described(transform: Any) -> str:
     """The transform in SQL: `days(at)`, `bucket(4, id)`."""
-    return f"{transform.name()}({', '.join(str(each.describe()) for each in transform.arguments())})"
+    return str(transform.toString())  # py4j finds no describe() on all of Spark's transforms
 
 
 def _ordered_schema(columns: list[dict[str, Any]], partition_columns: tuple[str, ...]) -> pa.Schema:

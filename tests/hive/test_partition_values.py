@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.hive.engines import ask_beeline
+from tests.hive.engines import ask_beeline, assert_rows
 from tests.hive.server import HiveServer
 from tests.oracle.shapes import call_bootstrap
 from tests.oracle.test_partition_values import TEXTS
@@ -18,23 +18,28 @@ from tests.oracle.test_partition_values import TEXTS
 pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms]
 
 
-def test_scratch(hive_server: HiveServer, session: Any, tmp_path: Path) -> None:
-    ask = ask_beeline(hive_server)
+@pytest.fixture(autouse=True, scope="module")
+def database(session: Any) -> None:
     session.sql("CREATE DATABASE IF NOT EXISTS lake")
+
+
+def test_any_text_is_a_partition_value(hive_server: HiveServer, session: Any, tmp_path: Path) -> None:
+    ask = ask_beeline(hive_server)
     session.sql(
-        f"CREATE TABLE lake.texts (id INT, p STRING) USING hudi PARTITIONED BY (p) "
-        f"LOCATION '{tmp_path / 'x'}' "
-        "TBLPROPERTIES (primaryKey = 'id', 'hoodie.datasource.write.partitionpath.urlencode' = 'true')"
+        "CREATE TABLE lake.texts (id INT, p STRING) USING hudi PARTITIONED BY (p) "
+        f"LOCATION '{tmp_path / 't'}' TBLPROPERTIES (primaryKey = 'id')"
     )
     rows = session.spark.createDataFrame(list(enumerate(TEXTS)), "id int, p string")
     session.write(rows, "lake.texts", "insert")
-    print("FACT all", sorted(ask("SELECT id, p FROM lake.texts")))
-    for number, value in enumerate(TEXTS):
-        quoted = value.replace("\\", "\\\\").replace("'", "\\'")
-        try:
-            print("FACT", value, ask(f"SELECT id, p FROM lake.texts WHERE p = '{quoted}'"), number)
-        except Exception as error:
-            print("FACT", value, str(error)[:300])
+    assert_rows(ask("SELECT id, p FROM lake.texts"), list(enumerate(TEXTS)))
+    for value in ("a/b", "../up", "%2F"):
+        assert_rows(ask(f"SELECT id, p FROM lake.texts WHERE p = '{value}'"), [(TEXTS.index(value), value)])
+
+
+def test_int96_is_shown_once_its_file_groups_are_rewritten(
+    hive_server: HiveServer, session: Any, tmp_path: Path
+) -> None:
+    ask = ask_beeline(hive_server)
     moments = [datetime(2024, 1, 1, 10) + timedelta(days=number) for number in range(5)]
     (tmp_path / "s").mkdir()
     pq.write_table(
@@ -43,21 +48,18 @@ def test_scratch(hive_server: HiveServer, session: Any, tmp_path: Path) -> None:
         use_deprecated_int96_timestamps=True,
         store_schema=False,
     )
-    call_bootstrap(
-        session,
-        {
-            "table": "lake.int96",
-            "source": str(tmp_path / "s"),
-            "record_key": "id",
-            "target_path": str(tmp_path / "t"),
-            "on_unsafe_type": "warn",
-        },
-    )
-    print("FACT", ask("DESCRIBE lake.int96"))
-    for label in ("as it is", "rewritten"):
-        for columns in ("id, `_hoodie_record_key`", "id, t"):
-            try:
-                print("FACT", label, columns, ask(f"SELECT {columns} FROM lake.int96"))
-            except Exception as error:
-                print("FACT", label, columns, str(error)[:600])
-        session.sql("CALL rewrite_bootstrap_files(table => 'lake.int96')")
+    arguments = {
+        "table": "lake.int96",
+        "source": str(tmp_path / "s"),
+        "record_key": "id",
+        "target_path": str(tmp_path / "t"),
+        "on_unsafe_type": "warn",
+    }
+    call_bootstrap(session, arguments)
+    keys = [(number, str(number)) for number in range(5)]
+    assert_rows(ask("SELECT id, `_hoodie_record_key` FROM lake.int96"), keys)
+    # Hive's reader fails on the column, and beeline ends with no row.
+    assert ask("SELECT id, t FROM lake.int96") == []
+    session.sql("CALL rewrite_bootstrap_files(table => 'lake.int96')")
+    micros = pa.array(moments, pa.timestamp("us")).cast(pa.int64()).to_pylist()
+    assert_rows(ask("SELECT id, t FROM lake.int96"), list(enumerate(micros)))

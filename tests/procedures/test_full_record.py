@@ -185,9 +185,7 @@ def test_a_second_call_says_that_the_table_stands(bootstrap):
 def test_a_second_call_with_a_wider_filter_says_what_the_table_lacks(bootstrap, daily_orders, name):
     write_parquet(daily_orders / "dt=__HIVE_DEFAULT_PARTITION__" / "part-9.parquet", orders(900))
     told = bootstrap(full_record_where=None, partition_filter="dt NOT IN ('2024-03-02')")
-    assert (
-        "leaves out 1 partition in which dt is NULL (dt=__HIVE_DEFAULT_PARTITION__)" in told[-1]["warnings"]
-    )
+    assert "leaves out 1 partition where dt is NULL (dt=__HIVE_DEFAULT_PARTITION__)" in told[-1]["warnings"]
     assert "add OR `dt` IS NULL" in told[-1]["warnings"]
     (row,) = bootstrap(full_record_where=None, partition_filter="dt >= '2024-03-01'")
     assert "nothing was done; partition_filter also takes 1 partition: dt=2024-03-02" in row["warnings"]
