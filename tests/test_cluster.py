@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from hudisql.cluster import (
     compare_environment,
     is_cluster,
 )
+from tests.free_port import find_free_port
 from tests.oracle.client import HudiOracle
 
 ROOT = Path(__file__).parent.parent
@@ -91,6 +94,44 @@ with hudisql.connect(settings=settings, console=SilentConsole()) as session:
     time.sleep(3)
     [found] = session.sql("SELECT count(*), count(DISTINCT id), sum(value) FROM lake.t").rows
     print(json.dumps({"rows": [result.inserted, *found], "died": os.listdir(folder)}))
+"""
+
+# The first attempt at a task waits in the midst of its rows until its speculative copy has won.
+SPECULATION_DRIVER = """
+import json, os, sys, time
+root, warehouse, folder, master = sys.argv[1:5]
+sys.path.insert(0, root)
+import hudisql
+from hudisql.console import SilentConsole
+from hudisql.settings import Settings
+
+def pass_on(batches):
+    from pyspark import TaskContext
+    running = TaskContext.get()
+    if running.partitionId() == 0 and running.attemptNumber() > 0:
+        open(f"{folder}/copied", "w").close()
+    for number, batch in enumerate(batches):
+        yield batch
+        if number == 3 and running.partitionId() == 0 and running.attemptNumber() == 0:
+            open(f"{folder}/waited", "w").close()
+            time.sleep(120)
+
+settings = Settings(master=master, warehouse=warehouse, conf={
+    "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+    "spark.speculation": "true", "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5", "spark.speculation.multiplier": "1.1",
+    "spark.speculation.minTaskRuntime": "500ms",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000"})
+with hudisql.connect(settings=settings, console=SilentConsole()) as session:
+    session.sql("CREATE DATABASE lake")
+    source = session.spark.range(0, 60000, 1, 4).selectExpr("id", "id % 7 AS value")
+    options = {"hoodie.bulkinsert.sort.mode": "NONE", "hoodie.table.recordkey.fields": "id"}
+    rows = source.mapInArrow(pass_on, source.schema)
+    result = session.write(rows, "lake.t", "bulk_insert", **options)
+    # What a killed attempt still does, it does within seconds.
+    time.sleep(3)
+    [found] = session.sql("SELECT count(*), count(DISTINCT id), sum(value) FROM lake.t").rows
+    print(json.dumps({"rows": [result.inserted, *found], "seen": sorted(os.listdir(folder))}))
 """
 
 
@@ -165,26 +206,56 @@ def worker_python(folder: Path, *, with_packages: bool) -> Path:
     return folder / "bin" / "python"
 
 
-def run_driver(
-    tmp_path: Path, spark_home: Path, python: Path, source: Path, driver: str = DRIVER
-) -> dict[str, Any]:
+def spark_environment(tmp_path: Path, spark_home: Path, python: Path, host: str) -> dict[str, str]:
     environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("HUDISQL_", "PYSPARK_", "SPARK_")) and name != "PYTHONPATH"
     }
-    environment |= {
+    return environment | {
         "SPARK_HOME": str(spark_home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": host,
         "PYSPARK_PYTHON": str(python),
         "HOME": str(tmp_path),
     }
+
+
+@contextmanager
+def standalone_cluster(tmp_path: Path, spark_home: Path) -> Iterator[str]:
+    """The URL of a master with two workers on two hosts: Spark speculates between hosts alone."""
+    port = find_free_port()
+    url = f"spark://127.0.0.1:{port}"
+    parts = [("127.0.0.1", ["master.Master", "--port", str(port)])]
+    for host in ("127.0.0.1", "127.0.0.2"):
+        folder = tmp_path / f"work-{host}"
+        options = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder), url]
+        parts.append((host, ["worker.Worker", *options]))
+    with ExitStack() as running, (tmp_path / "cluster.log").open("wb") as log:
+        for host, (name, *options) in parts:
+            process = subprocess.Popen(
+                [
+                    str(spark_home / "bin" / "spark-class"),
+                    f"org.apache.spark.deploy.{name}",
+                    *("--host", host, "--webui-port", "0", *options),
+                ],
+                env=spark_environment(tmp_path, spark_home, Path(sys.executable), host),
+                stdout=log,
+                stderr=log,
+            )
+            running.callback(process.wait)
+            running.callback(process.terminate)
+        yield url
+
+
+def run_driver(
+    tmp_path: Path, spark_home: Path, python: Path, source: Path, driver: str = DRIVER, master: str = ""
+) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-c", driver, str(ROOT), str(tmp_path / "warehouse"), str(source)],
+        [sys.executable, "-c", driver, str(ROOT), str(tmp_path / "warehouse"), str(source), master],
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env=environment,
+        env=spark_environment(tmp_path, spark_home, python, "127.0.0.1"),
         check=False,
         timeout=560,
     )
@@ -235,6 +306,26 @@ def test_a_task_that_dies_with_its_executor_leaves_no_rows(
     folder.mkdir()
     answer = run_driver(tmp_path, spark_home, Path(sys.executable), folder, LOST_EXECUTOR_DRIVER)
     assert answer["died"] == ["died"]
+    values = sum(number % 7 for number in range(60_000))
+    assert answer["rows"] == [60_000, 60_000, 60_000, values]
+    theirs = oracle_015.read(str(tmp_path / "warehouse" / "lake.db" / "t"))
+    assert (theirs.num_rows, pc.sum(theirs["value"]).as_py()) == (60_000, values)
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_an_attempt_that_loses_to_its_speculative_copy_leaves_no_rows(
+    tmp_path: Path, spark_home: Path, oracle_015: HudiOracle
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with standalone_cluster(tmp_path, spark_home) as master:
+        answer = run_driver(
+            tmp_path, spark_home, Path(sys.executable), folder, SPECULATION_DRIVER, master=master
+        )
+    assert answer["seen"] == ["copied", "waited"]
     values = sum(number % 7 for number in range(60_000))
     assert answer["rows"] == [60_000, 60_000, 60_000, values]
     theirs = oracle_015.read(str(tmp_path / "warehouse" / "lake.db" / "t"))
