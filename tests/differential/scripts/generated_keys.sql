@@ -5,8 +5,8 @@ INSERT INTO t VALUES (1, 'a', 1, 'x'), (1, 'a', 1, 'x'), (2, 'b', 2, 'x'), (3, '
 INSERT INTO t VALUES (1, 'a', 1, 'x');
 UPDATE t SET v = concat(v, '!'), n = 0 WHERE id = 1;
 DELETE FROM t WHERE id = 2;
-MERGE INTO t USING (SELECT 3 AS id, 30L AS n UNION ALL SELECT 9, 90L) s ON t.id = s.id
-WHEN MATCHED THEN UPDATE SET n = s.n WHEN NOT MATCHED THEN INSERT (id, v, n, p) VALUES (s.id, 'new', s.n, 'w');
+MERGE INTO t USING (SELECT 3 AS id, 30L AS n, 'y' AS p UNION ALL SELECT 9, 90L, 'w') s ON t.id = s.id
+WHEN MATCHED THEN UPDATE SET n = s.n WHEN NOT MATCHED THEN INSERT (id, v, n, p) VALUES (s.id, 'new', s.n, s.p);
 SELECT id, v, n, p FROM t;
 INSERT OVERWRITE t PARTITION (p = 'x') SELECT 5, 'e', 5L;
 CREATE TABLE o (id INT, v STRING, ts BIGINT) USING hudi TBLPROPERTIES (preCombineField = 'ts');
