@@ -10,7 +10,7 @@ import logging
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -31,8 +31,13 @@ def clean_interrupts(spark: SparkSession) -> Iterator[None]:
 
     def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
         # Some calls of PySpark wait for the end of their job before they pass the exception on.
-        threading.Thread(target=spark.sparkContext.cancelAllJobs, daemon=True).start()
+        threading.Thread(target=cancel, daemon=True).start()
         raise KeyboardInterrupt
+
+    def cancel() -> None:
+        # Whoever handles the exception cancels the jobs again; a trace of this thread would stand beside it.
+        with suppress(Exception):
+            spark.sparkContext.cancelAllJobs()
 
     before = signal.signal(signal.SIGINT, interrupt)
     root = logging.getLogger()

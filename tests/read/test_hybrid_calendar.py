@@ -205,7 +205,11 @@ def _old_slice(
         with pq.ParquetWriter(target, table.schema, store_schema=False) as writer:
             writer.write_table(table)
             writer.add_key_value_metadata(key_values)
-    return replace(made, external_file=replace(made.external_file, length=target.stat().st_size))
+    found = target.stat()
+    recorded = replace(
+        made.external_file, length=found.st_size, modification_time_ms=found.st_mtime_ns // 1_000_000
+    )
+    return replace(made, external_file=recorded)
 
 
 def _both(
