@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-# `scheme://user:secret@host`; secrets may hold slashes.
-_CREDENTIALS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^\s/:@'\"`,]+:[^\s@'\"`,]+@")
+# `scheme://user:secret@host`; secrets may hold slashes. Only buckets have no port, which a path may follow.
+_CREDENTIALS: Final = re.compile(
+    r"((?:s3[an]?://)|(?:[A-Za-z][A-Za-z0-9+.-]*://)(?![^\s/:@]+:\d+/))[^\s/:@'\"`,]+:[^\s@'\"`,]+@"
+)
 
 
 def hide_credentials(text: str) -> str:

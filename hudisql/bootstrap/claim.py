@@ -84,7 +84,9 @@ class HeldClaim:
         """Give the claim up. Raises StorageError."""
         storage.delete_file(join(self.base_path, ALIVE_FILE))
         storage.delete_file(self.path)
-        storage.delete_file(self.closed_path)
+        # An earlier run may have closed its claim after it was taken over.
+        for generation in range(self.generation + 1):
+            storage.delete_file(HeldClaim(self.base_path, generation).closed_path)
 
 
 def claim_target(storage: Storage, base_path: str, table: str, *, takes_over: bool) -> HeldClaim:

@@ -196,7 +196,7 @@ def test_plain_pyspark_4_gives_one_error_that_says_what_to_use(
     from pyspark.errors import PySparkException
 
     for table in lake.values():
-        with pytest.raises(PySparkException, match=r"(?s)hudi data source.*query the table by its name"):
+        with pytest.raises(PySparkException, match=r"(?s)hudi data source got no path.*session\.sql"):
             spark.sql(f"SELECT * FROM {table.name}").collect()
 
 
