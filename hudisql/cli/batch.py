@@ -11,13 +11,14 @@ import os
 import sys
 import time
 import traceback
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TextIO
 
 from hudisql.cli.commands import ShellCommand, find_shell_command, run_shell_command
-from hudisql.cli.interrupts import is_interrupt
+from hudisql.cli.interrupts import cancel_tagged_jobs, is_interrupt
 from hudisql.cli.output import write_result
 from hudisql.errors import BootstrapBlockedError, HudisqlError, RollbackRefusedError
 from hudisql.sql.script import ScriptStatement, split_script
@@ -203,9 +204,17 @@ class _Output:
 
 @contextmanager
 def _interruptible(session: Session) -> Iterator[None]:
-    """Control-C ends the statement's Spark jobs, too."""
+    """Control-C ends the statement's Spark jobs, those too that the JVM starts after it."""
+    context = session.spark.sparkContext
+    tag = f"hudisql-statement-{uuid.uuid4().hex}"
+    context.addJobTag(tag)
     try:
         yield
-    except KeyboardInterrupt:
-        session.spark.sparkContext.cancelAllJobs()
+    except BaseException as error:
+        if is_interrupt(error):
+            cancel_tagged_jobs(context, tag)
         raise
+    finally:
+        # The session may have been stopped by an error of Spark's.
+        with suppress(Exception):
+            context.removeJobTag(tag)

@@ -9,16 +9,20 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from hudisql.errors import error_chain
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+_CANCELLATIONS: Final = 15
+_SECONDS_BETWEEN: Final = 0.2
 _LOGGED_BY_PY4J = "KeyboardInterrupt while sending command."
 
 
@@ -47,6 +51,21 @@ def clean_interrupts(spark: SparkSession) -> Iterator[None]:
     finally:
         root.removeFilter(_is_no_interrupt)
         signal.signal(signal.SIGINT, before)
+
+
+def cancel_tagged_jobs(context: SparkContext, tag: str) -> None:
+    """Cancel the jobs with this tag, in a thread that goes on for seconds.
+
+    A call that Control-C broke off goes on in the JVM, which may only then start its job.
+    """
+
+    def cancel() -> None:
+        for _ in range(_CANCELLATIONS):
+            with suppress(Exception):
+                context.cancelJobsWithTag(tag)
+            time.sleep(_SECONDS_BETWEEN)
+
+    threading.Thread(target=cancel, daemon=True).start()
 
 
 def is_interrupt(error: BaseException) -> bool:
