@@ -163,7 +163,7 @@ def test_a_temporary_view_keeps_its_text_and_hides_a_table(
 
 
 def test_a_view_whose_table_lost_a_column_says_so(context: Context, tables: TablesInMemory) -> None:
-    tables.add_hive_view("db", "odd", "select select from where", {"id": "string"})
+    tables.add_hive_view("db", "odd", "select ((id from", {"id": "string"})
     with pytest.raises(QueryError, match=r"the view db\.odd"):
         run_query(context, "SELECT * FROM db.odd")
     tables.add_hive_view("db", "narrow", "select `t`.`id` from `db`.`t`", {"id": "string", "gone": "int"})
