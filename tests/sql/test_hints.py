@@ -85,11 +85,7 @@ ADVICE = {
         fill=((" name ", " hints_cached "),),
         last=("UNCACHE TABLE hints_cached",),
     ),
-    "create like": Advice(
-        "CREATE TABLE hints.like_t LIKE hints.t",
-        r"(CREATE TABLE .* AS SELECT .*)",
-        fill=(("AS SELECT", "USING hudi AS SELECT"), ("…", "hints.t")),
-    ),
+    "create like": Advice("CREATE TABLE hints.like_t LIKE hints.t", r"(SHOW CREATE TABLE \S+)"),
     "a managed source": Advice(
         "CALL bootstrap_table(table => 'hints.from_managed', source_table => 'hints.managed', "
         "record_key => 'id', target_path => '{p}/from_managed')",
