@@ -11,14 +11,13 @@ import os
 import sys
 import time
 import traceback
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TextIO
 
 from hudisql.cli.commands import ShellCommand, find_shell_command, run_shell_command
-from hudisql.cli.interrupts import cancel_tagged_jobs, is_interrupt
+from hudisql.cli.interrupts import is_interrupt, statement_jobs
 from hudisql.cli.output import write_result
 from hudisql.errors import BootstrapBlockedError, HudisqlError, RollbackRefusedError
 from hudisql.sql.script import ScriptStatement, split_script
@@ -120,7 +119,7 @@ def run_statement(
         print(statement.text, file=sys.stderr, flush=True)
     started = time.monotonic()
     try:
-        with _interruptible(session):
+        with statement_jobs(session.spark.sparkContext):
             result = session.execute(statement)
             rows = None
             if result.has_rows and script.shows_results:
@@ -200,21 +199,3 @@ class _Output:
         except BrokenPipeError as error:
             discard_output()
             raise _ReaderLeftError from error
-
-
-@contextmanager
-def _interruptible(session: Session) -> Iterator[None]:
-    """Control-C ends the statement's Spark jobs, those too that the JVM starts after it."""
-    context = session.spark.sparkContext
-    tag = f"hudisql-statement-{uuid.uuid4().hex}"
-    context.addJobTag(tag)
-    try:
-        yield
-    except BaseException as error:
-        if is_interrupt(error):
-            cancel_tagged_jobs(context, tag)
-        raise
-    finally:
-        # The session may have been stopped by an error of Spark's.
-        with suppress(Exception):
-            context.removeJobTag(tag)

@@ -10,8 +10,10 @@ import logging
 import signal
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 _CANCELLATIONS: Final = 15
 _SECONDS_BETWEEN: Final = 0.2
+_statement_tag: ContextVar[str | None] = ContextVar("statement_tag", default=None)
 _LOGGED_BY_PY4J = "KeyboardInterrupt while sending command."
 
 
@@ -35,13 +38,10 @@ def clean_interrupts(spark: SparkSession) -> Iterator[None]:
 
     def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
         # Some calls of PySpark wait for the end of their job before they pass the exception on.
-        threading.Thread(target=cancel, daemon=True).start()
+        tag = _statement_tag.get()
+        if tag is not None:
+            _cancel_tagged_jobs(spark.sparkContext, tag)
         raise KeyboardInterrupt
-
-    def cancel() -> None:
-        # Whoever handles the exception cancels the jobs again; a trace of this thread would stand beside it.
-        with suppress(Exception):
-            spark.sparkContext.cancelAllJobs()
 
     before = signal.signal(signal.SIGINT, interrupt)
     root = logging.getLogger()
@@ -53,7 +53,28 @@ def clean_interrupts(spark: SparkSession) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def cancel_tagged_jobs(context: SparkContext, tag: str) -> None:
+@contextmanager
+def statement_jobs(context: SparkContext) -> Iterator[None]:
+    """Mark the Spark jobs of one statement, so that Control-C ends them and none of the next one's."""
+    tag = f"hudisql-statement-{uuid.uuid4().hex}"
+    context.addJobTag(tag)
+    before = _statement_tag.set(tag)
+    try:
+        yield
+    except BaseException as error:
+        if is_interrupt(error):
+            # Those of other threads, too.
+            with suppress(Exception):
+                context.cancelAllJobs()
+        raise
+    finally:
+        _statement_tag.reset(before)
+        # An error of Spark's may have stopped it.
+        with suppress(Exception):
+            context.removeJobTag(tag)
+
+
+def _cancel_tagged_jobs(context: SparkContext, tag: str) -> None:
     """Cancel the jobs with this tag, in a thread that goes on for seconds.
 
     A call that Control-C broke off goes on in the JVM, which may only then start its job.
