@@ -581,7 +581,6 @@ def test_tables_that_others_alone_can_write_are_refused_by_name(table: HudiTable
         ("hoodie.table.cdc.enabled=true", "logs its changes"),
         ("hoodie.populate.meta.fields=false", "meta columns"),
         ("hoodie.compaction.payload.class=org.example.Own", "org.example.Own"),
-        ("hoodie.table.recordkey.fields=", "record key"),
     ):
         properties.write_text(f"{text}\n{line}\n")
         with pytest.raises(UnsupportedTableError, match=said):
