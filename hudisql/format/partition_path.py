@@ -140,7 +140,7 @@ def render_partition_value(value: object, value_type: pa.DataType) -> str | None
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Decimal):
-        return f"{value:f}"
+        return f"{_of_scale(value, value_type):f}"
     if isinstance(value, bytes):
         return value.decode()
     return str(value)
@@ -151,7 +151,9 @@ def render_folder_value(value: object, value_type: pa.DataType) -> str | None:
 
     As `render_partition_value`, but for decimals: they have the text of Java's `BigDecimal.toString`, 1E-7.
     """
-    return str(value) if isinstance(value, Decimal) else render_partition_value(value, value_type)
+    if isinstance(value, Decimal):
+        return str(_of_scale(value, value_type))
+    return render_partition_value(value, value_type)
 
 
 def _value_of_folder(folder: str, name: str, url_encode: bool) -> str | None:
@@ -176,10 +178,15 @@ def _is_nan(value: object) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
+def _of_scale(value: Decimal, value_type: pa.DataType) -> Decimal:
+    """The number with its type's digits: PySpark pickles 1E-8 as 10E-9, which has one digit more."""
+    return value.quantize(Decimal(1).scaleb(-value_type.scale), context=Context(prec=40))
+
+
 def _parse_decimal(text: str, value_type: pa.DataType) -> Decimal:
     try:
         value = Decimal(text)
-        rounded = value.quantize(Decimal(1).scaleb(-value_type.scale), context=Context(prec=40))
+        rounded = _of_scale(value, value_type)
     except InvalidOperation as error:
         raise ValueError(f"not a {value_type}: '{text}'") from error
     if (
