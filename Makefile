@@ -28,7 +28,7 @@ demo: $(STAMP) ## bootstrap, sync and query a real sample on the embedded metast
 	rm -rf demo-warehouse/warehouse
 	$(BIN)/hudisql --warehouse demo-warehouse/warehouse --hivevar source=$(abspath demo-warehouse/source) -v -f sql/demo.sql
 
-test: $(STAMP) ## everything that CI runs: lint, types, tests, real Hudi, real Hive
+test: $(STAMP) ## everything that CI runs: lint, types, tests, Apache Hudi, Apache Hive
 	$(MAKE) --jobs 2 lint oracles
 	$(MAKE) test-fast
 	$(PYTEST_WORKERS) -m "(oracle or hive) and not soak"
@@ -36,22 +36,22 @@ test: $(STAMP) ## everything that CI runs: lint, types, tests, real Hudi, real H
 test-unit: $(STAMP) ## the tests without Spark, a metastore and oracles, in about a minute
 	$(PYTEST) -m "not spark and not hms and not hive and not oracle and not slow and not soak"
 
-test-fast: $(STAMP) ## all tests but those with the real Hudi and the real Hive
+test-fast: $(STAMP) ## all tests but those with Apache Hudi and Apache Hive
 	$(PYTEST_WORKERS) -m "not oracle and not hive and not soak"
 
 soak: oracles ## the whole matrix of changes, and bootstraps and changes struck at every step: processes killed, disk full (hours)
 	$(PYTEST) -m soak
 
-oracles: $(STAMP) ## fetch the real Hudi (0.15, 1.2 on PySpark 3.5), hudi-rs, Delta and the real Hive 2.3 into the user's cache
+oracles: $(STAMP) ## fetch Apache Hudi (0.15, 1.2 on PySpark 3.5), hudi-rs, Delta and Apache Hive 2.3 into the user's cache
 	$(BIN)/python scripts/setup_oracles.py
 
-oracle: oracles ## the real Hudi reads and goes on writing what we wrote
+oracle: oracles ## Apache Hudi reads and goes on writing what we wrote
 	$(PYTEST_WORKERS) -m "oracle and not soak"
 
 hive: oracles ## beeline, spark-sql + Hudi, hudisql and plain Spark by table name
 	$(PYTEST_WORKERS) -m "hive and not soak"
 
-bench: oracles ## side by side with the real Hudi and plain Spark; writes docs/benchmarks.md and -changes.md
+bench: oracles ## side by side with Apache Hudi and plain Spark; writes docs/benchmarks.md and -changes.md
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.changes
 

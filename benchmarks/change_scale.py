@@ -81,8 +81,8 @@ def make_changes(path: Path, files: int, partitions: int) -> Path:
     return path
 
 
-def measure(folder: Path, table_type: str, files: int, cores: int) -> Measurement:
-    """Measure one table in this process; `folder` is scratch."""
+def measure(directory: Path, table_type: str, files: int, cores: int) -> Measurement:
+    """Measure one table in this process; `directory` is scratch."""
     import hudisql
     from hudisql.catalog.embedded import embedded_metastore_status
     from hudisql.console import SilentConsole
@@ -92,17 +92,17 @@ def measure(folder: Path, table_type: str, files: int, cores: int) -> Measuremen
         "spark.ui.enabled": "false",
         "spark.driver.memory": HEAP,
     }
-    warehouse = str(folder / "warehouse")
+    warehouse = str(directory / "warehouse")
     with hudisql.connect(warehouse=warehouse, conf=conf, console=SilentConsole()) as session:
         session.sql("CREATE DATABASE scale")
         for name, number, partitions in (("warm", 8, 2), ("t", files, PARTITIONS)):
-            source = make_source(folder / name, number, ROWS_A_FILE, partitions)
+            source = make_source(directory / name, number, ROWS_A_FILE, partitions)
             session.sql(
                 f"CALL bootstrap_table(table => 'scale.{name}', source => '{source}', record_key => 'id', "
-                f"table_type => '{table_type}', target_path => '{folder / f'{name}_table'}')"
+                f"table_type => '{table_type}', target_path => '{directory / f'{name}_table'}')"
             )
         changes = {
-            name: make_changes(folder / f"{name}_changes.parquet", number, partitions)
+            name: make_changes(directory / f"{name}_changes.parquet", number, partitions)
             for name, number, partitions in (("warm", 8, 2), ("t", files, PARTITIONS))
         }
         merge = (
@@ -157,8 +157,8 @@ def _live_heap(session: Any) -> int:
 
 def measure_apart(table_type: str, files: int, cores: int, scratch: Path) -> Measurement:
     """Measure one table in a process of its own."""
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        answer = run_apart("benchmarks.change_scale", [folder, table_type, files, cores])
+    with tempfile.TemporaryDirectory(dir=scratch) as directory:
+        answer = run_apart("benchmarks.change_scale", [directory, table_type, files, cores])
     answer["steps"] = {name: Step(**step) for name, step in answer["steps"].items()}
     return Measurement(**answer)
 
@@ -198,13 +198,13 @@ def main() -> None:
     parser.add_argument("--types", default=",".join(TYPES))
     options = parser.parse_args()
     if options.measure:
-        folder, *rest = json.loads(options.measure)
-        print(json.dumps(asdict(measure(Path(folder), *rest))))
+        directory, *rest = json.loads(options.measure)
+        print(json.dumps(asdict(measure(Path(directory), *rest))))
         return
     measured = []
     for table_type in options.types.split(","):
         for files in options.sizes.split(","):
-            measured.append(measure_apart(table_type, int(files), options.cores, options.folder))
+            measured.append(measure_apart(table_type, int(files), options.cores, options.directory))
             replace_part(options.output, TITLE, render(measured, options.cores))
 
 

@@ -1,7 +1,7 @@
 """Changes side by side, by hudisql and by Hudi 0.15: upserts over all files and into one, MERGE, bulk load.
 
 `python -m benchmarks.changes` bootstraps TPC-H lineitem with both engines, copy-on-write and merge-on-read,
-and gives each the same rows. The real Hudi reads both tables after every step and compares rows and sums
+and gives each the same rows. Apache Hudi reads both tables after every step and compares rows and sums
 before any time is believed. Writes docs/benchmarks-changes.md.
 """
 
@@ -63,14 +63,14 @@ class Batch:
     path: Path
 
 
-def make_batches(source: Path, folder: Path) -> tuple[Batch, ...]:
+def make_batches(source: Path, directory: Path) -> tuple[Batch, ...]:
     """One row in a hundred, 5,000 rows of the first file, and one in a hundred with every other key new."""
-    folder.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     files = sorted(source.glob("*.parquet"))
     spread = pa.concat_tables([_every(pq.read_table(file), 100) for file in files])
     small = pq.read_table(files[0]).slice(0, 5000)
     return tuple(
-        _write_batch(folder, name, _changed(rows))
+        _write_batch(directory, name, _changed(rows))
         for name, rows in ((SPREAD, spread), (SMALL, small), (HALVES, _half_new(spread)))
     )
 
@@ -93,21 +93,21 @@ def _with(rows: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:
     return rows.set_column(rows.schema.get_field_index(name), name, values)
 
 
-def _write_batch(folder: Path, name: str, rows: pa.Table) -> Batch:
-    path = folder / f"{len(list(folder.iterdir()))}.parquet"
+def _write_batch(directory: Path, name: str, rows: pa.Table) -> Batch:
+    path = directory / f"{len(list(directory.iterdir()))}.parquet"
     pq.write_table(rows, path, store_decimal_as_integer=False, coerce_timestamps="us")
     return Batch(name, path)
 
 
-def run_ours(options: Options, source: Path, batches: Sequence[Batch], folder: Path) -> Costs:
+def run_ours(options: Options, source: Path, batches: Sequence[Batch], directory: Path) -> Costs:
     """Bootstrap, upsert by MERGE, read, overwrite; what is measured was done once before and taken back."""
-    engine = start_hudisql(folder / "session", cores=options.cores, memory=options.memory)
+    engine = start_hudisql(directory / "session", cores=options.cores, memory=options.memory)
     try:
         engine.sql("CREATE DATABASE IF NOT EXISTS bench")
         engine.view("plain", str(source))
         costs: Costs = {}
         for table_type in TABLE_TYPES:
-            name, path = f"bench.{table_type}", folder / table_type
+            name, path = f"bench.{table_type}", directory / table_type
             engine.sql(
                 f"CALL bootstrap_table(table => '{name}', source => '{source}', record_key => "
                 f"'{','.join(KEY_COLUMNS)}', precombine => '{PRECOMBINE_COLUMN}', "
@@ -119,23 +119,25 @@ def run_ours(options: Options, source: Path, batches: Sequence[Batch], folder: P
                     continue
                 action = _merging(engine, name, number)
                 costs[table_type, batch.name] = _second_time(engine, path, action)
-                shutil.copytree(path, folder / f"{table_type}-{number}")
+                shutil.copytree(path, directory / f"{table_type}-{number}")
                 if (table_type, READ) in GOALS and batch.name == SPREAD:
                     costs[table_type, READ] = _read(engine, name)
         overwrite = "INSERT OVERWRITE bench.copy_on_write SELECT * FROM plain"
-        engine.sql("SET hoodie.combine.before.insert = false")  # as the real Hudi's DataFrame writer
+        engine.sql("SET hoodie.combine.before.insert = false")  # as Apache Hudi's DataFrame writer
         costs["COPY_ON_WRITE", BULK] = measured(engine, lambda: engine.sql(overwrite))[1]
         return costs
     finally:
         engine.close()
 
 
-def run_theirs(options: Options, source: Path, batches: Sequence[Batch], folder: Path, ours: Path) -> Costs:
-    """The same by the real Hudi: bootstrap, upsert by its DataFrame writer, bulk_insert into a new table.
+def run_theirs(
+    options: Options, source: Path, batches: Sequence[Batch], directory: Path, ours: Path
+) -> Costs:
+    """The same by Apache Hudi: bootstrap, upsert by its DataFrame writer, bulk_insert into a new table.
 
     Raises UnequalResultsError if its tables and ours do not hold the same.
     """
-    engine = start_real_hudi(folder / "session", cores=options.cores, memory=options.memory)
+    engine = start_real_hudi(directory / "session", cores=options.cores, memory=options.memory)
     settings = {
         "hoodie.table.name": "lineitem",
         "hoodie.datasource.write.recordkey.field": ",".join(KEY_COLUMNS),
@@ -146,7 +148,7 @@ def run_theirs(options: Options, source: Path, batches: Sequence[Batch], folder:
     try:
         costs: Costs = {}
         for table_type in TABLE_TYPES:
-            path = folder / table_type
+            path = directory / table_type
             typed = {**settings, "hoodie.datasource.write.table.type": table_type}
             engine.bootstrap(str(source), str(path), typed)
             for number, batch in enumerate(batches):
@@ -157,7 +159,7 @@ def run_theirs(options: Options, source: Path, batches: Sequence[Batch], folder:
                 _compare(engine, path, ours / f"{table_type}-{number}")
                 if (table_type, READ) in GOALS and batch.name == SPREAD:
                     costs[table_type, READ] = _read(engine, "theirs")
-        load = folder / "bulk"
+        load = directory / "bulk"
         costs["COPY_ON_WRITE", BULK] = measured(engine, lambda: _bulk_insert(engine, source, load, settings))[
             1
         ]
@@ -224,7 +226,7 @@ def render_page(options: Options, rows: int, ours: Costs, theirs: Costs) -> str:
         "",
         f"TPC-H lineitem, {rows:,} rows in {options.files} files, bootstrapped by each; "
         f"`local[{options.cores}]`, gzip. CPU seconds of whole process trees, second run in a warm session.",
-        "Made by `python -m benchmarks.changes`; after each step the real Hudi compared both tables' rows "
+        "Made by `python -m benchmarks.changes`; after each step Apache Hudi compared both tables' rows "
         "and sums.",
         "",
         "| table | change | hudisql CPU s (wall) | Hudi 0.15 CPU s (wall) | ratio | goal |",
@@ -252,8 +254,8 @@ def render_page(options: Options, rows: int, ours: Costs, theirs: Costs) -> str:
 def main() -> int:
     """Measure and write the page."""
     given = parse_options(__doc__ or "", ROOT / "docs" / "benchmarks-changes.md")
-    source = make_lineitem(given.folder, scale_factor=given.scale_factor, files=given.files)
-    with tempfile.TemporaryDirectory(dir=given.folder) as scratch_name:
+    source = make_lineitem(given.directory, scale_factor=given.scale_factor, files=given.files)
+    with tempfile.TemporaryDirectory(dir=given.directory) as scratch_name:
         scratch = Path(scratch_name)
         batches = make_batches(source, scratch / "batches")
         ours = run_ours(given, source, batches, scratch / "ours")

@@ -1,6 +1,6 @@
 """The engines that are set side by side, behind one face: run a statement, say what it cost.
 
-hudisql and plain Spark share one process on PySpark 4; the real Hudi 0.15 has a process of its own on
+hudisql and plain Spark share one process on PySpark 4; Apache Hudi 0.15 has a process of its own on
 PySpark 3.5 (the oracle's). Costs are CPU seconds of the engine's whole process tree and wall-clock seconds.
 """
 
@@ -98,7 +98,7 @@ class HudisqlEngine:
 
 @dataclass
 class RealHudiEngine:
-    """The real Hudi 0.15."""
+    """Apache Hudi 0.15."""
 
     oracle: HudiOracle
     start_cost: Cost
@@ -125,13 +125,13 @@ class RealHudiEngine:
 
 
 def start_hudisql(
-    folder: Path, *, cores: int, memory: str, settings: Mapping[str, str] = COMMON_SPARK_SETTINGS
+    directory: Path, *, cores: int, memory: str, settings: Mapping[str, str] = COMMON_SPARK_SETTINGS
 ) -> HudisqlEngine:
-    """Start hudisql on the embedded metastore below `folder`."""
+    """Start hudisql on the embedded metastore below `directory`."""
     started = time.perf_counter()
     root = Path(__file__).resolve().parent.parent
     environment = _environment(PYTHONPATH=str(root))
-    child = start_line_process("hudisql", [sys.executable, "-u", str(WORKER)], folder, environment)
+    child = start_line_process("hudisql", [sys.executable, "-u", str(WORKER)], directory, environment)
     conf = {
         **settings,
         "spark.master": f"local[{cores}]",
@@ -139,7 +139,7 @@ def start_hudisql(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }
-    setup = {"warehouse": str(folder / "warehouse"), "conf": conf}
+    setup = {"warehouse": str(directory / "warehouse"), "conf": conf}
     clock = started_clock(child.process.pid)
     child.request(setup, seconds=REQUEST_SECONDS)
     cost = Cost(clock.seconds(), time.perf_counter() - started)
@@ -147,11 +147,11 @@ def start_hudisql(
 
 
 def start_real_hudi(
-    folder: Path, *, cores: int, memory: str, settings: Mapping[str, str] = COMMON_SPARK_SETTINGS
+    directory: Path, *, cores: int, memory: str, settings: Mapping[str, str] = COMMON_SPARK_SETTINGS
 ) -> RealHudiEngine:
-    """Start the real Hudi 0.15."""
+    """Start Apache Hudi 0.15."""
     started = time.perf_counter()
-    oracle = start_oracle("0.15.0", folder, cores=cores, memory=memory, config=settings)
+    oracle = start_oracle("0.15.0", directory, cores=cores, memory=memory, config=settings)
     clock = started_clock(oracle.child.process.pid)
     oracle.sql("SELECT 1")
     cost = Cost(clock.seconds(), time.perf_counter() - started)

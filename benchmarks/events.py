@@ -26,9 +26,9 @@ _TEXT_BYTES = 36
 _DIGIT_PLACES = np.array([place for place in range(_TEXT_BYTES) if place not in (8, 13, 18, 23)])
 
 
-def make_events(folder: Path, *, scale_factor: float, files: int) -> Path:
-    """Return the folder with the events in `files` files; kept from run to run."""
-    target = folder / f"events-sf{scale_factor:g}-{files}"
+def make_events(directory: Path, *, scale_factor: float, files: int) -> Path:
+    """Return the directory with the events in `files` files; kept from run to run."""
+    target = directory / f"events-sf{scale_factor:g}-{files}"
     if not (target / "_SUCCESS").exists():
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)

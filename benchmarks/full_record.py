@@ -29,7 +29,7 @@ class FullRecordCost:
 
 
 def rewrite_theirs(engine: RealHudiEngine, source: Path, target: Path, options: dict[str, str]) -> Rows:
-    """Bootstrap the source by the real Hudi, all rows written anew."""
+    """Bootstrap the source by Apache Hudi, all rows rewritten."""
     return engine.bootstrap(
         str(source),
         str(target),

@@ -75,18 +75,18 @@ def make_table(sql: Callable[[str], object], table: str) -> None:
     )
 
 
-def run_ours(options: Options, folder: Path) -> tuple[Latencies, list[tuple[str | None, ...]]]:
+def run_ours(options: Options, directory: Path) -> tuple[Latencies, list[tuple[str | None, ...]]]:
     """hudisql's seconds, jobs and tasks, and the rows that are left in the table."""
-    engine = start_hudisql(folder, cores=options.cores, memory=options.memory, settings=SETTINGS)
+    engine = start_hudisql(directory, cores=options.cores, memory=options.memory, settings=SETTINGS)
     try:
         return _run(engine, lambda: engine.jobs())
     finally:
         engine.close()
 
 
-def run_theirs(options: Options, folder: Path) -> tuple[Latencies, list[tuple[str | None, ...]]]:
+def run_theirs(options: Options, directory: Path) -> tuple[Latencies, list[tuple[str | None, ...]]]:
     """The same of Hudi 0.15."""
-    engine = start_real_hudi(folder, cores=options.cores, memory=options.memory, settings=SETTINGS)
+    engine = start_real_hudi(directory, cores=options.cores, memory=options.memory, settings=SETTINGS)
     try:
         return _run(engine, dict)
     finally:
@@ -119,15 +119,15 @@ def _measure(
     return Latency(statistics.median(seconds), len(made), sum(made.values()))
 
 
-def run_commands(folder: Path) -> Latencies:
+def run_commands(directory: Path) -> Latencies:
     """Whole `hudisql` processes, each from nothing: no metastore runs before or after."""
     found = {}
     for name, arguments in COMMANDS.items():
-        command = [sys.executable, "-m", "hudisql", "--warehouse", str(folder / "commands"), *arguments]
+        command = [sys.executable, "-m", "hudisql", "--warehouse", str(directory / "commands"), *arguments]
         seconds = []
         for _ in range(3):
             started = time.perf_counter()
-            subprocess.run(command, check=False, capture_output=True, cwd=folder, env=_environment())
+            subprocess.run(command, check=False, capture_output=True, cwd=directory, env=_environment())
             seconds.append(time.perf_counter() - started)
         found[name] = Latency(statistics.median(seconds))
     return found
@@ -164,7 +164,7 @@ def render_page(options: Options, ours: Latencies, theirs: Latencies, commands: 
 def main() -> int:
     """Measure and write the page."""
     options = parse_options(__doc__ or "", ROOT / "docs" / "benchmarks-latency.md")
-    with tempfile.TemporaryDirectory(dir=options.folder) as scratch_name:
+    with tempfile.TemporaryDirectory(dir=options.directory) as scratch_name:
         scratch = Path(scratch_name)
         ours, our_rows = run_ours(options, scratch / "ours")
         theirs, their_rows = run_theirs(options, scratch / "theirs")

@@ -1,7 +1,7 @@
 """The table that is measured: TPC-H lineitem, as Spark writes it for Hive, in files whose keys are sorted.
 
 tpchgen-cli makes the rows; plain Spark rewrites each file with `writeLegacyFormat` and TIMESTAMP_MICROS and
-nullable columns: the form that Hive 2.3 and the real Hudi read and merge right.
+nullable columns: the form that Hive 2.3 and Apache Hudi read and merge right.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ COLUMNS = (
 )
 
 
-def make_lineitem(folder: Path, *, scale_factor: float, files: int) -> Path:
-    """Return the folder with lineitem in `files` files; kept from run to run."""
-    target = folder / f"lineitem-sf{scale_factor:g}-{files}"
+def make_lineitem(directory: Path, *, scale_factor: float, files: int) -> Path:
+    """Return the directory with lineitem in `files` files; kept from run to run."""
+    target = directory / f"lineitem-sf{scale_factor:g}-{files}"
     if not (target / "_SUCCESS").exists():
-        generated = folder / "generated"
+        generated = directory / "generated"
         shutil.rmtree(generated, ignore_errors=True)
         shutil.rmtree(target, ignore_errors=True)
         _generate(generated, scale_factor, files)
@@ -46,10 +46,10 @@ def make_lineitem(folder: Path, *, scale_factor: float, files: int) -> Path:
     return target
 
 
-def _generate(folder: Path, scale_factor: float, files: int) -> None:
+def _generate(directory: Path, scale_factor: float, files: int) -> None:
     generator = Path(sys.executable).parent / "tpchgen-cli"
     options = [f"--scale-factor={scale_factor:g}", "--tables=lineitem", f"--parts={files}"]
-    command = [str(generator), "parquet", *options, f"--output-dir={folder}", "--quiet"]
+    command = [str(generator), "parquet", *options, f"--output-dir={directory}", "--quiet"]
     subprocess.run(command, check=True)
 
 

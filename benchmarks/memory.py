@@ -33,13 +33,13 @@ class TaskMemory:
     after_read: int
 
 
-def measure_task_memory(source: Path, folder: Path) -> list[TaskMemory]:
+def measure_task_memory(source: Path, directory: Path) -> list[TaskMemory]:
     """Measure a file of few and one of many copies of one row group, of the first file of `source`."""
     rows = pq.read_table(min(source.glob("*.parquet")))
-    folder.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     measured = []
     for row_groups in (FEW_ROW_GROUPS, MANY_ROW_GROUPS):
-        path = folder / f"{row_groups}-row-groups.parquet"
+        path = directory / f"{row_groups}-row-groups.parquet"
         with pq.ParquetWriter(path, rows.schema, store_decimal_as_integer=False) as writer:
             for _ in range(row_groups):
                 writer.write_table(rows, row_group_size=rows.num_rows)
@@ -59,7 +59,7 @@ def measure_task_memory(source: Path, folder: Path) -> list[TaskMemory]:
 def _run_task(path: Path) -> dict[str, int]:
     import pyarrow as pa
 
-    from hudisql.bootstrap.skeleton import SkeletonTask, write_skeleton
+    from hudisql.bootstrap.files.skeleton import SkeletonFileTask, write_skeleton
     from hudisql.format.external_file import ExternalFile
     from hudisql.format.meta_columns import META_SCHEMA
     from hudisql.read.slice_reader import SliceRead, read_file_slice
@@ -75,7 +75,7 @@ def _run_task(path: Path) -> dict[str, int]:
     target = path.with_name(name)
     written = write_skeleton(
         storage,
-        SkeletonTask(
+        SkeletonFileTask(
             source=external,
             target_path=str(target),
             file_id=file_id,

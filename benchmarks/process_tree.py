@@ -103,10 +103,10 @@ def parse_stat(text: str) -> ProcessTimes:
 
 def _read_processes() -> dict[int, ProcessTimes]:
     found = {}
-    for folder in _PROC.iterdir():
-        if folder.name.isdigit():
+    for directory in _PROC.iterdir():
+        if directory.name.isdigit():
             try:
-                found[int(folder.name)] = parse_stat((folder / "stat").read_text())
+                found[int(directory.name)] = parse_stat((directory / "stat").read_text())
             except (FileNotFoundError, ProcessLookupError):
                 continue
     return found

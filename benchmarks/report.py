@@ -63,7 +63,7 @@ def _heading(report: Report) -> Iterable[str]:
     yield (
         f"`make bench`: TPC-H lineitem, scale factor {report.scale_factor:g}: {report.rows:,} rows, "
         f"{report.files} files, {report.source_bytes / MEGABYTE:,.0f} MB, keys sorted, snappy, decimals as "
-        "FIXED_LEN_BYTE_ARRAY (what Hive 2.3 and the real Hudi get right). Record key: l_orderkey, "
+        "FIXED_LEN_BYTE_ARRAY (what Hive 2.3 and Apache Hudi get right). Record key: l_orderkey, "
         "l_linenumber."
     )
     yield ""

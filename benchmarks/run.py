@@ -1,4 +1,4 @@
-"""Sets hudisql beside the real Hudi 0.15 and plain Spark: bootstrap, reads, sizes, memory.
+"""Sets hudisql beside Apache Hudi 0.15 and plain Spark: bootstrap, reads, sizes, memory.
 
 `python -m benchmarks.run` makes TPC-H lineitem, bootstraps it with hudisql and with Hudi, rewrites it with
 Spark, then reads all three. Everything runs once to warm the session up before it is measured; results are
@@ -38,7 +38,7 @@ BOOTSTRAP_INSTANT = "00000000000001"
 FULL_BOOTSTRAP_INSTANT = "00000000000002"
 READ_RUNS = 5
 TABLE = "bench.lineitem"
-# The real Hudi looks for null keys only, and compares nothing afterwards.
+# Apache Hudi looks for null keys only, and compares nothing afterwards.
 AS_THE_REAL_HUDI = "key_check => 'nulls', verify => false"
 KEYS_UNIQUE = "hudisql, keys unique"
 AS_FULL_RECORD = f"{AS_THE_REAL_HUDI}, mode => 'full_record'"
@@ -57,7 +57,7 @@ EVENTS_SUMMARY = (
 class Source:
     """Parquet files to bootstrap, and the columns that Hudi is told of."""
 
-    folder: Path
+    directory: Path
     key_columns: tuple[str, ...]
     precombine: str
 
@@ -70,7 +70,7 @@ class Options:
     files: int
     cores: int
     memory: str
-    folder: Path
+    directory: Path
     output: Path
 
 
@@ -81,14 +81,14 @@ class UnequalResultsError(AssertionError):
 def run_benchmarks(options: Options) -> Report:
     """Run everything and return what was measured. Raises UnequalResultsError."""
     scale, files = options.scale_factor, options.files
-    source = make_lineitem(options.folder, scale_factor=scale, files=files)
+    source = make_lineitem(options.directory, scale_factor=scale, files=files)
     keyed_by_lines = Source(source, lineitem.KEY_COLUMNS, lineitem.PRECOMBINE_COLUMN)
     keyed_by_uuids = Source(
-        events.make_events(options.folder, scale_factor=scale, files=files),
+        events.make_events(options.directory, scale_factor=scale, files=files),
         events.KEY_COLUMNS,
         events.PRECOMBINE_COLUMN,
     )
-    with tempfile.TemporaryDirectory(dir=options.folder) as scratch_name:
+    with tempfile.TemporaryDirectory(dir=options.directory) as scratch_name:
         scratch = Path(scratch_name)
         # One engine at a time: two JVMs would take memory and cores from each other.
         ours, our_rows = _run_hudisql(options, keyed_by_lines, keyed_by_uuids, scratch)
@@ -135,7 +135,7 @@ def _run_hudisql(options: Options, source: Source, uuids: Source, scratch: Path)
             )[1]
             shutil.rmtree(scratch / "checked")
         costs["rewrite", "bootstrap"] = _second_of(
-            engine, lambda target: engine.rewrite(str(source.folder), str(target)), scratch / "rewritten"
+            engine, lambda target: engine.rewrite(str(source.directory), str(target)), scratch / "rewritten"
         )[1]
         costs["hudisql", FULL_RECORD] = _second_of(
             engine,
@@ -145,7 +145,7 @@ def _run_hudisql(options: Options, source: Source, uuids: Source, scratch: Path)
         path = scratch / "hudisql-table"
         engine.sql("CREATE DATABASE IF NOT EXISTS bench")
         engine.sql(f"CALL hive_sync(table => '{TABLE}', path => '{path}')")
-        engine.view("plain", str(source.folder))
+        engine.view("plain", str(source.directory))
         results: Results = {"rows": engine.spark("SELECT count(*) FROM plain")}
         results[UUID_KEYS] = _bootstrap_our_uuids(engine, uuids, scratch, costs)
         for read in READS:
@@ -187,12 +187,12 @@ def _run_real_hudi(options: Options, source: Source, uuids: Source, scratch: Pat
         )[1]
         costs["Hudi 0.15", FULL_RECORD] = _second_of(
             engine,
-            lambda target: rewrite_theirs(engine, source.folder, target, _their_options(source)),
+            lambda target: rewrite_theirs(engine, source.directory, target, _their_options(source)),
             scratch / "hudi-full",
         )[1]
         _compare_full_records(engine, scratch)
         engine.view("hudi", str(scratch / "hudi-table"), "hudi")
-        engine.view("plain", str(source.folder), "parquet")
+        engine.view("plain", str(source.directory), "parquet")
         results: Results = {"rows": engine.sql("SELECT count(*) FROM hudi")}
         path = scratch / "hudi-events"
         costs["Hudi 0.15", UUID_KEYS] = _second_of(
@@ -219,14 +219,14 @@ def _bootstrap_ours(
 ) -> Rows:
     return engine.sql(
         f"CALL bootstrap_table(table => 'bench.{target.name.replace('-', '_')}', "
-        f"source => '{source.folder}', record_key => '{','.join(source.key_columns)}', "
+        f"source => '{source.directory}', record_key => '{','.join(source.key_columns)}', "
         f"precombine => '{source.precombine}', "
         f"target_path => '{target}', sync => false, {settings})"
     )
 
 
 def _bootstrap_theirs(engine: RealHudiEngine, source: Source, target: Path) -> Rows:
-    return engine.bootstrap(str(source.folder), str(target), _their_options(source))
+    return engine.bootstrap(str(source.directory), str(target), _their_options(source))
 
 
 def _their_options(source: Source) -> dict[str, str]:
@@ -240,7 +240,7 @@ def _their_options(source: Source) -> dict[str, str]:
 
 
 def _compare_full_records(engine: RealHudiEngine, scratch: Path) -> None:
-    """The real Hudi reads both rewritten tables: rows, keys and sums must be equal."""
+    """Apache Hudi reads both rewritten tables: rows, keys and sums must be equal."""
     statement = (
         "SELECT count(*), count(DISTINCT _hoodie_record_key), sum(l_quantity), sum(l_extendedprice), "
         "sum(length(l_comment)), min(l_shipdate), max(l_shipdate) FROM {}"
@@ -299,10 +299,12 @@ def parse_options(description: str, output: Path) -> Options:
     parser.add_argument("--files", type=int, default=24)
     parser.add_argument("--cores", type=int, default=min(4, os.cpu_count() or 1))
     parser.add_argument("--memory", default="2g", help="driver memory of each Spark")
-    parser.add_argument("--folder", type=Path, default=_default_folder(), help="data, kept between runs")
+    parser.add_argument(
+        "--directory", type=Path, default=_default_directory(), help="data, kept between runs"
+    )
     parser.add_argument("--output", type=Path, default=output)
     given = parser.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
+    given.directory.mkdir(parents=True, exist_ok=True)
     return Options(**vars(given))
 
 
@@ -315,7 +317,7 @@ def main() -> int:
     return 0
 
 
-def _default_folder() -> Path:
+def _default_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hudisql" / "benchmarks"
 
 

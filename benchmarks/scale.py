@@ -58,33 +58,33 @@ class Measurement:
     java_peak: int
 
 
-def make_source(folder: Path, files: int, rows: int, partitions: int) -> Path:
-    """Parquet files with unique keys, spread over `dt=` folders."""
+def make_source(directory: Path, files: int, rows: int, partitions: int) -> Path:
+    """Parquet files with unique keys, spread over `dt=` directories."""
     for number in range(files):
-        path = folder / f"dt={number % partitions:04d}" / f"part-{number:06d}.parquet"
+        path = directory / f"dt={number % partitions:04d}" / f"part-{number:06d}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         ids = np.arange(number * rows, (number + 1) * rows)
         table = pa.table({"id": ids, "amount": ids / 4, "name": pa.array(ids % 97).cast(pa.string())})
         pq.write_table(table, path, row_group_size=250_000)
-    return folder
+    return directory
 
 
-def measure(folder: Path, files: int, rows: int, partitions: int, cores: int) -> Measurement:
-    """Measure one size in this process; `folder` is scratch."""
+def measure(directory: Path, files: int, rows: int, partitions: int, cores: int) -> Measurement:
+    """Measure one size in this process; `directory` is scratch."""
     import hudisql
-    from hudisql.bootstrap.plan import plan_bootstrap
-    from hudisql.bootstrap.request import BootstrapRequest
-    from hudisql.bootstrap.run import run_bootstrap
+    from hudisql.bootstrap.plan.bootstrap_plan import plan_bootstrap
+    from hudisql.bootstrap.plan.request import BootstrapRequest
+    from hudisql.bootstrap.run.run_bootstrap import run_bootstrap
     from hudisql.catalog.embedded import embedded_metastore_status
     from hudisql.catalog.sync import sync_table
     from hudisql.catalog.sync_entries import sync_options_from
     from hudisql.console import SilentConsole
     from hudisql.table.hudi_table import open_table
 
-    source = make_source(folder / "source", files, rows, partitions)
-    warm = make_source(folder / "warm", 8, 100, 2)
+    source = make_source(directory / "source", files, rows, partitions)
+    warm = make_source(directory / "warm", 8, 100, 2)
     conf = {"spark.master": f"local[{cores}]", "spark.ui.enabled": "false", "spark.driver.memory": "2g"}
-    warehouse = str(folder / "warehouse")
+    warehouse = str(directory / "warehouse")
     with hudisql.connect(warehouse=warehouse, conf=conf, console=SilentConsole()) as session:
         context: Any = session.context
         session.sql("CREATE DATABASE scale")
@@ -106,7 +106,7 @@ def measure(folder: Path, files: int, rows: int, partitions: int, cores: int) ->
             )
             return done
 
-        target = str(folder / "table")
+        target = str(directory / "table")
         request = BootstrapRequest(
             database="scale",
             name="t",
@@ -149,8 +149,8 @@ def java_child(pid: int) -> int:
 
 def measure_apart(files: int, rows: int, partitions: int, cores: int, scratch: Path) -> Measurement:
     """Measure one size in a process of its own."""
-    with tempfile.TemporaryDirectory(dir=scratch) as folder:
-        answer = run_apart("benchmarks.scale", [folder, files, rows, partitions, cores])
+    with tempfile.TemporaryDirectory(dir=scratch) as directory:
+        answer = run_apart("benchmarks.scale", [directory, files, rows, partitions, cores])
     answer["phases"] = {name: Phase(**phase) for name, phase in answer["phases"].items()}
     return Measurement(**answer)
 
@@ -262,7 +262,7 @@ def option_parser(description: str | None, sizes: Sequence[int]) -> argparse.Arg
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--sizes", default=",".join(str(size) for size in sizes))
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 2)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
+    parser.add_argument("--directory", type=Path, default=Path(tempfile.gettempdir()))
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks-scale.md")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     return parser
@@ -272,14 +272,14 @@ def main() -> None:
     """Measure all sizes and write the page."""
     options = option_parser(__doc__, SIZES).parse_args()
     if options.measure:
-        folder, *numbers = json.loads(options.measure)
-        print(json.dumps(asdict(measure(Path(folder), *numbers))))
+        directory, *numbers = json.loads(options.measure)
+        print(json.dumps(asdict(measure(Path(directory), *numbers))))
         return
     sizes = []
     for files in (int(size) for size in options.sizes.split(",")):
-        sizes.append(measure_apart(files, ROWS_A_FILE, PARTITIONS, options.cores, options.folder))
+        sizes.append(measure_apart(files, ROWS_A_FILE, PARTITIONS, options.cores, options.directory))
         print(sizes[-1], file=sys.stderr)
-    large = measure_apart(LARGE_FILES, ROWS_A_LARGE_FILE, LARGE_FILES, options.cores, options.folder)
+    large = measure_apart(LARGE_FILES, ROWS_A_LARGE_FILE, LARGE_FILES, options.cores, options.directory)
     print(large, file=sys.stderr)
     replace_part(options.output, TITLE, render(sizes, large, options.cores))
 

@@ -37,7 +37,7 @@ class Context:
 
     @property
     def warehouse(self) -> str:
-        """The warehouse folder as an absolute path."""
+        """The warehouse directory as an absolute path."""
         return self.storage.qualify(self.settings.warehouse)
 
     def qualify_table_name(self, name: str) -> tuple[str, str]:

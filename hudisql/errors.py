@@ -88,7 +88,7 @@ class NoSuchTableError(HudisqlError, LookupError):
 
 
 class TableExistsError(HudisqlError, FileExistsError):
-    """The target table, its metastore entry or its folder is already taken."""
+    """The target table, its metastore entry or its directory is already taken."""
 
 
 class UnsupportedTableError(HudisqlError, NotImplementedError):

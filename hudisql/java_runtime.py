@@ -69,8 +69,8 @@ def _packaged_java_home() -> Path | None:
 
 
 def _home_behind_launcher(runtime: Path) -> Path:
-    cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hudisql" / "java"
-    home = cache_folder / re.sub(r"\W+", "_", str(runtime)).strip("_")
+    cache_directory = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hudisql" / "java"
+    home = cache_directory / re.sub(r"\W+", "_", str(runtime)).strip("_")
     launcher = home / "bin" / "java"
     script = (
         "#!/bin/sh\n"

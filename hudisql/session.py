@@ -18,8 +18,8 @@ from hudisql.context import Context
 from hudisql.errors import SessionClosedError, SettingsError
 from hudisql.result import Result
 from hudisql.settings import Settings, adopt_hive_metastore, load_settings, unknown_environment_names
-from hudisql.sql.parameters import SqlArguments, bind_parameters
-from hudisql.sql.script import ScriptStatement, Variables, split_script, substitute_variables
+from hudisql.sql.text.parameters import SqlArguments, bind_parameters
+from hudisql.sql.text.script import ScriptStatement, Variables, split_script, substitute_variables
 from hudisql.storage import Storage
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from hudisql.catalog.client import MetastoreClient
     from hudisql.catalog.embedded import EmbeddedMetastore
-    from hudisql.write.commit_files import WriteResult
+    from hudisql.write.execution.commit_files import WriteResult
 
 
 def connect(
@@ -109,7 +109,7 @@ class Session:
     def sql(self, text: str, args: SqlArguments | None = None) -> Result:
         """Run one statement. `${variables}` are substituted, and parameters by the values of `args`.
 
-        `args` is a mapping for `:name`, a list for `?` (`sql.parameters.bind_parameters`). Raises
+        `args` is a mapping for `:name`, a list for `?` (`sql.text.parameters.bind_parameters`). Raises
         HudisqlError and its subclasses.
         """
         return self.execute(ScriptStatement(text if args is None else bind_parameters(text, args)))
@@ -143,8 +143,8 @@ class Session:
         must agree with it. A table that is not there is made if they name its record key. Raises HudisqlError
         and its subclasses.
         """
-        from hudisql.sql.spark_errors import translated_spark_errors
-        from hudisql.sql.write_frames import write_frame
+        from hudisql.sql.dataframe.write_frames import write_frame
+        from hudisql.sql.text.spark_errors import translated_spark_errors
 
         self._check_open()
         with translated_spark_errors():
@@ -213,9 +213,9 @@ class _Hivevars(Mapping[str, str]):
 
 
 def _start(settings: Settings, console: Console) -> Session:
-    from hudisql.cluster import prepare_executors
-    from hudisql.spark_session import start_spark
-    from hudisql.spark_storage import hadoop_configuration
+    from hudisql.spark.cluster import prepare_executors
+    from hudisql.spark.hadoop_configuration import hadoop_configuration
+    from hudisql.spark.spark_session import start_spark
 
     warehouse = Storage().qualify(settings.warehouse)
     settings = adopt_hive_metastore(replace(settings, warehouse=warehouse))
@@ -242,8 +242,8 @@ def _start(settings: Settings, console: Console) -> Session:
 
 
 def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Session:
-    from hudisql.cluster import prepare_executors
-    from hudisql.spark_storage import hadoop_configuration
+    from hudisql.spark.cluster import prepare_executors
+    from hudisql.spark.hadoop_configuration import hadoop_configuration
 
     if not hasattr(spark, "_jsparkSession"):
         raise SettingsError(
@@ -259,8 +259,8 @@ def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Se
             hint="give hudisql the same one, or none",
         )
     if settings.origins.get("warehouse") is None:
-        folder = str(spark.conf.get("spark.sql.warehouse.dir"))
-        settings = settings.with_layer({"warehouse": Storage().qualify(folder)}, "the SparkSession")
+        directory = str(spark.conf.get("spark.sql.warehouse.dir"))
+        settings = settings.with_layer({"warehouse": Storage().qualify(directory)}, "the SparkSession")
     embedded = None if settings.metastore_uris else _acquire(settings.warehouse, console)
     if not spark_uris:
         console.warning(
@@ -279,7 +279,7 @@ def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Se
 
 
 def _warn_of_misspelt(settings: Settings, console: Console) -> None:
-    from hudisql.sql.known_settings import warn_of_settings
+    from hudisql.sql.config.known_settings import warn_of_settings
 
     for name, meant in unknown_environment_names().items():
         hint = f"did you mean {meant}?" if meant else "hudisql config lists the settings"

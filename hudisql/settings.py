@@ -2,7 +2,8 @@
 
 `Settings` is an immutable value that knows where every part of it came from; `SETTINGS` declares them once,
 and the command line, `hudisql config` and the docs read that declaration. `hudisql.toml` is looked for in the
-working folder, then in the user's configuration folder, or is what HUDISQL_CONFIG names. Knows no Spark.
+working directory, then in the user's configuration directory, or is what HUDISQL_CONFIG names. Knows no
+Spark.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ SETTINGS: Final = (
     SettingDeclaration(
         "metastore", "string", "Hive Metastore URIs, thrift://host:port[,…]; empty: the embedded one"
     ),
-    SettingDeclaration("warehouse", "string", "folder of the warehouse and of the embedded metastore"),
+    SettingDeclaration("warehouse", "string", "directory of the warehouse and of the embedded metastore"),
     SettingDeclaration("master", "string", "Spark master"),
     SettingDeclaration("database", "string", "current database at start"),
     SettingDeclaration("format", "choice", "form of the results", tuple(OUTPUT_FORMATS)),
@@ -199,11 +200,11 @@ def find_settings_file(environment: Mapping[str, str], working_directory: Path) 
         if not path.is_file():
             raise SettingsError(f"HUDISQL_CONFIG names no file: {path}")
         return path
-    folder = environment.get("XDG_CONFIG_HOME")
+    directory = environment.get("XDG_CONFIG_HOME")
     home = environment.get("HOME")
     candidates = [working_directory / "hudisql.toml"]
-    if folder or home:
-        candidates.append(Path(folder or f"{home}/.config") / "hudisql" / "hudisql.toml")
+    if directory or home:
+        candidates.append(Path(directory or f"{home}/.config") / "hudisql" / "hudisql.toml")
     return next((path for path in candidates if path.is_file()), None)
 
 

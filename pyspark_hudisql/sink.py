@@ -18,23 +18,29 @@ from pyspark.sql.types import StructType
 
 from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
-from hudisql.read.task_input import complete_input
-from hudisql.sql.frame_options import LOADS, OPERATION, OPERATIONS, check_agreement, read_frame_options
-from hudisql.sql.insert_options import refuse_policies_of_known_keys
-from hudisql.sql.known_settings import refuse_misspelt_options
-from hudisql.sql.schema_evolution import describe_difference, evolved_schema
-from hudisql.sql.write_options import COMBINE_BEFORE_INSERT, write_options_by
+from hudisql.spark.task_input import complete_input
+from hudisql.sql.config.insert_options import check_insert_dup_policy
+from hudisql.sql.config.known_settings import refuse_misspelt_options
+from hudisql.sql.config.writer_settings import COMBINE_BEFORE_INSERT, write_options_by
+from hudisql.sql.dataframe.frame_options import (
+    LOADS,
+    OPERATION,
+    OPERATIONS,
+    check_agreement,
+    read_frame_options,
+)
+from hudisql.sql.dml.schema_evolution import describe_difference, evolved_schema
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, check_writable
-from hudisql.write.commit_files import finish_commit
-from hudisql.write.commit_work import WrittenFile, work_of
-from hudisql.write.concurrency import Concurrency, FailedWrites
-from hudisql.write.hash_buckets import refuse_unnamed_buckets
-from hudisql.write.load import load_partition, slices_as_asked
+from hudisql.write.execution.bulk_insert import load_partition, slices_as_asked
+from hudisql.write.execution.commit_files import finish_commit
+from hudisql.write.execution.write_context import WrittenFile, work_of
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.index.bucket_index import check_bucket_index_declared
+from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.overwrite import Overwrite, load_operation_type
-from hudisql.write.partition_paths import PartitionPaths
-from hudisql.write.write_options import WriteOptions
+from hudisql.write.transaction.commit import OpenCommit, begin_commit, check_writable, rollback_commit
+from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 
 _LOADS: Final[Mapping[str, Overwrite | None]] = {"insert": None, **LOADS}
 # Rows come in any order: so many partitions of the table are written side by side.
@@ -98,12 +104,12 @@ class HudiWriter(DataSourceArrowWriter):
             self._paths.refuse_nested({file.partition_path for file in files})
             finish_commit(self._commit, files, self._schema, self._overwrite)
         except BaseException:
-            abandon_commit(self._commit)
+            rollback_commit(self._commit)
             raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         """Take back what tasks have written: markers name it. Raises StorageError."""
-        abandon_commit(self._commit)
+        rollback_commit(self._commit)
 
 
 def make_writer(
@@ -137,14 +143,14 @@ def _prepare(
 
     chosen = write_options_by(lookup, table)
     _refuse_sharing(chosen.concurrency)
-    refuse_policies_of_known_keys(lookup)
+    check_insert_dup_policy(lookup)
     if chosen.index.buckets is not None:
         raise WriteRefusedError(
             f"{table.base_path} has a bucket index, whose file groups this writer does not look for",
             hint="use hudisql.write_table(df, table, **options)",
         )
-    paths = PartitionPaths(table, chosen.path_generator)
-    refuse_unnamed_buckets(table, slices_as_asked(table, list(paths.existing.values())))
+    paths = PartitionPaths(table, chosen.key_generator)
+    check_bucket_index_declared(table, slices_as_asked(table, list(paths.existing.values())))
     return PreparedWrite(operation, table, columns, chosen, paths)
 
 

@@ -28,12 +28,12 @@ from hudisql.errors import HudisqlError, InvalidArgumentError, NoSuchTableError
 from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
 from hudisql.read.arrow_scan import read_task, spark_struct, widen_batch
 from hudisql.read.changed_sources import CHANGED_SOURCES, FAIL, accepts_changed_sources
-from hudisql.read.log_rule import LogRule
+from hudisql.read.merge_mode import LogMergeConfig
 from hudisql.read.predicates import Predicate
 from hudisql.read.scan import ScanPlan, plan_scan
 from hudisql.read.splits import ScanTask
-from hudisql.sql.known_settings import refuse_misspelt_options
-from hudisql.sql.unserved_settings import query_type_of_options
+from hudisql.sql.config.known_settings import refuse_misspelt_options
+from hudisql.sql.config.unserved_settings import query_type_of_options
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from pyspark_hudisql.filters import predicate_from_filter
@@ -77,7 +77,7 @@ class HudiInput(InputPartition):
     """The work of one Spark task."""
 
     task: ScanTask
-    log_rule: LogRule | None
+    log_merge_config: LogMergeConfig | None
 
 
 class HudiReader(DataSourceReader):
@@ -97,7 +97,7 @@ class HudiReader(DataSourceReader):
             plan = self._plan()
         self._columns, self._predicate = plan.columns, plan.predicate
         # Spark calls a reader without partitions once, with a partition of its own making.
-        return [HudiInput(task, plan.log_rule) for task in plan.tasks or (ScanTask(()),)]
+        return [HudiInput(task, plan.log_merge_config) for task in plan.tasks or (ScanTask(()),)]
 
     def _plan(self) -> ScanPlan:
         try:
@@ -119,7 +119,11 @@ class HudiReader(DataSourceReader):
         """The rows of one task, exactly as the schema says. Raises what `read_file_slice` raises."""
         assert isinstance(partition, HudiInput)
         rows = read_task(
-            self._storage, partition.task, self._columns, self._predicate, log_rule=partition.log_rule
+            self._storage,
+            partition.task,
+            self._columns,
+            self._predicate,
+            log_merge_config=partition.log_merge_config,
         )
         for batch in rows:
             yield widen_batch(batch, self._output)

@@ -16,13 +16,13 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from hudisql.errors import InvalidArgumentError, WriteRefusedError
 from hudisql.read.conform import conform_batch
-from hudisql.read.task_input import complete_input
+from hudisql.spark.task_input import complete_input
 from hudisql.write.changes import PARTITION, RECORD_KEY
-from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit
-from hudisql.write.commit_files import finish_commit
-from hudisql.write.driver_upsert import newest_of_each_key, upsert_here
-from hudisql.write.new_row_keys import null_key_error
-from hudisql.write.record_keys import render_record_keys
+from hudisql.write.execution.commit_files import finish_commit
+from hudisql.write.execution.driver_upsert import precombine_rows, upsert_here
+from hudisql.write.keygen.new_row_keys import null_key_error
+from hudisql.write.keygen.record_keys import render_record_keys
+from hudisql.write.transaction.commit import OpenCommit, begin_commit, rollback_commit
 from pyspark_hudisql.sink import PreparedWrite
 
 # What a task may send: Spark pickles it several times on its way.
@@ -59,7 +59,7 @@ class HudiUpsertWriter(DataSourceArrowWriter):
         keyed = [self._with_keys(batch) for batch in complete_input(iterator) if batch.num_rows]
         sink = pa.BufferOutputStream()
         if keyed:
-            rows = newest_of_each_key(
+            rows = precombine_rows(
                 pa.Table.from_batches(keyed), self._commit.table.properties.precombine_field
             )
             options = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -77,7 +77,7 @@ class HudiUpsertWriter(DataSourceArrowWriter):
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         named = batch.select(self._prepared.columns).rename_columns(self._schema.names)
         rows = conform_batch(named, self._schema)
-        rendered = render_record_keys(rows, self._key_fields, composite=self._prepared.options.composite_keys)
+        rendered = render_record_keys(rows, self._key_fields, composite=self._prepared.options.complex_keys)
         if rendered.null_keys.count:
             raise null_key_error(self._key_fields, "", rendered.null_keys.count)
         places = self._prepared.paths.of(rows)
@@ -105,9 +105,9 @@ class HudiUpsertWriter(DataSourceArrowWriter):
                 )
             finish_commit(self._commit, files, self._schema, None)
         except BaseException:
-            abandon_commit(self._commit)
+            rollback_commit(self._commit)
             raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         """Take the commit back. Raises StorageError."""
-        abandon_commit(self._commit)
+        rollback_commit(self._commit)

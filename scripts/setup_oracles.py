@@ -1,4 +1,4 @@
-"""Sets up the oracles on a fresh machine: PySpark 3.5, the real Hudi, a real HiveServer2, HDFS, s3a and more.
+"""Sets up the oracles on a fresh machine: PySpark 3.5, Apache Hudi, a real HiveServer2, HDFS, s3a and more.
 
 Everything is cached below `${XDG_CACHE_HOME:-~/.cache}/hudisql` and made only if it is not there, so the
 Makefile and the test fixtures may both call it, also at the same time. Versions are pinned here, in
@@ -65,14 +65,14 @@ class SetupError(RuntimeError):
 
 @dataclass(frozen=True)
 class HiveInstallation:
-    """Folders of jars: `libraries` has HiveServer2 and beeline, `auxiliary` what Hudi's readers need."""
+    """Directories of jars: `libraries` has HiveServer2 and beeline, `auxiliary` what Hudi's readers need."""
 
     libraries: Path
     auxiliary: Path
 
 
-def cache_folder() -> Path:
-    """The folder that holds all oracles."""
+def cache_directory() -> Path:
+    """The directory that holds all oracles."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hudisql"
 
 
@@ -93,30 +93,30 @@ def install_hudi_rs() -> Path:
 
 def install_delta_jars() -> list[Path]:
     """Return the jars of Delta Lake; fetch them with Maven if absent."""
-    folder = cache_folder() / "jars"
+    directory = cache_directory() / "jars"
     names = [f"{name}-{version}.jar" for _, name, version in (jar.split(":") for jar in DELTA_JARS)]
-    jars = [folder / name for name in names]
+    jars = [directory / name for name in names]
     with _installing("delta-jars"):
         if not all(jar.exists() for jar in jars):
-            _copy_artifacts(DELTA_JARS, folder)
+            _copy_artifacts(DELTA_JARS, directory)
     return jars
 
 
 def install_hudi_bundle(version: str) -> Path:
-    """Return the jar of the real Hudi `version` for Spark 3.5; fetch it with Maven if absent."""
-    folder = cache_folder() / "jars"
-    jar = folder / f"hudi-spark3.5-bundle_2.12-{version}.jar"
+    """Return the jar of Apache Hudi `version` for Spark 3.5; fetch it with Maven if absent."""
+    directory = cache_directory() / "jars"
+    jar = directory / f"hudi-spark3.5-bundle_2.12-{version}.jar"
     with _installing(f"hudi-{version}"):
         if not jar.exists():
-            _copy_artifacts([f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"], folder)
+            _copy_artifacts([f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"], directory)
     return jar
 
 
 def install_hive() -> HiveInstallation:
     """Return the jars of HiveServer2 2.3.10 and beeline; fetch them with Maven if absent."""
-    folder = cache_folder() / f"hive-{HIVE_VERSION}"
-    hive = HiveInstallation(folder / "lib", folder / "auxiliary")
-    complete = folder / "complete"
+    directory = cache_directory() / f"hive-{HIVE_VERSION}"
+    hive = HiveInstallation(directory / "lib", directory / "auxiliary")
+    complete = directory / "complete"
     with _installing(f"hive-{HIVE_VERSION}"):
         if not complete.exists():
             output = f"-DoutputDirectory={hive.libraries}"
@@ -127,55 +127,59 @@ def install_hive() -> HiveInstallation:
 
 
 def hadoop_jars() -> Path | None:
-    """The folder of the jars of Hadoop's mini cluster, None if they are not set up."""
-    folder = cache_folder() / f"hadoop-{HADOOP_VERSION}"
+    """The directory of the jars of Hadoop's mini cluster, None if they are not set up."""
+    directory = cache_directory() / f"hadoop-{HADOOP_VERSION}"
     names = [f"{name}-{version}.jar" for _, name, version in (jar.split(":") for jar in HADOOP_JARS)]
-    return folder if all((folder / name).exists() for name in names) else None
+    return directory if all((directory / name).exists() for name in names) else None
 
 
 def install_hadoop() -> Path:
-    """Return the folder of the jars of Hadoop's mini cluster (HDFS); fetch them with Maven if absent."""
-    folder = cache_folder() / f"hadoop-{HADOOP_VERSION}"
+    """Return the directory of the jars of Hadoop's mini cluster (HDFS); fetch them with Maven if absent."""
+    directory = cache_directory() / f"hadoop-{HADOOP_VERSION}"
     with _installing(f"hadoop-{HADOOP_VERSION}"):
         if hadoop_jars() is None:
-            _copy_artifacts(HADOOP_JARS, folder)
-    return folder
+            _copy_artifacts(HADOOP_JARS, directory)
+    return directory
 
 
 def s3a_jars() -> list[Path]:
     """The jars that give Spark s3a:// paths, none if they are not set up."""
-    folder = cache_folder() / f"s3a-{S3A_VERSION}"
-    return sorted(folder.glob("*.jar")) if (folder / "complete").exists() else []
+    directory = cache_directory() / f"s3a-{S3A_VERSION}"
+    return sorted(directory.glob("*.jar")) if (directory / "complete").exists() else []
 
 
 def install_s3a() -> Path:
-    """Return the folder of the jars of Hadoop's s3a; fetch them with Maven if absent."""
-    folder = cache_folder() / f"s3a-{S3A_VERSION}"
+    """Return the directory of the jars of Hadoop's s3a; fetch them with Maven if absent."""
+    directory = cache_directory() / f"s3a-{S3A_VERSION}"
     with _installing(f"s3a-{S3A_VERSION}"):
         if not s3a_jars():
             command = [_maven(), "-q", "-B", "-f", str(S3A_POM), "dependency:copy-dependencies"]
             left_out = f"-DexcludeGroupIds={','.join(S3A_LEFT_OUT)}"
-            _run([*command, "-DincludeScope=runtime", left_out, f"-DoutputDirectory={folder}"])
-            (folder / "complete").touch()
-    return folder
+            _run([*command, "-DincludeScope=runtime", left_out, f"-DoutputDirectory={directory}"])
+            (directory / "complete").touch()
+    return directory
 
 
 def _install_python(name: str, proof: str, packages: Sequence[str]) -> Path:
     """A virtual environment with `packages`, made if the distribution `proof` is not in it."""
-    folder = cache_folder() / "venvs" / name
-    python = folder / "bin" / "python"
-    installed = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    directory = cache_directory() / "venvs" / name
+    python = directory / "bin" / "python"
+    installed = (
+        directory / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    )
     with _installing(name):
         if not (installed / f"{proof}.dist-info").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            _run([sys.executable, "-m", "venv", str(folder)])
+            shutil.rmtree(directory, ignore_errors=True)
+            _run([sys.executable, "-m", "venv", str(directory)])
             _run([str(python), "-m", "pip", "install", "--quiet", *packages])
     return python
 
 
-def _copy_artifacts(artifacts: Sequence[str], folder: Path) -> None:
-    """Copy Maven artifacts (`group:name:version`) into `folder`; a broken-off download leaves none there."""
-    staging = folder.parent / f"{folder.name}.part-{os.getpid()}"
+def _copy_artifacts(artifacts: Sequence[str], directory: Path) -> None:
+    """Copy Maven artifacts (`group:name:version`) into `directory`; a broken-off download leaves none
+    there.
+    """
+    staging = directory.parent / f"{directory.name}.part-{os.getpid()}"
     for artifact in artifacts:
         # A failed download may still leave Maven's answer file: what counts is the jar.
         _run(
@@ -187,18 +191,18 @@ def _copy_artifacts(artifacts: Sequence[str], folder: Path) -> None:
                 f"-Dartifact={artifact}",
                 f"-DoutputDirectory={staging}",
             ],
-            directory=folder.parent,
+            directory=directory.parent,
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     for jar in staging.glob("*.jar"):
-        jar.replace(folder / jar.name)
+        jar.replace(directory / jar.name)
     shutil.rmtree(staging)
 
 
 def _maven() -> str:
     maven = shutil.which("mvn")
     if maven is None:
-        raise SetupError("Maven (mvn) is not on the PATH: it fetches the real Hudi and Hive, install it")
+        raise SetupError("Maven (mvn) is not on the PATH: it fetches Apache Hudi and Hive, install it")
     return maven
 
 
@@ -215,9 +219,9 @@ def _run(command: Sequence[str], directory: Path | None = None) -> None:
 @contextmanager
 def _installing(name: str) -> Iterator[None]:
     """One installer at a time, over processes."""
-    folder = cache_folder() / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / name).open("w") as lock:
+    directory = cache_directory() / "locks"
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / name).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

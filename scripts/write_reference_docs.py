@@ -28,18 +28,18 @@ from hudisql.result import Result
 from hudisql.session import Session, connect, write_table
 from hudisql.settings import ENVIRONMENT_PREFIX, OUTPUT_FORMATS, SETTINGS, Settings
 from hudisql.sql import executor  # noqa: F401 (declares procedures that change rows)
-from hudisql.write.commit_files import WriteResult
+from hudisql.write.execution.commit_files import WriteResult
 
 
 def main() -> int:
     """Write the pages, or say which are out of date."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("directory", type=Path)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     stale = []
     for name, lines in _PAGES.items():
-        page, target = "\n".join(lines()) + "\n", options.folder / name
+        page, target = "\n".join(lines()) + "\n", options.directory / name
         if not options.check:
             target.write_text(page)
         elif not target.exists() or target.read_text() != page:
@@ -87,11 +87,13 @@ def _types_page() -> Iterator[str]:
     yield ""
     yield "| stored as | who breaks | bootstrap | mended by full_record | way out |"
     yield "|---|---|---|---|---|"
-    for hazard in TYPE_HAZARDS.values():
-        verdict = "refused" if hazard.is_blocker else "unsafe" if hazard.is_unsafe else "told"
-        breaks, hint = _cell("; ".join(hazard.breaks)), _cell(hazard.hint or "")
-        mended = "yes" if hazard.full_record_mends else ""
-        yield f"| {_cell(hazard.stored)} | {breaks} | {verdict} | {mended} | {hint} |"
+    for incompatibility in TYPE_HAZARDS.values():
+        verdict = (
+            "refused" if incompatibility.is_blocker else "unsafe" if incompatibility.is_unsafe else "told"
+        )
+        breaks, hint = _cell("; ".join(incompatibility.breaks)), _cell(incompatibility.hint or "")
+        mended = "yes" if incompatibility.full_record_mends else ""
+        yield f"| {_cell(incompatibility.stored)} | {breaks} | {verdict} | {mended} | {hint} |"
     yield ""
     yield "| compression of the data pages | who breaks |"
     yield "|---|---|"

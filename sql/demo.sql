@@ -1,5 +1,5 @@
 -- The main job, from end to end: an old Hive table becomes a Hudi table without rewriting it.
--- Run by `make demo`; ${source} is the folder that sql/make_demo_data.py wrote.
+-- Run by `make demo`; ${source} is the directory that sql/make_demo_data.py wrote.
 
 -- 1. What the company has today: plain parquet, partitioned, known to Hive.
 CREATE DATABASE IF NOT EXISTS legacy;
@@ -54,7 +54,7 @@ SELECT count(*) AS different_rows FROM (
   SELECT l_orderkey, l_linenumber, l_extendedprice, l_comment, ship_year FROM lake.lineitem
 );
 
--- 7. The table lives: a day's corrections arrive. Two partitions are written anew as whole base files, one keeps
+-- 7. The table lives: a day's corrections arrive. Two partitions are rewritten as whole base files, one keeps
 --    its skeletons, and the source files stay as they are.
 CREATE OR REPLACE TEMPORARY VIEW corrections AS
   SELECT l_orderkey, l_linenumber, l_quantity + 1 AS l_quantity, ship_year, l_shipmode = 'AIR' AS is_cancelled

@@ -31,9 +31,17 @@ def main() -> None:
     print(f"demo source: wrote {options.target}", file=sys.stderr)
 
 
-def _generate_lineitem(folder: Path, scale_factor: str) -> None:
+def _generate_lineitem(directory: Path, scale_factor: str) -> None:
     generator = Path(sys.executable).parent / "tpchgen-cli"
-    options = ["--scale-factor", scale_factor, "--tables", "lineitem", "--output-dir", str(folder), "--quiet"]
+    options = [
+        "--scale-factor",
+        scale_factor,
+        "--tables",
+        "lineitem",
+        "--output-dir",
+        str(directory),
+        "--quiet",
+    ]
     subprocess.run([str(generator), "parquet", *options], check=True)
 
 

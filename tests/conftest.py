@@ -57,29 +57,29 @@ class GoldenTable:
 
 @cache
 def _unpack_golden(name: str) -> GoldenTable:
-    # The real Hudi stored absolute paths below /tmp/golden in the tables' index and properties, so that
+    # Apache Hudi stored absolute paths below /tmp/golden in the tables' index and properties, so that
     # all runs and workers share that place: a table is unpacked beside it and appears there as a whole.
-    folder = Path("/tmp/golden")
-    if not (folder / name).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=folder) as aside:
+    directory = Path("/tmp/golden")
+    if not (directory / name).exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=directory) as aside:
             with zipfile.ZipFile(GOLDEN / f"{name}.zip") as archive:
                 archive.extractall(aside)
             try:
-                (Path(aside) / name).rename(folder / name)
+                (Path(aside) / name).rename(directory / name)
             except OSError:
                 # Another worker was first, else the error stands.
-                if not (folder / name).exists():
+                if not (directory / name).exists():
                     raise
-    for mapping in read_bootstrap_mappings(Storage(), str(folder / name / "table")):
+    for mapping in read_bootstrap_mappings(Storage(), str(directory / name / "table")):
         # An archive keeps no modification times, without which a source file counts as replaced.
         moment = mapping.external_file.modification_time_ms * 1_000_000
         os.utime(mapping.external_file.path, ns=(moment, moment))
     described = json.loads((GOLDEN / f"{name}.json").read_text())
     return GoldenTable(
         name,
-        str(folder / name / "table"),
-        str(folder / name / "source"),
+        str(directory / name / "table"),
+        str(directory / name / "source"),
         described["schema"],
         described["rows"],
         described["hoodie_meta_rows"],
@@ -93,12 +93,12 @@ def golden() -> Callable[[str], GoldenTable]:
 
 @pytest.fixture(scope="session")
 def third_party(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """Path of a table that other writers made, by the name of its folder (`v6_nonpartitioned`)."""
-    folder = tmp_path_factory.mktemp("third-party")
+    """Path of a table that other writers made, by the name of its directory (`v6_nonpartitioned`)."""
+    directory = tmp_path_factory.mktemp("third-party")
     for archive_path in (GOLDEN / "third_party").glob("*.zip"):
         with zipfile.ZipFile(archive_path) as archive:
-            archive.extractall(folder)
-    return lambda name: str(folder / name)
+            archive.extractall(directory)
+    return lambda name: str(directory / name)
 
 
 @pytest.fixture(scope="session")
@@ -108,7 +108,7 @@ def storage() -> Storage:
 
 @pytest.fixture(scope="session")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The warehouse folder of the suite's metastore and of its Spark session."""
+    """The warehouse directory of the suite's metastore and of its Spark session."""
     return tmp_path_factory.mktemp("warehouse")
 
 
@@ -172,18 +172,18 @@ def session(spark: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def oracle_015(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[HudiOracle]:
-    """The real Hudi 0.15.0 on PySpark 3.5 and the suite's metastore, in a process of its own."""
-    folder = tmp_path_factory.mktemp("oracle-015")
-    oracle = start_oracle("0.15.0", folder, metastore_uri=metastore_uri, config=SHORT_LIVED_JAVA)
+    """Apache Hudi 0.15.0 on PySpark 3.5 and the suite's metastore, in a process of its own."""
+    directory = tmp_path_factory.mktemp("oracle-015")
+    oracle = start_oracle("0.15.0", directory, metastore_uri=metastore_uri, config=SHORT_LIVED_JAVA)
     yield oracle
     oracle.close()
 
 
 @pytest.fixture(scope="session")
 def oracle_120(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[HudiOracle]:
-    """The real Hudi 1.2.0, writing table version 6, in a process of its own."""
-    folder = tmp_path_factory.mktemp("oracle-120")
-    oracle = start_oracle("1.2.0", folder, metastore_uri=metastore_uri, config=SHORT_LIVED_JAVA)
+    """Apache Hudi 1.2.0, writing table version 6, in a process of its own."""
+    directory = tmp_path_factory.mktemp("oracle-120")
+    oracle = start_oracle("1.2.0", directory, metastore_uri=metastore_uri, config=SHORT_LIVED_JAVA)
     yield oracle
     oracle.close()
 

@@ -7,7 +7,7 @@ import pytest
 
 from hudisql import errors
 from hudisql.cli.interrupts import is_interrupt
-from hudisql.read.task_errors import translate_task_error
+from hudisql.spark.task_errors import translate_task_error
 
 ERROR_CLASSES = [
     value

@@ -10,8 +10,8 @@ from hudisql import java_runtime
 from hudisql.errors import SettingsError
 
 
-def fake_java(folder: Path, version_line: str) -> Path:
-    launcher = folder / "bin" / "java"
+def fake_java(directory: Path, version_line: str) -> Path:
+    launcher = directory / "bin" / "java"
     launcher.parent.mkdir(parents=True)
     launcher.write_text(f"#!/bin/sh\necho '{version_line}' >&2\n")
     launcher.chmod(0o755)

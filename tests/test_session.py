@@ -11,7 +11,7 @@ from hudisql.console import PlainConsole, SilentConsole
 from hudisql.context import Context, split_identifier
 from hudisql.errors import InvalidArgumentError, SettingsError
 from hudisql.settings import Settings
-from hudisql.spark_session import spark_configuration
+from hudisql.spark.spark_session import spark_configuration
 
 
 def test_our_own_spark_gets_metastore_warehouse_and_quiet_and_the_user_s_settings_last() -> None:

@@ -70,10 +70,10 @@ def test_config_variable_names_the_file(tmp_path: Path) -> None:
         load_settings(environment={"HUDISQL_CONFIG": "absent.toml"}, working_directory=tmp_path)
 
 
-def test_user_configuration_folder_is_the_fallback(tmp_path: Path) -> None:
-    folder = tmp_path / "home" / ".config" / "hudisql"
-    folder.mkdir(parents=True)
-    (folder / "hudisql.toml").write_text('database = "mine"\n')
+def test_user_configuration_directory_is_the_fallback(tmp_path: Path) -> None:
+    directory = tmp_path / "home" / ".config" / "hudisql"
+    directory.mkdir(parents=True)
+    (directory / "hudisql.toml").write_text('database = "mine"\n')
     environment = {"HOME": str(tmp_path / "home")}
     assert load_settings(environment=environment, working_directory=tmp_path).database == "mine"
 

@@ -63,7 +63,7 @@ def test_a_stale_hadoop_checksum_goes_with_the_content_it_described(storage: Sto
     assert not checksum.exists()
 
 
-def test_listing_is_recursive_sorted_and_names_missing_folders(storage: Storage, tmp_path: Path) -> None:
+def test_listing_is_recursive_sorted_and_names_missing_directories(storage: Storage, tmp_path: Path) -> None:
     for name in ("b/1", "a/x/2", "c"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -79,13 +79,15 @@ def test_listing_is_recursive_sorted_and_names_missing_folders(storage: Storage,
         storage.list_directory(str(tmp_path / "nowhere"))
 
 
-def test_deleting_a_folder_removes_links_but_not_what_they_point_to(storage: Storage, tmp_path: Path) -> None:
+def test_deleting_a_directory_removes_links_but_not_what_they_point_to(
+    storage: Storage, tmp_path: Path
+) -> None:
     (tmp_path / "kept").write_text("source")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "link").symlink_to(tmp_path / "kept")
-    storage.delete_directory(str(tmp_path / "folder"))
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "directory" / "link").symlink_to(tmp_path / "kept")
+    storage.delete_directory(str(tmp_path / "directory"))
     assert (tmp_path / "kept").read_text() == "source"
-    assert not (tmp_path / "folder").exists()
+    assert not (tmp_path / "directory").exists()
 
 
 def test_a_link_to_nothing_is_named_and_a_file_that_vanishes_is_left_out(
@@ -110,7 +112,7 @@ def test_a_link_to_nothing_is_named_and_a_file_that_vanishes_is_left_out(
 
 
 @pytest.mark.parametrize("root", ["/", "s3a://bucket", "hdfs://name-node:8020"])
-def test_the_folders_above_a_path_end_with_its_root(root: str) -> None:
+def test_the_directories_above_a_path_end_with_its_root(root: str) -> None:
     path = join(root, "a", "b")
     assert list(ancestors_of(path)) == [join(root, "a"), root]
     assert parent_of(root) == root

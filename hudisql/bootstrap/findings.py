@@ -50,7 +50,8 @@ def count_files(files: int) -> str:
 
 def name_some(names: Sequence[str], kind: str = "file") -> str:
     """`3 files: a, b, c` or `12 files, such as a, b, c`: counts all, names the first few."""
-    plural = f"{len(names):,} {kind}{'' if len(names) == 1 else 's'}"
+    plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+    counted = f"{len(names):,} {kind if len(names) == 1 else plural}"
     if len(names) <= _SAMPLES:
-        return f"{plural}: {', '.join(names)}"
-    return f"{plural}, such as {', '.join(names[:_SAMPLES])}"
+        return f"{counted}: {', '.join(names)}"
+    return f"{counted}, such as {', '.join(names[:_SAMPLES])}"

@@ -1,6 +1,6 @@
 """Which parquet types a bootstrapped table can carry, and who breaks on which: one table.
 
-A metadata-only bootstrap leaves the source's physical types as they are, so what the real Hudi's mergers and
+A metadata-only bootstrap leaves the source's physical types as they are, so what Apache Hudi's mergers and
 Hive do with them is decided here and nowhere else. Every entry of `TYPE_HAZARDS` comes from a run of the real
 Apache Hudi 0.15.0 and 1.2.0 or of Hive 2.3. Works on parquet schemas only: no Spark, no storage.
 """
@@ -29,8 +29,9 @@ class TypeHazard:
     """A way of storing a column that somebody breaks on.
 
     `stored` describes it, `breaks` says who and how; `is_blocker` if no file left as it is can carry it,
-    `is_unsafe` if rows or queries break, so that a bootstrap stops unless it is told otherwise; a hazard that
-    is neither is only told. `full_record_mends` if rewriting the partition takes it away.
+    `is_unsafe` if rows or queries break, so that a bootstrap stops unless it is told otherwise; a
+    incompatibility that is neither is only told. `full_record_mends` if rewriting the partition takes it
+    away.
     """
 
     stored: str
@@ -185,10 +186,10 @@ UNSHARED_CODECS: Final = frozenset({"BROTLI"})
 
 @dataclass(frozen=True, slots=True)
 class ClassifiedType:
-    """A column as the table will have it (None: no table can) and the names of its hazards."""
+    """A column as the table will have it (None: no table can) and the names of its incompatibilities."""
 
     type: pa.DataType | None
-    hazards: frozenset[str]
+    incompatibilities: frozenset[str]
 
 
 def classify_columns(schema: Any) -> list[tuple[str, ClassifiedType]]:
@@ -196,33 +197,33 @@ def classify_columns(schema: Any) -> list[tuple[str, ClassifiedType]]:
     leaves = iter([schema.column(index) for index in range(len(schema))])
     columns = []
     for field in schema.to_arrow_schema():
-        hazards: set[str] = set()
-        arrow_type = _classify(field.type, leaves, hazards)
-        columns.append((field.name, ClassifiedType(arrow_type, frozenset(hazards))))
+        incompatibilities: set[str] = set()
+        arrow_type = _classify(field.type, leaves, incompatibilities)
+        columns.append((field.name, ClassifiedType(arrow_type, frozenset(incompatibilities))))
     return columns
 
 
-def _classify(shape: pa.DataType, leaves: Iterator[Any], hazards: set[str]) -> pa.DataType | None:
+def _classify(shape: pa.DataType, leaves: Iterator[Any], incompatibilities: set[str]) -> pa.DataType | None:
     """The table's type for one node; takes the node's leaves from `leaves`, in the schema's order."""
     if isinstance(shape, pa.BaseExtensionType):
         shape = shape.storage_type
     if pa.types.is_struct(shape):
-        children = [(child.name, _classify(child.type, leaves, hazards)) for child in shape]
+        children = [(child.name, _classify(child.type, leaves, incompatibilities)) for child in shape]
         if not children:
-            hazards.add("empty_struct")
+            incompatibilities.add("empty_struct")
         if not children or any(child is None for _, child in children):
             return None
         return pa.struct([pa.field(name, child) for name, child in children])
     if pa.types.is_map(shape):
-        key = _classify(shape.key_type, leaves, hazards)
-        value = _classify(shape.item_type, leaves, hazards)
+        key = _classify(shape.key_type, leaves, incompatibilities)
+        value = _classify(shape.item_type, leaves, incompatibilities)
         if key is not None and not pa.types.is_string(key):
-            hazards.add("map_key")
+            incompatibilities.add("map_key")
             return None
         return None if key is None or value is None else pa.map_(key, value)
     if _is_list(shape):
-        return _classify_list(shape, leaves, hazards)
-    return _classify_leaf(next(leaves), hazards)
+        return _classify_list(shape, leaves, incompatibilities)
+    return _classify_leaf(next(leaves), incompatibilities)
 
 
 def _is_list(shape: pa.DataType) -> bool:
@@ -231,12 +232,14 @@ def _is_list(shape: pa.DataType) -> bool:
     )
 
 
-def _classify_list(shape: pa.DataType, leaves: Iterator[Any], hazards: set[str]) -> pa.DataType | None:
+def _classify_list(
+    shape: pa.DataType, leaves: Iterator[Any], incompatibilities: set[str]
+) -> pa.DataType | None:
     element = shape.value_type
     watched = _WatchedLeaves(leaves)
-    item = _classify(element, watched, hazards)
+    item = _classify(element, watched, incompatibilities)
     if pa.types.is_struct(element) and element.num_fields == 1 and not watched.has_two_level_list():
-        hazards.add("single_field_struct_list")
+        incompatibilities.add("single_field_struct_list")
     return None if item is None else pa.list_(pa.field("element", item))
 
 
@@ -261,11 +264,11 @@ class _WatchedLeaves:
         return bool(groups) and (groups[-1] == "array" or groups[-1].endswith("_tuple"))
 
 
-def _classify_leaf(leaf: Any, hazards: set[str]) -> pa.DataType | None:
+def _classify_leaf(leaf: Any, incompatibilities: set[str]) -> pa.DataType | None:
     logical = json.loads(leaf.logical_type.to_json())
-    arrow_type, hazard = _LEAF_RULES.get(leaf.physical_type, _refuse)(logical)
-    if hazard is not None:
-        hazards.add(hazard)
+    arrow_type, incompatibility = _LEAF_RULES.get(leaf.physical_type, _refuse)(logical)
+    if incompatibility is not None:
+        incompatibilities.add(incompatibility)
     return arrow_type
 
 
@@ -276,10 +279,10 @@ def _refuse(_logical: Mapping[str, Any]) -> _LeafVerdict:
     return None, "unsupported"
 
 
-def _decimal(logical: Mapping[str, Any], hazard: str | None) -> _LeafVerdict:
+def _decimal(logical: Mapping[str, Any], incompatibility: str | None) -> _LeafVerdict:
     if logical["precision"] > 38:
         return None, "unsupported"
-    return pa.decimal128(logical["precision"], logical["scale"]), hazard
+    return pa.decimal128(logical["precision"], logical["scale"]), incompatibility
 
 
 def _int32(logical: Mapping[str, Any]) -> _LeafVerdict:
@@ -380,7 +383,7 @@ def is_same_type(declared: pa.DataType, stored: pa.DataType) -> bool:
 def is_safe_widening(stored: pa.DataType, declared: pa.DataType) -> bool:
     """True if every reader gets a file's `stored` values right in a table that declares the wider type.
 
-    The real Hudi reads and merges int → bigint, float → double and a decimal that gains digits right when
+    Apache Hudi reads and merges int → bigint, float → double and a decimal that gains digits right when
     the commit schema carries the wide type.
     """
     if pa.types.is_decimal(stored) and pa.types.is_decimal(declared):
@@ -391,8 +394,8 @@ def is_safe_widening(stored: pa.DataType, declared: pa.DataType) -> bool:
 def widest_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     """The type that carries both columns' values for every reader, or None if none does.
 
-    Inside lists, maps and structs only added struct fields are carried: the real Hudi 0.15 cannot read values
-    there that are to be widened. Fields are matched by their exact name, as the real Hudi does; those of
+    Inside lists, maps and structs only added struct fields are carried: Apache Hudi 0.15 cannot read values
+    there that are to be widened. Fields are matched by their exact name, as Apache Hudi does; those of
     `one` come first.
     """
     if pa.types.is_decimal(one) and pa.types.is_decimal(other) and one.scale == other.scale:

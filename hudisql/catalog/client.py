@@ -1,8 +1,8 @@
 """The Hive Metastore in hudisql's terms: databases, tables, partitions as values, over Thrift.
 
 The same code serves the embedded metastore and others of Hive 2.3, 3.1 and 4.0. Every call that can carry it
-has DO_NOT_UPDATE_STATS, else the server lists the folders it is told of (and Hive answers count(*) from stale
-statistics). Server errors come out as MetastoreError and its subclasses, with the server's own words.
+has DO_NOT_UPDATE_STATS, else the server lists the directories it is told of (and Hive answers count(*) from
+stale statistics). Server errors come out as MetastoreError and its subclasses, with the server's own words.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hudisql.catalog.connection import (
     MetastoreSecurity,
     parse_metastore_uris,
 )
-from hudisql.catalog.tables import MetastoreDatabase, MetastorePartition, MetastoreTable
+from hudisql.catalog.metastore_table import MetastoreDatabase, MetastorePartition, MetastoreTable
 from hudisql.errors import (
     MetastoreError,
     MetastoreUnavailableError,
@@ -289,7 +289,7 @@ class MetastoreClient:
         return None
 
     def has_lock(self, lock_id: int) -> bool:
-        """True if the server still knows the lock; it counts as a sign of life."""
+        """True if the server still knows the lock; it counts as a heartbeat."""
         from hmsclient.genthrift.hive_metastore.ttypes import NoSuchLockException
 
         check, _ = thrift_values.lock_reference(lock_id)

@@ -216,7 +216,7 @@ def _log_in(client: Any, security: MetastoreSecurity) -> None:
 
     if security.mechanism == "NONE":
         client.open()
-        # Folders that the server makes then belong to this user, as with Hive's own client.
+        # Directories that the server makes then belong to this user, as with Hive's own client.
         with contextlib.suppress(TApplicationException):
             client.set_ugi(security.user or _user_name(), [])
         return

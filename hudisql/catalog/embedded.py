@@ -30,7 +30,7 @@ from hudisql.errors import HudisqlError, MetastoreUnavailableError, SettingsErro
 from hudisql.java_runtime import find_java_home
 from hudisql.storage import scheme_of
 
-FOLDER_NAME = ".metastore"
+DIRECTORY_NAME = ".metastore"
 START_TIMEOUT_SECONDS = 180.0
 _JAVA_OPTIONS = ("-Xmx512m", "-Xss8m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _LOG_TAIL_LINES = 15
@@ -40,7 +40,7 @@ _LOG_TAIL_LINES = 15
 class MetastoreStatus:
     """What is known of a warehouse's embedded metastore. `kept`: runs on without users until stopped."""
 
-    folder: Path
+    directory: Path
     running: bool
     uri: str | None = None
     watcher_pid: int | None = None
@@ -51,9 +51,9 @@ class MetastoreStatus:
 class EmbeddedMetastore:
     """One user's hold on a running embedded metastore at `uri`; `release()` (or `with`) gives it up."""
 
-    def __init__(self, uri: str, folder: Path, users_lock: IO[bytes]) -> None:
+    def __init__(self, uri: str, directory: Path, users_lock: IO[bytes]) -> None:
         self.uri = uri
-        self.folder = folder
+        self.directory = directory
         self._users_lock = users_lock
 
     def release(self) -> None:
@@ -80,31 +80,32 @@ def acquire_embedded_metastore(
     `java_options` (`-Xmx2g`, `-Dx=y`) count only for the process that starts the server. Of several
     processes that come at once one starts it, the others wait for it (`start_timeout` in seconds). Raises
     MetastoreUnavailableError with the end of the server's log if it does not come up, and
-    SettingsError if there is no Java, no metastore among Spark's jars, or the warehouse is no local folder.
+    SettingsError if there is no Java, no metastore among Spark's jars, or the warehouse is no local
+    directory.
     """
-    folder = _folder_of(warehouse)
+    directory = _directory_of(warehouse)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        users_lock = (folder / "users.lock").open("ab")
+        directory.mkdir(parents=True, exist_ok=True)
+        users_lock = (directory / "users.lock").open("ab")
     except OSError as error:
         raise MetastoreUnavailableError(
             f"cannot keep a metastore under the warehouse: {error.filename}: {error.strerror}",
-            hint="choose a writable folder with --warehouse, or a running metastore with --metastore",
+            hint="choose a writable directory with --warehouse, or a running metastore with --metastore",
         ) from error
     try:
         # Waits only while a watcher is stopping the server of the last user before us.
         fcntl.flock(users_lock, fcntl.LOCK_SH)
-        with _exclusive(folder / "start.lock"):
-            port = _running_port(folder, start_timeout)
+        with _exclusive(directory / "start.lock"):
+            port = _running_port(directory, start_timeout)
             if port is None:
-                _launch_watcher(folder, java_options, start_timeout)
-                port = _running_port(folder, start_timeout)
+                _launch_watcher(directory, java_options, start_timeout)
+                port = _running_port(directory, start_timeout)
         if port is None:
-            raise _start_failure(folder, "the server ended while it was starting")
+            raise _start_failure(directory, "the server ended while it was starting")
     except BaseException:
         users_lock.close()
         raise
-    return EmbeddedMetastore(f"thrift://127.0.0.1:{port}", folder, users_lock)
+    return EmbeddedMetastore(f"thrift://127.0.0.1:{port}", directory, users_lock)
 
 
 def start_embedded_metastore(
@@ -130,15 +131,15 @@ def stop_embedded_metastore(warehouse: str | Path, *, force: bool = False) -> Me
     """
     if not embedded_metastore_status(warehouse).running:
         return embedded_metastore_status(warehouse)
-    folder = _folder_of(warehouse)
+    directory = _directory_of(warehouse)
     _signal_watcher(warehouse, signal.SIGTERM if force else signal.SIGUSR2)
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        if not _is_locked(folder / "watcher.lock"):
+        if not _is_locked(directory / "watcher.lock"):
             break
         # The watcher too takes the users' lock, to stop: only shared holders are other users.
         released = not force and not embedded_metastore_status(warehouse).kept
-        if released and _has_shared_holder(folder / "users.lock"):
+        if released and _has_shared_holder(directory / "users.lock"):
             break
         time.sleep(0.05)
     return embedded_metastore_status(warehouse)
@@ -146,12 +147,12 @@ def stop_embedded_metastore(warehouse: str | Path, *, force: bool = False) -> Me
 
 def embedded_metastore_status(warehouse: str | Path) -> MetastoreStatus:
     """Whether the warehouse's metastore runs, and where. Starts and stops nothing."""
-    folder = _folder_of(warehouse)
-    state = _read_state(folder)
-    if not _is_locked(folder / "watcher.lock") or state.get("status") != "ready":
-        return MetastoreStatus(folder, running=False)
+    directory = _directory_of(warehouse)
+    state = _read_state(directory)
+    if not _is_locked(directory / "watcher.lock") or state.get("status") != "ready":
+        return MetastoreStatus(directory, running=False)
     return MetastoreStatus(
-        folder,
+        directory,
         running=True,
         uri=f"thrift://127.0.0.1:{state['port']}",
         watcher_pid=_integer(state.get("watcher_pid")),
@@ -160,25 +161,25 @@ def embedded_metastore_status(warehouse: str | Path) -> MetastoreStatus:
     )
 
 
-def _folder_of(warehouse: str | Path) -> Path:
-    """Where the warehouse's metastore lives. Raises SettingsError if the warehouse is no local folder."""
+def _directory_of(warehouse: str | Path) -> Path:
+    """Where the warehouse's metastore lives. Raises SettingsError if the warehouse is no local directory."""
     scheme = scheme_of(str(warehouse))
     if scheme:
         raise SettingsError(
-            f"the warehouse {warehouse} is no local folder, and the embedded metastore needs one",
+            f"the warehouse {warehouse} is no local directory, and the embedded metastore needs one",
             hint="give a local --warehouse, and tables a LOCATION on the store; or --metastore thrift://…, "
             f"whose warehouse may be on {scheme}:",
         )
     root = Path(warehouse).absolute()
     if root.exists() and not root.is_dir():
         raise SettingsError(
-            f"the warehouse {root} is a file, not a folder", hint="give a folder with --warehouse"
+            f"the warehouse {root} is a file, not a directory", hint="give a directory with --warehouse"
         )
-    return root / FOLDER_NAME
+    return root / DIRECTORY_NAME
 
 
 def find_spark_jars() -> Path:
-    """The `jars` folder of the installed pyspark package (or of SPARK_HOME), found without importing it.
+    """The `jars` directory of the installed pyspark package (or of SPARK_HOME), found without importing it.
 
     Raises SettingsError if there is none with a Hive Metastore in it.
     """
@@ -206,7 +207,7 @@ def render_hive_site(properties: Mapping[str, str]) -> str:
 def embedded_hive_site(warehouse: str | Path) -> dict[str, str]:
     """The settings of the embedded server; why each is there stands in `catalog/README.md`."""
     root = Path(warehouse).absolute()
-    derby = root / FOLDER_NAME / "derby"
+    derby = root / DIRECTORY_NAME / "derby"
     return {
         "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={derby};create=true",
         "javax.jdo.option.ConnectionDriverName": "org.apache.derby.jdbc.EmbeddedDriver",
@@ -220,37 +221,37 @@ def embedded_hive_site(warehouse: str | Path) -> dict[str, str]:
     }
 
 
-def _running_port(folder: Path, timeout: float) -> int | None:
+def _running_port(directory: Path, timeout: float) -> int | None:
     """The port of the running server, waiting while it starts or stops. None: there is none."""
     # The watcher gives up by itself, and says why; the rest is for its stopping a server that hangs.
     deadline = time.monotonic() + timeout + 25
-    while _is_locked(folder / "watcher.lock"):
-        state = _read_state(folder)
+    while _is_locked(directory / "watcher.lock"):
+        state = _read_state(directory)
         if state.get("status") == "failed":
-            raise _start_failure(folder, str(state.get("reason")))
+            raise _start_failure(directory, str(state.get("reason")))
         if state.get("status") == "ready":
             port = _integer(state.get("port")) or 0
             if _answers(port):
                 return port
         if time.monotonic() > deadline:
-            raise _start_failure(folder, f"it did not answer within {timeout:.0f} s")
+            raise _start_failure(directory, f"it did not answer within {timeout:.0f} s")
         time.sleep(0.05)
-    if _read_state(folder).get("status") == "failed":
-        raise _start_failure(folder, str(_read_state(folder).get("reason")))
+    if _read_state(directory).get("status") == "failed":
+        raise _start_failure(directory, str(_read_state(directory).get("reason")))
     return None
 
 
-def _launch_watcher(folder: Path, java_options: Sequence[str], start_timeout: float) -> None:
+def _launch_watcher(directory: Path, java_options: Sequence[str], start_timeout: float) -> None:
     java, jars = Path(find_java_home()) / "bin" / "java", find_spark_jars()
-    configuration = folder / "conf"
+    configuration = directory / "conf"
     configuration.mkdir(exist_ok=True)
-    (configuration / "hive-site.xml").write_text(render_hive_site(embedded_hive_site(folder.parent)))
+    (configuration / "hive-site.xml").write_text(render_hive_site(embedded_hive_site(directory.parent)))
     for name in ("LoopbackMetastore.java", "metastore-log4j2.properties"):
         (configuration / name).write_text(resources.files("hudisql.catalog").joinpath(name).read_text())
     command = [
         str(java),
         *_JAVA_OPTIONS,
-        f"-Dderby.stream.error.file={folder / 'derby.log'}",
+        f"-Dderby.stream.error.file={directory / 'derby.log'}",
         f"-Dlog4j2.configurationFile={configuration / 'metastore-log4j2.properties'}",
         *java_options,
         "-cp",
@@ -259,12 +260,12 @@ def _launch_watcher(folder: Path, java_options: Sequence[str], start_timeout: fl
         str(configuration / "LoopbackMetastore.java"),
         "LoopbackMetastore",
     ]
-    command_file = folder / "command.json"
+    command_file = directory / "command.json"
     command_file.write_text(json.dumps({"command": command, "start_timeout": start_timeout}))
-    (folder / "state.json").unlink(missing_ok=True)
+    (directory / "state.json").unlink(missing_ok=True)
     watcher = Path(__file__).with_name("metastore_watcher.py")
     launched = subprocess.run(
-        [sys.executable, "-I", str(watcher), str(folder), str(command_file)],
+        [sys.executable, "-I", str(watcher), str(directory), str(command_file)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -278,14 +279,14 @@ def _launch_watcher(folder: Path, java_options: Sequence[str], start_timeout: fl
         )
 
 
-def _start_failure(folder: Path, reason: str) -> HudisqlError:
-    log = folder / "metastore.log"
+def _start_failure(directory: Path, reason: str) -> HudisqlError:
+    log = directory / "metastore.log"
     tail = log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:] if log.exists() else []
     shown = "\n".join(f"    {line}" for line in tail) or "    (the log is empty)"
-    (folder / "state.json").unlink(missing_ok=True)
+    (directory / "state.json").unlink(missing_ok=True)
     return MetastoreUnavailableError(
-        f"the embedded metastore of {folder.parent} did not start: {reason}\n{shown}",
-        hint=f"the whole log is {log} (Derby's own: {folder / 'derby.log'}); "
+        f"the embedded metastore of {directory.parent} did not start: {reason}\n{shown}",
+        hint=f"the whole log is {log} (Derby's own: {directory / 'derby.log'}); "
         "--metastore thrift://host:port uses another metastore",
     )
 
@@ -296,9 +297,9 @@ def _signal_watcher(warehouse: str | Path, number: signal.Signals) -> None:
         os.kill(status.watcher_pid, number)
 
 
-def _read_state(folder: Path) -> dict[str, object]:
+def _read_state(directory: Path) -> dict[str, object]:
     try:
-        state: dict[str, object] = json.loads((folder / "state.json").read_text())
+        state: dict[str, object] = json.loads((directory / "state.json").read_text())
     except (OSError, ValueError):
         return {}
     return state

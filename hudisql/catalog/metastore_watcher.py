@@ -1,8 +1,8 @@
 """The process that holds an embedded Hive Metastore and stops it with its last user.
 
 Runs as a script of its own (standard library only, so it costs little memory and starts at once):
-`python metastore_watcher.py FOLDER COMMAND_FILE`. It keeps an exclusive lock on `watcher.lock` for as long as
-it lives, starts the Java server as its child (which the kernel kills if the watcher dies), writes
+`python metastore_watcher.py DIRECTORY COMMAND_FILE`. It keeps an exclusive lock on `watcher.lock` for as
+long as it lives, starts the Java server as its child (which the kernel kills if the watcher dies), writes
 `state.json`, and then waits for an exclusive lock on `users.lock`, on which every user holds a shared one.
 SIGUSR1 makes it a user itself ("keep running"), SIGUSR2 ends that, SIGTERM stops the server at once.
 """
@@ -32,8 +32,8 @@ class _StopRequested(Exception):  # noqa: N818  (a request, not an error)
 class _Server:
     """The Java child and what `state.json` says of it."""
 
-    def __init__(self, folder: Path, command: list[str], start_timeout: float) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path, command: list[str], start_timeout: float) -> None:
+        self._directory = directory
         self._command = command
         self._start_timeout = start_timeout
         self._java: subprocess.Popen[bytes] | None = None
@@ -41,21 +41,21 @@ class _Server:
 
     def write_state(self, **changes: Any) -> None:
         self.state.update(changes)
-        staged = self._folder / f"state.json.{os.getpid()}"
+        staged = self._directory / f"state.json.{os.getpid()}"
         staged.write_text(json.dumps(self.state))
-        staged.replace(self._folder / "state.json")
+        staged.replace(self._directory / "state.json")
 
     def start(self) -> bool:
         """Start Java and wait until it serves. False if it failed; the state then says why."""
-        port_file = self._folder / "port"
+        port_file = self._directory / "port"
         port_file.unlink(missing_ok=True)
-        with (self._folder / "metastore.log").open("wb") as output:
+        with (self._directory / "metastore.log").open("wb") as output:
             self._java = subprocess.Popen(
                 [*self._command, str(port_file)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=self._folder,
+                cwd=self._directory,
                 preexec_fn=_die_with_parent(os.getpid()),
             )
         deadline = time.monotonic() + self._start_timeout
@@ -124,14 +124,14 @@ def _detach() -> None:
         os.dup2(null, descriptor)
 
 
-def _watch(folder: Path, server: _Server) -> None:
+def _watch(directory: Path, server: _Server) -> None:
     """Wait until nobody uses the server any more, or it died, or SIGTERM came."""
     kept: IO[bytes] | None = None
 
     def keep(_signal: int, _frame: FrameType | None) -> None:
         nonlocal kept
         if kept is None:
-            lock = (folder / "users.lock").open("ab")
+            lock = (directory / "users.lock").open("ab")
             try:
                 # Never waiting: if this process is stopping the server, it holds the lock itself.
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -157,18 +157,18 @@ def _watch(folder: Path, server: _Server) -> None:
     signal.signal(signal.SIGCHLD, server_ended)
     if not server.is_running():
         return
-    with (folder / "users.lock").open("ab") as users:
+    with (directory / "users.lock").open("ab") as users:
         fcntl.flock(users, fcntl.LOCK_EX)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # Still under the exclusive lock: a new user waits until the old server has let go of Derby.
         server.stop()
-        (folder / "state.json").unlink(missing_ok=True)
+        (directory / "state.json").unlink(missing_ok=True)
 
 
-def main(folder: Path, command_file: Path) -> int:
+def main(directory: Path, command_file: Path) -> int:
     """Hold one server from start to end. Returns the exit code of the script."""
     description = json.loads(command_file.read_text())
-    watcher_lock = (folder / "watcher.lock").open("ab")
+    watcher_lock = (directory / "watcher.lock").open("ab")
     if not _lock(watcher_lock):
         return 3
     _detach()
@@ -181,12 +181,12 @@ def main(folder: Path, command_file: Path) -> int:
     for number in (signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, stop_requested)
-    server = _Server(folder, description["command"], description["start_timeout"])
+    server = _Server(directory, description["command"], description["start_timeout"])
     try:
         server.write_state()
         if not server.start():
             return 1
-        _watch(folder, server)
+        _watch(directory, server)
     except _StopRequested:
         pass
     finally:
@@ -195,7 +195,7 @@ def main(folder: Path, command_file: Path) -> int:
         if server.state["status"] != "failed":
             server.write_state(status="stopping")
             server.stop()
-            (folder / "state.json").unlink(missing_ok=True)
+            (directory / "state.json").unlink(missing_ok=True)
     return 0
 
 

@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.hive_ddl import quote
+from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync_changes import (
     LAST_COMMIT_PROPERTY,
     LAST_COMPLETION_PROPERTY,
     is_incremental,
     partitions_written_since,
 )
-from hudisql.catalog.sync_description import quote
 from hudisql.catalog.sync_entries import (
     SyncOptions,
     changed_settings,
@@ -26,7 +27,6 @@ from hudisql.catalog.sync_entries import (
 )
 from hudisql.catalog.sync_plan import EntrySync, ExistingEntries, SyncPlan, plan_sync
 from hudisql.catalog.table_entries import kinds_of, main_name, options_of, registered_entries
-from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import (
     HudisqlError,
     MetastoreError,

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timezone
 
-from hudisql.catalog.tables import MetastoreTable
+from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.instant import REPLACE_COMMIT, Instant
-from hudisql.format.timeline import TIMELINE_FOLDER
+from hudisql.format.timeline import TIMELINE_DIRECTORY
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, partition_of
@@ -65,7 +65,7 @@ def _commits_since(table: HudiTable, entry: MetastoreTable) -> list[Instant]:
 
 def _completion_times(table: HudiTable) -> dict[Instant, str]:
     zone = UTC if table.properties.timeline_timezone == "UTC" else None
-    entries = table.storage.list_directory(join(table.base_path, TIMELINE_FOLDER))
+    entries = table.storage.list_directory(join(table.base_path, TIMELINE_DIRECTORY))
     by_name = {entry.name: entry.modification_time_ms for entry in entries}
     return {
         commit: _instant_text(by_name[commit.file_name], zone)

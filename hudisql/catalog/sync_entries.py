@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from hudisql.catalog.hive_types import hive_type_name
-from hudisql.catalog.sync_changes import commit_properties
-from hudisql.catalog.tables import (
+from hudisql.catalog.metastore_table import (
     HUDI_INPUT_FORMAT,
     HUDI_REALTIME_INPUT_FORMAT,
     PARQUET_OUTPUT_FORMAT,
@@ -25,18 +24,19 @@ from hudisql.catalog.tables import (
     READ_OPTIMIZED_PROPERTY,
     READ_OPTIMIZED_SUFFIX,
     REALTIME_SUFFIX,
-    SOURCE_FOLDERS_PROPERTY,
+    SOURCE_DIRECTORIES_PROPERTY,
     MetastoreColumn,
     MetastorePartition,
     MetastoreTable,
 )
+from hudisql.catalog.sync_changes import commit_properties
 from hudisql.errors import CorruptTableError, InvalidArgumentError, UnsupportedTableError
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, render_partition_value
 from hudisql.format.schema import comment_of
 from hudisql.format.spark_schema import spark_json_from_arrow
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, folder_columns, folder_values
+from hudisql.table.partitions import TablePartition, directory_columns, directory_values
 
 CREATE_VERSION_PROPERTY = "spark.sql.create.version"
 SCHEMA_PROPERTY_PREFIX = "spark.sql.sources.schema"
@@ -128,7 +128,7 @@ class EntryKind:
 def entry_kinds(table: HudiTable, name: str, options: SyncOptions) -> tuple[EntryKind, ...]:
     """The names a table gets: its own, for merge-on-read also `_ro` and `_rt` as strategy and suffix say.
 
-    With `skip_ro_suffix` the plain name shows base files only (the real Hudi 0.15 leaves it half of each).
+    With `skip_ro_suffix` the plain name shows base files only (Apache Hudi 0.15 leaves it half of each).
     """
     name = name.lower()
     if not table.is_merge_on_read:
@@ -147,7 +147,7 @@ def entry_kinds(table: HudiTable, name: str, options: SyncOptions) -> tuple[Entr
 def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: SyncOptions) -> MetastoreTable:
     """The entry as it should stand. Raises UnsupportedTableError for schemas that Hive can't hold."""
     location = table.storage.hadoop_uri(table.base_path)
-    partition_fields = folder_columns(table)
+    partition_fields = directory_columns(table)
     partition_names = {column.name.lower() for column in partition_fields}
     data_fields = [column for column in table.full_schema if column.name.lower() not in partition_names]
     _check_names([*data_fields, *partition_fields], table.base_path)
@@ -186,7 +186,7 @@ def wanted_partition(
     """A partition of `entry` as it should stand."""
     texts = [
         render_partition_value(value, column.type)
-        for value, column in zip(folder_values(table, partition), folder_columns(table), strict=True)
+        for value, column in zip(directory_values(table, partition), directory_columns(table), strict=True)
     ]
     return MetastorePartition(
         values=tuple(HIVE_DEFAULT_PARTITION if text is None else text for text in texts),
@@ -200,9 +200,9 @@ def wanted_partition(
 
 
 def _source_properties(table: HudiTable) -> dict[str, str]:
-    """What `bootstrap.protected_sources` looks for."""
-    folders = [table.storage.qualify(folder) for folder in table.properties.source_folders]
-    return {SOURCE_FOLDERS_PROPERTY: json.dumps(folders)} if folders else {}
+    """What `bootstrap.target.protected_sources` looks for."""
+    directories = [table.storage.qualify(directory) for directory in table.properties.source_directories]
+    return {SOURCE_DIRECTORIES_PROPERTY: json.dumps(directories)} if directories else {}
 
 
 def _typed(table: HudiTable, partition_fields: tuple[pa.Field, ...]) -> tuple[pa.Field, ...]:
@@ -212,12 +212,12 @@ def _typed(table: HudiTable, partition_fields: tuple[pa.Field, ...]) -> tuple[pa
 
 
 def check_distinct(partitions: list[MetastorePartition], base_path: str) -> None:
-    """Raise CorruptTableError if two folders hold the same partition values (`m=3` and `m=03`)."""
+    """Raise CorruptTableError if two directories hold the same partition values (`m=3` and `m=03`)."""
     seen: dict[tuple[str, ...], str | None] = {}
     for partition in partitions:
         if partition.values in seen:
             raise CorruptTableError(
-                f"two folders of {base_path} hold the same partition {partition.values}: "
+                f"two directories of {base_path} hold the same partition {partition.values}: "
                 f"{seen[partition.values]} and {partition.location}",
                 hint="the metastore can hold only one of them: move the rows of one into the other",
             )

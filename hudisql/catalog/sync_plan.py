@@ -10,8 +10,15 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from hudisql.catalog.hive_ddl import column_list, describe_entry, shorten
+from hudisql.catalog.metastore_table import (
+    MetastoreColumn,
+    MetastorePartition,
+    MetastoreTable,
+    hudi_base_path,
+    is_hudi_table,
+)
 from hudisql.catalog.sync_changes import is_incremental, partitions_written_since
-from hudisql.catalog.sync_description import column_list, describe_entry, shorten
 from hudisql.catalog.sync_entries import (
     CREATE_VERSION_PROPERTY,
     SCHEMA_PROPERTY_PREFIX,
@@ -22,20 +29,13 @@ from hudisql.catalog.sync_entries import (
     wanted_partition,
     wanted_table,
 )
-from hudisql.catalog.tables import (
-    MetastoreColumn,
-    MetastorePartition,
-    MetastoreTable,
-    hudi_base_path,
-    is_hudi_table,
-)
 from hudisql.errors import TableExistsError, UnsupportedTableError
 from hudisql.format.spark_schema import arrow_from_spark_json
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.live_partitions import list_live_partitions
+from hudisql.table.non_empty_partitions import list_non_empty_partitions
 from hudisql.table.partitions import (
     TablePartition,
-    folder_columns,
+    directory_columns,
 )
 
 _WRITE_PREFIXES = ("hoodie.", "hudisql.")
@@ -128,7 +128,7 @@ def plan_sync(
     """
     options = options or SyncOptions()
     kinds = entry_kinds(table, name, options) if kinds is None else kinds
-    partitions = list_live_partitions(table) if _needs_listing(table, existing, options, kinds) else []
+    partitions = list_non_empty_partitions(table) if _needs_listing(table, existing, options, kinds) else []
     entries = []
     for kind in kinds:
         wanted = wanted_table(table, database, kind, options)
@@ -165,7 +165,7 @@ def _settings_of_writes(existing: ExistingEntries) -> dict[str, str]:
 def _needs_listing(
     table: HudiTable, existing: ExistingEntries, options: SyncOptions, kinds: Sequence[EntryKind]
 ) -> bool:
-    if not folder_columns(table):
+    if not directory_columns(table):
         return False
     if not options.incremental:
         return True

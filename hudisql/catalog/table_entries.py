@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hudisql.catalog.client import MetastoreClient
-from hudisql.catalog.sync_entries import EntryKind, SyncOptions, entry_kinds
-from hudisql.catalog.tables import (
+from hudisql.catalog.metastore_table import (
     FURTHER_SUFFIXES,
     HUDI_INPUT_FORMAT_PREFIXES,
     NAME_SUFFIXES,
@@ -18,6 +17,7 @@ from hudisql.catalog.tables import (
     hudi_base_path,
     is_read_optimized,
 )
+from hudisql.catalog.sync_entries import EntryKind, SyncOptions, entry_kinds
 from hudisql.table.hudi_table import HudiTable
 
 _USUAL_OPTIONS = (

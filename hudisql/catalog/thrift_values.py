@@ -12,7 +12,7 @@ from typing import Any
 
 from hmsclient.genthrift.hive_metastore import ttypes
 
-from hudisql.catalog.tables import (
+from hudisql.catalog.metastore_table import (
     MetastoreColumn,
     MetastoreDatabase,
     MetastorePartition,

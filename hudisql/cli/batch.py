@@ -20,7 +20,7 @@ from hudisql.cli.commands import ShellCommand, find_shell_command, run_shell_com
 from hudisql.cli.interrupts import is_interrupt, statement_jobs
 from hudisql.cli.output import write_result
 from hudisql.errors import BootstrapBlockedError, HudisqlError, RollbackRefusedError
-from hudisql.sql.script import ScriptStatement, split_script
+from hudisql.sql.text.script import ScriptStatement, split_script
 
 if TYPE_CHECKING:
     from hudisql.session import Session

@@ -35,7 +35,9 @@ metastore_app = typer.Typer(help="Start, stop or look at the warehouse's embedde
 app.add_typer(metastore_app, name="metastore")
 # Editors on Windows begin a script with a mark of its encoding.
 _SCRIPTS = "utf-8-sig"
-_WarehouseOption = Annotated[str | None, typer.Option("--warehouse", metavar="DIR", help="Warehouse folder.")]
+_WarehouseOption = Annotated[
+    str | None, typer.Option("--warehouse", metavar="DIR", help="Warehouse directory.")
+]
 
 
 def main() -> None:
@@ -193,7 +195,7 @@ def _stop_metastore(
     """Stop it, with its last user if somebody uses it."""
     from hudisql.catalog.embedded import stop_embedded_metastore
 
-    _print_status(lambda folder: stop_embedded_metastore(folder, force=force), context, warehouse)
+    _print_status(lambda directory: stop_embedded_metastore(directory, force=force), context, warehouse)
 
 
 @metastore_app.command("status")

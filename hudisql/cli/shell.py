@@ -19,7 +19,7 @@ from hudisql import __version__
 from hudisql.cli.batch import BatchOptions, Script, print_error, run_statement
 from hudisql.cli.commands import ShellCommand, find_shell_command, run_shell_command
 from hudisql.errors import HudisqlError
-from hudisql.sql.script import is_complete, split_script
+from hudisql.sql.text.script import is_complete, split_script
 
 if TYPE_CHECKING:
     from hudisql.session import Session
@@ -98,7 +98,7 @@ def open_prompt(history_file: Path | None = None) -> PromptSession[str]:
 
 
 def open_history(path: Path | None = None) -> History:
-    """The history in the user's state folder, or one in memory where that cannot be written."""
+    """The history in the user's state directory, or one in memory where that cannot be written."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     file = path or Path(state) / "hudisql" / "history"
     try:

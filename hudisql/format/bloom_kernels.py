@@ -19,7 +19,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         return numba.njit(cache=True, nogil=True, boundscheck=False)(function)
     except RuntimeError:
-        # No folder for compiled code: the package lies in a zip file or nothing is writable.
+        # No directory for compiled code: the package lies in a zip file or nothing is writable.
         return numba.njit(nogil=True, boundscheck=False)(function)
 
 

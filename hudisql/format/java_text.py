@@ -1,6 +1,6 @@
 """Columns of numbers and dates as Java prints them: Hudi makes record keys and partition paths of that text.
 
-Follows `Double.toString` and `Float.toString` of Java 8 to 18, which the real Hudi runs on (Java 19 prints
+Follows `Double.toString` and `Float.toString` of Java 8 to 18, which Apache Hudi runs on (Java 19 prints
 fewer digits for some numbers beyond 2^53, floats 2^24, and for subnormal ones), `LocalDate.toString` and
 `Timestamp.toString`. Whole columns by Arrow kernels; knows no record keys.
 """

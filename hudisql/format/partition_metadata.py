@@ -1,4 +1,4 @@
-"""`.hoodie_partition_metadata`: the small file that marks a folder as a partition.
+"""`.hoodie_partition_metadata`: the small file that marks a directory as a partition.
 
 Follows `HoodiePartitionMetadata` of Hudi 0.15. Only its text; who lists and writes it is elsewhere.
 """
@@ -16,7 +16,9 @@ PARTITION_METADATA_FILE = ".hoodie_partition_metadata"
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """First commit of a partition and how many folders it lies below the base path (0: not partitioned)."""
+    """First commit of a partition and how many directories it lies below the base path (0: not
+    partitioned).
+    """
 
     commit_time: str
     partition_depth: int

@@ -1,4 +1,4 @@
-"""Partition paths: folder names from column values and back.
+"""Partition paths: directory names from column values and back.
 
 Follows `PartitionPathEncodeUtils` and `KeyGenUtils` of Hudi 0.15, whose escaping is Hive's
 (`FileUtils.escapePathName`). Numbers are spelled as Java does. Pure text and values; no listing.
@@ -18,7 +18,7 @@ from hudisql.errors import CorruptTableError
 from hudisql.format.java_text import render_floating
 
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Folder name that stands for a NULL (or empty) partition value."""
+"""Directory name that stands for a NULL (or empty) partition value."""
 
 _ESCAPED_CHARACTERS = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -28,12 +28,12 @@ _INFINITIES = {"infinity": math.inf, "-infinity": -math.inf}
 
 
 def escape_partition_value(value: str) -> str:
-    """A value as part of a folder name, escaped as Hive and Hudi's `urlencode` do."""
+    """A value as part of a directory name, escaped as Hive and Hudi's `urlencode` do."""
     return _ESCAPED_CHARACTERS.sub(lambda matched: f"%{ord(matched[0]):02X}", value)
 
 
 def unescape_partition_value(text: str) -> str:
-    """The value of an escaped part of a folder name; a `%` without two hex digits stays."""
+    """The value of an escaped part of a directory name; a `%` without two hex digits stays."""
     return _ESCAPE.sub(lambda matched: chr(int(matched[1], 16)), text)
 
 
@@ -44,12 +44,12 @@ def partition_path(
 
     NULL and empty values become `__HIVE_DEFAULT_PARTITION__`, as in Hudi's key generators.
     """
-    folders = []
+    directories = []
     for name, value in zip(fields, values, strict=True):
         text = value or HIVE_DEFAULT_PARTITION
         text = escape_partition_value(text) if url_encode else text
-        folders.append(f"{name}={text}" if hive_style else text)
-    return "/".join(folders)
+        directories.append(f"{name}={text}" if hive_style else text)
+    return "/".join(directories)
 
 
 def split_partition_path(
@@ -57,29 +57,31 @@ def split_partition_path(
 ) -> tuple[str | None, ...]:
     """The text of each partition column's value in a partition path, None for the NULL partition.
 
-    `dt=` prefixes are taken off where they stand, since a bootstrap keeps the source's folder names even
-    without Hive style. A table with one partition column may spread it over several folders
+    `dt=` prefixes are taken off where they stand, since a bootstrap keeps the source's directory names even
+    without Hive style. A table with one partition column may spread it over several directories
     (`2024/03/01`). With `url_encode` values are unescaped. Raises CorruptTableError if path and columns
     don't fit.
     """
     if not fields:
         return ()
-    folders = path.split("/")
-    if len(folders) != len(fields):
+    directories = path.split("/")
+    if len(directories) != len(fields):
         if len(fields) > 1:
             raise CorruptTableError(
-                f"partition path '{path}' has {len(folders)} folders for the columns {', '.join(fields)}"
+                f"partition path '{path}' has {len(directories)} directories for the columns "
+                f"{', '.join(fields)}"
             )
-        folders = [path]
+        directories = [path]
     return tuple(
-        _value_of_folder(folder, name, url_encode) for folder, name in zip(folders, fields, strict=True)
+        _value_of_directory(directory, name, url_encode)
+        for directory, name in zip(directories, fields, strict=True)
     )
 
 
 def parse_partition_value(text: str | None, value_type: pa.DataType) -> object:
     """The value that a partition's text stands for, as a Python object of the column's Arrow type.
 
-    Dates are ISO dates (also over several folders, `2024/03/01`) or days since the epoch, timestamps ISO
+    Dates are ISO dates (also over several directories, `2024/03/01`) or days since the epoch, timestamps ISO
     (UTC without a zone) or epoch microseconds: Hudi's key generators write either. Raises ValueError if the
     text is none of its type.
     """
@@ -146,8 +148,8 @@ def render_partition_value(value: object, value_type: pa.DataType) -> str | None
     return str(value)
 
 
-def render_folder_value(value: object, value_type: pa.DataType) -> str | None:
-    """The text by which Hudi's key generators name the folder of a value (not escaped).
+def render_directory_value(value: object, value_type: pa.DataType) -> str | None:
+    """The text by which Hudi's key generators name the directory of a value (not escaped).
 
     As `render_partition_value`, but for decimals: they have the text of Java's `BigDecimal.toString`, 1E-7.
     """
@@ -156,13 +158,13 @@ def render_folder_value(value: object, value_type: pa.DataType) -> str | None:
     return render_partition_value(value, value_type)
 
 
-def _value_of_folder(folder: str, name: str, url_encode: bool) -> str | None:
-    prefix, separator, rest = folder.partition("=")
+def _value_of_directory(directory: str, name: str, url_encode: bool) -> str | None:
+    prefix, separator, rest = directory.partition("=")
     if separator and (prefix == name or unescape_partition_value(prefix).lower() == name.lower()):
-        folder = rest
-    if folder == HIVE_DEFAULT_PARTITION:
+        directory = rest
+    if directory == HIVE_DEFAULT_PARTITION:
         return None
-    return unescape_partition_value(folder) if url_encode else folder
+    return unescape_partition_value(directory) if url_encode else directory
 
 
 def _parse_floating(text: str, value_type: pa.DataType) -> float:

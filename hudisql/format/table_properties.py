@@ -39,7 +39,7 @@ KEY_GENERATOR_PREFIXES = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keyg
 """What the settings of timestamp-based key generators begin with: now, and in earlier versions of Hudi."""
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
 TIMELINE_LAYOUT_VERSION = "hoodie.timeline.layout.version"
-ARCHIVE_FOLDER = "hoodie.archivelog.folder"
+ARCHIVE_DIRECTORY = "hoodie.archivelog.directory"
 METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 POPULATE_META_FIELDS = "hoodie.populate.meta.fields"
 PAYLOAD_CLASS = "hoodie.compaction.payload.class"
@@ -54,8 +54,10 @@ BOOTSTRAP_INDEX_CLASS = "hoodie.bootstrap.index.class"
 
 UNSAFE_TYPES = "hudisql.bootstrap.unsafe.types"
 """A key of hudisql's own: columns that a bootstrap took although somebody breaks on how files store them."""
-BOOTSTRAP_SOURCE_FOLDERS = "hudisql.bootstrap.source.folders"
-"""A key of hudisql's own: folders outside of the bootstrap's base path that source files lie in, as JSON."""
+BOOTSTRAP_SOURCE_DIRECTORIES = "hudisql.bootstrap.source.source_files.directories"
+"""A key of hudisql's own: directories outside of the bootstrap's base path that source files lie in, as
+JSON.
+"""
 HFILE_BOOTSTRAP_INDEX = "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex"
 
 
@@ -104,7 +106,7 @@ class TableProperties:
 
     @property
     def partition_fields(self) -> tuple[str, ...]:
-        """Partition columns from the outermost folder inwards; empty if the table is not partitioned."""
+        """Partition columns from the outermost directory inwards; empty if the table is not partitioned."""
         # A custom key generator may note the kind of each field as `dt:SIMPLE`.
         return tuple(name.split(":", 1)[0] for name in self._fields(PARTITION_FIELDS))
 
@@ -135,12 +137,12 @@ class TableProperties:
 
     @property
     def hive_style_partitioning(self) -> bool:
-        """True if partition folders are named `column=value`."""
+        """True if partition directories are named `column=value`."""
         return self._flag(HIVE_STYLE_PARTITIONING, False)
 
     @property
     def url_encode_partitioning(self) -> bool:
-        """True if partition values are escaped (`%3A`) in folder names."""
+        """True if partition values are escaped (`%3A`) in directory names."""
         return self._flag(URL_ENCODE_PARTITIONING, False)
 
     @property
@@ -184,9 +186,9 @@ class TableProperties:
         return int(self.values.get(TIMELINE_LAYOUT_VERSION, "1"))
 
     @property
-    def archive_folder(self) -> str:
-        """Folder of archived instants, relative to `.hoodie`."""
-        return self.values.get(ARCHIVE_FOLDER) or "archived"
+    def archive_directory(self) -> str:
+        """Directory of archived instants, relative to `.hoodie`."""
+        return self.values.get(ARCHIVE_DIRECTORY) or "archived"
 
     @property
     def metadata_partitions(self) -> tuple[str, ...]:
@@ -200,17 +202,19 @@ class TableProperties:
 
     @property
     def unsafe_types(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of the hazards of each column that a bootstrap took although somebody breaks on it."""
+        """Names of the incompatibilities of each column that a bootstrap took although somebody breaks on
+        it.
+        """
         entries = (entry.partition("=") for entry in self.values.get(UNSAFE_TYPES, "").split(";"))
         return {column: tuple(names.split(",")) for column, equals, names in entries if equals}
 
     @property
-    def source_folders(self) -> tuple[str, ...]:
-        """The folders that hold a bootstrapped table's source files; empty for other tables."""
+    def source_directories(self) -> tuple[str, ...]:
+        """The directories that hold a bootstrapped table's source files; empty for other tables."""
         if self.bootstrap_base_path is None:
             return ()
-        others = json.loads(self.values.get(BOOTSTRAP_SOURCE_FOLDERS, "[]"))
-        return (self.bootstrap_base_path, *(str(folder) for folder in others))
+        others = json.loads(self.values.get(BOOTSTRAP_SOURCE_DIRECTORIES, "[]"))
+        return (self.bootstrap_base_path, *(str(directory) for directory in others))
 
     def _fields(self, key: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.values.get(key, "").split(",") if part.strip())

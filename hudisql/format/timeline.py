@@ -21,7 +21,7 @@ from hudisql.format.instant import (
 )
 from hudisql.storage import Storage, join
 
-TIMELINE_FOLDER = ".hoodie"
+TIMELINE_DIRECTORY = ".hoodie"
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,11 @@ def timeline_of(instants: Iterable[Instant]) -> Timeline:
 
 def load_timeline(storage: Storage, base_path: str) -> Timeline:
     """List the active timeline of the table at `base_path`. Raises NoSuchPathError, StorageError."""
-    entries = storage.list_directory(join(base_path, TIMELINE_FOLDER))
+    entries = storage.list_directory(join(base_path, TIMELINE_DIRECTORY))
     parsed = (parse_instant_file_name(entry.name) for entry in entries if not entry.is_directory)
     return timeline_of(instant for instant in parsed if instant is not None)
 
 
 def instant_path(base_path: str, instant: Instant) -> str:
     """Path of the file that stands for the instant in its state."""
-    return join(base_path, TIMELINE_FOLDER, instant.file_name)
+    return join(base_path, TIMELINE_DIRECTORY, instant.file_name)

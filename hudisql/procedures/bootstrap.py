@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hudisql.bootstrap.modes import (
+from hudisql.bootstrap.plan.bootstrap_mode import (
     METADATA_ONLY_SELECTOR,
     REGEX_MODE_OPTION,
     REGEX_OPTION,
@@ -23,14 +23,14 @@ from hudisql.bootstrap.modes import (
     parse_partition_mismatch_policy,
     parse_unsafe_type_policy,
 )
-from hudisql.bootstrap.partition_columns import parse_partition_by
-from hudisql.bootstrap.plan import BootstrapPlan, plan_bootstrap
-from hudisql.bootstrap.request import (
+from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan, plan_bootstrap
+from hudisql.bootstrap.plan.request import (
     BootstrapRequest,
     apply_options,
     parse_table_type,
 )
-from hudisql.bootstrap.schema_drift import SchemaDrift
+from hudisql.bootstrap.plan.schema_drift import SchemaDrift
+from hudisql.bootstrap.source.partition_columns import parse_partition_by
 from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedTableError
 from hudisql.format.table_properties import HFILE_BOOTSTRAP_INDEX, parse_properties
 from hudisql.procedures.registry import (
@@ -43,8 +43,8 @@ from hudisql.procedures.registry import (
 )
 
 if TYPE_CHECKING:
-    from hudisql.bootstrap.run import BootstrapResult
-    from hudisql.bootstrap.time_estimate import TimeEstimate
+    from hudisql.bootstrap.run.run_bootstrap import BootstrapResult
+    from hudisql.bootstrap.run.time_estimate import TimeEstimate
     from hudisql.context import Context
 
 TOTAL: Final = "TOTAL"
@@ -69,10 +69,10 @@ _OUTPUT: Final = (
 
 @procedure(
     name="bootstrap_table",
-    summary="Makes a Hudi table of a parquet folder or Hive table without rewriting it.",
+    summary="Makes a Hudi table of a parquet directory or Hive table without rewriting it.",
     parameters=(
         Parameter("table", "string", help="the table to be, database.name; the database is made if absent"),
-        Parameter("source", "string", None, "folder of the parquet files"),
+        Parameter("source", "string", None, "directory of the parquet files"),
         Parameter("source_table", "string", None, "Hive table of the metastore, instead of source"),
         Parameter(
             "record_key",
@@ -80,7 +80,7 @@ _OUTPUT: Final = (
             None,
             "key columns, 'id' or 'a,b' or array('a', 'b.c'); default: each row gets a generated key",
         ),
-        Parameter("target_path", "string", None, "where the table lies; default: the database's folder"),
+        Parameter("target_path", "string", None, "where the table lies; default: the database's directory"),
         Parameter("table_type", "string", "COPY_ON_WRITE", "COPY_ON_WRITE or MERGE_ON_READ"),
         Parameter("precombine", "string", None, "ordering column: of two rows of a key the greater stays"),
         Parameter(
@@ -88,33 +88,33 @@ _OUTPUT: Final = (
             "string",
             None,
             "partition columns of a path source, 'dt', 'dt date', 'year int, month int'; default: read from"
-            " key=value folders, as strings; names the folders of layouts like 2024/03/01",
+            " key=value directories, as strings; names the directories of layouts like 2024/03/01",
         ),
         Parameter(
             "mode",
             "string",
             BootstrapMode.METADATA_ONLY.value,
-            "metadata_only (skeletons beside the source's files) or full_record (all rows written anew)",
+            "metadata_only (skeletons beside the source's files) or full_record (all rows rewritten)",
         ),
         Parameter(
             "full_record_where",
             "string",
             None,
-            "SQL predicate over the partition columns: these are written anew, the others get skeletons",
+            "SQL predicate over the partition columns: these are rewritten, the others get skeletons",
         ),
         Parameter(
             "on_unsafe_type",
             "string",
             UnsafeTypePolicy.FAIL.value,
-            "columns stored so that the real Hudi or Hive breaks on them: fail, warn, or full_record (their"
-            " partitions are written anew)",
+            "columns stored so that Apache Hudi or Hive breaks on them: fail, warn, or full_record (their"
+            " partitions are rewritten)",
         ),
         Parameter(
             "on_partition_mismatch",
             "string",
             PartitionMismatchPolicy.FAIL.value,
-            "files that hold a partition column themselves, with another value than the folder's: fail,"
-            " or warn (the folder's value counts)",
+            "files that hold a partition column themselves, with another value than the directory's: fail,"
+            " or warn (the directory's value counts)",
         ),
         Parameter("partition_filter", "string", None, "SQL predicate over the partition columns: only these"),
         Parameter(
@@ -167,8 +167,8 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
     a dry run gives as the error of its rows; TableExistsError if another table is there,
     VerificationFailedError.
     """
-    from hudisql.bootstrap.finished import end_finished_bootstrap
-    from hudisql.bootstrap.time_estimate import estimate_time
+    from hudisql.bootstrap.run.already_bootstrapped import finalize_bootstrap
+    from hudisql.bootstrap.run.time_estimate import estimate_time
 
     database, name = context.qualify_table_name(arguments.table)
     request = BootstrapRequest(
@@ -203,7 +203,7 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
     finished = _describe_finished(context, request, is_dry_run=arguments.dry_run)
     if finished is not None:
         if request.resume and not arguments.dry_run:
-            finished = end_finished_bootstrap(context, request)
+            finished = finalize_bootstrap(context, request)
         return [(WHOLE_TABLE, None, None, None, None, None, None, finished, None)]
     plan = plan_bootstrap(context, request, findings)
     if arguments.dry_run:
@@ -227,10 +227,10 @@ def _record_key(arguments: Arguments) -> tuple[str, ...]:
 def _describe_finished(
     context: Context, request: BootstrapRequest, *, is_dry_run: bool = False
 ) -> str | None:
-    from hudisql.bootstrap.finished import describe_finished_bootstrap
+    from hudisql.bootstrap.run.already_bootstrapped import describe_existing_bootstrap
 
     try:
-        finished = describe_finished_bootstrap(context, request)
+        finished = describe_existing_bootstrap(context, request)
     except (TableExistsError, UnsupportedTableError):
         if is_dry_run:
             return None  # the plan has it among its blockers
@@ -242,18 +242,18 @@ def _describe_finished(
 
 def _verify(context: Context, plan: BootstrapPlan) -> tuple[str, ...]:
     """What a look at counts and a sample gives to know. Raises VerificationFailedError if they differ."""
-    from hudisql.bootstrap.verify import VerifyLevel, verify_bootstrap
+    from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
     from hudisql.table.hudi_table import open_table
 
     table = open_table(context.storage, plan.target_path)
-    verified = verify_bootstrap(context, table, VerifyLevel.SAMPLE, looks_beside=False)
+    verified = verify_bootstrap(context, table, VerifyLevel.SAMPLE, check_new_source_directories=False)
     verified.raise_if_bad(plan.request.full_name)
     context.console.info(f"Verified: {verified.describe()}")
     return tuple(f"{each.kind}: {each.path} ({each.detail})" for each in verified.discrepancies)
 
 
 def _run(context: Context, plan: BootstrapPlan) -> BootstrapResult:
-    from hudisql.bootstrap.run import run_bootstrap
+    from hudisql.bootstrap.run.run_bootstrap import run_bootstrap
 
     return run_bootstrap(context, plan)
 
@@ -362,7 +362,7 @@ def _joined(texts: Sequence[str]) -> str | None:
     parameters=(
         Parameter("table", "string", help="the table to be"),
         Parameter("table_type", "string", help="COPY_ON_WRITE or MERGE_ON_READ"),
-        Parameter("bootstrap_path", "string", help="folder of the parquet files"),
+        Parameter("bootstrap_path", "string", help="directory of the parquet files"),
         Parameter("base_path", "string", help="where the table lies"),
         Parameter("rowKey_field", "string", help="record key columns, separated by commas"),
         Parameter("base_file_format", "string", "PARQUET", "PARQUET"),
@@ -390,7 +390,7 @@ def _joined(texts: Sequence[str]) -> str | None:
     output=(Column("status", "int"),),
 )
 def run_bootstrap_as_hudi(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
-    """One row with status 0. Raises InvalidArgumentError for what only the real Hudi does."""
+    """One row with status 0. Raises InvalidArgumentError for what only Apache Hudi does."""
     _refuse_what_only_hudi_does(arguments)
     database, name = context.qualify_table_name(arguments.table)
     fields = arguments.partition_path_field.strip()
@@ -414,7 +414,7 @@ def run_bootstrap_as_hudi(context: Context, arguments: Arguments) -> Iterable[Se
         table_type=parse_table_type(arguments.table_type),
         partition_by=parse_partition_by(fields) if fields else None,
         parallelism=arguments.parallelism if arguments.is_given("parallelism") else None,
-        # The real Hudi takes repeated keys and unsafe types, and refuses null keys.
+        # Apache Hudi takes repeated keys and unsafe types, and refuses null keys.
         key_check="nulls",
         on_unsafe_type=UnsafeTypePolicy.WARN,
         sync=arguments.enable_hive_sync,
@@ -447,14 +447,14 @@ def _refuse_what_only_hudi_does(arguments: Arguments) -> None:
             raise InvalidArgumentError(f"run_bootstrap: {name} '{value}' is not supported", hint=hint)
     if arguments.bootstrap_overwrite:
         raise InvalidArgumentError(
-            "run_bootstrap: bootstrap_overwrite => true would delete the folder at base_path",
-            hint="drop the table and remove its folder yourself, then call again",
+            "run_bootstrap: bootstrap_overwrite => true would delete the directory at base_path",
+            hint="drop the table and remove its directory yourself, then call again",
         )
 
 
 def _check_key_generator(arguments: Arguments, plan: BootstrapPlan) -> None:
     """Raise if a key generator was asked for that makes other keys or paths than the table needs."""
-    from hudisql.write.new_table import key_generator_class
+    from hudisql.table.new_table import key_generator_class
 
     if not arguments.is_given("key_generator_class"):
         return

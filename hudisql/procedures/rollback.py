@@ -1,6 +1,6 @@
 """`CALL rollback_bootstrap`: takes a bootstrapped table, or what a killed bootstrap left, away again.
 
-hudisql's own; Hudi has no such procedure. The work is in `hudisql.bootstrap.undo`.
+hudisql's own; Hudi has no such procedure. The work is in `hudisql.bootstrap.rollback.rollback_plan`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hudisql.catalog.tables import NAME_SUFFIXES, hudi_base_path
+from hudisql.catalog.metastore_table import NAME_SUFFIXES, hudi_base_path
 from hudisql.errors import InvalidArgumentError, NoSuchTableError
 from hudisql.procedures.registry import (
     FAIL_ON_ERROR,
@@ -21,7 +21,7 @@ from hudisql.procedures.registry import (
 )
 
 if TYPE_CHECKING:
-    from hudisql.bootstrap.undo import RollbackPlan
+    from hudisql.bootstrap.rollback.rollback_plan import RollbackPlan
     from hudisql.context import Context
 
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Parameter("force", "boolean", False, "also if rows would be lost, or a run may be at work"),
         Parameter("dry_run", "boolean", False, "only show what would be removed and lost"),
         replace(FAIL_ON_ERROR, help=f"a dry run of what would be refused: {FAIL_ON_ERROR.help}"),
-        Parameter("path", "string", None, "the table's folder, where the metastore does not know it"),
+        Parameter("path", "string", None, "the table's directory, where the metastore does not know it"),
     ),
     output=(
         Column("action", "string"),
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     ),
 )
 def rollback_bootstrap(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
-    """A row for each commit lost, folder removed, file kept and metastore entry dropped.
+    """A row for each commit lost, directory removed, file kept and metastore entry dropped.
 
     Raises RollbackRefusedError unless forced, which a dry run gives as the error of its rows;
     NoSuchTableError if there is nothing to remove.
     """
-    from hudisql.bootstrap.undo import plan_rollback, run_rollback
+    from hudisql.bootstrap.rollback.rollback_plan import plan_rollback, run_rollback
 
     name, base_path = _locate(context, arguments)
     plan = plan_rollback(context, base_path, name)
@@ -73,12 +73,14 @@ def _checked_plan(context: Context, plan: RollbackPlan, *, fails: bool) -> Check
 
 
 def _locate(context: Context, arguments: Arguments) -> tuple[tuple[str, str] | None, str]:
-    """The name, if one was given, and the folder: as given, as the metastore says, or the default one."""
-    from hudisql.bootstrap.plan import default_target_path
+    """The name, if one was given, and the directory: as given, as the metastore says, or the default one."""
+    from hudisql.bootstrap.plan.bootstrap_plan import default_target_path
 
     if arguments.table is None:
         if arguments.path is None:
-            raise InvalidArgumentError("give table or path", hint="table => 'db.name' or path => '/folder'")
+            raise InvalidArgumentError(
+                "give table or path", hint="table => 'db.name' or path => '/directory'"
+            )
         return None, context.storage.qualify(arguments.path)
     database, name = context.qualify_table_name(arguments.table)
     if arguments.path is not None:
@@ -99,7 +101,7 @@ def _rows(plan: RollbackPlan, *, lost: str, removed: str, kept: str) -> Iterator
     for commit in plan.lost:
         yield (lost, "commit", str(commit), None, None)
     for removal in plan.removals:
-        yield (removed, "files", removal.folder or "(table)", len(removal.files), removal.bytes)
+        yield (removed, "files", removal.directory or "(table)", len(removal.files), removal.bytes)
         for path in removal.kept:
             yield (kept, "file", path, None, None)
     for database, name in plan.entries:

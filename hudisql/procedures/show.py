@@ -20,10 +20,10 @@ from hudisql.format.bootstrap_index import (
 )
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.instant import ROLLBACK, Instant, InstantState, parse_instant_file_name
-from hudisql.format.timeline import TIMELINE_FOLDER, instant_path
+from hudisql.format.timeline import TIMELINE_DIRECTORY, instant_path
 from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
-from hudisql.procedures.tables import find_table
-from hudisql.read.task_errors import without_internal_names
+from hudisql.procedures.table_argument import find_table
+from hudisql.spark.task_errors import without_internal_names
 from hudisql.storage import FileInfo, join
 from hudisql.table.hudi_table import HudiTable
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Rows = list[tuple[object, ...]]
 
 _TABLE: Final = Parameter("table", "string", None, "table of the metastore, database.name")
-_PATH: Final = Parameter("path", "string", None, "the table's folder, instead of table")
+_PATH: Final = Parameter("path", "string", None, "the table's directory, instead of table")
 _FILTER: Final = Parameter("filter", "string", "", "SQL predicate over the output columns")
 
 
@@ -137,8 +137,12 @@ def _unsafe_types(table: HudiTable) -> Iterator[tuple[object, ...]]:
     """What the bootstrap took with `on_unsafe_type => 'warn'`, in words."""
     for column, names in table.properties.unsafe_types.items():
         for name in names:
-            hazard = TYPE_HAZARDS.get(name)
-            text = name if hazard is None else f"{hazard.stored}: {'; '.join(hazard.breaks)}"
+            incompatibility = TYPE_HAZARDS.get(name)
+            text = (
+                name
+                if incompatibility is None
+                else f"{incompatibility.stored}: {'; '.join(incompatibility.breaks)}"
+            )
             yield f"unsafe type of column {column}", text
 
 
@@ -232,10 +236,10 @@ def show_timeline(context: Context, arguments: Arguments) -> Iterable[Sequence[o
 
 
 def _check_archive_is_empty(table: HudiTable) -> None:
-    folder = join(table.base_path, TIMELINE_FOLDER, table.properties.archive_folder)
-    if table.storage.exists(folder) and table.storage.list_files(folder):
+    directory = join(table.base_path, TIMELINE_DIRECTORY, table.properties.archive_directory)
+    if table.storage.exists(directory) and table.storage.list_files(directory):
         raise UnsupportedTableError(
-            f"the archived timeline in {folder} cannot be shown",
+            f"the archived timeline in {directory} cannot be shown",
             hint="leave showArchived out: the active timeline is shown then",
         )
 
@@ -243,7 +247,7 @@ def _check_archive_is_empty(table: HudiTable) -> None:
 def _timeline_rows(table: HudiTable) -> Iterator[tuple[object, ...]]:
     """Rows of the active timeline, newest first; times are those of the instants' files."""
     reached: dict[tuple[str, str], dict[InstantState, FileInfo]] = {}
-    for entry in table.storage.list_directory(join(table.base_path, TIMELINE_FOLDER)):
+    for entry in table.storage.list_directory(join(table.base_path, TIMELINE_DIRECTORY)):
         instant = parse_instant_file_name(entry.name)
         if instant is not None:
             states = reached.setdefault((instant.timestamp, instant.completed_action), {})

@@ -1,7 +1,7 @@
 """The procedure that brings the metastore in step with a Hudi table: `hive_sync`, with Hudi's names.
 
-Unlike Hudi's it sets nothing in the session, can show its plan first, and takes the table's folder, so that a
-table which no metastore knows yet can be synced too.
+Unlike Hudi's it sets nothing in the session, can show its plan first, and takes the table's directory, so
+that a table which no metastore knows yet can be synced too.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
-from hudisql.procedures.tables import find_table
+from hudisql.procedures.table_argument import find_table
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import folder_columns
+from hudisql.table.partitions import directory_columns
 
 if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
     from hudisql.catalog.sync import SyncOptions
     from hudisql.context import Context
 
-# Hudi's way of reading values from folder names; hudisql goes by the table's own properties, as these do.
+# Hudi's way of reading values from directory names; hudisql goes by the table's own properties, as these do.
 _KNOWN_EXTRACTORS = frozenset(
     {
         "MultiPartKeysValueExtractor",
@@ -51,7 +51,7 @@ _SUCCESS = "hive sync success."
         ),
         Parameter("strategy", "string", "", "entries of a merge-on-read table: ALL (default), RO or RT"),
         Parameter("sync_incremental", "string", "", "true: only partitions written since the last sync"),
-        Parameter("path", "string", None, "the table's folder, if the metastore does not know it yet"),
+        Parameter("path", "string", None, "the table's directory, if the metastore does not know it yet"),
         Parameter("dry_run", "boolean", False, "show what would be changed"),
         Parameter("options", "map", None, "hoodie.datasource.hive_sync.* settings"),
     ),
@@ -100,13 +100,13 @@ def _refuse_other_modes(arguments: Arguments) -> None:
     if extractor and extractor not in _KNOWN_EXTRACTORS:
         raise InvalidArgumentError(
             f"hive_sync does not know the partition_extractor_class {arguments.partition_extractor_class}",
-            hint="leave it out: the table's own properties say how its folders are named",
+            hint="leave it out: the table's own properties say how its directories are named",
         )
 
 
 def _check_partition_fields(given: str, table: HudiTable) -> None:
     wanted = [name.strip().lower() for name in given.split(",") if name.strip()]
-    fields = [column.name.lower() for column in folder_columns(table)]
+    fields = [column.name.lower() for column in directory_columns(table)]
     if wanted and wanted != fields:
         raise InvalidArgumentError(
             f"partition_fields is {','.join(wanted)}, but the table is partitioned by "

@@ -1,6 +1,6 @@
 """`CALL verify_bootstrap`: a bootstrapped table against its source, a row per finding and a summary.
 
-hudisql's own; Hudi has no such procedure. The work is in `hudisql.bootstrap.verify`.
+hudisql's own; Hudi has no such procedure. The work is in `hudisql.bootstrap.verify.verify_bootstrap`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from hudisql.procedures.registry import (
     Parameter,
     procedure,
 )
-from hudisql.procedures.tables import find_table
+from hudisql.procedures.table_argument import find_table
 
 if TYPE_CHECKING:
-    from hudisql.bootstrap.verify import Verification
+    from hudisql.bootstrap.verify.verify_bootstrap import Verification
     from hudisql.context import Context
 
 SUMMARY: Final = "SUMMARY"
@@ -38,7 +38,7 @@ SUMMARY: Final = "SUMMARY"
             "counts: all footers, lengths and times; sample: also one row group of up to 20 files; full: also"
             " all keys, and a hash of all columns",
         ),
-        Parameter("path", "string", None, "the table's folder, instead of its name"),
+        Parameter("path", "string", None, "the table's directory, instead of its name"),
         FAIL_ON_ERROR,
     ),
     output=(
@@ -54,7 +54,7 @@ def verify_bootstrap_table(context: Context, arguments: Arguments) -> Iterable[S
 
     Its error is a VerificationFailedError unless `fail_on_error` is false.
     """
-    from hudisql.bootstrap.verify import parse_level, verify_bootstrap
+    from hudisql.bootstrap.verify.verify_bootstrap import parse_level, verify_bootstrap
 
     level = parse_level(arguments.level)
     table = find_table(context, None if arguments.path else arguments.table, arguments.path)

@@ -15,12 +15,12 @@ import pyarrow as pa
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow, spark_type_name, with_local_zone
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, Calendar, CalendarSettings
-from hudisql.read.log_rule import LogRule
+from hudisql.read.merge_mode import LogMergeConfig
 from hudisql.read.predicates import Predicate
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.read.splits import ScanTask
-from hudisql.read.task_errors import carry_errors
-from hudisql.read.task_heap import spare_loaded_modules
+from hudisql.spark.task_errors import carry_errors
+from hudisql.spark.task_heap import freeze_loaded_modules
 from hudisql.storage import Storage
 
 if TYPE_CHECKING:
@@ -41,16 +41,16 @@ def arrow_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
         return complete_columns(spark.createDataFrame([], spark_struct(output)), plan, output.names)
     pieces = spark.sparkContext.broadcast([pickle.dumps(task) for task in plan.tasks])
     storage, predicate, calendars = plan.storage, plan.predicate, calendar_settings(spark)
-    log_rule = plan.log_rule
+    log_merge_config = plan.log_merge_config
 
     def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for position in batch.column(0).to_pylist():
                 task = pickle.loads(pieces.value[position])
-                rows = read_task(storage, task, read_schema, predicate, calendars, log_rule)
+                rows = read_task(storage, task, read_schema, predicate, calendars, log_merge_config)
                 for each in carry_errors(rows):
                     yield widen_batch(each, output)
-        spare_loaded_modules()
+        freeze_loaded_modules()
 
     positions = spark.range(0, len(plan.tasks), 1, numPartitions=len(plan.tasks))
     return complete_columns(positions.mapInArrow(read_batches, spark_struct(output)), plan, output.names)
@@ -62,12 +62,12 @@ def read_task(
     schema: pa.Schema,
     predicate: Predicate | None,
     calendars: CalendarSettings = DEFAULT_CALENDARS,
-    log_rule: LogRule | None = None,
+    log_merge_config: LogMergeConfig | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of all the task's pieces, one after the other. Raises what `read_file_slice` raises."""
     for work in task.works:
         read = SliceRead(
-            work.file_slice, schema, work.partition_values, predicate, work.split, calendars, log_rule
+            work.file_slice, schema, work.partition_values, predicate, work.split, calendars, log_merge_config
         )
         yield from read_file_slice(storage, read)
 

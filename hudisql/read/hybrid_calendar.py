@@ -94,7 +94,7 @@ def calendar_of_dates(key_values: Mapping[bytes, bytes] | None) -> Calendar | No
     return None if found is unknown else found
 
 
-def spares_bounds(minimum: object) -> bool:
+def statistics_valid_after_rebase(minimum: object) -> bool:
     """True if a column's smallest stored value is one that no rebase changes, and so neither its greatest."""
     if isinstance(minimum, datetime):
         return minimum.replace(tzinfo=None) >= datetime(1900, 1, 1)

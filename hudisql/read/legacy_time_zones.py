@@ -103,7 +103,7 @@ def _zone_records() -> dict[str, Any]:
                 return {record["tz"]: record for record in json.loads(archive.read(_TABLE))}
     raise UnsupportedTableError(
         "the files hold old timestamps in the calendar of Spark 2, and Spark's table of zones is missing",
-        hint="set SPARK_HOME to the folder of Spark",
+        hint="set SPARK_HOME to the directory of Spark",
     )
 
 

@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 
 from hudisql.format.meta_columns import RECORD_KEY
 from hudisql.read.key_table import KeyTable
-from hudisql.read.log_records import LogRecords
-from hudisql.read.log_rule import LogRule
+from hudisql.read.merge_mode import LogMergeConfig
+from hudisql.read.merged_log_scanner import LogRecords
 from hudisql.read.ordering import comparable
 
 _BATCH_ROWS = 64 * 1024
 
 
-def merge_schema(schema: pa.Schema, rule: LogRule) -> pa.Schema:
+def merge_schema(schema: pa.Schema, rule: LogMergeConfig) -> pa.Schema:
     """`schema` with the columns that a merge looks at: the record key, and what orders rows."""
     fields = list(schema)
     if RECORD_KEY not in schema.names:
@@ -33,7 +33,7 @@ def merge_schema(schema: pa.Schema, rule: LogRule) -> pa.Schema:
 
 
 def merge_log_records(
-    base: Iterable[pa.RecordBatch], records: LogRecords, rule: LogRule
+    base: Iterable[pa.RecordBatch], records: LogRecords, rule: LogMergeConfig
 ) -> Iterator[pa.RecordBatch]:
     """Base batches (of `merge_schema`, as the records' rows are) with the log records in their places."""
     seen = np.zeros(len(records.keys), np.bool_)
@@ -53,7 +53,7 @@ def _merge_batch(
     batch: pa.RecordBatch,
     keys: KeyTable,
     records: LogRecords,
-    rule: LogRule,
+    rule: LogMergeConfig,
     seen: npt.NDArray[np.bool_],
 ) -> pa.RecordBatch:
     found = keys.find(batch.column(RECORD_KEY))

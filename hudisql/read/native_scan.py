@@ -17,8 +17,8 @@ import pyarrow as pa
 from hudisql.errors import QueryError, SourceChangedError
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
 from hudisql.read.arrow_scan import complete_columns, spark_struct
-from hudisql.read.java_classes import java_class
 from hudisql.read.slice_reader import data_file_path
+from hudisql.spark.java_classes import java_class
 from hudisql.storage import parent_of, scheme_of
 
 if TYPE_CHECKING:
@@ -104,11 +104,11 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -
     file_schema = _subset(plan.output_schema, [name for name in data_names if name not in partition_names])
     partition_schema = pa.schema(plan.partition_columns)
 
-    folders: dict[str, tuple[object, ...]] = {}
+    directories: dict[str, tuple[object, ...]] = {}
     paths = []
     for file_slice, values in plan.slices:
         paths.append(data_file_path(file_slice))
-        folders[parent_of(paths[-1])] = tuple(values[name] for name in partition_names)
+        directories[parent_of(paths[-1])] = tuple(values[name] for name in partition_names)
     j_partition_schema = _java_struct(spark, partition_schema)
     j_file_schema = _java_struct(spark, file_schema)
     options = _scala_map(spark, _OPTIONS)
@@ -120,7 +120,7 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -
         options,
         option.apply(j_file_schema),
         java_class(spark, f"{_DATASOURCES}.FileStatusCache").getOrCreate(session),
-        option.apply(_partition_spec(spark, plan, folders, partition_schema, j_partition_schema)),
+        option.apply(_partition_spec(spark, plan, directories, partition_schema, j_partition_schema)),
         option.empty(),
     )
     if index.allFiles().size() != len(paths):
@@ -168,14 +168,14 @@ def _hadoop_paths(spark: SparkSession, uris: list[str]) -> Any:
 def _partition_spec(
     spark: SparkSession,
     plan: ScanPlan,
-    folders: Mapping[str, tuple[object, ...]],
+    directories: Mapping[str, tuple[object, ...]],
     schema: pa.Schema,
     j_schema: Any,
 ) -> Any:
     j_partitions = java_class(spark, "java.util.ArrayList")()
     if schema.names:
         columns = [
-            pa.array([values[position] for values in folders.values()], field.type)
+            pa.array([values[position] for values in directories.values()], field.type)
             for position, field in enumerate(schema)
         ]
         # Spark converts the typed values to its internal rows itself, all at once.
@@ -183,8 +183,8 @@ def _partition_spec(
         rows = frame._jdf.queryExecution().executedPlan().executeCollect()
         partition_path = java_class(spark, f"{_DATASOURCES}.PartitionPath")
         hadoop_path = java_class(spark, "org.apache.hadoop.fs.Path")
-        for row, folder in zip(rows, folders, strict=True):
-            j_partitions.add(partition_path(row, hadoop_path(plan.storage.hadoop_uri(folder))))
+        for row, directory in zip(rows, directories, strict=True):
+            j_partitions.add(partition_path(row, hadoop_path(plan.storage.hadoop_uri(directory))))
     j_sequence = java_class(spark, _PYTHON_UTILS).toSeq(j_partitions)
     return java_class(spark, f"{_DATASOURCES}.PartitionSpec")(j_schema, j_sequence)
 

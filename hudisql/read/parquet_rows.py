@@ -15,7 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudisql.read.conform import batch_of, conform_array, find_field
-from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings, rebases_of, spares_bounds
+from hudisql.read.hybrid_calendar import (
+    DEFAULT_CALENDARS,
+    CalendarSettings,
+    rebases_of,
+    statistics_valid_after_rebase,
+)
 from hudisql.read.predicates import ColumnPath, ColumnStatistics, Predicate, may_match
 from hudisql.read.splits import Split
 from hudisql.storage import Storage
@@ -198,7 +203,7 @@ class ParquetRows:
             return None
         least, greatest = _bounds(statistics)
         if self._physical.field(found).name in self._rebases and pa.types.is_temporal(current):
-            least, greatest = (least, greatest) if spares_bounds(least) else (None, None)
+            least, greatest = (least, greatest) if statistics_valid_after_rebase(least) else (None, None)
         return ColumnStatistics(
             group.num_rows, statistics.null_count if statistics.has_null_count else None, least, greatest
         )

@@ -58,7 +58,7 @@ class In:
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class InSet:
     """`column IN (values)` for very many of them: sorted, distinct, none null."""
 
     column: ColumnPath
@@ -129,7 +129,7 @@ class Not:
         return f"NOT {self.part}"
 
 
-Predicate: TypeAlias = Comparison | In | OneOf | IsNull | IsNotNull | StartsWith | And | Or | Not
+Predicate: TypeAlias = Comparison | In | InSet | IsNull | IsNotNull | StartsWith | And | Or | Not
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +203,8 @@ def bind_predicate(predicate: Predicate, schema: pa.Schema) -> Predicate | None:
             return Comparison(predicate.column, predicate.operator, value)
         if isinstance(predicate, In):
             return In(predicate.column, tuple(_python_value(value, field_type) for value in predicate.values))
-        if isinstance(predicate, OneOf):
-            return OneOf(predicate.column, predicate.values.cast(field_type))
+        if isinstance(predicate, InSet):
+            return InSet(predicate.column, predicate.values.cast(field_type))
         return predicate if pa.types.is_string(field_type) else None
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
@@ -245,7 +245,7 @@ def matching_rows(predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArra
             return pc.starts_with(column, pattern=prefix)
         case In(values=values):
             return _is_in(column, values)
-        case OneOf(values=values):
+        case InSet(values=values):
             return pc.is_in(column, value_set=values)
         case Comparison(operator="<=>", value=value):
             if value is None:
@@ -291,7 +291,7 @@ def may_match(
             return _may_compare(statistics, _NEGATED[operator] if negated else operator, value)
         case In(values=values) if not negated:
             return any(_may_compare(statistics, "=", value) for value in values)
-        case OneOf(values=values) if not negated:
+        case InSet(values=values) if not negated:
             return _may_be_one_of(statistics, values)
         case StartsWith(prefix=prefix) if not negated:
             return _may_start_with(statistics, prefix)

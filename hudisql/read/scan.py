@@ -19,7 +19,7 @@ import pyarrow as pa
 from hudisql.errors import QueryError
 from hudisql.format.meta_columns import META_COLUMNS, META_SCHEMA, PARTITION_PATH
 from hudisql.read.changed_sources import warn_of_changed_sources
-from hudisql.read.log_rule import LogRule, log_rule_of
+from hudisql.read.merge_mode import LogMergeConfig, log_merge_config_of
 from hudisql.read.predicates import (
     Predicate,
     bind_predicate,
@@ -79,7 +79,7 @@ class ScanPlan:
     tasks: tuple[ScanTask, ...]
     splits_total: int | None
     as_of: str | None = None
-    log_rule: LogRule | None = None
+    log_merge_config: LogMergeConfig | None = None
     is_vectorized: bool = True
 
     @property
@@ -123,7 +123,7 @@ def plan_scan(
     max_split_bytes: int = DEFAULT_MAX_SPLIT_BYTES,
     open_cost_bytes: int = DEFAULT_OPEN_COST_BYTES,
     count_all: bool = False,
-    leave_out: Collection[tuple[str, str]] = (),
+    pruned_slices: Collection[tuple[str, str]] = (),
 ) -> ScanPlan:
     """Plan the read of `columns` (any of the table's, structs pruned at will) of the latest snapshot.
 
@@ -131,7 +131,7 @@ def plan_scan(
     over partition columns alone, or over `_hoodie_partition_path`, prune partitions before they are listed.
     `as_of` is an instant time, `below` a relative partition path that bounds the scan, `read_optimized`
     leaves log files aside (Hudi's `_ro` tables), `count_all` also counts what was pruned (EXPLAIN). The
-    slices of `leave_out` (partition path, file id) are known to hold nothing that the query looks for.
+    slices of `pruned_slices` (partition path, file id) are known to hold nothing that the query looks for.
     Raises UnsupportedTableError if a slice has log files that merge by a rule hudisql does not know,
     SourceChangedError if the external file of a slice is missing or its length or modification time differ
     from the bootstrap index.
@@ -151,7 +151,7 @@ def plan_scan(
     slices = tuple(
         each
         for each in _slices_of(table, pruned, partition_names, as_of, read_optimized)
-        if (each[0].partition_path, each[0].file_id) not in leave_out
+        if (each[0].partition_path, each[0].file_id) not in pruned_slices
     )
     merges = any(file_slice.has_log_files for file_slice, _ in slices)
     warn_of_changed_sources(check_external_files(table.storage, [file_slice for file_slice, _ in slices]))
@@ -164,7 +164,7 @@ def plan_scan(
     )
     slices_total = splits_total = None
     if count_all:
-        is_whole = len(pruned) == len(partitions) and not leave_out
+        is_whole = len(pruned) == len(partitions) and not pruned_slices
         everything = slices if is_whole else _slices_of(table, partitions, [], as_of, read_optimized)
         slices_total = len(everything)
         splits_total = sum(len(task.works) for task in split(everything))
@@ -184,7 +184,7 @@ def plan_scan(
         tasks=split(slices),
         splits_total=splits_total,
         as_of=as_of,
-        log_rule=log_rule_of(table, as_of) if merges else None,
+        log_merge_config=log_merge_config_of(table, as_of) if merges else None,
         is_vectorized=can_vectorize(table),
     )
 
@@ -205,7 +205,7 @@ def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
 
     if plan.mode == "native":
         try:
-            if plan.log_rule is None:
+            if plan.log_merge_config is None:
                 return native_dataframe(spark, plan)
             alone, merged = _without_and_with_logs(plan)
             return native_dataframe(spark, alone).unionAll(arrow_dataframe(spark, merged))
@@ -225,7 +225,7 @@ def _without_and_with_logs(plan: ScanPlan) -> tuple[ScanPlan, ScanPlan]:
     alone = tuple(each for each in plan.slices if not each[0].has_log_files)
     merged = tuple(each for each in plan.slices if each[0].has_log_files)
     return (
-        replace(plan, slices=alone, log_rule=None),
+        replace(plan, slices=alone, log_merge_config=None),
         replace(plan, slices=merged, mode="stitched", tasks=tuple(ScanTask(each) for each in works if each)),
     )
 
@@ -248,7 +248,7 @@ def prune_by_path(
 ) -> list[TablePartition]:
     """The partitions whose rows can match: every writer gives each row the path of its partition.
 
-    The way to prune where a key generator makes the folders, whose names are no values of a column.
+    The way to prune where a key generator makes the directories, whose names are no values of a column.
     """
     of_path = [each for each in row_predicates if columns_of(each) == {(PARTITION_PATH,)}]
     paths = pa.array([each.path for each in partitions], pa.string())
@@ -311,17 +311,20 @@ def _is_native(
     nested = [path for path in columns_of(predicate) if len(path) > 1]
     if any(pa.types.is_floating(type_of_path(wanted, path)) for path in nested):
         return False
-    partition_of_folder: dict[str, str] = {}
+    partition_of_directory: dict[str, str] = {}
     alone = [file_slice for file_slice, _ in slices if not file_slice.has_log_files]
     if slices and not alone:
         return False
     for file_slice in alone:
-        folder, name = data_file_path(file_slice).rsplit("/", 1)
+        directory, name = data_file_path(file_slice).rsplit("/", 1)
         # Spark's file index silently leaves out files that it takes for hidden, and knows one partition per
-        # folder; Hadoop's local file system cannot open a name with a colon.
+        # directory; Hadoop's local file system cannot open a name with a colon.
         if name.startswith(("_", ".")) or ":" in name:
             return False
-        if partition_of_folder.setdefault(folder, file_slice.partition_path) != file_slice.partition_path:
+        if (
+            partition_of_directory.setdefault(directory, file_slice.partition_path)
+            != file_slice.partition_path
+        ):
             return False
     return True
 

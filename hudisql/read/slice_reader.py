@@ -20,8 +20,8 @@ from hudisql.read.changed_sources import CHANGED_SOURCES
 from hudisql.read.conform import batch_of, constant_column
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.log_merge import merge_log_records, merge_schema
-from hudisql.read.log_records import read_log_records
-from hudisql.read.log_rule import LogRule
+from hudisql.read.merge_mode import LogMergeConfig
+from hudisql.read.merged_log_scanner import read_log_records
 from hudisql.read.parquet_rows import ParquetRows
 from hudisql.read.predicates import (
     Predicate,
@@ -43,7 +43,7 @@ class SliceRead:
     partition columns. A column named in `partition_values` gets that value and is never read from a file.
     `predicate` looks at columns of `schema` only. `split` is a byte range of the driving file (see `splits`).
     `calendars` is what is taken of files that do not tell in which calendar their dates are. A slice with log
-    files needs the table's `log_rule`, and is read as one split.
+    files needs the table's `log_merge_config`, and is read as one split.
     """
 
     file_slice: FileSlice
@@ -52,7 +52,7 @@ class SliceRead:
     predicate: Predicate | None = None
     split: Split | None = None
     calendars: CalendarSettings = DEFAULT_CALENDARS
-    log_rule: LogRule | None = None
+    log_merge_config: LogMergeConfig | None = None
 
 
 def needs_data_columns(schema: pa.Schema, partition_columns: Sequence[str]) -> bool:
@@ -83,7 +83,7 @@ def read_file_slice(storage: Storage, read: SliceRead) -> Iterator[pa.RecordBatc
 
 
 def _read_merged(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    rule = read.log_rule
+    rule = read.log_merge_config
     if rule is None:
         raise UnsupportedTableError(
             f"file group {read.file_slice.file_id} of {_partition(read.file_slice)} has log files, "

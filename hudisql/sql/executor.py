@@ -10,39 +10,37 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync import sync_registered
-from hudisql.catalog.tables import MetastoreTable
 from hudisql.errors import UnsupportedStatementError
 from hudisql.procedures.binder import bind_arguments
 from hudisql.procedures.registry import CheckedRows, find_procedure
 from hudisql.result import LocalResult, Result
-from hudisql.sql import (
-    query,
-    rewrite_files,  # noqa: F401 (declares its procedure)
-    table_statements,
-)
-from hudisql.sql import statements as st
-from hudisql.sql.alter_table import alter_table
-from hudisql.sql.change_rows import change_rows
-from hudisql.sql.create_table import PROVIDERS, create_table, create_table_as
-from hudisql.sql.database_statements import drop_database
-from hudisql.sql.drop_table import drop_entries, purge_table
-from hudisql.sql.explain import explain_statement
-from hudisql.sql.explain_changes import explain_change, explain_create_table_as
-from hudisql.sql.external_tables import make_external
-from hudisql.sql.folders import (
-    refuse_folders_of_hudi_tables,
+from hudisql.sql.config.known_settings import warn_of_settings
+from hudisql.sql.ddl import table_statements
+from hudisql.sql.ddl.alter_table import alter_table
+from hudisql.sql.ddl.create_table import PROVIDERS, create_table, create_table_as
+from hudisql.sql.ddl.database_statements import drop_database
+from hudisql.sql.ddl.drop_table import drop_entries, purge_table
+from hudisql.sql.dml import rewrite_bootstrap_files  # noqa: F401 (declares its procedure)
+from hudisql.sql.dml.dml_execution import change_rows
+from hudisql.sql.explain_dml import explain_change, explain_create_table_as
+from hudisql.sql.explain_query import explain_statement
+from hudisql.sql.query import query_plan
+from hudisql.sql.query.command_targets import find_hudi_target
+from hudisql.sql.query.external_tables import make_external
+from hudisql.sql.query.path_guard import (
+    refuse_directories_of_hudi_tables,
     refuse_overwriting_what_is_read,
     refuse_touching_sources_of_tables,
 )
-from hudisql.sql.guard import find_hudi_subject
-from hudisql.sql.known_settings import warn_of_settings
-from hudisql.sql.parser import parse_statement
-from hudisql.sql.references import UnplacedSyntaxError, parse_plan
-from hudisql.sql.spark_errors import SourceText, translate_spark_error, translated_spark_errors
+from hudisql.sql.query.references import UnplacedSyntaxError, parse_plan
+from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
+from hudisql.sql.query.view_targets import refuse_view_target
 from hudisql.sql.spark_scripts import execute_immediate, run_block
-from hudisql.sql.tables import find_hudi_entry, open_hudi_entry
-from hudisql.sql.view_targets import refuse_view_target
+from hudisql.sql.text import statements as st
+from hudisql.sql.text.parser import parse_statement
+from hudisql.sql.text.spark_errors import SourceText, translate_spark_error, translated_spark_errors
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -89,16 +87,16 @@ def _call(context: Context, statement: st.CallStatement, _source: SourceText) ->
 
 def _run_query(context: Context, statement: st.Statement, source: SourceText) -> Result:
     """Queries, and statements that read Hudi tables by a query inside (INSERT, CTAS, CACHE … AS)."""
-    prepared = query.prepare_query(context, statement.text, source)
+    prepared = query_plan.prepare_query(context, statement.text, source)
     if not isinstance(statement, st.QueryStatement):
         refuse_overwriting_what_is_read(context, statement, prepared.scans)
-    df = query.run_prepared(context, prepared, source)
-    return Result(df, guard=lambda: query.bound_errors(prepared.bound, source))
+    df = query_plan.run_prepared(context, prepared, source)
+    return Result(df, guard=lambda: query_plan.bound_errors(prepared.bound, source))
 
 
 def _run_in_spark(context: Context, statement: st.Statement, source: SourceText) -> Result:
     """What is about no Hudi table; a command that would change one is refused."""
-    command, entry = find_hudi_subject(context, statement.text)
+    command, entry = find_hudi_target(context, statement.text)
     if entry is not None:
         kind = statement.kind if isinstance(statement, st.PassThroughStatement) else command.kind
         raise _unsupported(kind, entry, "CALL help() lists what can be done with Hudi tables")
@@ -120,7 +118,7 @@ def _execute_immediate(
 
 def _refuse_harm(context: Context, statement: st.Statement) -> None:
     """Refuse what Spark would do to files of Hudi tables and of their sources."""
-    refuse_folders_of_hudi_tables(context, statement.text)
+    refuse_directories_of_hudi_tables(context, statement.text)
     refuse_touching_sources_of_tables(context, parse_plan(context.spark, statement.text))
 
 
@@ -260,7 +258,7 @@ def _explain(context: Context, statement: st.ExplainStatement, source: SourceTex
 
 
 def _create_view(context: Context, statement: st.CreateViewStatement, source: SourceText) -> Result:
-    query.create_view(context, statement.text, source)
+    query_plan.create_view(context, statement.text, source)
     return _nothing(context)
 
 

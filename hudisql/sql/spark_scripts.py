@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
-from hudisql.sql.blocks import TRANSACTION_WORDS
-from hudisql.sql.create_table import PROVIDERS
-from hudisql.sql.folders import folders_of_plan, refuse_folders, refuse_touching_sources_of_tables
-from hudisql.sql.query import references_hudi
-from hudisql.sql.references import parse_plan
-from hudisql.sql.scala_values import class_name, items_of
-from hudisql.sql.script import split_script
-from hudisql.sql.tokens import Token, tokenize
+from hudisql.spark.scala_values import class_name, items_of
+from hudisql.sql.ddl.create_table import PROVIDERS
+from hudisql.sql.query.path_guard import (
+    directories_of_plan,
+    refuse_directories,
+    refuse_touching_sources_of_tables,
+)
+from hudisql.sql.query.query_plan import references_hudi
+from hudisql.sql.query.references import parse_plan
+from hudisql.sql.text.blocks import TRANSACTION_WORDS
+from hudisql.sql.text.script import split_script
+from hudisql.sql.text.tokens import Token, tokenize
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -88,7 +92,7 @@ def _check_text(context: Context, text: str, kind: str) -> None:
         is_part = _is_instance(context, plan, f"{_PLANS}.CompoundPlanStatement")
         if (is_command and class_name(plan) not in _COMMANDS) or is_part:
             raise _unsupported(kind, f"with {_first_words(plan, text)} inside")
-        refuse_folders(context, folders_of_plan(plan))
+        refuse_directories(context, directories_of_plan(plan))
         refuse_touching_sources_of_tables(context, plan)
 
 

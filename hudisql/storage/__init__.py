@@ -6,7 +6,6 @@ picklable and travels with the task. One file per store: `local`, `s3`, `hdfs`; 
 
 from __future__ import annotations
 
-from hudisql.storage.door import Storage
 from hudisql.storage.file_system import FileInfo
 from hudisql.storage.paths import (
     ancestors_of,
@@ -17,6 +16,7 @@ from hudisql.storage.paths import (
     parent_of,
     scheme_of,
 )
+from hudisql.storage.storage import Storage
 
 __all__ = [
     "FileInfo",

@@ -42,37 +42,37 @@ class FileSystem(Protocol):
         """The entry at `path`, or None."""
 
     def list_directory(self, path: str) -> list[FileInfo]:
-        """The entries directly in the folder, in any order. Raises NoSuchPathError."""
+        """The entries directly in the directory, in any order. Raises NoSuchPathError."""
 
     def list_files(self, path: str) -> list[FileInfo]:
-        """All files below the folder, in any order. Raises NoSuchPathError."""
+        """All files below the directory, in any order. Raises NoSuchPathError."""
 
     def open_input(self, path: str) -> Any:
         """A pyarrow NativeFile for random reads."""
 
     def open_output(self, path: str) -> Any:
-        """A pyarrow NativeFile for writing a new file; makes its folder."""
+        """A pyarrow NativeFile for writing a new file; makes its directory."""
 
     def read(self, path: str) -> bytes:
         """The whole content of a small file."""
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a small file, replacing what is there; makes its folder."""
+        """Write a small file, replacing what is there; makes its directory."""
 
     def create(self, path: str, content: bytes) -> None:
         """Create the file with its whole content in one atomic step. Raises PathExistsError."""
 
     def make_directories(self, path: str) -> None:
-        """Make a folder and its parents; no error if it exists."""
+        """Make a directory and its parents; no error if it exists."""
 
     def delete_file(self, path: str) -> None:
         """Delete one file; no error if it is gone already."""
 
     def delete_directory(self, path: str) -> None:
-        """Delete a folder with all that is in it; no error if it is gone already."""
+        """Delete a directory with all that is in it; no error if it is gone already."""
 
     def delete_empty_directory(self, path: str) -> bool:
-        """Delete a folder if nothing is in it, never more; True if it is gone, also if it was before."""
+        """Delete a directory if nothing is in it, never more; True if it is gone, also if it was before."""
 
 
 @contextmanager

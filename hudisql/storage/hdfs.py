@@ -45,11 +45,11 @@ class HdfsFileSystem:
             return None
 
     def list_directory(self, path: str) -> list[FileInfo]:
-        """The entries directly in the folder."""
+        """The entries directly in the directory."""
         return self._list(path, recursive=False)
 
     def list_files(self, path: str) -> list[FileInfo]:
-        """All files below the folder; hdfs-native walks the folders in parallel requests."""
+        """All files below the directory; hdfs-native walks the directories in parallel requests."""
         return [entry for entry in self._list(path, recursive=True) if not entry.is_directory]
 
     def _list(self, path: str, *, recursive: bool) -> list[FileInfo]:
@@ -70,7 +70,7 @@ class HdfsFileSystem:
             return pa.PythonFile(client.read(key), mode="r")
 
     def open_output(self, path: str) -> Any:
-        """A pyarrow NativeFile for writing a new file; makes its folder."""
+        """A pyarrow NativeFile for writing a new file; makes its directory."""
         return pa.PythonFile(self._writer(path), mode="w")
 
     def _writer(self, path: str) -> Any:
@@ -111,7 +111,7 @@ class HdfsFileSystem:
                 client.delete(staged_key, recursive=False)
 
     def make_directories(self, path: str) -> None:
-        """Make a folder and its parents."""
+        """Make a directory and its parents."""
         client, key = self._at(path)
         with _asked("make", path):
             client.mkdirs(key, create_parent=True)
@@ -123,7 +123,9 @@ class HdfsFileSystem:
             client.delete(key, recursive=False)
 
     def delete_directory(self, path: str) -> None:
-        """Delete a folder with all that is in it, past the trash. Raises StorageError for a file or `/`."""
+        """Delete a directory with all that is in it, past the trash. Raises StorageError for a file or
+        `/`.
+        """
         client, key = self._at(path)
         entry = self.info(path)
         if key == "/" or (entry is not None and not entry.is_directory):
@@ -132,7 +134,7 @@ class HdfsFileSystem:
             client.delete(key, recursive=True)
 
     def delete_empty_directory(self, path: str) -> bool:
-        """Delete a folder if nothing is in it: the name node refuses it otherwise."""
+        """Delete a directory if nothing is in it: the name node refuses it otherwise."""
         client, key = self._at(path)
         try:
             with _asked("delete", path):

@@ -20,7 +20,7 @@ from hudisql.storage.file_system import FileInfo, translated
 from hudisql.storage.paths import staged_path
 
 _LISTING_THREADS: Final = 16
-_FEW_FOLDERS: Final = 8
+_FEW_DIRECTORIES: Final = 8
 
 
 class LocalFileSystem:
@@ -39,7 +39,7 @@ class LocalFileSystem:
         return FileInfo(path, stat.st_size, stat.st_mtime_ns // 1_000_000, Path(path).is_dir())
 
     def list_directory(self, path: str) -> list[FileInfo]:
-        """The entries directly in the folder."""
+        """The entries directly in the directory."""
         entries: list[FileInfo] = []
         with translated("list", path), os.scandir(path) as scan:
             for entry in scan:
@@ -50,7 +50,7 @@ class LocalFileSystem:
                         raise StorageError(
                             f"cannot list {path}: {entry.name} is a symbolic link to nothing"
                         ) from error
-                    continue  # deleted while the folder was listed
+                    continue  # deleted while the directory was listed
                 entries.append(
                     FileInfo(
                         f"{path.rstrip('/')}/{entry.name}",
@@ -62,7 +62,7 @@ class LocalFileSystem:
         return entries
 
     def list_files(self, path: str) -> list[FileInfo]:
-        """All files below the folder, level by level, the folders of a level in parallel."""
+        """All files below the directory, level by level, the directories of a level in parallel."""
         files: list[FileInfo] = []
         level = [path]
         while level:
@@ -72,7 +72,7 @@ class LocalFileSystem:
         return files
 
     def _listings(self, paths: list[str]) -> list[list[FileInfo]]:
-        if len(paths) < _FEW_FOLDERS:
+        if len(paths) < _FEW_DIRECTORIES:
             return [self.list_directory(path) for path in paths]
         with ThreadPoolExecutor(_LISTING_THREADS) as pool:
             return list(pool.map(self.list_directory, paths))
@@ -83,7 +83,7 @@ class LocalFileSystem:
             return fs.LocalFileSystem().open_input_file(path)
 
     def open_output(self, path: str) -> Any:
-        """A pyarrow NativeFile for writing a new file; makes its folder."""
+        """A pyarrow NativeFile for writing a new file; makes its directory."""
         with translated("write", path):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             return fs.LocalFileSystem().open_output_stream(path)
@@ -117,7 +117,7 @@ class LocalFileSystem:
         _drop_stale_checksum(path)
 
     def make_directories(self, path: str) -> None:
-        """Make a folder and its parents."""
+        """Make a directory and its parents."""
         with translated("make", path):
             Path(path).mkdir(parents=True, exist_ok=True)
 
@@ -128,13 +128,13 @@ class LocalFileSystem:
         _drop_stale_checksum(path)
 
     def delete_directory(self, path: str) -> None:
-        """Delete a folder with all that is in it; symbolic links are removed, never followed."""
+        """Delete a directory with all that is in it; symbolic links are removed, never followed."""
         with translated("delete", path):
             if Path(path).exists():
                 shutil.rmtree(path)
 
     def delete_empty_directory(self, path: str) -> bool:
-        """Delete a folder if nothing is in it."""
+        """Delete a directory if nothing is in it."""
         with translated("delete", path):
             try:
                 Path(path).rmdir()
@@ -150,5 +150,5 @@ class LocalFileSystem:
 def _drop_stale_checksum(path: str) -> None:
     # Hadoop's LocalFileSystem verifies `.<name>.crc` beside a file; one left from an earlier content
     # makes every Hadoop reader fail.
-    folder, name = path.rsplit("/", 1)
-    Path(f"{folder}/.{name}.crc").unlink(missing_ok=True)
+    directory, name = path.rsplit("/", 1)
+    Path(f"{directory}/.{name}.crc").unlink(missing_ok=True)

@@ -24,14 +24,14 @@ _STAGED_SUFFIX: Final = ".hudisql-staged"
 
 
 def parent_of(path: str) -> str:
-    """The path of the folder that holds `path`; a root (`/`, `s3a://bucket`) is its own."""
+    """The path of the directory that holds `path`; a root (`/`, `s3a://bucket`) is its own."""
     if not path.startswith("/") and path.count("/") == 2:
         return path
     return path.rsplit("/", 1)[0] or "/"
 
 
 def ancestors_of(path: str) -> Iterator[str]:
-    """The folders above `path`, the nearest first and the root last."""
+    """The directories above `path`, the nearest first and the root last."""
     while (parent := parent_of(path)) != path:
         yield parent
         path = parent
@@ -52,10 +52,10 @@ def join(base: str, *parts: str) -> str:
     return "/".join([base.rstrip("/"), *(part.strip("/") for part in parts if part.strip("/"))])
 
 
-def is_inside(path: str, folder: str) -> bool:
-    """True if `path` is `folder` or lies below it (both qualified)."""
-    path, folder = canonical(path), canonical(folder)
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def is_inside(path: str, directory: str) -> bool:
+    """True if `path` is `directory` or lies below it (both qualified)."""
+    path, directory = canonical(path), canonical(directory)
+    return path == directory or path.startswith(directory.rstrip("/") + "/")
 
 
 def canonical(path: str) -> str:

@@ -1,7 +1,7 @@
 """S3 and stores that speak its protocol: requests by boto3, data by pyarrow.
 
-Folders exist as prefixes: one is there when a key starts with it, or when its marker (`folder/`, as S3A
-makes it) is. Atomic creation is a put on the condition that the key does not exist (`If-None-Match: *`);
+Directories exist as prefixes: one is there when a key starts with it, or when its marker (`directory/`, as
+S3A makes it) is. Atomic creation is a put on the condition that the key does not exist (`If-None-Match: *`);
 a store that ignores or refuses the condition cannot hold a table's timeline.
 """
 
@@ -21,7 +21,7 @@ from hudisql.errors import NoSuchPathError, PathExistsError, StorageError
 from hudisql.storage.file_system import FileInfo, translated
 from hudisql.storage.paths import split_uri
 from hudisql.storage.s3_credentials import S3Credentials, S3Keys
-from hudisql.storage.s3_listing import file_info, files_of, list_folder, list_keys
+from hudisql.storage.s3_listing import file_info, files_of, list_keys, list_prefix
 from hudisql.storage.s3_settings import S3Settings, redacted, s3_settings
 
 _CREATOR: Final = "hudisql-creator"
@@ -54,7 +54,7 @@ class S3FileSystem:
         self._lock = threading.Lock()
 
     def info(self, path: str) -> FileInfo | None:
-        """The object at `path`, or the folder of that prefix, or None."""
+        """The object at `path`, or the directory of that prefix, or None."""
         bucket, key = self._at(path)
         with bucket.asked("look at", path):
             if key:
@@ -69,27 +69,27 @@ class S3FileSystem:
         return FileInfo(path, 0, 0, True)
 
     def list_directory(self, path: str) -> list[FileInfo]:
-        """The entries directly in the folder, by a delimiter."""
+        """The entries directly in the directory, by a delimiter."""
         bucket, key = self._at(path)
         prefix, root = _prefix(key), path.rstrip("/") + "/"
         with bucket.asked("list", path):
-            folders, objects = list_folder(bucket.client, bucket.name, prefix)
-        if not folders and not objects:
-            self._require_folder(path, key)
-        entries = [FileInfo(root + name[len(prefix) : -1], 0, 0, True) for name in folders]
+            directories, objects = list_prefix(bucket.client, bucket.name, prefix)
+        if not directories and not objects:
+            self._require_directory(path, key)
+        entries = [FileInfo(root + name[len(prefix) : -1], 0, 0, True) for name in directories]
         return entries + files_of(objects, prefix, root)
 
     def list_files(self, path: str) -> list[FileInfo]:
-        """All files below the folder, by prefix."""
+        """All files below the directory, by prefix."""
         bucket, key = self._at(path)
         with bucket.asked("list", path):
             objects = list_keys(bucket.client, bucket.name, _prefix(key))
         if not objects:
-            self._require_folder(path, key)
+            self._require_directory(path, key)
         return files_of(objects, _prefix(key), path.rstrip("/") + "/")
 
-    def _require_folder(self, path: str, key: str) -> None:
-        """Raise for what is no folder: nothing was listed below `path`."""
+    def _require_directory(self, path: str, key: str) -> None:
+        """Raise for what is no directory: nothing was listed below `path`."""
         if not key:
             return
         if self.info(path) is not None:
@@ -134,7 +134,7 @@ class S3FileSystem:
                 raise PathExistsError(f"{path} exists already")
 
     def make_directories(self, path: str) -> None:
-        """Put the folder's marker, unless something is in the folder."""
+        """Put the directory's marker, unless something is in the directory."""
         if self.info(path) is None:
             bucket, key = self._at(path)
             with bucket.asked("make", path):
@@ -162,7 +162,7 @@ class S3FileSystem:
                     raise StorageError(f"cannot delete {path}: {failed['Key']}: {failed.get('Message')}")
 
     def delete_empty_directory(self, path: str) -> bool:
-        """Delete the folder's marker, which is all there is of an empty folder."""
+        """Delete the directory's marker, which is all there is of an empty directory."""
         bucket, key = self._at(path)
         with bucket.asked("delete", path):
             if key:

@@ -1,7 +1,7 @@
 """Listing a bucket by prefix: pages of 1,000 keys, long listings in parallel ranges of keys.
 
 S3 answers a listing page by page, each page naming the next: a quarter of a million files would be 250
-round trips in a row. So a listing that does not fit its first page is cut at the folders found below the
+round trips in a row. So a listing that does not fit its first page is cut at the directories found below the
 prefix, and each range is listed from its own start. Keys come in the order of their UTF-8 bytes, which is
 the order of Python's strings.
 """
@@ -31,18 +31,18 @@ def list_keys(client: Any, bucket: str, prefix: str) -> list[Listed]:
         return [listed for part in parts for listed in part]
 
 
-def list_folder(client: Any, bucket: str, prefix: str) -> tuple[list[str], list[Listed]]:
-    """The folders (with their closing slash) and the objects directly below `prefix`."""
-    folders: list[str] = []
+def list_prefix(client: Any, bucket: str, prefix: str) -> tuple[list[str], list[Listed]]:
+    """The directories (with their closing slash) and the objects directly below `prefix`."""
+    directories: list[str] = []
     objects: list[Listed] = []
     for page in _pages(client, Bucket=bucket, Prefix=prefix, Delimiter="/"):
-        folders.extend(folder["Prefix"] for folder in page.get("CommonPrefixes", ()))
+        directories.extend(directory["Prefix"] for directory in page.get("CommonPrefixes", ()))
         objects.extend(page.get("Contents", ()))
-    return folders, objects
+    return directories, objects
 
 
 def files_of(objects: list[Listed], prefix: str, root: str) -> list[FileInfo]:
-    """The objects as files below `root`; markers of folders are none."""
+    """The objects as files below `root`; markers of directories are none."""
     return [
         file_info(root + listed["Key"][len(prefix) :], listed["Size"], listed["LastModified"])
         for listed in objects
@@ -56,13 +56,13 @@ def file_info(path: str, length: int, modified: Any) -> FileInfo:
 
 
 def _bounds(client: Any, bucket: str, prefix: str) -> list[str]:
-    """Folders below `prefix`, evenly picked; a listing that starts after one misses only its marker."""
+    """Directories below `prefix`, evenly picked; a listing that starts after one misses only its marker."""
     # Directory buckets (S3 Express) list in no order.
     if bucket.endswith("--x-s3"):
         return []
-    folders, _ = list_folder(client, bucket, prefix)
-    step = max(1, len(folders) // _RANGES)
-    return folders[step::step]
+    directories, _ = list_prefix(client, bucket, prefix)
+    step = max(1, len(directories) // _RANGES)
+    return directories[step::step]
 
 
 def _range(client: Any, bucket: str, prefix: str, lower: str | None, upper: str | None) -> Iterator[Listed]:

@@ -24,12 +24,12 @@ from hudisql.format.table_properties import (
     TableProperties,
     read_table_properties,
 )
-from hudisql.format.timeline import TIMELINE_FOLDER, Timeline, load_timeline
+from hudisql.format.timeline import TIMELINE_DIRECTORY, Timeline, load_timeline
 from hudisql.storage import Storage, ancestors_of, join, parent_of
 
 SUPPORTED_VERSION = 6
 
-# Key generators that write something else into the folder name than the column's value.
+# Key generators that write something else into the directory name than the column's value.
 _TRANSFORMING_KEY_GENERATORS = frozenset(
     {
         "TimestampBasedKeyGenerator",
@@ -100,7 +100,7 @@ class HudiTable:
 
     @cached_property
     def partition_columns(self) -> tuple[pa.Field, ...]:
-        """The columns whose values are the folder names, outermost first, with their types.
+        """The columns whose values are the directory names, outermost first, with their types.
 
         Empty for a table whose key generator transforms values (dates from timestamps …): there the columns
         are read from the files like all others.
@@ -120,7 +120,7 @@ class HudiTable:
         fields = [field for field in found if not is_meta_column(field.name)]
         known = {field.name.lower() for field in fields}
         for name in self.properties.partition_fields:
-            # Dropped partition columns live in folder names only.
+            # Dropped partition columns live in directory names only.
             if name.lower() not in known and self._partition_values_in_path:
                 fields.append(pa.field(name, pa.string()))
         return pa.schema(fields)
@@ -134,7 +134,8 @@ class HudiTable:
             return self.properties.create_schema
         raise CorruptTableError(
             f"no commit of the Hudi table at {self.base_path} carries a schema, nor does {PROPERTIES_FILE}",
-            hint=f"restore the commit files that are lost below {join(self.base_path, TIMELINE_FOLDER)}; a "
+            hint=f"restore the commit files that are lost below "
+            f"{join(self.base_path, TIMELINE_DIRECTORY)}; a "
             "table that nobody has written to gets its schema by the first commit of the writer that made it",
         )
 
@@ -146,10 +147,10 @@ class HudiTable:
 def find_table_root(storage: Storage, path: str) -> str | None:
     """The base path of the Hudi table at `path` or above it (a partition path was given), or None."""
     qualified = storage.qualify(path)
-    for folder in (qualified, *ancestors_of(qualified)):
-        candidates = [join(folder, PROPERTIES_FILE), join(folder, PROPERTIES_BACKUP_FILE)]
+    for directory in (qualified, *ancestors_of(qualified)):
+        candidates = [join(directory, PROPERTIES_FILE), join(directory, PROPERTIES_BACKUP_FILE)]
         if any(info is not None for info in storage.infos(candidates)):
-            return folder
+            return directory
     return None
 
 
@@ -163,8 +164,8 @@ def open_table(storage: Storage, path: str, *, accepts_changed_sources: bool = F
     if root is None:
         missing = not storage.exists(storage.qualify(path))
         raise NoSuchTableError(
-            f"no such path: {path}" if missing else f"no Hudi table at {path}, nor in a folder above it",
-            hint=f"a Hudi table's folder holds {PROPERTIES_FILE}",
+            f"no such path: {path}" if missing else f"no Hudi table at {path}, nor in a directory above it",
+            hint=f"a Hudi table's directory holds {PROPERTIES_FILE}",
         )
     if root.endswith("/.hoodie/metadata"):
         raise UnsupportedTableError(
@@ -198,9 +199,9 @@ def check_readable(properties: TableProperties, base_path: str) -> None:
         )
     if transforms_partition_values(properties):
         raise UnsupportedTableError(
-            f"the bootstrapped Hudi table at {base_path} makes its folder names by "
+            f"the bootstrapped Hudi table at {base_path} makes its directory names by "
             f"{properties.key_generator_class or properties.key_generator_type}: its partition columns can "
-            "be read neither from the folders nor from the files"
+            "be read neither from the directories nor from the files"
         )
 
 
@@ -223,7 +224,7 @@ def _check_version(version: int, base_path: str) -> None:
 
 
 def transforms_partition_values(properties: TableProperties) -> bool:
-    """True if the folders' names are something else than the values of the partition columns."""
+    """True if the directories' names are something else than the values of the partition columns."""
     generator = (properties.key_generator_class or "").rsplit(".", 1)[-1]
     nested = any("." in name for name in properties.partition_fields)
     transforms = (

@@ -1,7 +1,8 @@
 """The partitions of a table, found by the marker file that every writer leaves in them.
 
-Follows `FileSystemBackedTableMetadata.getAllPartitionPaths` of Hudi 0.15: a folder with
-`.hoodie_partition_metadata` is a partition, whatever the layout of folders is. It does not list data files.
+Follows `FileSystemBackedTableMetadata.getAllPartitionPaths` of Hudi 0.15: a directory with
+`.hoodie_partition_metadata` is a partition, whatever the layout of directories is. It does not list data
+files.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class TablePartition:
 def list_partitions(table: HudiTable) -> list[TablePartition]:
     """All partitions of the table, sorted by path.
 
-    Folders are asked level by level and in parallel. Raises CorruptTableError for a folder whose name is no
-    value of its column's type, StorageError.
+    Directories are asked level by level and in parallel. Raises CorruptTableError for a directory whose name
+    is no value of its column's type, StorageError.
     """
     return [partition_of(table, path) for path in _partition_paths(table)]
 
@@ -55,11 +56,12 @@ def partition_of(table: HudiTable, path: str) -> TablePartition:
     return TablePartition(path, tuple(values))
 
 
-def folder_columns(table: HudiTable) -> tuple[pa.Field, ...]:
-    """The columns that tell folders apart: the partition columns, or texts if a key generator names folders.
+def directory_columns(table: HudiTable) -> tuple[pa.Field, ...]:
+    """The columns that tell directories apart: the partition columns, or texts if a key generator names
+    directories.
 
     These have the partition fields' names, and Hive shows them instead of the files' values, as it does when
-    Hudi itself syncs such a table. Empty if folders can't be told to belong to one field or another.
+    Hudi itself syncs such a table. Empty if directories can't be told to belong to one field or another.
     """
     properties = table.properties
     names = properties.partition_fields
@@ -73,16 +75,17 @@ def folder_columns(table: HudiTable) -> tuple[pa.Field, ...]:
     return tuple(pa.field(name, pa.string()) for name in names)
 
 
-def folder_values(table: HudiTable, partition: TablePartition) -> tuple[object, ...]:
-    """The value of each of `folder_columns`: typed, or a text (or None) if a key generator names folders.
+def directory_values(table: HudiTable, partition: TablePartition) -> tuple[object, ...]:
+    """The value of each of `directory_columns`: typed, or a text (or None) if a key generator names
+    directories.
 
     Raises CorruptTableError.
     """
-    return partition.values if table.partition_columns else _folder_texts(table, partition.path)
+    return partition.values if table.partition_columns else _directory_texts(table, partition.path)
 
 
-def _folder_texts(table: HudiTable, path: str) -> tuple[str | None, ...]:
-    names = [column.name for column in folder_columns(table)]
+def _directory_texts(table: HudiTable, path: str) -> tuple[str | None, ...]:
+    names = [column.name for column in directory_columns(table)]
     properties = table.properties
     escaped = properties.url_encode_partitioning
     if len(names) < 2 or not properties.hive_style_partitioning:
@@ -99,9 +102,10 @@ def _folder_texts(table: HudiTable, path: str) -> tuple[str | None, ...]:
 
 
 def reads_escaped(table: HudiTable) -> bool:
-    """True if folder names hold escaped values.
+    """True if directory names hold escaped values.
 
-    A bootstrap takes over the source's folders, which Hive and Spark have escaped, whatever the table says.
+    A bootstrap takes over the source's directories, which Hive and Spark have escaped, whatever the table
+    says.
     """
     return table.properties.url_encode_partitioning or table.is_bootstrapped
 
@@ -114,13 +118,15 @@ def _partition_paths(table: HudiTable) -> list[str]:
     found: list[str] = []
     level = [""]
     while level:
-        folders = [join(table.base_path, path) for path in level]
-        marks = storage.infos([join(folder, marker) for folder in folders])
+        directories = [join(table.base_path, path) for path in level]
+        marks = storage.infos([join(directory, marker) for directory in directories])
         found += [path for path, mark in zip(level, marks, strict=True) if mark is not None]
         unmarked = [
-            (path, folder) for path, folder, mark in zip(level, folders, marks, strict=True) if mark is None
+            (path, directory)
+            for path, directory, mark in zip(level, directories, marks, strict=True)
+            if mark is None
         ]
-        listings = storage.list_directories([folder for _, folder in unmarked])
+        listings = storage.list_directories([directory for _, directory in unmarked])
         level = [
             f"{path}/{entry.name}" if path else entry.name
             for (path, _), entries in zip(unmarked, listings, strict=True)

@@ -7,18 +7,18 @@ deleted, so a path that climbs out of the table (`../../x`), or names the timeli
 from __future__ import annotations
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.timeline import TIMELINE_FOLDER
+from hudisql.format.timeline import TIMELINE_DIRECTORY
 from hudisql.storage import join
 
 
 def recorded_data_path(base_path: str, partition_path: str, name: str, recorded_in: str) -> str:
     """The path of a data file that `recorded_in` (a file, for the message) names.
 
-    Raises CorruptTableError if it is not below the table's data folders.
+    Raises CorruptTableError if it is not below the table's data directories.
     """
     relative = join("", partition_path, name).lstrip("/")
     parts = relative.split("/")
-    if not name or "/" in name or parts[0] == TIMELINE_FOLDER or {".", ".."} & set(parts):
+    if not name or "/" in name or parts[0] == TIMELINE_DIRECTORY or {".", ".."} & set(parts):
         raise CorruptTableError(
             f"{recorded_in} names the file '{relative}', which is no data file of the Hudi table at "
             f"{base_path}",

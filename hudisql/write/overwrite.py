@@ -1,4 +1,4 @@
-"""Overwriting: which file groups a commit of new rows puts in the shade.
+"""Overwriting: which file groups a commit of new rows replaces.
 
 Follows `SparkInsertOverwriteCommitActionExecutor` and `SparkInsertOverwriteTableCommitActionExecutor` of Hudi
 0.15: new file groups are written and the old ones are named as replaced, so that readers switch over in one

@@ -11,10 +11,10 @@ from benchmarks.events import KEY_COLUMNS, PRECOMBINE_COLUMN, make_events
 
 
 def test_events_have_distinct_uuids_spread_over_the_files(tmp_path: Path) -> None:
-    folder = make_events(tmp_path, scale_factor=0.001, files=4)
-    files = sorted(folder.glob("*.parquet"))
+    directory = make_events(tmp_path, scale_factor=0.001, files=4)
+    files = sorted(directory.glob("*.parquet"))
     assert [pq.read_metadata(path).num_rows for path in files] == [1500] * 4
-    events = pq.read_table(folder)
+    events = pq.read_table(directory)
     keys = events[KEY_COLUMNS[0]].to_pylist()
     assert len(set(keys)) == 6000
     assert {uuid.UUID(key).version for key in keys} == {4}
@@ -25,7 +25,7 @@ def test_events_have_distinct_uuids_spread_over_the_files(tmp_path: Path) -> Non
 
 
 def test_events_are_made_once(tmp_path: Path) -> None:
-    folder = make_events(tmp_path, scale_factor=0.001, files=2)
-    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    assert make_events(tmp_path, scale_factor=0.001, files=2) == folder
-    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    directory = make_events(tmp_path, scale_factor=0.001, files=2)
+    before = {path.name: path.stat().st_mtime_ns for path in directory.iterdir()}
+    assert make_events(tmp_path, scale_factor=0.001, files=2) == directory
+    assert {path.name: path.stat().st_mtime_ns for path in directory.iterdir()} == before

@@ -37,7 +37,7 @@ def test_the_page_tells_costs_per_file_and_the_estimate_that_follows_from_them()
 
 
 def test_the_source_has_unique_keys_spread_over_its_partitions(tmp_path: Path) -> None:
-    folder = make_source(tmp_path, 6, ROWS_A_FILE, 3)
-    assert [len(list(folder.glob(f"dt=000{number}/*.parquet"))) for number in range(3)] == [2, 2, 2]
-    keys = pq.read_table(folder, columns=["id"])["id"].to_pylist()
+    directory = make_source(tmp_path, 6, ROWS_A_FILE, 3)
+    assert [len(list(directory.glob(f"dt=000{number}/*.parquet"))) for number in range(3)] == [2, 2, 2]
+    keys = pq.read_table(directory, columns=["id"])["id"].to_pylist()
     assert len(set(keys)) == len(keys) == 6 * ROWS_A_FILE

@@ -20,10 +20,10 @@ def context(spark: Any) -> Context:
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """Two partitions of two files each, five rows a file."""
-    folder = tmp_path / "source"
+    directory = tmp_path / "source"
     for number in range(4):
-        path = folder / f"dt={number // 2}" / f"part-{number}.parquet"
+        path = directory / f"dt={number // 2}" / f"part-{number}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         rows = range(number * 5, number * 5 + 5)
         pq.write_table(pa.table({"id": pa.array(rows, pa.int64())}), path, row_group_size=2)
-    return folder
+    return directory

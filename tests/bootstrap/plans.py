@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hudisql.bootstrap.plan import BootstrapPlan, plan_bootstrap
-from hudisql.bootstrap.request import BootstrapRequest
+from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan, plan_bootstrap
+from hudisql.bootstrap.plan.request import BootstrapRequest
 from hudisql.context import Context
 
 
 def plan_of(context: Context, source: Path, target: Path, **changes: Any) -> BootstrapPlan:
-    """The plan of a bootstrap of the folder `source`, whose record key is `id`; nothing is synced."""
+    """The plan of a bootstrap of the directory `source`, whose record key is `id`; nothing is synced."""
     given: Mapping[str, Any] = {
         "database": "db",
         "name": "t",

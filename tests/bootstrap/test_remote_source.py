@@ -1,4 +1,6 @@
-"""Sources in an object store, wholly or in part; the walk over the folders above one ends at the bucket."""
+"""Sources in an object store, wholly or in part; the walk over the directories above one ends at the
+bucket.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.bootstrap.plan import plan_bootstrap
-from hudisql.bootstrap.request import BootstrapRequest
-from hudisql.bootstrap.run import run_bootstrap
-from hudisql.bootstrap.source import scan_path_source
-from hudisql.bootstrap.verify import VerifyLevel, verify_bootstrap
-from hudisql.catalog.tables import PARQUET_INPUT_FORMAT, MetastoreColumn, MetastorePartition, MetastoreTable
+from hudisql.bootstrap.plan.bootstrap_plan import plan_bootstrap
+from hudisql.bootstrap.plan.request import BootstrapRequest
+from hudisql.bootstrap.run.run_bootstrap import run_bootstrap
+from hudisql.bootstrap.source.source_files import scan_path_source
+from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
+from hudisql.catalog.metastore_table import (
+    PARQUET_INPUT_FORMAT,
+    MetastoreColumn,
+    MetastorePartition,
+    MetastoreTable,
+)
 from hudisql.context import Context
 from hudisql.errors import NoSuchTableError
 from hudisql.read.scan import plan_scan, scan_to_dataframe
@@ -31,7 +38,7 @@ def storage() -> Iterator[Storage]:
         yield Storage(settings)
 
 
-def test_a_folder_of_a_bucket_is_a_source(storage: Storage) -> None:
+def test_a_directory_of_a_bucket_is_a_source(storage: Storage) -> None:
     storage.write(f"s3a://{BUCKET}/orders/dt=1/a.parquet", b"data")
     source = scan_path_source(storage, f"s3a://{BUCKET}/orders", None)
     assert [partition.location for partition in source.partitions] == [f"s3a://{BUCKET}/orders/dt=1"]

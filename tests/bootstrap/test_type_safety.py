@@ -20,14 +20,14 @@ def _classify(array: pa.Array, **options):
     pq.write_table(pa.table({"c": array}), sink, store_schema=False, **options)
     ((name, classified),) = classify_columns(pq.ParquetFile(io.BytesIO(sink.getvalue())).metadata.schema)
     assert name == "c"
-    return classified.type, set(classified.hazards)
+    return classified.type, set(classified.incompatibilities)
 
 
 _MOMENT = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 
 
 @pytest.mark.parametrize(
-    ("array", "options", "table_type", "hazards"),
+    ("array", "options", "table_type", "incompatibilities"),
     [
         (pa.array([1], pa.int8()), {}, pa.int32(), set()),
         (pa.array([1], pa.int16()), {}, pa.int32(), set()),
@@ -99,8 +99,10 @@ _MOMENT = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
         ),
     ],
 )
-def test_a_parquet_type_becomes_the_tables_type_with_its_hazards(array, options, table_type, hazards):
-    assert _classify(array, **options) == (table_type, hazards)
+def test_a_parquet_type_becomes_the_tables_type_with_its_hazards(
+    array, options, table_type, incompatibilities
+):
+    assert _classify(array, **options) == (table_type, incompatibilities)
 
 
 def test_columns_after_a_nested_one_keep_their_own_types():
@@ -128,15 +130,15 @@ def test_two_level_lists_are_told_from_three_level_ones():
     schema = pq.ParquetFile(io.BytesIO(sink.getvalue())).metadata.schema
     assert schema.column(0).path == "c.list.item.a"
     ((_, classified),) = classify_columns(schema)
-    assert classified.hazards == {"single_field_struct_list"}
+    assert classified.incompatibilities == {"single_field_struct_list"}
 
 
 def test_every_hazard_says_who_breaks_and_a_mended_one_is_one_that_stops():
-    for name, hazard in TYPE_HAZARDS.items():
-        assert hazard.is_unsafe or not hazard.full_record_mends, name
-        assert hazard.stored, name
-        assert hazard.breaks, name
-        assert all(hazard.breaks), name
+    for name, incompatibility in TYPE_HAZARDS.items():
+        assert incompatibility.is_unsafe or not incompatibility.full_record_mends, name
+        assert incompatibility.stored, name
+        assert incompatibility.breaks, name
+        assert all(incompatibility.breaks), name
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,11 @@ class TableMaker:
             operation_type="UPSERT",
         )
         for path in partitions:
-            folder = self.base_path / path
-            folder.mkdir(parents=True, exist_ok=True)
+            directory = self.base_path / path
+            directory.mkdir(parents=True, exist_ok=True)
             marker = render_partition_metadata(PartitionMetadata(instant, path.count("/") + 1), NOW)
-            (folder / ".hoodie_partition_metadata").write_bytes(marker)
-            (folder / f"f-0_0-0-0_{instant}.parquet").touch()
+            (directory / ".hoodie_partition_metadata").write_bytes(marker)
+            (directory / f"f-0_0-0-0_{instant}.parquet").touch()
         return self._publish(instant, "commit", metadata)
 
     def drop(self, partitions: Sequence[str], file_id: str = "f-0") -> TableMaker:

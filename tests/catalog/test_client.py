@@ -21,7 +21,7 @@ from hudisql.catalog.connection import (
     parse_metastore_uris,
 )
 from hudisql.catalog.embedded import acquire_embedded_metastore
-from hudisql.catalog.tables import (
+from hudisql.catalog.metastore_table import (
     HUDI_INPUT_FORMAT,
     MetastoreColumn,
     MetastorePartition,
@@ -40,12 +40,12 @@ from hudisql.errors import (
 pytestmark = pytest.mark.hms
 
 
-def _table(database: str, folder: Path, name: str = "plain") -> MetastoreTable:
+def _table(database: str, directory: Path, name: str = "plain") -> MetastoreTable:
     return MetastoreTable(
         database,
         name,
         "EXTERNAL_TABLE",
-        f"file:{folder}",
+        f"file:{directory}",
         (MetastoreColumn("a", "int", "größer als 0"), MetastoreColumn("b", "string")),
         (MetastoreColumn("dt", "date"),),
         owner="me",

@@ -16,7 +16,7 @@ import pytest
 
 from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.embedded import (
-    FOLDER_NAME,
+    DIRECTORY_NAME,
     acquire_embedded_metastore,
     embedded_metastore_status,
     start_embedded_metastore,
@@ -158,7 +158,7 @@ def test_a_server_that_cannot_start_is_one_error_with_the_end_of_its_log(tmp_pat
         acquire_embedded_metastore(tmp_path, java_options=["-XX:+NoSuchOption"])
     assert "exit code 1" in str(raised.value)
     assert "NoSuchOption" in str(raised.value)
-    assert str(tmp_path / FOLDER_NAME / "metastore.log") in str(raised.value)
+    assert str(tmp_path / DIRECTORY_NAME / "metastore.log") in str(raised.value)
     # The failure leaves nothing behind that would hinder the next start.
     with acquire_embedded_metastore(tmp_path, java_options=FAST):
         assert embedded_metastore_status(tmp_path).running
@@ -170,14 +170,14 @@ def test_a_server_that_never_opens_its_port_is_one_error_that_says_so(tmp_path: 
 
 
 @pytest.mark.parametrize("act", [acquire_embedded_metastore, embedded_metastore_status])
-def test_a_warehouse_that_is_no_local_folder_is_one_error(
+def test_a_warehouse_that_is_no_local_directory_is_one_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[Path | str], object]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(SettingsError, match="file is a file, not a folder"):
+    with pytest.raises(SettingsError, match="file is a file, not a directory"):
         act(tmp_path / "file")
-    with pytest.raises(SettingsError, match=r"s3a://bucket/w is no local folder") as caught:
+    with pytest.raises(SettingsError, match=r"s3a://bucket/w is no local directory") as caught:
         act("s3a://bucket/w")
     assert "--metastore thrift://" in (caught.value.hint or "")
     if act is acquire_embedded_metastore:

@@ -1,4 +1,4 @@
-"""The top-level `catalog/` folder: its templates and launchers work as its README says."""
+"""The top-level `catalog/` directory: its templates and launchers work as its README says."""
 
 from __future__ import annotations
 

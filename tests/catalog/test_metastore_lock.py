@@ -10,11 +10,11 @@ from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.embedded import acquire_embedded_metastore
 from hudisql.catalog.metastore_lock import MetastoreLock
 from hudisql.errors import MetastoreError, TableLockedError, WriteConflictError
-from hudisql.write.lock import LockPatience, holding
+from hudisql.write.transaction.lock import LockRetryPolicy, holding
 
 pytestmark = pytest.mark.hms
 
-BRIEFLY = LockPatience(retries=1, wait_ms=50)
+BRIEFLY = LockRetryPolicy(retries=1, wait_ms=50)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,14 @@ import pyarrow as pa
 import pytest
 
 from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.metastore_table import (
+    HUDI_INPUT_FORMAT,
+    HUDI_REALTIME_INPUT_FORMAT,
+    MetastoreTable,
+    hudi_base_path,
+    is_hudi_table,
+    is_read_optimized,
+)
 from hudisql.catalog.sync import (
     SyncOptions,
     SyncPlan,
@@ -21,14 +29,6 @@ from hudisql.catalog.sync import (
     sync_table,
 )
 from hudisql.catalog.sync_entries import changed_settings, sync_options_from
-from hudisql.catalog.tables import (
-    HUDI_INPUT_FORMAT,
-    HUDI_REALTIME_INPUT_FORMAT,
-    MetastoreTable,
-    hudi_base_path,
-    is_hudi_table,
-    is_read_optimized,
-)
 from hudisql.errors import (
     CorruptTableError,
     InvalidArgumentError,
@@ -404,7 +404,7 @@ def test_timestamps_are_bigints_for_hive_unless_asked_for_and_always_timestamps_
     assert _entry(client, database, "another").columns[-1].type == "timestamp"
 
 
-def test_two_folders_of_the_same_partition_value_are_refused(
+def test_two_directories_of_the_same_partition_value_are_refused(
     client: MetastoreClient, maker: TableMaker, database: str
 ) -> None:
     schema = pa.schema([("id", pa.string()), ("n", pa.int32())])

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the command in this process, in an empty folder, without the user's own settings."""
+    """Run the command in this process, in an empty directory, without the user's own settings."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in [name for name in os.environ if name.startswith("HUDISQL_")]:
@@ -128,12 +128,12 @@ def test_metastore_status_of_a_fresh_warehouse(run: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ("s3a://bucket/w", "no local folder"),
-        ("file", "is a file, not a folder"),
+        ("s3a://bucket/w", "no local directory"),
+        ("file", "is a file, not a directory"),
         ("s3a://K:S/ECRET@b/w", "***"),
     ],
 )
-def test_a_warehouse_that_is_no_local_folder_is_one_error(
+def test_a_warehouse_that_is_no_local_directory_is_one_error(
     run_alone: Run, tmp_path: Path, given: str, complaint: str
 ) -> None:
     (tmp_path / "file").touch()

@@ -60,7 +60,7 @@ def test_enter_makes_a_new_line_until_a_block_ends(keyboard: PipeInput) -> None:
     assert open_prompt().prompt("> ") == "begin select 1;\nselect case when true then 2 end;\nend;"
 
 
-def test_history_is_kept_in_the_user_s_state_folder(
+def test_history_is_kept_in_the_user_s_state_directory(
     keyboard: PipeInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keyboard.send_text("select 42;\r")

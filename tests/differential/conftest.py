@@ -54,19 +54,19 @@ def oracle_outcome(
 class _Engines:
     """The oracles' engines, each started when its first script comes; one at a time."""
 
-    def __init__(self, folders: pytest.TempPathFactory) -> None:
-        self.folders = folders
+    def __init__(self, directories: pytest.TempPathFactory) -> None:
+        self.directories = directories
         self.name = ""
         self.engine: Any = None
-        self.folder = Path()
+        self.directory = Path()
 
     def run(self, script: DifferentialScript) -> Outcome:
         if script.oracle != self.name:
             self.close()
-            self.folder = self.folders.mktemp(f"differential-{script.oracle}")
+            self.directory = self.directories.mktemp(f"differential-{script.oracle}")
             self.engine = self._start(script.oracle)
             self.name = script.oracle
-        return run_script(self.engine, script, self.folder)
+        return run_script(self.engine, script, self.directory)
 
     def close(self) -> None:
         if self.engine is not None:
@@ -75,8 +75,8 @@ class _Engines:
 
     def _start(self, name: str) -> Engine:
         if name == "delta":
-            return Delta(start_delta(self.folder / "process", config=SMALL))
-        oracle = start_oracle("0.15.0", self.folder / "process", config=SMALL)
+            return Delta(start_delta(self.directory / "process", config=SMALL))
+        oracle = start_oracle("0.15.0", self.directory / "process", config=SMALL)
         for key, value in LEAN_HUDI.items():
             oracle.request("sql", text=f"SET {key} = {value}")
         return RealHudi(oracle, LEAN_HUDI)
@@ -92,5 +92,5 @@ def hudisql_engine(session: Any) -> Iterator[Hudisql]:
 
 
 @pytest.fixture(scope="session")
-def hudisql_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hudisql_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("differential-hudisql")

@@ -63,7 +63,7 @@ class Hudisql:
 
 @dataclass
 class RealHudi:
-    """The real Hudi 0.15 in its own process."""
+    """Apache Hudi 0.15 in its own process."""
 
     oracle: HudiOracle
     defaults: Mapping[str, str] = field(default_factory=dict)
@@ -107,13 +107,13 @@ class Delta:
         raise OracleError(f"Delta knows no {write.operation} into {path}")
 
 
-def run_script(engine: Engine, script: DifferentialScript, folder: Path) -> Outcome:
-    """Run a script in a database and a warehouse folder of its own; gives the rows it leaves.
+def run_script(engine: Engine, script: DifferentialScript, directory: Path) -> Outcome:
+    """Run a script in a database and a warehouse directory of its own; gives the rows it leaves.
 
     Raises AssertionError if a statement is refused that must not be, or the other way round.
     """
     database = f"differential_{script.name}"
-    warehouse = folder / script.name
+    warehouse = directory / script.name
     outcome = Outcome()
     engine.do(f"CREATE DATABASE {database} LOCATION '{warehouse}'")
     engine.do(f"USE {database}")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hudisql.sql.script import split_script
+from hudisql.sql.text.script import split_script
 
 SCRIPTS = Path(__file__).parent / "scripts"
 ORACLES = ("hudi-0.15", "delta", "none")
@@ -113,7 +113,7 @@ class DifferentialScript:
 
 
 def read_scripts() -> list[DifferentialScript]:
-    """All scripts of the folder, by name."""
+    """All scripts of the directory, by name."""
     return [read_script(path) for path in sorted(SCRIPTS.glob("*.sql"))]
 
 

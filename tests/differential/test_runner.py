@@ -27,8 +27,8 @@ WRITE upsert INTO t OPTIONS ('a' = 'b', 'c' = 'd') SELECT 1 AS id;
 """
 
 
-def _script(folder: Path, text: str) -> DifferentialScript:
-    path = folder / "example.sql"
+def _script(directory: Path, text: str) -> DifferentialScript:
+    path = directory / "example.sql"
     path.write_text(text)
     return read_script(path)
 

@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 def test_hudisql_does_as_the_oracle(
     script: DifferentialScript,
     hudisql_engine: Hudisql,
-    hudisql_folder: Path,
+    hudisql_directory: Path,
     oracle_outcome: Callable[[DifferentialScript], Outcome | None],
 ) -> None:
-    ours = run_script(hudisql_engine, script, hudisql_folder)
+    ours = run_script(hudisql_engine, script, hudisql_directory)
     theirs = oracle_outcome(script)
     assert not (differences := find_differences(script, ours, theirs)), "\n".join(differences)

@@ -38,11 +38,11 @@ _STAGED = "SELECT 7 id, 12.5D fare, named_struct('name', 'Ada') driver, 0 change
 _ROWS = """INSERT INTO lake.trips VALUES (1, 5.0, named_struct('name', 'Bo'), 0, '2024-03-01'),
   (4711, 6.0, NULL, 1, '2024-03-02')"""
 _ORDERS = """CREATE TABLE legacy.orders (order_id BIGINT, amount DOUBLE, updated_at BIGINT, dt STRING)
-  USING parquet PARTITIONED BY (dt) LOCATION '{folder}/orders';
+  USING parquet PARTITIONED BY (dt) LOCATION '{directory}/orders';
 INSERT INTO legacy.orders VALUES (1, 2.5, 1, '2024-03-01'), (2, 3.5, 2, '2024-03-02')"""
 _LINES = """CREATE TABLE legacy.lineitem
   (l_orderkey BIGINT, l_linenumber INT, l_quantity DOUBLE, l_receiptdate DATE)
-  USING parquet LOCATION '{folder}/lineitem';
+  USING parquet LOCATION '{directory}/lineitem';
 INSERT INTO legacy.lineitem VALUES (1, 1, 2.0, DATE'2024-03-01'), (1, 2, 3.0, DATE'2024-03-01')"""
 _CORRECTIONS = """CREATE TEMPORARY VIEW corrections AS
 SELECT 1L l_orderkey, 2 l_linenumber, 9.0D l_quantity, false is_cancelled"""
@@ -119,9 +119,9 @@ def blocks_of(page: Page) -> list[tuple[str, str]]:
     ]
 
 
-def run(session: Session, text: str, folder: Path) -> list[list[Any]]:
+def run(session: Session, text: str, directory: Path) -> list[list[Any]]:
     """The rows of each statement; what a check finds wrong is an error, too."""
-    text = text.replace("s3a://lake", f"{folder}/s3").replace("{folder}", str(folder))
+    text = text.replace("s3a://lake", f"{directory}/s3").replace("{directory}", str(directory))
     results = []
     for result in session.run_script(text):
         results.append(result.rows if result.has_rows else [])

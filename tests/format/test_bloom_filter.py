@@ -17,7 +17,7 @@ from hudisql.errors import CorruptTableError
 from hudisql.format import bloom_filter, bloom_kernels
 from hudisql.format.bloom_filter import BloomFilter, build_bloom_filter, parse_bloom_filter
 
-# Written by HoodieDynamicBoundedBloomFilter of the real Hudi 0.15.0 over HUDI_KEYS.
+# Written by HoodieDynamicBoundedBloomFilter of Apache Hudi 0.15.0 over HUDI_KEYS.
 HUDI_FILTERS = json.loads((Path(__file__).parent / "hudi_bloom_filters.json").read_text())
 HUDI_KEYS = [f"id:k{n:06d},seq:{n % 7}" for n in range(290)]
 HUDI_KEYS += ["é", "x", "🙂", "ab", "abcd", "中" * 200, "id:é中🙂,b:__null__"]

@@ -1,4 +1,4 @@
-"""Buckets of record keys and the file ids of buckets, as the real Hudi makes them."""
+"""Buckets of record keys and the file ids of buckets, as Apache Hudi makes them."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from hudisql.format.partition_metadata import (
 
 
 def test_the_marker_of_the_real_hudi_is_written_again_byte_for_byte(golden) -> None:
-    folder = Path(golden("cow_bootstrap_2part").table) / "region=eu" / "dt=2024-03-01"
-    content = (folder / ".hoodie_partition_metadata").read_bytes()
+    directory = Path(golden("cow_bootstrap_2part").table) / "region=eu" / "dt=2024-03-01"
+    content = (directory / ".hoodie_partition_metadata").read_bytes()
     date = content.decode().splitlines()[1]
     moment = datetime.strptime(date, "#%a %b %d %H:%M:%S UTC %Y").replace(tzinfo=UTC)
     metadata = parse_partition_metadata(content)

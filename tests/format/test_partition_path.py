@@ -13,7 +13,7 @@ from hudisql.format.partition_path import (
     escape_partition_value,
     parse_partition_value,
     partition_path,
-    render_folder_value,
+    render_directory_value,
     render_partition_value,
     same_value,
     split_partition_path,
@@ -24,7 +24,7 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 def test_values_are_escaped_as_hive_does() -> None:
-    # The folder that the facts measured for this value, written by Spark.
+    # The directory that the facts measured for this value, written by Spark.
     assert escape_partition_value("a b:c/d%e") == "a b%3Ac%2Fd%25e"
     assert escape_partition_value("{[]^}\x7f\n") == "%7B%5B%5D%5E}%7F%0A"
     assert escape_partition_value("größe-1_2.3") == "größe-1_2.3"
@@ -71,12 +71,12 @@ def test_a_path_without_encoding_keeps_what_looks_escaped() -> None:
     assert split_partition_path("dt=50%25", ["dt"]) == ("50%",)
 
 
-def test_one_column_may_lie_over_several_folders() -> None:
+def test_one_column_may_lie_over_several_directories() -> None:
     assert split_partition_path("2024/03/01", ["dt"]) == ("2024/03/01",)
     assert split_partition_path("2024/03/01", ["year", "month", "day"]) == ("2024", "03", "01")
 
 
-def test_folders_that_do_not_fit_the_columns_are_an_error() -> None:
+def test_directories_that_do_not_fit_the_columns_are_an_error() -> None:
     with pytest.raises(CorruptTableError, match="region, dt"):
         split_partition_path("2024/03/01", ["region", "dt"])
 
@@ -148,7 +148,7 @@ def test_texts_that_are_no_value_of_the_type_are_refused(text: str, value_type: 
         (float("-inf"), pa.float64(), "-Infinity"),
     ],
 )
-def test_typed_values_are_rendered_as_hudi_hive_and_spark_name_folders(
+def test_typed_values_are_rendered_as_hudi_hive_and_spark_name_directories(
     value: object, value_type: pa.DataType, text: str | None
 ) -> None:
     assert render_partition_value(value, value_type) == text
@@ -159,12 +159,12 @@ def test_typed_values_are_rendered_as_hudi_hive_and_spark_name_folders(
 @pytest.mark.parametrize(
     ("value", "text"), [("0E-8", "0E-8"), ("1E-8", "1E-8"), ("0.00000100", "0.00000100"), ("3", "3.00000000")]
 )
-def test_a_decimal_names_its_folder_as_javas_bigdecimal_prints_it(value: str, text: str) -> None:
+def test_a_decimal_names_its_directory_as_javas_bigdecimal_prints_it(value: str, text: str) -> None:
     value_type = pa.decimal128(12, 8)
     stored = pa.scalar(Decimal(value), value_type).as_py()
-    assert render_folder_value(stored, value_type) == text
+    assert render_directory_value(stored, value_type) == text
     # As PySpark gives it, with a digit more.
-    assert render_folder_value(stored.quantize(Decimal("1E-9")), value_type) == text
+    assert render_directory_value(stored.quantize(Decimal("1E-9")), value_type) == text
     assert parse_partition_value(text, value_type) == stored
 
 

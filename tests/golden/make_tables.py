@@ -1,8 +1,8 @@
-"""Makes golden tables with the real Hudi 0.15: `python -m tests.golden.make_tables [NAME …]`.
+"""Makes golden tables with Apache Hudi 0.15: `python -m tests.golden.make_tables [NAME …]`.
 
 Each function below makes one table of the state that its name says, below /tmp/golden, and gives the rows
 that must be in it, worked out here and not by Hudi. What Hudi reads is held against them before anything is
-stored. The other tables of this folder are older than this script.
+stored. The other tables of this directory are older than this script.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def mor_two_log_generations(hudi: HudiOracle, source: str, path: str) -> pa.Tabl
     compacting = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
     hudi.upsert(second, path, MOR | compacting)
     hudi.upsert(third, path, MOR)
-    generations = {each.name.split(".log.")[0].split("_")[-1] for each in Path(path).glob("*/.*.log.*")}
-    assert len(generations) == 2
+    fencing_epochs = {each.name.split(".log.")[0].split("_")[-1] for each in Path(path).glob("*/.*.log.*")}
+    assert len(fencing_epochs) == 2
     return put_over(put_over(put_over(rows(0, ROWS), first), second), third)
 
 
@@ -127,10 +127,10 @@ TABLES: dict[str, Make] = {
 
 def make_table(hudi: HudiOracle, name: str) -> None:
     """Make one table, check what Hudi reads of it, and store it with its rows."""
-    folder = UNPACKED / name
-    shutil.rmtree(folder, ignore_errors=True)
-    source = write_source(folder / "source", rows(0, ROWS).drop_columns(["dt"]), _day_folder, files=2)
-    path = str(folder / "table")
+    directory = UNPACKED / name
+    shutil.rmtree(directory, ignore_errors=True)
+    source = write_source(directory / "source", rows(0, ROWS).drop_columns(["dt"]), _day_directory, files=2)
+    path = str(directory / "table")
     expected = TABLES[name](hudi, str(source), path)
     read = hudi.read(path)
     assert_same_rows(read.select(expected.column_names), expected, sort_by=["seq"])
@@ -146,11 +146,11 @@ def make_table(hudi: HudiOracle, name: str) -> None:
     }
     (STORED / f"{name}.json").write_text(json.dumps(described, ensure_ascii=False, indent=None) + "\n")
     with zipfile.ZipFile(STORED / f"{name}.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for each in sorted(folder.rglob("*")):
+        for each in sorted(directory.rglob("*")):
             archive.write(each, each.relative_to(UNPACKED))
 
 
-def _day_folder(number: int) -> str:
+def _day_directory(number: int) -> str:
     return f"dt=2024-03-0{number % 3 + 1}"
 
 
@@ -165,15 +165,15 @@ def _data_schema(hudi: HudiOracle, path: str) -> dict[str, object]:
 
 def main() -> None:
     """Make the named tables, or all."""
-    folder = Path(tempfile.mkdtemp(prefix="golden-"))
-    hudi = start_oracle("0.15.0", folder)
+    directory = Path(tempfile.mkdtemp(prefix="golden-"))
+    hudi = start_oracle("0.15.0", directory)
     try:
         for name in sys.argv[1:] or TABLES:
             make_table(hudi, name)
             print(f"{name}: made")
     finally:
         hudi.close()
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
 
 
 if __name__ == "__main__":

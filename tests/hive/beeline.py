@@ -68,12 +68,12 @@ class Beeline:
         return line
 
 
-def start_beeline(command: Sequence[str], folder: Path) -> Beeline:
-    """Start `command`, a beeline that reads its script from standard input, in `folder`."""
-    log = folder / "beeline.log"
+def start_beeline(command: Sequence[str], directory: Path) -> Beeline:
+    """Start `command`, a beeline that reads its script from standard input, in `directory`."""
+    log = directory / "beeline.log"
     with log.open("w") as errors:
         process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=folder, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=directory, text=True
         )
     lines: Queue[str | None] = Queue()
 

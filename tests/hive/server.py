@@ -41,13 +41,13 @@ class HiveServer:
 
     port: int
     process: subprocess.Popen[bytes]
-    folder: Path
+    directory: Path
     beeline: Beeline | None = None
 
     def query(self, statement: str) -> list[dict[str, str | None]]:
         """Run one statement by beeline and return its rows as text by column name (NULL is None)."""
         if self.beeline is None:
-            self.beeline = start_beeline(_beeline_command(self.folder, self.port), self.folder)
+            self.beeline = start_beeline(_beeline_command(self.directory, self.port), self.directory)
         return _parse_rows(self.beeline.run(statement, seconds=STATEMENT_SECONDS))
 
     def close(self) -> None:
@@ -62,18 +62,18 @@ class HiveServer:
             self.process.wait()
 
 
-def start_hive_server(folder: Path, metastore_uri: str) -> HiveServer:
-    """Start HiveServer2 on `metastore_uri`; `folder` takes its configuration, log and scratch files.
+def start_hive_server(directory: Path, metastore_uri: str) -> HiveServer:
+    """Start HiveServer2 on `metastore_uri`; `directory` takes its configuration, log and scratch files.
 
     Installs Hive if it is missing. Raises HiveError if the server does not open its port.
     """
     hive, bundle = install_hive(), install_hudi_bundle("0.15.0")
-    folder.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
     port = find_free_port()
-    (folder / "hive-site.xml").write_text(_render_configuration(_settings(folder, metastore_uri, port)))
+    (directory / "hive-site.xml").write_text(_render_configuration(_settings(directory, metastore_uri, port)))
     command = [
         *(_java(), "-Xmx1g", "-Xmn256m", "-XX:MetaspaceSize=192m", "-XX:TieredStopAtLevel=1"),
-        *("-XX:+UseSerialGC", f"-Djava.io.tmpdir={folder}"),
+        *("-XX:+UseSerialGC", f"-Djava.io.tmpdir={directory}"),
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPENED_PACKAGES),
         *("-cp", f"{hive.libraries}/*", "org.apache.hadoop.util.RunJar"),
         *(
@@ -84,33 +84,33 @@ def start_hive_server(folder: Path, metastore_uri: str) -> HiveServer:
     environment = {
         **os.environ,
         "HADOOP_USE_CLIENT_CLASSLOADER": "true",
-        "HADOOP_CLASSPATH": f"{folder}:{hive.libraries}/*:{bundle}:{hive.auxiliary}/*",
+        "HADOOP_CLASSPATH": f"{directory}:{hive.libraries}/*:{bundle}:{hive.auxiliary}/*",
         "HADOOP_CLIENT_CLASSLOADER_SYSTEM_CLASSES": SYSTEM_CLASSES,
         "TZ": "UTC",
     }
-    with (folder / "log").open("wb") as log:
+    with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=folder
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, cwd=directory
         )
-    server = HiveServer(port, process, folder)
+    server = HiveServer(port, process, directory)
     _wait_for_port(server)
     return server
 
 
-def _beeline_command(folder: Path, port: int) -> Sequence[str]:
+def _beeline_command(directory: Path, port: int) -> Sequence[str]:
     return [
         *(_java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-        *("-cp", f"{folder}:{install_hive().libraries}/*", "org.apache.hive.beeline.BeeLine"),
+        *("-cp", f"{directory}:{install_hive().libraries}/*", "org.apache.hive.beeline.BeeLine"),
         *("-u", f"jdbc:hive2://127.0.0.1:{port}/", "-n", "test", "-f", "/dev/stdin", "--force=true"),
         *("--silent=true", "--outputformat=tsv2", "--showHeader=true", "--nullemptystring=false"),
         *("--hiveconf", f"hive.input.format={INPUT_FORMAT}"),
     ]
 
 
-def _settings(folder: Path, metastore_uri: str, port: int) -> Mapping[str, str]:
+def _settings(directory: Path, metastore_uri: str, port: int) -> Mapping[str, str]:
     return {
         "hive.metastore.uris": metastore_uri,
-        "hive.metastore.warehouse.dir": f"file://{folder}/warehouse",
+        "hive.metastore.warehouse.dir": f"file://{directory}/warehouse",
         "hive.server2.thrift.bind.host": "127.0.0.1",
         "hive.server2.thrift.port": str(port),
         "hive.server2.webui.port": "0",
@@ -128,11 +128,11 @@ def _settings(folder: Path, metastore_uri: str, port: int) -> Mapping[str, str]:
         "hive.fetch.task.conversion": "more",
         "hive.input.format": INPUT_FORMAT,
         "fs.defaultFS": "file:///",
-        "hive.exec.scratchdir": f"{folder}/scratch",
-        "hive.exec.local.scratchdir": f"{folder}/local-scratch",
-        "hive.downloaded.resources.dir": f"{folder}/resources",
-        "hive.server2.logging.operation.log.location": f"{folder}/operation-logs",
-        "hadoop.tmp.dir": f"{folder}/hadoop",
+        "hive.exec.scratchdir": f"{directory}/scratch",
+        "hive.exec.local.scratchdir": f"{directory}/local-scratch",
+        "hive.downloaded.resources.dir": f"{directory}/resources",
+        "hive.server2.logging.operation.log.location": f"{directory}/operation-logs",
+        "hadoop.tmp.dir": f"{directory}/hadoop",
     }
 
 
@@ -155,7 +155,7 @@ def _wait_for_port(server: HiveServer) -> None:
             return
     server.close()
     raise HiveError(
-        f"HiveServer2 did not start\n{(server.folder / 'log').read_text(errors='replace')[-4000:]}"
+        f"HiveServer2 did not start\n{(server.directory / 'log').read_text(errors='replace')[-4000:]}"
     )
 
 

@@ -31,7 +31,7 @@ PARTITION_COLUMNS: Mapping[str, tuple[pa.DataType, Callable[[int], object]]] = {
     "rate": (pa.decimal128(5, 2), lambda n: Decimal("1.50") if n % 2 else Decimal("10.00")),
     "shop": (pa.string(), lambda n: "a b:c/d%e" if n % 2 else "plain"),
 }
-FOLDER = {"a b:c/d%e": "a b%3Ac%2Fd%25e"}
+DIRECTORY = {"a b:c/d%e": "a b%3Ac%2Fd%25e"}
 
 
 @dataclass(frozen=True)
@@ -44,53 +44,53 @@ class LakeTable:
 
 
 def _lake_table(
-    session: Any, folder: Any, name: str, columns: Sequence[str], types: str, **arguments: str
+    session: Any, directory: Any, name: str, columns: Sequence[str], types: str, **arguments: str
 ) -> LakeTable:
     makers = [(column, PARTITION_COLUMNS[column][1]) for column in columns]
 
-    def folder_of(number: int) -> str:
+    def directory_of(number: int) -> str:
         values = [(column, str(make(number))) for column, make in makers]
-        return "/".join(f"{column}={FOLDER.get(value, value)}" for column, value in values)
+        return "/".join(f"{column}={DIRECTORY.get(value, value)}" for column, value in values)
 
     rows = sample_rows(0, ROWS)
-    source = write_source(folder / "source", rows, folder_of if columns else None)
+    source = write_source(directory / "source", rows, directory_of if columns else None)
     given = {
         "table": f"lake.{name}",
         "source": str(source),
         "record_key": "id",
         "precombine": "seq",
-        "target_path": str(folder / "table"),
+        "target_path": str(directory / "table"),
         **({"partition_by": types} if types else {}),
         **arguments,
     }
     call_bootstrap(session, given)
     expected = [{**row, **{column: make(row["seq"]) for column, make in makers}} for row in rows.to_pylist()]
-    return LakeTable(f"lake.{name}", str(folder / "table"), expected)
+    return LakeTable(f"lake.{name}", str(directory / "table"), expected)
 
 
 @pytest.fixture(scope="module")
 def lake(session: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, LakeTable]:
     """Tables of 120 rows: typed, escaped and rewritten partitions among them."""
-    folder = tmp_path_factory.mktemp("lake")
+    directory = tmp_path_factory.mktemp("lake")
     return {
         "typed": _lake_table(
             session,
-            folder / "typed",
+            directory / "typed",
             "typed",
             ["year", "sold", "rate"],
             "year int, sold date, rate decimal(5,2)",
         ),
-        "escaped": _lake_table(session, folder / "escaped", "escaped", ["shop"], ""),
-        "flat": _lake_table(session, folder / "flat", "flat", [], ""),
+        "escaped": _lake_table(session, directory / "escaped", "escaped", ["shop"], ""),
+        "flat": _lake_table(session, directory / "flat", "flat", [], ""),
         "mixed": _lake_table(
             session,
-            folder / "mixed",
+            directory / "mixed",
             "mixed",
             ["year", "sold"],
             "year int, sold date",
             full_record_where="sold >= date\\'2024-03-02\\'",
         ),
-        "rewritten": _lake_table(session, folder / "rewritten", "rewritten", [], "", mode="full_record"),
+        "rewritten": _lake_table(session, directory / "rewritten", "rewritten", [], "", mode="full_record"),
     }
 
 
@@ -164,8 +164,8 @@ def test_escaped_partition_values_are_grouped_by_their_plain_text(
     ask: Ask, request: pytest.FixtureRequest, lake: dict[str, LakeTable]
 ) -> None:
     found = ask("SELECT shop, count(*) AS n, sum(seq) AS s FROM lake.escaped GROUP BY shop")
-    # The real Hudi 0.15 shows such values as the folder has them; 1.2, Hive and hudisql decode them.
-    shown = FOLDER if request.node.callspec.params["ask"].startswith("spark") else {}
+    # Apache Hudi 0.15 shows such values as the directory has them; 1.2, Hive and hudisql decode them.
+    shown = DIRECTORY if request.node.callspec.params["ask"].startswith("spark") else {}
     expected = [
         (
             shown.get(shop, shop),
@@ -209,9 +209,9 @@ def test_plain_pyspark_4_reads_the_same_rows_by_path(spark: Any, lake: dict[str,
 
 @pytest.fixture(scope="module")
 def merged(session: Any, oracle_015: HudiOracle, tmp_path_factory: pytest.TempPathFactory) -> LakeTable:
-    """A merge-on-read table whose first twenty rows the real Hudi has updated since, into log files."""
-    folder = tmp_path_factory.mktemp("merged")
-    table = _lake_table(session, folder, "merged", ["shop"], "", table_type="MERGE_ON_READ")
+    """A merge-on-read table whose first twenty rows Apache Hudi has updated since, into log files."""
+    directory = tmp_path_factory.mktemp("merged")
+    table = _lake_table(session, directory, "merged", ["shop"], "", table_type="MERGE_ON_READ")
     changes = sample_rows(0, 20, "second").append_column(
         "shop", pa.array([row["shop"] for row in table.rows[:20]])
     )

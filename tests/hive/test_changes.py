@@ -20,9 +20,9 @@ ROWS = 120
 @pytest.fixture(scope="module")
 def changed(session: Any, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """`lake.cow` and `lake.mor`, bootstrapped and then changed in the same way; gives their rows."""
-    folder = tmp_path_factory.mktemp("changed")
+    directory = tmp_path_factory.mktemp("changed")
     rows = sample_rows(0, ROWS)
-    source = write_source(folder / "source", rows, lambda number: f"part={number % 3}")
+    source = write_source(directory / "source", rows, lambda number: f"part={number % 3}")
     for name in ("cow", "mor"):
         call_bootstrap(
             session,
@@ -33,14 +33,14 @@ def changed(session: Any, tmp_path_factory: pytest.TempPathFactory) -> list[dict
                 "precombine": "seq",
                 "table_type": name,
                 "partition_by": "part int",
-                "target_path": str(folder / name),
+                "target_path": str(directory / name),
             },
         )
         # Hive's reader of logs fails when the newest commit wrote base files (docs/facts.md): logs come last.
         session.sql(f"INSERT INTO lake.{name} (id, seq, price, part) VALUES ('new', 500, 1.25, 7)")
         session.sql(f"DELETE FROM lake.{name} WHERE seq < 10")
         # As a commit leaves its log files that was rolled back: empty.
-        for log_file in (folder / name).glob("part=*/.*.log.1_*"):
+        for log_file in (directory / name).glob("part=*/.*.log.1_*"):
             log_file.with_name(log_file.name.replace(".log.1_", ".log.2_")).touch()
         session.sql(f"UPDATE lake.{name} SET fare = -1, note = 'changed' WHERE seq IN (30, 60)")
         session.sql(
@@ -91,7 +91,7 @@ def test_changed_partitions_are_equal(ask: Ask, changed: list[dict[str, Any]], n
     assert_rows(ask(statement), expected)
 
 
-def test_hive_shows_the_folders_that_a_key_generator_names(
+def test_hive_shows_the_directories_that_a_key_generator_names(
     session: Any, hive_server: Any, tmp_path: Path
 ) -> None:
     session.sql("CREATE DATABASE IF NOT EXISTS lake")

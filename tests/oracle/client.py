@@ -56,7 +56,7 @@ DELTA_SETTINGS: Mapping[str, str] = {
 
 @dataclass
 class HudiOracle:
-    """A running real Hudi; make one with `start_oracle`."""
+    """A running Apache Hudi; make one with `start_oracle`."""
 
     version: str
     child: LineProcess
@@ -134,26 +134,26 @@ class HudiOracle:
         self.child.close()
 
     def _new_file(self, extension: str) -> Path:
-        return self.child.folder / f"{next(self.numbers)}.{extension}"
+        return self.child.directory / f"{next(self.numbers)}.{extension}"
 
 
 def start_oracle(
     version: str,
-    folder: Path,
+    directory: Path,
     *,
     metastore_uri: str | None = None,
     memory: str = "1500m",
     cores: int = 2,
     config: Mapping[str, str] | None = None,
 ) -> HudiOracle:
-    """Start the real Hudi `version`; `folder` takes its log and exchange files, `metastore_uri` its catalog.
+    """Start Apache Hudi `version`; `directory` takes its log and exchange files, `metastore_uri` its catalog.
 
     Installs what is missing. Raises OracleError if it does not come up.
     """
     settings = {
         **HUDI_SETTINGS,
         "spark.jars": str(install_hudi_bundle(version)),
-        **_common_settings(folder, memory, cores),
+        **_common_settings(directory, memory, cores),
         **(
             {
                 "spark.sql.catalogImplementation": "hive",
@@ -165,13 +165,13 @@ def start_oracle(
         **(config or {}),
     }
     child = _start_server(
-        f"Hudi {version}", install_oracle_python(), folder, settings, WRITE_DEFAULTS[version]
+        f"Hudi {version}", install_oracle_python(), directory, settings, WRITE_DEFAULTS[version]
     )
     return HudiOracle(version, child)
 
 
 def start_delta(
-    folder: Path, *, memory: str = "1g", cores: int = 2, config: Mapping[str, str] | None = None
+    directory: Path, *, memory: str = "1g", cores: int = 2, config: Mapping[str, str] | None = None
 ) -> HudiOracle:
     """Start Delta Lake on the Spark that it is made for, where only `sql` is of use; install it if absent.
 
@@ -180,13 +180,13 @@ def start_delta(
     settings = {
         **DELTA_SETTINGS,
         "spark.jars": ",".join(map(str, install_delta_jars())),
-        **_common_settings(folder, memory, cores),
+        **_common_settings(directory, memory, cores),
         **(config or {}),
     }
-    return HudiOracle("delta", _start_server("Delta", install_delta_python(), folder, settings, {}))
+    return HudiOracle("delta", _start_server("Delta", install_delta_python(), directory, settings, {}))
 
 
-def _common_settings(folder: Path, memory: str, cores: int) -> dict[str, str]:
+def _common_settings(directory: Path, memory: str, cores: int) -> dict[str, str]:
     return {
         "spark.master": f"local[{cores}]",
         "spark.driver.memory": memory,
@@ -196,13 +196,13 @@ def _common_settings(folder: Path, memory: str, cores: int) -> dict[str, str]:
         "spark.sql.shuffle.partitions": "4",
         "spark.default.parallelism": "4",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     }
 
 
 def _start_server(
-    name: str, python: Path, folder: Path, config: Mapping[str, str], hoodie: Mapping[str, str]
+    name: str, python: Path, directory: Path, config: Mapping[str, str], hoodie: Mapping[str, str]
 ) -> LineProcess:
     ensure_java_home()
     # The oracle's Spark is not the project's: no variable of ours may lead it astray.
@@ -211,7 +211,7 @@ def _start_server(
     child = start_line_process(
         name,
         [str(python), "-u", str(SERVER)],
-        folder,
+        directory,
         {**environment, "TZ": "UTC", "SPARK_LOCAL_IP": "127.0.0.1"},
     )
     child.request({"config": dict(config), "hoodie": dict(hoodie)}, seconds=START_SECONDS)

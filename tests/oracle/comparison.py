@@ -34,7 +34,7 @@ def our_rows(table: HudiTable) -> pa.Table:
     batches = [
         batch
         for task in plan.tasks
-        for batch in read_task(plan.storage, task, plan.columns, None, log_rule=plan.log_rule)
+        for batch in read_task(plan.storage, task, plan.columns, None, log_merge_config=plan.log_merge_config)
     ]
     return pa.Table.from_batches(batches, plan.columns)
 

@@ -21,11 +21,13 @@ class ChildError(AssertionError):
 
 @dataclass
 class LineProcess:
-    """A running child; make one with `start_line_process`. `folder` is its working folder and has its log."""
+    """A running child; make one with `start_line_process`. `directory` is its working directory and has
+    its log.
+    """
 
     name: str
     process: subprocess.Popen[str]
-    folder: Path
+    directory: Path
     answers: Queue[str | None]
 
     def request(self, message: Mapping[str, Any], *, seconds: float) -> dict[str, Any]:
@@ -61,25 +63,25 @@ class LineProcess:
             pass
 
     def _log_end(self) -> str:
-        return (self.folder / "log").read_text(errors="replace")[-4000:]
+        return (self.directory / "log").read_text(errors="replace")[-4000:]
 
 
 def start_line_process(
-    name: str, command: Sequence[str], folder: Path, environment: Mapping[str, str]
+    name: str, command: Sequence[str], directory: Path, environment: Mapping[str, str]
 ) -> LineProcess:
-    """Start `command` in `folder`; what it says on standard error goes to `folder/log`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "log").open("w") as log:
+    """Start `command` in `directory`; what it says on standard error goes to `directory/log`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "log").open("w") as log:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
-            cwd=folder,
+            cwd=directory,
             env=dict(environment),
             text=True,
         )
-    return LineProcess(name, process, folder, _lines_of(process))
+    return LineProcess(name, process, directory, _lines_of(process))
 
 
 def _lines_of(process: subprocess.Popen[str]) -> Queue[str | None]:

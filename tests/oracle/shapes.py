@@ -1,4 +1,6 @@
-"""The shapes of tables that the oracles look at: how rows lie in folders, their keys, their table type."""
+"""The shapes of tables that the oracles look at: how rows lie in directories, their keys, their table
+type.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ class Shape:
         return rows
 
     def partition_path(self, number: int) -> str:
-        """The folder of the row with this `seq`."""
+        """The directory of the row with this `seq`."""
         return "/".join(f"{column}={value_of(number)}" for column, value_of in self.partition_columns.items())
 
     def record_key_of(self, number: int) -> str:
@@ -46,7 +48,7 @@ class Shape:
         return ",".join(f"{column}:{values[column]}" for column in self.record_key)
 
     def write_options(self) -> dict[str, str]:
-        """What a writer of the real Hudi is told to go on writing this table."""
+        """What a writer of Apache Hudi is told to go on writing this table."""
         return {
             "hoodie.table.name": self.name,
             "hoodie.datasource.write.table.type": self.table_type,
@@ -60,7 +62,7 @@ class Shape:
 
 SHAPES = (
     Shape("partitioned", partition_columns={"dt": lambda n: f"2024-03-0{n % 3 + 1}"}),
-    # The real Hudi 0.15 cannot bootstrap folders of which one is a prefix of another: unsorted index keys.
+    # Apache Hudi 0.15 cannot bootstrap directories of which one is a prefix of another: unsorted index keys.
     Shape("prefixed", partition_columns={"part": lambda n: ("1", "10", "100", "2")[n % 4]}),
     Shape("not_partitioned"),
     Shape(
@@ -92,15 +94,17 @@ class BootstrappedTable:
     shape: Shape
 
 
-def bootstrap_shape(session: Any, shape: Shape, folder: Path, **arguments: str) -> BootstrappedTable:
-    """Write the shape's source below `folder` and bootstrap it by SQL; `arguments` are added to the CALL."""
+def bootstrap_shape(session: Any, shape: Shape, directory: Path, **arguments: str) -> BootstrappedTable:
+    """Write the shape's source below `directory` and bootstrap it by SQL; `arguments` are added to the
+    CALL.
+    """
     source = write_source(
-        folder / "source",
+        directory / "source",
         sample_rows(0, shape.rows),
         shape.partition_path if shape.partition_columns else None,
         files=shape.files,
     )
-    path = str(folder / "table")
+    path = str(directory / "table")
     given = {
         "table": f"oracle.{shape.name}",
         "source": str(source),

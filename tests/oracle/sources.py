@@ -1,4 +1,4 @@
-"""Parquet sources as Hive or Spark leave them, in the physical types that the real Hudi and Hive get right.
+"""Parquet sources as Hive or Spark leave them, in the physical types that Apache Hudi and Hive get right.
 
 Decimals are FIXED_LEN_BYTE_ARRAY and timestamps INT64 micros (`spark.sql.parquet.writeLegacyFormat` and
 TIMESTAMP_MICROS in Spark). `seq` numbers the rows, so every row can be known again.
@@ -47,23 +47,24 @@ def put_over(stored: pa.Table, changed: pa.Table) -> pa.Table:
 
 
 def write_source(
-    folder: Path, rows: pa.Table, partition_of: Callable[[int], str] | None = None, *, files: int = 2
+    directory: Path, rows: pa.Table, partition_of: Callable[[int], str] | None = None, *, files: int = 2
 ) -> Path:
-    """Write `rows` below `folder` as `files` files in each partition; `partition_of(seq)` names its folder.
+    """Write `rows` below `directory` as `files` files in each partition; `partition_of(seq)` names its
+    directory.
 
     Files have several row groups, so that splits and row order are put to the test.
     """
     names = [partition_of(number) if partition_of else "" for number in rows["seq"].to_pylist()]
     for name in dict.fromkeys(names):
         chosen = rows.filter(pa.array([name == each for each in names]))
-        place = folder / name
+        place = directory / name
         place.mkdir(parents=True, exist_ok=True)
         size = -(-chosen.num_rows // files)
         for number in range(files):
             part = chosen.slice(number * size, size)
             if part.num_rows:
                 write_readable(part, place / f"part-{number:05d}.parquet", row_group_size=max(1, size // 3))
-    return folder
+    return directory
 
 
 def write_readable(rows: pa.Table, path: Path, *, row_group_size: int | None = None) -> None:

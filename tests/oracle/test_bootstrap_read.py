@@ -1,4 +1,4 @@
-"""The real Hudi 0.15 and 1.2 read what hudisql bootstrapped: all rows, all meta columns."""
+"""Apache Hudi 0.15 and 1.2 read what hudisql bootstrapped: all rows, all meta columns."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def test_skeletons_in_the_compact_form_are_read_too(
     oracle: HudiOracle, session: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     shape = Shape("compact", partition_columns={"dt": lambda n: f"2024-03-0{n % 3 + 1}"})
-    folder = tmp_path_factory.mktemp("compact")
-    table = bootstrap_shape(session, shape, folder, compression="compact")
+    directory = tmp_path_factory.mktemp("compact")
+    table = bootstrap_shape(session, shape, directory, compression="compact")
     theirs = oracle.read(table.path)
     _assert_meta_columns(theirs, shape)
     assert_same_rows(

@@ -1,4 +1,4 @@
-"""The real Hudi goes on writing tables that hudisql bootstrapped, and hudisql still reads them right."""
+"""Apache Hudi goes on writing tables that hudisql bootstrapped, and hudisql still reads them right."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_hudi_015_finds_every_row_again_by_its_key(
 
     after = oracle_015.read(path)
     assert_same_rows(after.select(changes.column_names), changes, sort_by=["seq"])
-    # The keys that the real Hudi rendered for its changes are those that hudisql wrote.
+    # The keys that Apache Hudi rendered for its changes are those that hudisql wrote.
     assert_same_rows(after.select(before.column_names), before, sort_by=["seq"])
     assert_same_rows(session.sql(f"SELECT * FROM oracle.{table}").arrow(), after, sort_by=["seq"])
 
@@ -156,7 +156,7 @@ def _escape_as_hive_does(value: str) -> str:
     return "".join(f"%{ord(letter):02X}" if letter in special else letter for letter in value)
 
 
-def test_hudi_015_upserts_into_the_folders_that_hive_escaped(
+def test_hudi_015_upserts_into_the_directories_that_hive_escaped(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:
     shape = Shape("escaped", rows=50, partition_columns={"part": lambda n: ESCAPED_VALUES[n % 5]})
@@ -176,8 +176,8 @@ def test_hudi_015_upserts_into_the_folders_that_hive_escaped(
             "precombine": "seq",
         },
     )
-    folders = set(oracle_015.read(path)["_hoodie_partition_path"].to_pylist())
-    assert folders == {"part=" + _escape_as_hive_does(value) for value in ESCAPED_VALUES}
+    directories = set(oracle_015.read(path)["_hoodie_partition_path"].to_pylist())
+    assert directories == {"part=" + _escape_as_hive_does(value) for value in ESCAPED_VALUES}
     assert_same_rows(
         session.sql("SELECT * EXCEPT (" + ", ".join(META_COLUMNS) + ") FROM oracle.escaped").arrow(),
         shape.expected_rows(),
@@ -192,7 +192,7 @@ def test_hudi_015_upserts_into_the_folders_that_hive_escaped(
     oracle_015.upsert(changes, path, options)
 
     after = oracle_015.read(path)
-    assert set(after["_hoodie_partition_path"].to_pylist()) == folders
+    assert set(after["_hoodie_partition_path"].to_pylist()) == directories
     expected = shape.with_partition_columns(
         pa.concat_tables([sample_rows(0, 40), sample_rows(40, 60, "second")])
     )
@@ -219,15 +219,15 @@ def _typed_rows(first: int, last: int, note: str, kind: str) -> pa.Table:
     )
 
 
-def _typed_table(session: Any, folder: Path, kind: str, partition_by: str) -> str:
+def _typed_table(session: Any, directory: Path, kind: str, partition_by: str) -> str:
     values = TYPED_PARTITIONS[kind][2]
     texts = [str(value).lower() for value in values]
     source = write_source(
-        folder / "source",
+        directory / "source",
         sample_rows(0, 30).select(["id", "seq", "fare", "note"]),
         lambda n: f"part={texts[n % len(texts)]}",
     )
-    path = str(folder / "table")
+    path = str(directory / "table")
     call_bootstrap(
         session,
         {
@@ -268,7 +268,8 @@ def test_typed_partition_columns_are_read_with_their_types(
 def test_hudi_015_refuses_to_merge_into_typed_partitions_and_harms_nothing(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:
-    # Its merge puts the folder's text into the typed column; the plan warns of it. Hudi 1.2 merges such rows.
+    # Its merge puts the directory's text into the typed column; the plan warns of it. Hudi 1.2 merges such
+    # rows.
     path = _typed_table(session, tmp_path, "int", "part int")
     before = oracle_015.read(path)
     with pytest.raises(OracleError, match="ClassCastException"):
@@ -299,11 +300,11 @@ def test_hudi_015_upserts_into_the_same_partitions_declared_as_strings(
 ) -> None:
     path = _typed_table(session, tmp_path, kind, "part string")
     changes = _typed_rows(20, 40, "second", kind)
-    folders = set(oracle_015.read(path)["_hoodie_partition_path"].to_pylist())
+    directories = set(oracle_015.read(path)["_hoodie_partition_path"].to_pylist())
     # The frame's column may be typed: Hudi fits it to the table's string.
     oracle_015.upsert(changes, path, {"hoodie.table.name": f"typed_{kind}", **TYPED_OPTIONS})
     theirs = oracle_015.read(path)
-    assert set(theirs["_hoodie_partition_path"].to_pylist()) == folders
+    assert set(theirs["_hoodie_partition_path"].to_pylist()) == directories
     notes = dict(zip(theirs["seq"].to_pylist(), theirs["note"].to_pylist(), strict=True))
     expected = pa.concat_tables([_typed_rows(0, 20, "first", kind), _typed_rows(20, 40, "second", kind)])
     assert notes == dict(zip(expected["seq"].to_pylist(), expected["note"].to_pylist(), strict=True))

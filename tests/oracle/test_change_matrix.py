@@ -137,13 +137,13 @@ def _without(rows: pa.Table, first: int, last: int) -> pa.Table:
     return rows.filter(pc.or_(pc.less(rows["seq"], first), pc.greater_equal(rows["seq"], last)))
 
 
-def _make_table(target: Target, case: Case, folder: Path) -> str:
+def _make_table(target: Target, case: Case, directory: Path) -> str:
     """The table of the case with its first rows; gives its path."""
     if case.origin == "bootstrapped":
-        return bootstrap_shape(target.session, target.shape, folder, table=target.name).path
+        return bootstrap_shape(target.session, target.shape, directory, table=target.name).path
     target.frame(target.shape.expected_rows()).createOrReplaceTempView("matrix_rows")
     clause = "PARTITIONED BY (dt)" if case.layout == "partitioned" else ""
-    path = str(folder / "table")
+    path = str(directory / "table")
     target.session.sql(
         f"CREATE TABLE {target.name} USING hudi {clause} LOCATION '{path}' TBLPROPERTIES (primaryKey = 'id', "
         f"preCombineField = 'seq', type = '{case.storage[:3]}') AS SELECT * FROM matrix_rows"
@@ -158,12 +158,12 @@ def _assert_both_read(oracle: HudiOracle, target: Target, path: str, expected: p
     assert_same_rows(theirs.select(expected.column_names), expected, sort_by=["seq"])
 
 
-def _check_case(oracle: HudiOracle, session: Any, folder: Path, case: Case) -> None:
+def _check_case(oracle: HudiOracle, session: Any, directory: Path, case: Case) -> None:
     partitions = {"dt": lambda number: f"2024-03-0{number % 3 + 1}"} if case.layout == "partitioned" else {}
     shape = Shape(str(case), rows=30, files=1, partition_columns=partitions, table_type=case.table_type)
     # A case that fails leaves its names, and for the metastore `delete` is `DELETE`: numbers differ.
     target = Target(session, f"oracle.matrix_{all_cases().index(case)}_{SEED}", shape)
-    path = _make_table(target, case, folder)
+    path = _make_table(target, case, directory)
     session.sql(f"SET {BLOCK_FORMAT} = {case.block_format}")
     expected = CHANGES[case.operation](target, shape.expected_rows())
     session.sql(f"RESET {BLOCK_FORMAT}")

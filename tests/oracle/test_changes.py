@@ -1,4 +1,4 @@
-"""Tables that hudisql's statements changed: the real Hudi reads the same rows and goes on writing them."""
+"""Tables that hudisql's statements changed: Apache Hudi reads the same rows and goes on writing them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_hudi_015_goes_on_with_a_merge_on_read_table_that_statements_changed(
     _update_by_many_log_files(session, table.path)
     _assert_both_read(oracle_015, session, "oracle.changed_mor", table.path)
 
-    # A write that died with its log file written: the real Hudi rolls it back before its own.
+    # A write that died with its log file written: Apache Hudi rolls it back before its own.
     _struck_update(session, table.path)
     third = shape.with_partition_columns(sample_rows(15, 25, "third"))
     options = {**shape.write_options(), "hoodie.table.name": "changed_mor"}
@@ -68,7 +68,7 @@ def test_hudi_015_goes_on_with_a_merge_on_read_table_that_statements_changed(
 
 
 def _update_by_many_log_files(session: Any, path: str) -> None:
-    """Rows are written anew as they are, in blocks and log files that hold a few of them each."""
+    """Rows are rewritten as they are, in blocks and log files that hold a few of them each."""
     before = set(Path(path).rglob("*.log.*"))
     for key, size in (("data.block.max.size", 1000), ("max.size", 500)):
         session.sql(f"SET hoodie.logfile.{key} = {size}")
@@ -90,9 +90,9 @@ def _struck_update(session: Any, path: str) -> None:
     from hudisql.storage import Storage
     from hudisql.table.hudi_table import open_table
     from hudisql.table.snapshot import load_file_slices
-    from hudisql.write.commit import begin_commit
-    from hudisql.write.log_file import delete_block, next_log_version, write_log_file
-    from hudisql.write.markers import Marker, MarkerKind, create_marker
+    from hudisql.write.handle.log_file import delete_block, next_log_version, write_log_file
+    from hudisql.write.transaction.commit import begin_commit
+    from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 
     storage = Storage()
     commit = begin_commit(open_table(storage, path), "UPSERT")
@@ -103,8 +103,8 @@ def _struck_update(session: Any, path: str) -> None:
     name = f".{chosen.file_id}_{chosen.base_instant_time}.log.{version}_0-0-0"
     marker = Marker(chosen.partition_path, name, MarkerKind.APPEND)
     create_marker(storage, path, commit.instant_time, marker)
-    folder = f"{path}/{chosen.partition_path}"
-    write_log_file(storage, folder, chosen.file_id, chosen.base_instant_time, version, "0-0-0", [block])
+    directory = f"{path}/{chosen.partition_path}"
+    write_log_file(storage, directory, chosen.file_id, chosen.base_instant_time, version, "0-0-0", [block])
 
 
 @pytest.mark.parametrize("shape", COPY_ON_WRITE_SHAPES, ids=lambda shape: shape.name)

@@ -1,4 +1,4 @@
-"""Tables that DataFrames made by Hudi's options: the real Hudi goes on with the same options."""
+"""Tables that DataFrames made by Hudi's options: Apache Hudi goes on with the same options."""
 
 from __future__ import annotations
 

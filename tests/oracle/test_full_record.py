@@ -1,4 +1,4 @@
-"""Tables with rewritten partitions: the real Hudi reads and writes them, and hudisql reads that."""
+"""Tables with rewritten partitions: Apache Hudi reads and writes them, and hudisql reads that."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def oracle(request: pytest.FixtureRequest) -> HudiOracle:
 
 @pytest.fixture(scope="module")
 def rewritten(session: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., BootstrappedTable]:
-    """Tables by name and arguments of their bootstrap, each made once for both versions of the real Hudi."""
+    """Tables by name and arguments of their bootstrap, each made once for both versions of Apache Hudi."""
 
     @cache
     def make(table: str, name: str, **arguments: str) -> BootstrappedTable:
-        folder = tmp_path_factory.mktemp("rewritten")
-        return bootstrap_shape(session, _shape(name), folder, table=table, **arguments)
+        directory = tmp_path_factory.mktemp("rewritten")
+        return bootstrap_shape(session, _shape(name), directory, table=table, **arguments)
 
     return make
 

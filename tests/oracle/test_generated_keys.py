@@ -1,4 +1,4 @@
-"""Tables without a record key: the real Hudi and hudisql go on with each other's, by each other's keys."""
+"""Tables without a record key: Apache Hudi and hudisql go on with each other's, by each other's keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.format.table_properties import KEY_GENERATOR_CLASS, RECORD_KEY_FIELDS, parse_properties
-from hudisql.write.new_table import key_generator_class
+from hudisql.table.new_table import key_generator_class
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.sources import sample_rows, write_source

@@ -1,4 +1,4 @@
-"""The oracles themselves: the real Hudi, as the harness drives it, gives the golden tables' known rows."""
+"""The oracles themselves: Apache Hudi, as the harness drives it, gives the golden tables' known rows."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ READER = Path(__file__).parent / "hudi_rs_reader.py"
 COLUMNS = "id STRING, seq INT, price DECIMAL(20, 2), day DATE, at TIMESTAMP, st STRUCT<a: BIGINT, b: STRING>"
 
 
-def read_with_hudi_rs(path: str, folder: Path) -> pa.Table:
-    output = folder / "rows.arrow"
+def read_with_hudi_rs(path: str, directory: Path) -> pa.Table:
+    output = directory / "rows.arrow"
     command = [str(install_hudi_rs()), str(READER), str(output), path]
     done = subprocess.run(command, text=True, capture_output=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr

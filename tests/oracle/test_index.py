@@ -1,4 +1,4 @@
-"""Upserts by a global index and on bucket tables: hudisql and the real Hudi do the same."""
+"""Upserts by a global index and on bucket tables: hudisql and Apache Hudi do the same."""
 
 from __future__ import annotations
 

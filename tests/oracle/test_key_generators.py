@@ -1,4 +1,4 @@
-"""Tables whose folders are made by timestamp-based and custom key generators, written by both in turn."""
+"""Tables whose directories are made by timestamp-based and custom key generators, written by both in turn."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_hudi_015_and_hudisql_write_one_table_in_turn(
     assert_same_rows(
         session.sql(f"SELECT * FROM {table}").arrow().select(wanted.column_names), wanted, sort_by=["seq"]
     )
-    # 0.15 reads the partition columns from the folders, as texts or NULL.
+    # 0.15 reads the partition columns from the directories, as texts or NULL.
     theirs = oracle_015.read(path)
     others = [name for name in wanted.column_names if name not in PARTITION_COLUMNS[generator]]
     assert_same_rows(theirs.select(others), wanted.select(others), sort_by=["seq"])

@@ -1,4 +1,4 @@
-"""Log files of hudisql's own in a golden table: the real Hudi merges them as hudisql does."""
+"""Log files of hudisql's own in a golden table: Apache Hudi merges them as hudisql does."""
 
 from __future__ import annotations
 
@@ -18,8 +18,14 @@ from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import load_file_slices
-from hudisql.write.base_file import base_file_avro_schema
-from hudisql.write.log_file import LogForm, data_blocks, delete_block, rollback_block, write_log_file
+from hudisql.write.handle.base_file import base_file_avro_schema
+from hudisql.write.handle.log_file import (
+    LogFileConfig,
+    data_blocks,
+    delete_block,
+    rollback_block,
+    write_log_file,
+)
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows, our_rows
 
@@ -29,10 +35,10 @@ pytestmark = pytest.mark.oracle
 def _append(table: HudiTable, file_slice: FileSlice, instant_time: str, blocks: list[LogBlock]) -> LogFile:
     """Write the blocks as the next log file and complete a deltacommit of just that."""
     version = len(file_slice.log_files) + 1
-    folder = f"{table.base_path}/{file_slice.partition_path}"
+    directory = f"{table.base_path}/{file_slice.partition_path}"
     token = f"0-{version}-{version}"
     written = write_log_file(
-        table.storage, folder, file_slice.file_id, file_slice.base_instant_time, version, token, blocks
+        table.storage, directory, file_slice.file_id, file_slice.base_instant_time, version, token, blocks
     )
     assert file_slice.base_file is not None
     name = Path(written.path).name
@@ -100,7 +106,7 @@ def table(golden: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory
     def blocks_of(keys: list[str], instant: str, note: str, seq: int, block_format: Any) -> list[LogBlock]:
         opened, found, rows = current()
         batch = _updated(rows, keys, instant, note, seq, found.file_id)
-        form = LogForm(block_format)
+        form = LogFileConfig(block_format)
         return [block for block, _ in data_blocks(batch, opened.schema, schema, instant, form)]
 
     opened, found, rows = current()

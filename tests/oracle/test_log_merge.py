@@ -1,4 +1,4 @@
-"""Merge-on-read tables of the real Hudi 0.15 with late rows and deletes: hudisql reads the same rows."""
+"""Merge-on-read tables of Apache Hudi 0.15 with late rows and deletes: hudisql reads the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dates before 1582-10-15 and timestamps before 1900: what the real Hudi makes of each calendar's files.
+"""Dates before 1582-10-15 and timestamps before 1900: what Apache Hudi makes of each calendar's files.
 
 Every entry of the table of types that has to do with calendars is tried here.
 """
@@ -39,12 +39,12 @@ def _rows(days: tuple[date, ...], first: int = 0) -> pa.Table:
     )
 
 
-def _source(session: Any, folder: Path, calendar: str) -> Path:
+def _source(session: Any, directory: Path, calendar: str) -> Path:
     """One file by Spark in the calendar named, `UNKNOWN` by a writer that names none."""
-    folder.mkdir()
+    directory.mkdir()
     if calendar == "UNKNOWN":
-        pq.write_table(_rows(DAYS), folder / "a.parquet", store_schema=False)
-        return folder
+        pq.write_table(_rows(DAYS), directory / "a.parquet", store_schema=False)
+        return directory
     spark = session.context.spark
     settings = {
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -54,11 +54,11 @@ def _source(session: Any, folder: Path, calendar: str) -> Path:
     try:
         for name, value in settings.items():
             spark.conf.set(name, value)
-        spark.createDataFrame(_rows(DAYS)).coalesce(1).write.mode("overwrite").parquet(str(folder))
+        spark.createDataFrame(_rows(DAYS)).coalesce(1).write.mode("overwrite").parquet(str(directory))
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)
-    return folder
+    return directory
 
 
 @contextmanager

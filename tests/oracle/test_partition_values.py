@@ -1,4 +1,6 @@
-"""Partition values that could be spelled in more than one way: the real Hudi goes on in the same folders."""
+"""Partition values that could be spelled in more than one way: Apache Hudi goes on in the same
+directories.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def options(name: str, fields: str = "p", **others: str) -> dict[str, str]:
     }
 
 
-def folders(path: Path) -> set[str]:
+def directories(path: Path) -> set[str]:
     return {str(each.parent.relative_to(path)) for each in path.rglob(".hoodie_partition_metadata")}
 
 
@@ -61,7 +63,7 @@ def sample(note: str, **columns: pa.Array) -> pa.Table:
     return pa.table({"id": numbers, "seq": numbers, "note": [note] * rows, **columns})
 
 
-def test_numbers_name_the_folders_that_hudi_015_goes_on_in(
+def test_numbers_name_the_directories_that_hudi_015_goes_on_in(
     oracle_015: HudiOracle, session: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "table"
@@ -73,11 +75,11 @@ def test_numbers_name_the_folders_that_hudi_015_goes_on_in(
     )
     frame = session.spark.createDataFrame(sample("ours", **NUMBERS))
     session.write(frame, "oracle_values.numbers", operation="insert")
-    ours = folders(path)
+    ours = directories(path)
     assert "d=1.2345678E7/f=1.2345678E7/n=0E-8" in ours
     changed = sample("theirs", **NUMBERS)
     oracle_015.upsert(changed, str(path), options("numbers", "d,f,n"))
-    assert folders(path) == ours
+    assert directories(path) == ours
     found = oracle_015.read(str(path)).select(changed.column_names)
     assert_same_rows(found, changed, sort_by=["id"])
     ours_again = session.sql("SELECT id, seq, note, d, f, n FROM oracle_values.numbers").arrow()
@@ -96,7 +98,7 @@ def test_any_text_is_a_partition_value_in_every_reader(
     )
     rows = sample("ours", p=pa.array(TEXTS))
     session.write(session.spark.createDataFrame(rows), f"oracle_values.{name}", operation="insert")
-    ours = folders(path)
+    ours = directories(path)
     assert len(ours) == len(TEXTS)
 
     def check() -> None:
@@ -122,7 +124,7 @@ def test_any_text_is_a_partition_value_in_every_reader(
         rows = sample(f"theirs {oracle.version} {len(given)}", p=pa.array(TEXTS))
         writing = options(name, **given, **{"hoodie.datasource.write.table.type": kind})
         oracle.upsert(rows, str(path), writing)
-        assert folders(path) == ours
+        assert directories(path) == ours
     check()
 
 
@@ -130,14 +132,16 @@ def test_any_text_is_a_partition_value_in_every_reader(
 def test_a_partition_column_inside_of_the_files_and_in_the_record_key(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path, declared: str
 ) -> None:
-    """The files hold the column as int, with the folder's value; both versions find the bootstrap's keys."""
+    """The files hold the column as int, with the directory's value; both versions find the bootstrap's
+    keys.
+    """
     shown = pa.string() if declared == "string" else pa.int32()
     parts = []
     for value in (7, 8):
         rows = sample("first", p=pa.array([value] * 3, pa.int32()))
-        folder = tmp_path / "source" / f"p={value}"
-        folder.mkdir(parents=True)
-        pq.write_table(rows.select(["id", "p", "seq", "note"]), folder / "a.parquet", store_schema=False)
+        directory = tmp_path / "source" / f"p={value}"
+        directory.mkdir(parents=True)
+        pq.write_table(rows.select(["id", "p", "seq", "note"]), directory / "a.parquet", store_schema=False)
         parts.append(rows.set_column(3, "p", rows["p"].cast(shown)))
     name, path = f"inside_{declared}", str(tmp_path / "table")
     session.sql(

@@ -1,4 +1,4 @@
-"""Tables with a compaction or clustering that the real Hudi has planned: statements go on, and so does it."""
+"""Tables with a compaction or clustering that Apache Hudi has planned: statements go on, and so does it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_changes_beside_a_planned_compaction_are_kept_when_hudi_015_runs_it(
     expected |= {1000: "new"}
     assert _notes(oracle_015, session, name, path) == expected
 
-    # The real Hudi appends to the compaction's slices, and to the one that was merged, as we do.
+    # Apache Hudi appends to the compaction's slices, and to the one that was merged, as we do.
     oracle_015.upsert(_rows(shape, 50, 56, "third"), path, options)
     expected |= dict.fromkeys(range(50, 56), "third")
     assert _notes(oracle_015, session, name, path) == expected

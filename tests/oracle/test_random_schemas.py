@@ -1,4 +1,4 @@
-"""Random nested columns, changed and merged: the real Hudi and hudisql read every value as it was given.
+"""Random nested columns, changed and merged: Apache Hudi and hudisql read every value as it was given.
 
 The columns follow from a seed, which stands in the test's name; `make soak` takes more of them.
 """
@@ -101,7 +101,7 @@ def test_values_of_random_nested_columns_come_through_a_merge(
         )
     write_readable(changes, tmp_path / "changes.parquet")
     if kind == "bootstrapped":
-        # Every file group is merged: nothing is left of what the real Hudi would read wrong in skeletons.
+        # Every file group is merged: nothing is left of what Apache Hudi would read wrong in skeletons.
         session.sql(
             f"CALL bootstrap_table(table => 'default.{name}', source => '{source}', record_key => 'id', "
             f"target_path => '{path}', on_unsafe_type => 'warn')"

@@ -1,4 +1,4 @@
-"""Commits of ours that are rolled back while the real Hudi has their log files in a plan."""
+"""Commits of ours that are rolled back while Apache Hudi has their log files in a plan."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
-from hudisql.write.base_file import base_file_avro_schema
-from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit
-from hudisql.write.concurrency import FILE_SYSTEM_PROVIDER, Concurrency, FailedWrites
-from hudisql.write.lock import FileSystemLock, LockPatience
-from hudisql.write.log_file import delete_block, next_log_version, write_log_file
-from hudisql.write.markers import Marker, MarkerKind, create_marker
+from hudisql.write.handle.base_file import base_file_avro_schema
+from hudisql.write.handle.log_file import delete_block, next_log_version, write_log_file
+from hudisql.write.transaction.commit import OpenCommit, begin_commit, rollback_commit
+from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER, Concurrency, FailedWrites
+from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy
+from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import our_rows
 from tests.oracle.shapes import SHAPES
@@ -43,11 +43,11 @@ FIRST = dict.fromkeys(range(30), "second") | dict.fromkeys(range(30, 60), "first
 
 @pytest.fixture
 def path(oracle_015: HudiOracle, tmp_path: Path) -> str:
-    """A merge-on-read table of the real Hudi, with log files in each partition."""
-    folder = str(tmp_path / "table")
-    oracle_015.upsert(_rows(0, 60, "first"), folder, OPTIONS)
-    oracle_015.upsert(_rows(0, 30, "second"), folder, OPTIONS)
-    return folder
+    """A merge-on-read table of Apache Hudi, with log files in each partition."""
+    directory = str(tmp_path / "table")
+    oracle_015.upsert(_rows(0, 60, "first"), directory, OPTIONS)
+    oracle_015.upsert(_rows(0, 30, "second"), directory, OPTIONS)
+    return directory
 
 
 def _rows(start: int, stop: int, note: str) -> pa.Table:
@@ -73,7 +73,7 @@ def _delete_all_but_do_not_commit(path: str) -> tuple[OpenCommit, Path]:
     commit = begin_commit(
         open_table(STORAGE, path),
         "DELETE",
-        concurrency=Concurrency(True, FailedWrites.LAZY, lock, LockPatience(retries=9, wait_ms=100)),
+        concurrency=Concurrency(True, FailedWrites.LAZY, lock, LockRetryPolicy(retries=9, wait_ms=100)),
     )
     found = _file_slice(path)
     version = next_log_version(found, found.base_instant_time)
@@ -98,7 +98,7 @@ def test_hudi_015_runs_a_compaction_that_it_planned_with_a_log_file_that_we_then
     oracle_015.sql(f"call run_compaction(op=>'schedule', path=>'{path}', options=>'{_told()}')")
     (plan,) = Path(path, ".hoodie").glob("*.compaction.requested")
     assert log_file.name.encode() in plan.read_bytes()
-    abandon_commit(commit)
+    rollback_commit(commit)
     expected = FIRST | dict.fromkeys(range(30, 40), "third")
     assert _notes(oracle_015, path) == _notes(oracle_120, path) == expected
     oracle_015.sql(f"call run_compaction(op=>'run', path=>'{path}', options=>'{_told()}')")
@@ -114,7 +114,7 @@ def test_hudi_015_ends_a_rollback_of_ours_that_was_interrupted(oracle_015: HudiO
     before = log_file.read_bytes()
     timeline = Path(path, ".hoodie")
     kept = {each: each.read_bytes() for each in timeline.glob(f"{commit.instant_time}.*")}
-    abandon_commit(commit)
+    rollback_commit(commit)
     # As if the writer had died right after it had planned its rollback.
     (completed,) = timeline.glob("*.rollback")
     completed.unlink()

@@ -1,4 +1,4 @@
-"""Files whose columns differ: the widened table reads the same everywhere, and the real Hudi writes on."""
+"""Files whose columns differ: the widened table reads the same everywhere, and Apache Hudi writes on."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _widened(rows: pa.Table, day: str) -> pa.Table:
     )
 
 
-def _bootstrap(session: Any, folder: Path, table: str) -> tuple[str, pa.Table]:
+def _bootstrap(session: Any, directory: Path, table: str) -> tuple[str, pa.Table]:
     """A table of two partitions: `old` holds narrow files, `new` one narrow and two wide files."""
     parts = [
         ("old", _rows(0, 40, narrow=True), "a"),
@@ -90,11 +90,11 @@ def _bootstrap(session: Any, folder: Path, table: str) -> tuple[str, pa.Table]:
         ("new", _rows(100, 130, narrow=False), "d"),
     ]
     for day, rows, name in parts:
-        (folder / "source" / f"dt={day}").mkdir(parents=True, exist_ok=True)
-        write_readable(rows, folder / "source" / f"dt={day}" / f"{name}.parquet", row_group_size=10)
+        (directory / "source" / f"dt={day}").mkdir(parents=True, exist_ok=True)
+        write_readable(rows, directory / "source" / f"dt={day}" / f"{name}.parquet", row_group_size=10)
     session.sql(f"DROP TABLE IF EXISTS {table}")
-    target = str(folder / "table")
-    session.sql(CALL.format(table=table, source=folder / "source", target=target, drift="widen"))
+    target = str(directory / "table")
+    session.sql(CALL.format(table=table, source=directory / "source", target=target, drift="widen"))
     return target, pa.concat_tables([_widened(rows, day) for day, rows, _ in parts])
 
 

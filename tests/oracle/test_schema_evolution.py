@@ -1,4 +1,4 @@
-"""Tables whose schema a write of hudisql has widened: the real Hudi reads the same rows and writes on."""
+"""Tables whose schema a write of hudisql has widened: Apache Hudi reads the same rows and writes on."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def _narrow_rows(first: int, after: int) -> pa.Table:
     )
 
 
-def _bootstrap(session: Any, folder: Path, table: str, table_type: str) -> str:
+def _bootstrap(session: Any, directory: Path, table: str, table_type: str) -> str:
     import pyarrow.parquet as pq
 
     rows = _narrow_rows(0, 40)
     for day in ("2024-03-01", "2024-03-02"):
-        place = folder / "source" / f"dt={day}"
+        place = directory / "source" / f"dt={day}"
         place.mkdir(parents=True)
         part = rows.filter(pa.compute.equal(rows["dt"], day)).drop_columns(["dt"])
         pq.write_table(part, place / "part-0.parquet", store_decimal_as_integer=False)
-    path = str(folder / "table")
-    arguments = {"table": table, "source": str(folder / "source"), "record_key": "id", "precombine": "seq"}
+    path = str(directory / "table")
+    arguments = {"table": table, "source": str(directory / "source"), "record_key": "id", "precombine": "seq"}
     call_bootstrap(session, {**arguments, "target_path": path, "table_type": table_type})
     return path
 
@@ -88,7 +88,7 @@ def _assert_hudi_goes_on(
 ) -> None:
     table = f"oracle.{name}"
     path = _bootstrap(session, tmp_path, table, table_type)
-    # With log files on it a decimal keeps its bytes: the real Hudi could not read the logs else.
+    # With log files on it a decimal keeps its bytes: Apache Hudi could not read the logs else.
     precision = 20 if table_type == "COPY_ON_WRITE" else 14
     _evolve(session, table, precision)
     rows = _assert_both_read(oracle, session, table, path)

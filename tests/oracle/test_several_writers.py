@@ -1,4 +1,6 @@
-"""A real Hudi 0.15 and hudisql write one table at the same time, sharing it under Hudi's file-system lock."""
+"""Apache Hudi 0.15 and hudisql write one table at the same time, sharing it under Hudi's file-system
+lock.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,10 @@ from hudisql.format.file_names import parse_base_file_name
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import load_file_slices
-from hudisql.write.commit import OpenCommit, abandon_commit, begin_commit, complete_commit
-from hudisql.write.concurrency import FILE_SYSTEM_PROVIDER, Concurrency, FailedWrites
-from hudisql.write.lock import FileSystemLock, LockPatience, holding
-from hudisql.write.markers import Marker, MarkerKind, create_marker
+from hudisql.write.transaction.commit import OpenCommit, begin_commit, complete_commit, rollback_commit
+from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER, Concurrency, FailedWrites
+from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy, holding
+from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, Shape
@@ -47,10 +49,10 @@ AGAIN = {"hoodie.write.num.retries.on.conflict.failures": "5"}
 
 @pytest.fixture(scope="module")
 def path(oracle_015: HudiOracle, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A table that the real Hudi has made: sixty rows in three partitions."""
-    folder = str(tmp_path_factory.mktemp("writers") / "table")
-    oracle_015.upsert(_rows(0, 60), folder, OPTIONS)
-    return folder
+    """A table that Apache Hudi has made: sixty rows in three partitions."""
+    directory = str(tmp_path_factory.mktemp("writers") / "table")
+    oracle_015.upsert(_rows(0, 60), directory, OPTIONS)
+    return directory
 
 
 @pytest.fixture
@@ -67,7 +69,7 @@ def _rows(start: int, stop: int, note: str = "first", partition: int | None = No
 
 def _begin(path: str, retries: int = 3000) -> OpenCommit:
     lock = FileSystemLock(STORAGE, f"{path}/.hoodie")
-    patience = LockPatience(retries=retries, wait_ms=100)
+    patience = LockRetryPolicy(retries=retries, wait_ms=100)
     concurrency = Concurrency(True, FailedWrites.LAZY, lock, patience)
     return begin_commit(open_table(STORAGE, path), "UPSERT", concurrency=concurrency)
 
@@ -120,7 +122,7 @@ def test_we_wait_for_the_lock_that_hudi_015_holds(
     time.sleep(0.5)
     assert not waiting.done()
     oracle_015.request("unlock")
-    abandon_commit(waiting.result(timeout=WAIT_SECONDS))
+    rollback_commit(waiting.result(timeout=WAIT_SECONDS))
 
 
 def test_hudi_015_waits_for_the_lock_that_we_hold(
@@ -145,7 +147,7 @@ def test_a_hudi_015_that_gives_up_waiting_takes_the_lock_away_and_we_notice(
 ) -> None:
     impatient = {"hoodie.write.lock.client.num_retries": "1"}
     lock = FileSystemLock(STORAGE, f"{path}/.hoodie")
-    with holding(lock, LockPatience()) as held:
+    with holding(lock, LockRetryPolicy()) as held:
         with pytest.raises(OracleError, match="HoodieLockException"):
             oracle_015.upsert(_rows(0, 3, "impatient"), path, OPTIONS | SHARED | impatient)
         with pytest.raises(WriteConflictError, match="taken away"):
@@ -161,7 +163,7 @@ def test_hudi_015_commits_beside_our_open_commit_which_stands_unless_the_file_gr
     assert {apart.instant, same.instant} <= set(table.timeline.pending)
     with pytest.raises(WriteConflictError, match=table.timeline.commits[-1].timestamp):
         complete_commit(same, _metadata(same.table, 1))
-    abandon_commit(same)
+    rollback_commit(same)
     complete_commit(apart, _metadata(apart.table, 2))
     assert _notes(oracle_015, path, "beside") == list(range(0, 60, 3))
     assert _orphans(path) == []
@@ -181,7 +183,7 @@ def test_hudi_015_gives_way_to_our_commit_on_its_file_groups_and_we_clear_up_aft
             break
         except WriteConflictError:
             # It was faster: its rows are put back, and the two begin again.
-            abandon_commit(ours)
+            rollback_commit(ours)
             running.result(timeout=WAIT_SECONDS)
             oracle_015.upsert(_rows(0, 60, partition=1), path, OPTIONS | SHARED)
     with pytest.raises(OracleError, match="HoodieWriteConflictException"):
@@ -190,7 +192,7 @@ def test_hudi_015_gives_way_to_our_commit_on_its_file_groups_and_we_clear_up_aft
     assert _orphans(path) != []
     for beat in Path(path, ".hoodie", ".heartbeat").iterdir():
         os.utime(beat, (time.time() - 600, time.time() - 600))
-    abandon_commit(_begin(path))
+    rollback_commit(_begin(path))
     assert open_table(STORAGE, path).timeline.pending == ()
     assert _orphans(path) == []
     assert _notes(oracle_015, path, "loser") == []
@@ -237,7 +239,7 @@ def test_hudi_12_upgrades_a_table_under_an_open_commit(
     with pytest.raises(UnsupportedTableError, match=r"given up: .* has table version 9"):
         complete_commit(commit, metadata)
     before = set(Path(path, ".hoodie").iterdir())
-    abandon_commit(commit)
+    rollback_commit(commit)
     assert not file.exists()
     # Nothing is added to what is no timeline any more.
     assert set(Path(path, ".hoodie").iterdir()) <= before

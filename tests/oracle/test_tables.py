@@ -1,4 +1,4 @@
-"""Tables made by CREATE TABLE and ALTER TABLE: the real Hudi takes them and goes on writing."""
+"""Tables made by CREATE TABLE and ALTER TABLE: Apache Hudi takes them and goes on writing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def create(session: Any, shape: Shape, path: Path) -> str:
 
 
 def write_options(shape: Shape) -> dict[str, str]:
-    """What a writer of the real Hudi says of a table that CREATE TABLE made: hive style always."""
+    """What a writer of Apache Hudi says of a table that CREATE TABLE made: hive style always."""
     return {**shape.write_options(), "hoodie.datasource.write.hive_style_partitioning": "true"}
 
 

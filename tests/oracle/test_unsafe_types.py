@@ -1,7 +1,7 @@
-"""Types that the real Hudi breaks on, mended by a rewrite: read, upserted and read again.
+"""Types that Apache Hudi breaks on, mended by a rewrite: read, upserted and read again.
 
 The source files are as no reader should meet them in a bootstrapped table; each entry of the table of types
-that claims to be mended is here.
+that leases to be mended is here.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ HAZARDS = {
 
 
 def test_every_type_that_claims_to_be_mended_is_tried_here() -> None:
-    mended = {name for name, hazard in TYPE_HAZARDS.items() if hazard.full_record_mends}
+    mended = {name for name, incompatibility in TYPE_HAZARDS.items() if incompatibility.full_record_mends}
     elsewhere = {
         "older_calendar",
         "unknown_calendar",
@@ -96,14 +96,14 @@ def test_every_type_that_claims_to_be_mended_is_tried_here() -> None:
 def test_a_rewritten_type_is_read_and_upserted_right_by_both_versions(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path, name: str
 ) -> None:
-    hazard = HAZARDS[name]
+    incompatibility = HAZARDS[name]
     (tmp_path / "source").mkdir()
     pq.write_table(
-        hazard.rows(0, 60, "first", shown=False),
+        incompatibility.rows(0, 60, "first", shown=False),
         tmp_path / "source" / "a.parquet",
         row_group_size=25,
         store_schema=False,
-        **hazard.options,
+        **incompatibility.options,
     )
     table, path = f"mended_{name}", str(tmp_path / "table")
     arguments = {
@@ -115,7 +115,7 @@ def test_a_rewritten_type_is_read_and_upserted_right_by_both_versions(
         "on_unsafe_type": "full_record",
     }
     call_bootstrap(session, arguments)
-    expected = hazard.rows(0, 60, "first", shown=True)
+    expected = incompatibility.rows(0, 60, "first", shown=True)
     for oracle in (oracle_015, oracle_120):
         assert_same_rows(oracle.read(path).select(expected.column_names), expected, sort_by=["seq"])
     options = {
@@ -125,13 +125,13 @@ def test_a_rewritten_type_is_read_and_upserted_right_by_both_versions(
         "hoodie.datasource.write.partitionpath.field": "",
     }
     # Each merges the file that is there, ours or the other's, and must leave the untouched rows as they were.
-    oracle_015.upsert(hazard.rows(50, 65, "second", shown=True), path, options)
-    oracle_120.upsert(hazard.rows(60, 70, "third", shown=True), path, options)
+    oracle_015.upsert(incompatibility.rows(50, 65, "second", shown=True), path, options)
+    oracle_120.upsert(incompatibility.rows(60, 70, "third", shown=True), path, options)
     expected = pa.concat_tables(
         [
-            hazard.rows(0, 50, "first", shown=True),
-            hazard.rows(50, 60, "second", shown=True),
-            hazard.rows(60, 70, "third", shown=True),
+            incompatibility.rows(0, 50, "first", shown=True),
+            incompatibility.rows(50, 60, "second", shown=True),
+            incompatibility.rows(60, 70, "third", shown=True),
         ]
     )
     for oracle in (oracle_015, oracle_120):
@@ -192,14 +192,14 @@ def test_int96_is_read_as_it_is_and_upserted_once_its_file_groups_are_rewritten(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path, kind: str
 ) -> None:
     int96, micros = HAZARDS["int96"], Hazard(MICROS, MICROS, HAZARDS["int96"].value_of)
-    for day, hazard, first in (("1", int96, 0), ("2", micros, 60)):
+    for day, incompatibility, first in (("1", int96, 0), ("2", micros, 60)):
         (tmp_path / "source" / f"dt={day}").mkdir(parents=True)
         pq.write_table(
-            hazard.rows(first, first + 60, "first", shown=False),
+            incompatibility.rows(first, first + 60, "first", shown=False),
             tmp_path / "source" / f"dt={day}" / "a.parquet",
             store_schema=False,
-            coerce_timestamps=None if hazard is int96 else "us",
-            **hazard.options,
+            coerce_timestamps=None if incompatibility is int96 else "us",
+            **incompatibility.options,
         )
     name, path = f"int96_{kind.lower()}", str(tmp_path / "table")
     arguments = {

@@ -56,14 +56,14 @@ def orders(first: int = 0, rows: int = 20, **columns: pa.Array) -> pa.Table:
     )
 
 
-def fingerprint(folder: Path) -> dict[str, tuple[str, int]]:
-    """Every file below the folder with its content's hash and modification time."""
+def fingerprint(directory: Path) -> dict[str, tuple[str, int]]:
+    """Every file below the directory with its content's hash and modification time."""
     return {
-        str(path.relative_to(folder)): (
+        str(path.relative_to(directory)): (
             hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "",
             path.stat().st_mtime_ns,
         )
-        for path in sorted(folder.rglob("*"))
+        for path in sorted(directory.rglob("*"))
     }
 
 
@@ -76,12 +76,12 @@ def name() -> str:
 @pytest.fixture
 def daily_orders(tmp_path: Path) -> Path:
     """Orders in two `dt=` partitions of two files each, 80 rows."""
-    folder = tmp_path / "orders"
+    directory = tmp_path / "orders"
     for number in range(4):
         write_parquet(
-            folder / f"dt=2024-03-0{number // 2 + 1}" / f"part-{number}.parquet", orders(number * 100)
+            directory / f"dt=2024-03-0{number // 2 + 1}" / f"part-{number}.parquet", orders(number * 100)
         )
-    return folder
+    return directory
 
 
 @pytest.fixture

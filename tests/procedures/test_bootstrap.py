@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.bootstrap import time_estimate
+from hudisql.bootstrap.run import time_estimate
 from hudisql.errors import (
     BootstrapBlockedError,
 )
@@ -44,7 +44,7 @@ def _read_back(target: Path) -> list[dict[str, object]]:
     return found
 
 
-def test_a_partitioned_folder_becomes_a_synced_table_with_a_row_per_partition(
+def test_a_partitioned_directory_becomes_a_synced_table_with_a_row_per_partition(
     call, session, daily_orders, tmp_path, name
 ):
     rows = call(
@@ -124,7 +124,7 @@ def test_what_lies_on_disk_is_what_hudi_expects_and_no_more(call, daily_orders, 
         "hoodie.table.precombine.field": "seq",
         "hoodie.table.partition.fields": "dt",
         "hoodie.table.cdc.enabled": "false",
-        "hoodie.archivelog.folder": "archived",
+        "hoodie.archivelog.directory": "archived",
         "hoodie.timeline.layout.version": "1",
         "hoodie.datasource.write.drop.partition.columns": "false",
         "hoodie.table.timeline.timezone": "UTC",
@@ -198,7 +198,7 @@ def test_merge_on_read_tables_have_delta_commits_and_a_payload(call, session, da
         assert session.context.metastore.get_table(database, table + suffix) is not None
 
 
-def test_the_default_target_is_the_databases_folder(call, session, daily_orders, name):
+def test_the_default_target_is_the_databases_directory(call, session, daily_orders, name):
     call("bootstrap_table", table=name, source=daily_orders, record_key="id")
     database, table = name.split(".")
     location = session.context.metastore.get_database(database).location
@@ -225,7 +225,7 @@ def test_typed_partition_columns_stand_in_the_tables_schema(call, tmp_path, name
     assert table.schema.names == ["id", "seq", "amount", "year", "dt"]
 
 
-def test_bare_folders_are_named_by_partition_by_and_keep_their_form(call, tmp_path, name):
+def test_bare_directories_are_named_by_partition_by_and_keep_their_form(call, tmp_path, name):
     for day in ("01", "02"):
         write_parquet(tmp_path / "s" / "2024" / "03" / day / "a.parquet", orders(int(day) * 100))
     call(
@@ -245,7 +245,7 @@ def test_bare_folders_are_named_by_partition_by_and_keep_their_form(call, tmp_pa
     }
 
 
-def test_escaped_folders_make_a_url_encoded_table(call, tmp_path, name):
+def test_escaped_directories_make_a_url_encoded_table(call, tmp_path, name):
     write_parquet(tmp_path / "s" / "dt=a b%3Ac%2Fd%25e" / "a.parquet", orders())
     call(
         "bootstrap_table",

@@ -22,26 +22,27 @@ from tests.procedures.conftest import fingerprint, orders, write_parquet
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 
-def _hive_orders(session, folder: Path, name: str, *, external: bool, tail: str = "") -> str:
-    """Registers a parquet table of two partitions, one of them outside the table's folder."""
+def _hive_orders(session, directory: Path, name: str, *, external: bool, tail: str = "") -> str:
+    """Registers a parquet table of two partitions, one of them outside the table's directory."""
     session.sql("CREATE DATABASE IF NOT EXISTS store")
-    write_parquet(folder / "table" / "dt=2024-03-01" / "000000_0.parquet", orders())
-    write_parquet(folder / "elsewhere" / "000000_0.parquet", orders(100))
+    write_parquet(directory / "table" / "dt=2024-03-01" / "000000_0.parquet", orders())
+    write_parquet(directory / "elsewhere" / "000000_0.parquet", orders(100))
     session.spark.sql(
         f"CREATE {'EXTERNAL ' if external else ''}TABLE {name}_src"
         f" (seq bigint COMMENT 'order of changes', id string, amount double{tail})"
-        f" PARTITIONED BY (dt date) STORED AS PARQUET LOCATION '{folder / 'table'}'"
+        f" PARTITIONED BY (dt date) STORED AS PARQUET LOCATION '{directory / 'table'}'"
     )
     session.spark.sql(
-        f"ALTER TABLE {name}_src ADD PARTITION (dt='2024-03-01') LOCATION '{folder / 'table/dt=2024-03-01'}'"
+        f"ALTER TABLE {name}_src ADD PARTITION (dt='2024-03-01') LOCATION "
+        f"'{directory / 'table/dt=2024-03-01'}'"
     )
     session.spark.sql(
-        f"ALTER TABLE {name}_src ADD PARTITION (dt='2024-03-02') LOCATION '{folder / 'elsewhere'}'"
+        f"ALTER TABLE {name}_src ADD PARTITION (dt='2024-03-02') LOCATION '{directory / 'elsewhere'}'"
     )
     return f"{name}_src"
 
 
-def test_a_hive_table_gives_partitions_outside_its_folder_types_order_and_comments(
+def test_a_hive_table_gives_partitions_outside_its_directory_types_order_and_comments(
     call, session, tmp_path, name
 ):
     source = _hive_orders(session, tmp_path / "s", name, external=True, tail=", later int")
@@ -70,7 +71,7 @@ def test_a_hive_table_gives_partitions_outside_its_folder_types_order_and_commen
         ]
 
 
-def test_a_hive_tables_partitions_are_filtered_before_their_folders_are_looked_at(
+def test_a_hive_tables_partitions_are_filtered_before_their_directories_are_looked_at(
     call, session, tmp_path, name
 ):
     source = _hive_orders(session, tmp_path / "s", name, external=True)

@@ -66,11 +66,11 @@ def test_names_of_other_modes_and_unknown_values_are_refused(call, daily_orders,
     assert not (tmp_path / "t").exists()
 
 
-def _spoil(folder: Path, kind: str) -> None:
-    """Make a good source folder bad in one way."""
-    part = folder / "dt=2024-03-01" / "part-0.parquet"
+def _spoil(directory: Path, kind: str) -> None:
+    """Make a good source directory bad in one way."""
+    part = directory / "dt=2024-03-01" / "part-0.parquet"
     if kind == "text":
-        (folder / "dt=2024-03-01" / "notes.txt").write_text("hello")
+        (directory / "dt=2024-03-01" / "notes.txt").write_text("hello")
     elif kind == "cut off":
         part.write_bytes(part.read_bytes()[:-20])
     elif kind == "corrupt footer":
@@ -78,21 +78,21 @@ def _spoil(folder: Path, kind: str) -> None:
         content[-60:-10] = b"\xff" * 50
         part.write_bytes(content)
     elif kind == "orc":
-        (folder / "dt=2024-03-01" / "x.orc").write_bytes(b"ORC" + b"\0" * 100)
+        (directory / "dt=2024-03-01" / "x.orc").write_bytes(b"ORC" + b"\0" * 100)
     elif kind == "delta":
-        (folder / "_delta_log").mkdir()
+        (directory / "_delta_log").mkdir()
     elif kind == "iceberg":
-        (folder / "metadata").mkdir()
-        (folder / "metadata" / "v1.metadata.json").write_text("{}")
+        (directory / "metadata").mkdir()
+        (directory / "metadata" / "v1.metadata.json").write_text("{}")
     elif kind == "hudi":
-        (folder / ".hoodie").mkdir()
+        (directory / ".hoodie").mkdir()
     elif kind == "acid":
-        (folder / "dt=2024-03-01" / "delta_0000001_0000001_0000").mkdir()
+        (directory / "dt=2024-03-01" / "delta_0000001_0000001_0000").mkdir()
     elif kind == "depth":
-        write_parquet(folder / "dt=2024-03-01" / "hr=1" / "a.parquet", orders())
+        write_parquet(directory / "dt=2024-03-01" / "hr=1" / "a.parquet", orders())
     elif kind == "int96":
         moments = pa.array([datetime.datetime(2024, 1, 1)] * 20, pa.timestamp("ns"))
-        for path in folder.rglob("*.parquet"):
+        for path in directory.rglob("*.parquet"):
             write_parquet(path, orders(t=moments), use_deprecated_int96_timestamps=True)
     else:
         names = {
@@ -101,7 +101,7 @@ def _spoil(folder: Path, kind: str) -> None:
             "case": "ID",
             "partition column inside": "dt",
         }
-        for path in folder.rglob("*.parquet"):
+        for path in directory.rglob("*.parquet"):
             write_parquet(path, orders(**{names[kind]: pa.array(["x"] * 20)}))
 
 
@@ -160,7 +160,7 @@ def test_bad_places_give_one_clear_error_and_change_nothing(call, daily_orders, 
 
 
 def test_a_target_that_cannot_be_made_is_an_error_of_the_storage(call, daily_orders, name):
-    # /proc takes no new folders from anyone, root included.
+    # /proc takes no new directories from anyone, root included.
     with pytest.raises(StorageError, match="/proc/hudisql"):
         call(
             "bootstrap_table",
@@ -176,7 +176,7 @@ def test_missing_rights_are_named(call, daily_orders, tmp_path, name, monkeypatc
     make = Path.mkdir
 
     def refuse(path: Path, *arguments, **named):
-        # What a folder of someone else's does; the tests may run as root, whom nothing stops.
+        # What a directory of someone else's does; the tests may run as root, whom nothing stops.
         if str(path).startswith(str(tmp_path / "locked")):
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         make(path, *arguments, **named)
@@ -195,7 +195,7 @@ def test_missing_rights_are_named(call, daily_orders, tmp_path, name, monkeypatc
     assert not (tmp_path / "locked").exists()
 
 
-def test_an_empty_target_folder_is_used_and_left_when_the_bootstrap_fails(call, tmp_path, name):
+def test_an_empty_target_directory_is_used_and_left_when_the_bootstrap_fails(call, tmp_path, name):
     target = tmp_path / "made" / "before"
     target.mkdir(parents=True)
     table = orders(rows=3).set_column(0, "id", pa.array(["a", "", "c"]))

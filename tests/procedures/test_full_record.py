@@ -274,7 +274,7 @@ def test_run_bootstrap_takes_hudis_selectors(call, daily_orders, tmp_path, name,
 
 
 def test_the_check_after_the_commit_looks_at_rewritten_rows(bootstrap, monkeypatch, tmp_path):
-    from hudisql.bootstrap import run
+    from hudisql.bootstrap.run import run_bootstrap as run
 
     publish = run.publish_table
 
@@ -290,7 +290,7 @@ def test_the_check_after_the_commit_looks_at_rewritten_rows(bootstrap, monkeypat
 
 
 def test_a_failed_run_with_rewritten_partitions_is_resumed(bootstrap, session, tmp_path, name, monkeypatch):
-    from hudisql.bootstrap import run
+    from hudisql.bootstrap.run import run_bootstrap as run
 
     def die(*_arguments):
         raise StorageError("struck")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.bootstrap import run
+from hudisql.bootstrap.run import run_bootstrap as run
 from hudisql.errors import InvalidArgumentError, StorageError, TableExistsError
 from hudisql.format.table_properties import RECORD_KEY_FIELDS, parse_properties
 from tests.procedures.conftest import fingerprint, orders, write_parquet

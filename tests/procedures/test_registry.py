@@ -16,12 +16,12 @@ from hudisql.procedures.registry import (
     find_procedure,
     load_procedures,
 )
-from hudisql.sql import rewrite_files
+from hudisql.sql.dml import rewrite_bootstrap_files
 
 
 def test_procedures_of_all_families_are_found_in_any_case() -> None:
     procedures = load_procedures()
-    assert procedures["rewrite_bootstrap_files"].run is rewrite_files.rewrite_bootstrap_files
+    assert procedures["rewrite_bootstrap_files"].run is rewrite_bootstrap_files.rewrite_bootstrap_files
     assert {each.family for each in procedures.values()} == {
         "bootstrap",
         "verify",
@@ -29,7 +29,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "show",
         "sync",
         "help",
-        "rewrite_files",
+        "rewrite_bootstrap_files",
     }
     assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]
     expected = {

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.bootstrap import run
-from hudisql.bootstrap.claim import HeldClaim
-from hudisql.bootstrap.journal import JOURNAL_FOLDER, journaled, read_journal
+from hudisql.bootstrap.run import run_bootstrap as run
+from hudisql.bootstrap.target.checkpoint import JOURNAL_DIRECTORY, checkpointed, read_checkpoint
+from hudisql.bootstrap.target.lease import Lease
 from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.embedded import acquire_embedded_metastore, embedded_metastore_status
 from hudisql.errors import (
@@ -28,8 +28,8 @@ from hudisql.format.commit_metadata import parse_commit_metadata
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
+from tests.fault_injection import metastore_relay, run_struck
 from tests.procedures.conftest import fingerprint, orders, sql_literal, write_parquet
-from tests.strikes import metastore_relay, run_struck
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -73,7 +73,7 @@ def check_is_whole(session, name: str | None, target: Path, rows: int = 80) -> N
         for path in target.rglob("*.parquet")
         if ".hoodie" not in path.parts
     }
-    assert not (target / JOURNAL_FOLDER).exists()
+    assert not (target / JOURNAL_DIRECTORY).exists()
     assert not [path for path in (target / ".hoodie").iterdir() if path.name.startswith(".hudisql")]
     session.spark.read.format("hudi").load(str(target)).createOrReplaceTempView("struck")
     for table in ("struck", name) if name is not None else ("struck",):
@@ -124,7 +124,7 @@ def test_only_what_is_missing_changed_or_new_is_done_again(
     changed = daily_orders / "dt=2024-03-01" / "part-0.parquet"
     pq.write_table(orders(), changed, compression="none")
     made = failed_run()
-    journal = {Path(each.source.path).name: each for each in read_journal(Storage(), str(tmp_path / "t"))}
+    journal = {Path(each.source.path).name: each for each in read_checkpoint(Storage(), str(tmp_path / "t"))}
     kept = {number: Path(journal[f"part-{number}.parquet"].result.path) for number in range(4)}
     assert sorted(path.name for path in kept.values()) == made
     # Same length and same modification time, other content: the footer tells.
@@ -200,14 +200,14 @@ def test_a_run_that_may_be_at_work_is_not_taken_over_and_of_two_that_take_over_o
     session, failed_run, bootstrap, tmp_path, name
 ):
     failed_run()
-    claim = tmp_path / "t/.hoodie/.hudisql-bootstrap"
+    lease = tmp_path / "t/.hoodie/.hudisql-bootstrap"
     told = {"table": name, "host": "another-host", "process": 7}
-    claim.write_text(json.dumps(told))
+    lease.write_text(json.dumps(told))
     with pytest.raises(TableExistsError, match="may still be at work: process 7 on another-host"):
         bootstrap(resume=True)
-    alive = claim.with_name(".hudisql-alive")
+    alive = lease.with_name(".hudisql-alive")
     alive.write_text("at work")
-    os.utime(claim, (1, 1))
+    os.utime(lease, (1, 1))
     with pytest.raises(TableExistsError, match="may still be at work"):
         bootstrap(resume=True)
     os.utime(alive, (1, 1))
@@ -232,7 +232,7 @@ def test_a_run_that_was_taken_over_makes_nothing_visible_and_removes_nothing(
     assert visible_rows(tmp_path / "t") is None
     assert len(list((tmp_path / "t").rglob("*.parquet"))) == 4
     os.utime(tmp_path / "t/.hoodie/.hudisql-bootstrap-1", (1, 1))
-    # The process number in it is this one's, which is younger than the claim.
+    # The process number in it is this one's, which is younger than the lease.
     assert "4 of the files" in bootstrap(resume=True)[-1]["warnings"]
     check_is_whole(session, name, tmp_path / "t")
 
@@ -245,9 +245,9 @@ def test_a_late_task_of_a_run_that_is_over_takes_its_skeletons_back(tmp_path):
             path.write_bytes(b"late")
             self.result = type("Result", (), {"path": str(path)})
 
-    gone = HeldClaim(str(tmp_path), 0)
-    late = journaled(
-        Storage(), str(tmp_path), map(Finished, results), partial(gone.keep_or_take_back, Storage())
+    gone = Lease(str(tmp_path), 0)
+    late = checkpointed(
+        Storage(), str(tmp_path), map(Finished, results), partial(gone.fence_late_attempt, Storage())
     )
     with pytest.raises(StorageError, match="is over"):
         list(late)

@@ -20,9 +20,9 @@ OLD = datetime.datetime(1500, 2, 28, 12, 0)
 @pytest.fixture
 def int96_source(session, tmp_path):
     """Three days of INT96 (dt=1 by pyarrow, dt=2 by Spark in the older calendar) and of micros (dt=3)."""
-    folder = tmp_path / "source"
+    directory = tmp_path / "source"
     stored = orders(0, ROWS, t=pa.array(MOMENTS, pa.timestamp("ns")))
-    write_parquet(folder / "dt=1" / "a.parquet", stored, use_deprecated_int96_timestamps=True)
+    write_parquet(directory / "dt=1" / "a.parquet", stored, use_deprecated_int96_timestamps=True)
     spark = session.context.spark
     settings = {
         "spark.sql.parquet.outputTimestampType": "INT96",
@@ -33,13 +33,13 @@ def int96_source(session, tmp_path):
         for name, value in settings.items():
             spark.conf.set(name, value)
         old = orders(ROWS, ROWS, t=pa.array([OLD, *MOMENTS[1:]], pa.timestamp("us", "UTC")))
-        spark.createDataFrame(old).coalesce(1).write.parquet(str(folder / "dt=2"))
+        spark.createDataFrame(old).coalesce(1).write.parquet(str(directory / "dt=2"))
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)
     plain = orders(2 * ROWS, ROWS, t=pa.array(MOMENTS, pa.timestamp("us", "UTC")))
-    write_parquet(folder / "dt=3" / "a.parquet", plain)
-    return folder
+    write_parquet(directory / "dt=3" / "a.parquet", plain)
+    return directory
 
 
 def moments(session, name, column="t"):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hudisql.bootstrap import run
+from hudisql.bootstrap.run import run_bootstrap as run
 from hudisql.catalog.sync import sync_table
 from hudisql.errors import (
     InvalidArgumentError,
@@ -151,7 +151,7 @@ def _dead_process() -> int:
 
 @pytest.fixture
 def killed_run(bootstrap, tmp_path, monkeypatch):
-    """A target as a killed run leaves it, with its claim."""
+    """A target as a killed run leaves it, with its lease."""
 
     def leave() -> Path:
         def fail(*_arguments):
@@ -172,20 +172,20 @@ def test_what_a_killed_bootstrap_left_is_cleared_away_once_its_process_is_gone(
     call, killed_run, bootstrap, daily_orders, tmp_path, name
 ):
     before = fingerprint(daily_orders)
-    claim = killed_run()
-    told = json.loads(claim.read_text())
+    lease = killed_run()
+    told = json.loads(lease.read_text())
     assert told["process"] == os.getpid()
     for process, host in ((os.getpid(), told["host"]), (_dead_process(), "another-host")):
-        claim.write_text(json.dumps({**told, "process": process, "host": host}))
+        lease.write_text(json.dumps({**told, "process": process, "host": host}))
         with pytest.raises(RollbackRefusedError, match=f"may still be at work: process {process} on {host}"):
             call("rollback_bootstrap", table=name, path=tmp_path / "t")
-    claim.write_text(json.dumps({**told, "process": _dead_process()}))
+    lease.write_text(json.dumps({**told, "process": _dead_process()}))
     rows = call("rollback_bootstrap", path=tmp_path / "t")
     assert (rows[-1]["kind"], rows[-1]["files"]) == ("a bootstrap that did not finish", 4)
     assert not (tmp_path / "t").exists()
-    # Process numbers are given again: a process younger than the claim did not make it.
-    claim = killed_run()
-    os.utime(claim, (1, 1))
+    # Process numbers are given again: a process younger than the lease did not make it.
+    lease = killed_run()
+    os.utime(lease, (1, 1))
     call("rollback_bootstrap", path=tmp_path / "t")
     assert not (tmp_path / "t").exists()
     assert bootstrap()[-1]["rows"] == 80
@@ -194,7 +194,7 @@ def test_what_a_killed_bootstrap_left_is_cleared_away_once_its_process_is_gone(
 
 _KILLED_AT_STEP = """
 import os, signal, sys
-from hudisql.bootstrap.undo import plan_rollback, run_rollback
+from hudisql.bootstrap.rollback.rollback_plan import plan_rollback, run_rollback
 from hudisql.catalog.client import MetastoreClient
 from hudisql.context import Context
 from hudisql.storage import Storage
@@ -253,7 +253,7 @@ def test_a_rollback_killed_at_any_step_leaves_no_half_table_and_ends_its_work_wh
         assert metastore.get_table("store", name) is None
         assert fingerprint(daily_orders) == before
         steps += 1
-    # Mark, backup, properties | two partitions, four files, three folders of .hoodie, entry, folder.
+    # Mark, backup, properties | two partitions, four files, three directories of .hoodie, entry, directory.
     assert visible[:3] == [True, True, True]
     assert not any(visible[3:])
     assert steps >= 12

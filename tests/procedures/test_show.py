@@ -1,4 +1,4 @@
-"""Procedures that show a table's own files, on tables of the real Hudi and on one of ours."""
+"""Procedures that show a table's own files, on tables of Apache Hudi and on one of ours."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_a_table_that_no_bootstrap_made_has_nothing_to_compare_with(call, third_
 
 
 def test_a_bootstrap_verifies_itself_unless_told_not_to(call, daily_orders, tmp_path, name, monkeypatch):
-    from hudisql.bootstrap import run
+    from hudisql.bootstrap.run import run_bootstrap as run
 
     publish = run.publish_table
 

@@ -35,7 +35,7 @@ def write_slice() -> WriteSlice:
     """Write an external file and its skeleton; record key i is str(i), of the i-th row."""
 
     def write(
-        folder: Path,
+        directory: Path,
         data: pa.Table,
         *,
         name: str = "part-0.parquet",
@@ -43,7 +43,7 @@ def write_slice() -> WriteSlice:
         skeleton_row_group_rows: int = 1 << 20,
         partition_path: str = "",
     ) -> FileSlice:
-        source, target = folder / "source" / partition_path, folder / "table" / partition_path
+        source, target = directory / "source" / partition_path, directory / "table" / partition_path
         source.mkdir(parents=True, exist_ok=True)
         target.mkdir(parents=True, exist_ok=True)
         external = source / name
@@ -85,7 +85,7 @@ def read_plan() -> Callable[[ScanPlan], pa.Table]:
                 batch
                 for task in plan.tasks
                 for batch in read_task(
-                    plan.storage, task, plan.columns, plan.predicate, log_rule=plan.log_rule
+                    plan.storage, task, plan.columns, plan.predicate, log_merge_config=plan.log_merge_config
                 )
             ],
             plan.columns,
@@ -113,15 +113,17 @@ def make_table() -> Callable[[Path, dict[str, int]], Path]:
         )
         pq.write_table(rows.append_column("n", pa.array([1, 2], pa.int32())), first)
         for partition, files in files_in_partition.items():
-            folder = base / partition
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / ".hoodie_partition_metadata").write_bytes(
+            directory = base / partition
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / ".hoodie_partition_metadata").write_bytes(
                 render_partition_metadata(
                     PartitionMetadata(instant, 1 if partition else 0), datetime.datetime.now(datetime.UTC)
                 )
             )
             for number in range(files):
-                os.link(first, folder / f"{number:08d}-0000-4000-8000-00000000000a-0_0-1-2_{instant}.parquet")
+                os.link(
+                    first, directory / f"{number:08d}-0000-4000-8000-00000000000a-0_0-1-2_{instant}.parquet"
+                )
         first.unlink()
         partitioned = any(files_in_partition)
         fields = [

@@ -27,7 +27,7 @@ from hudisql.read.legacy_time_zones import legacy_zone, machine_time_zone
 from hudisql.read.parquet_rows import ParquetRows
 from hudisql.read.predicates import Comparison
 from hudisql.read.scan import ScanPlan, scan_to_dataframe
-from hudisql.read.task_errors import translate_task_error
+from hudisql.spark.task_errors import translate_task_error
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 
@@ -189,12 +189,15 @@ def _settings(spark: Any, **settings: str) -> Iterator[None]:
 
 
 def _old_slice(
-    spark: Any, folder: Path, write_slice: Callable[..., FileSlice], key_values: dict[str, str] | None = None
+    spark: Any,
+    directory: Path,
+    write_slice: Callable[..., FileSlice],
+    key_values: dict[str, str] | None = None,
 ) -> FileSlice:
     """A bootstrapped slice whose source Spark wrote; `key_values` replace what it says of itself."""
-    spark.sql(OLD_ROWS).orderBy("id").coalesce(1).write.parquet(str(folder / "spark"))
-    (path,) = (folder / "spark").glob("part-*.parquet")
-    made = write_slice(folder, pa.table({"id": range(8)}))
+    spark.sql(OLD_ROWS).orderBy("id").coalesce(1).write.parquet(str(directory / "spark"))
+    (path,) = (directory / "spark").glob("part-*.parquet")
+    made = write_slice(directory, pa.table({"id": range(8)}))
     assert made.external_file is not None
     target = Path(made.external_file.path)
     if key_values is None:

@@ -22,8 +22,8 @@ from hudisql.format.delete_record import encode_delete_records
 from hudisql.format.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
 from hudisql.format.meta_columns import META_SCHEMA
 from hudisql.format.schema import avro_from_arrow
-from hudisql.read import log_records
-from hudisql.read.log_rule import LogRule, log_rule_of
+from hudisql.read import merged_log_scanner as log_records
+from hudisql.read.merge_mode import LogMergeConfig, log_merge_config_of
 from hudisql.read.predicates import Comparison
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
@@ -33,7 +33,7 @@ from hudisql.table.hudi_table import HudiTable, open_table
 BASE = "20260101000000000"
 DATA = pa.schema([pa.field("seq", pa.int64()), pa.field("v", pa.string())])
 FULL = pa.schema([*META_SCHEMA, *DATA])
-RULE = LogRule(
+RULE = LogMergeConfig(
     committed=frozenset(f"2026020{day}000000000" for day in range(1, 8)),
     active_from="20260115000000000",
     ordering=DATA.field("seq"),
@@ -102,17 +102,19 @@ def _rollback_block(instant_time: str, target: str) -> LogBlock:
     return LogBlock(BlockType.COMMAND, header)
 
 
-def _slice(folder: Path, base: Sequence[Row] | None, logs: Sequence[Sequence[LogBlock | bytes]]) -> FileSlice:
-    folder.mkdir(parents=True, exist_ok=True)
+def _slice(
+    directory: Path, base: Sequence[Row] | None, logs: Sequence[Sequence[LogBlock | bytes]]
+) -> FileSlice:
+    directory.mkdir(parents=True, exist_ok=True)
     base_file = None
     if base is not None:
-        path = folder / f"f-0_0-0-0_{BASE}.parquet"
+        path = directory / f"f-0_0-0-0_{BASE}.parquet"
         table = pa.Table.from_batches([_rows(base, BASE)])
         pq.write_table(table, path, row_group_size=2, store_schema=False)
         base_file = BaseFile(str(path), path.stat().st_size, "f-0", "0-0-0", BASE)
     log_files = []
     for version, blocks in enumerate(logs, 1):
-        path = folder / f".f-0_{BASE}.log.{version}_0-0-0"
+        path = directory / f".f-0_{BASE}.log.{version}_0-0-0"
         path.write_bytes(
             b"".join(each if isinstance(each, bytes) else encode_log_block(each) for each in blocks)
         )
@@ -120,8 +122,10 @@ def _slice(folder: Path, base: Sequence[Row] | None, logs: Sequence[Sequence[Log
     return FileSlice("", "f-0", BASE, base_file, tuple(log_files))
 
 
-def _read(file_slice: FileSlice, rule: LogRule = RULE, schema: pa.Schema = FULL, **kwargs: Any) -> pa.Table:
-    read = SliceRead(file_slice, schema, log_rule=rule, **kwargs)
+def _read(
+    file_slice: FileSlice, rule: LogMergeConfig = RULE, schema: pa.Schema = FULL, **kwargs: Any
+) -> pa.Table:
+    read = SliceRead(file_slice, schema, log_merge_config=rule, **kwargs)
     return pa.Table.from_batches(list(read_file_slice(Storage(), read)), schema)
 
 
@@ -222,7 +226,7 @@ def test_merged_rows_are_those_of_a_plain_model(
     assert sorted(values) == sorted(row[2] for row in modelled)
     count = sum(
         batch.num_rows
-        for batch in read_file_slice(Storage(), SliceRead(file_slice, pa.schema([]), log_rule=rule))
+        for batch in read_file_slice(Storage(), SliceRead(file_slice, pa.schema([]), log_merge_config=rule))
     )
     assert count == len(values)
 
@@ -339,7 +343,7 @@ def test_blocks_of_older_schemas_have_nulls_and_wider_values(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("parquet", [False, True])
-def test_partition_columns_come_from_the_folder_and_predicates_from_the_merged_row(
+def test_partition_columns_come_from_the_directory_and_predicates_from_the_merged_row(
     tmp_path: Path, parquet: bool
 ) -> None:
     base = [(f"k{number}", number, "base") for number in range(8)]
@@ -384,7 +388,7 @@ def trips(third_party: Callable[[str], str]) -> HudiTable:
 
 
 def test_the_default_payload_orders_log_records_alone(trips: HudiTable) -> None:
-    rule = log_rule_of(trips)
+    rule = log_merge_config_of(trips)
     assert rule.ordering == pa.field("ts", pa.int64())
     assert not rule.keeps_newer_base_rows
     assert rule.counts("20250331030645735")
@@ -395,28 +399,30 @@ def test_the_default_payload_orders_log_records_alone(trips: HudiTable) -> None:
 def test_the_event_time_payload_keeps_newer_base_rows(trips: HudiTable) -> None:
     payload = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
     table = _with_properties(trips, hoodie_compaction_payload_class=payload, hoodie_payload_delete_field="op")
-    rule = log_rule_of(table)
+    rule = log_merge_config_of(table)
     assert rule.keeps_newer_base_rows
     assert rule.delete_field == "op"
     assert not rule.orders_deletes
     strategy = {"hoodie.record.merge.strategy.id": "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"}
     by_1x = replace(table.properties, values={**table.properties.values, **strategy})
-    assert log_rule_of(replace(table, properties=by_1x)).orders_deletes
+    assert log_merge_config_of(replace(table, properties=by_1x)).orders_deletes
 
 
 def test_other_rules_are_refused_by_name(trips: HudiTable) -> None:
     payload = "org.apache.hudi.common.model.PartialUpdateAvroPayload"
     with pytest.raises(UnsupportedTableError, match=payload):
-        log_rule_of(_with_properties(trips, hoodie_compaction_payload_class=payload))
+        log_merge_config_of(_with_properties(trips, hoodie_compaction_payload_class=payload))
     with pytest.raises(UnsupportedTableError, match="0c1d2e3f"):
-        log_rule_of(_with_properties(trips, hoodie_compaction_record_merger_strategy="0c1d2e3f"))
+        log_merge_config_of(_with_properties(trips, hoodie_compaction_record_merger_strategy="0c1d2e3f"))
     with pytest.raises(UnsupportedTableError, match="no meta columns"):
-        log_rule_of(_with_properties(trips, hoodie_populate_meta_fields="false"))
+        log_merge_config_of(_with_properties(trips, hoodie_populate_meta_fields="false"))
 
 
 def test_commit_time_ordering_takes_no_ordering_column(trips: HudiTable) -> None:
     strategy = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
     assert (
-        log_rule_of(_with_properties(trips, hoodie_compaction_record_merger_strategy=strategy)).ordering
+        log_merge_config_of(
+            _with_properties(trips, hoodie_compaction_record_merger_strategy=strategy)
+        ).ordering
         is None
     )

@@ -158,13 +158,13 @@ def test_statistics_never_rule_out_a_row_group_with_a_matching_row(
     assert {number for number, row in enumerate(rows) if _evaluate(predicate, row)} <= kept
 
 
-_FOLDERS: list[Path] = []
+_DIRECTORIES: list[Path] = []
 
 
 def _shared_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not _FOLDERS:
-        _FOLDERS.append(tmp_path_factory.mktemp("statistics"))
-    return _FOLDERS[0] / "rows.parquet"
+    if not _DIRECTORIES:
+        _DIRECTORIES.append(tmp_path_factory.mktemp("statistics"))
+    return _DIRECTORIES[0] / "rows.parquet"
 
 
 @pytest.mark.parametrize(

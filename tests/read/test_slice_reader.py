@@ -56,9 +56,9 @@ def test_stitched_rows_stay_aligned_and_splits_give_each_row_once(
     bounds: tuple[int, int],
     columns: tuple[str, ...],
 ) -> None:
-    folder = tmp_path_factory.mktemp("aligned")
+    directory = tmp_path_factory.mktemp("aligned")
     file_slice = write_slice(
-        folder,
+        directory,
         _numbers(rows),
         row_group_rows=row_group_rows,
         skeleton_row_group_rows=skeleton_row_group_rows,

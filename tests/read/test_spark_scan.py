@@ -19,7 +19,7 @@ from hudisql.format.meta_columns import META_COLUMNS, META_SCHEMA, RECORD_KEY
 from hudisql.read import native_scan
 from hudisql.read.predicates import Comparison
 from hudisql.read.scan import ScanPlan, plan_scan, scan_to_dataframe
-from hudisql.read.task_errors import translate_task_error
+from hudisql.spark.task_errors import translate_task_error
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 

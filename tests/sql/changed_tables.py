@@ -79,11 +79,11 @@ def own_database(session: Session, name: str) -> Iterator[None]:
     session.sql(f"DROP DATABASE {name}")
 
 
-def write_source(folder: Path) -> Path:
+def write_source(directory: Path) -> Path:
     """The source's files, one a day."""
     for number, day in enumerate(DAYS):
         numbers = range(number * 10, number * 10 + 10)
-        place = folder / f"dt={day}"
+        place = directory / f"dt={day}"
         place.mkdir(parents=True)
         rows = pa.table(
             {
@@ -96,12 +96,12 @@ def write_source(folder: Path) -> Path:
             }
         )
         pq.write_table(rows, place / "part-0.parquet", store_decimal_as_integer=False, row_group_size=4)
-    return folder
+    return directory
 
 
-def fingerprint(folder: Path) -> str:
-    """A hash of all parquet files below the folder."""
+def fingerprint(directory: Path) -> str:
+    """A hash of all parquet files below the directory."""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.parquet")):
+    for path in sorted(directory.rglob("*.parquet")):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions
 
-from hudisql.catalog.tables import HUDI_INPUT_FORMAT, MetastoreColumn, MetastoreTable
+from hudisql.catalog.metastore_table import HUDI_INPUT_FORMAT, MetastoreColumn, MetastoreTable
 from hudisql.context import Context
 from hudisql.session import Session
 from tests.sql.changed_tables import ChangedTable, fingerprint, write_source
@@ -105,20 +105,20 @@ def plain_tables(spark: Any, golden: Callable[[str], Any]) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def bootstrapped_original(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder with the source and the table that `table` copies."""
-    folder = tmp_path_factory.mktemp("changes")
-    source = write_source(folder / "source")
+    """The directory with the source and the table that `table` copies."""
+    directory = tmp_path_factory.mktemp("changes")
+    source = write_source(directory / "source")
     session.sql("CREATE DATABASE changes")
     session.sql(
         f"CALL bootstrap_table(table => 'changes.original', source => '{source}', record_key => 'id', "
-        f"precombine => 'seq', target_path => '{folder / 'table'}')"
+        f"precombine => 'seq', target_path => '{directory / 'table'}')"
     )
     session.sql(
         f"CALL bootstrap_table(table => 'changes.original_log', source => '{source}', record_key => 'id', "
-        f"precombine => 'seq', table_type => 'mor', target_path => '{folder / 'merge-on-read'}', "
+        f"precombine => 'seq', table_type => 'mor', target_path => '{directory / 'merge-on-read'}', "
         "sync => false)"
     )
-    yield folder
+    yield directory
     session.sql("DROP TABLE IF EXISTS changes.original")
     session.sql("DROP DATABASE changes CASCADE")
 
@@ -138,12 +138,12 @@ def merge_on_read_table(
 
 
 def _copied(
-    session: Session, folder: Path, tmp_path: Path, original: str, name: str
+    session: Session, directory: Path, tmp_path: Path, original: str, name: str
 ) -> Iterator[ChangedTable]:
     path = tmp_path / "table"
-    shutil.copytree(folder / original, path)
+    shutil.copytree(directory / original, path)
     session.sql(f"CALL hive_sync(table => 'changes.{name}', path => '{path}')")
-    before = fingerprint(folder / "source")
+    before = fingerprint(directory / "source")
     yield ChangedTable(session, f"changes.{name}", str(path))
-    assert fingerprint(folder / "source") == before
+    assert fingerprint(directory / "source") == before
     session.sql(f"DROP TABLE IF EXISTS changes.{name}")

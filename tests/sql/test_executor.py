@@ -25,10 +25,10 @@ from hudisql.session import Session
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
 
-def fingerprint(*folders: str) -> str:
+def fingerprint(*directories: str) -> str:
     digest = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(Path(folder).rglob("*")):
+    for directory in directories:
+        for path in sorted(Path(directory).rglob("*")):
             digest.update(str(path).encode())
             if path.is_file():
                 digest.update(path.read_bytes())
@@ -251,15 +251,15 @@ def test_dropping_a_database_leaves_files_that_are_not_its_tables(shop: Session)
     shop.sql("CREATE DATABASE emptied")
     database = shop.context.metastore.get_database("emptied")
     assert database is not None
-    folder = Path(shop.context.storage.qualify(database.location or ""))
-    kept = folder / "kept" / "file"
+    directory = Path(shop.context.storage.qualify(database.location or ""))
+    kept = directory / "kept" / "file"
     kept.parent.mkdir(parents=True)
     kept.write_text("precious")
     shop.sql("CREATE TABLE emptied.t USING parquet AS SELECT 1 a")
     shop.sql("CREATE VIEW emptied.v AS SELECT 1 a")
     shop.sql("DROP DATABASE emptied CASCADE")
     assert kept.read_text() == "precious"
-    assert not (folder / "t").exists()
+    assert not (directory / "t").exists()
     assert values(shop, "SHOW DATABASES LIKE 'emptied'") == []
     shop.sql("DROP DATABASE IF EXISTS emptied")
     with pytest.raises(NoSuchTableError, match="there is no database 'emptied'"):

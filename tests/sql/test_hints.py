@@ -21,7 +21,7 @@ class Advice:
     """A statement that fails, the pattern by which its hint is taken apart (group 1: what to run), and more.
 
     `first` is run before; `fill` stands for what the hint leaves to the reader (`…`, `db.name`); with `again`
-    the statement itself works then. `{p}` is a folder of the test's own, `hints.t` a table.
+    the statement itself works then. `{p}` is a directory of the test's own, `hints.t` a table.
     """
 
     failing: str
@@ -73,7 +73,7 @@ ADVICE = {
         r"(CREATE TABLE … USING hudi LOCATION '…') without",
         fill=(("…", "hints.differs"), ("…", "{p}/t")),
     ),
-    "a plain table over a table's folder": Advice(
+    "a plain table over a table's directory": Advice(
         "CREATE TABLE hints.plain USING parquet LOCATION '{p}/t'",
         r"(CALL hive_sync\(.*?\))",
         fill=(("db.name", "hints.by_path"),),
@@ -125,7 +125,7 @@ def database(session: Session) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def folder(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("hints")
     session.sql(
         f"CREATE TABLE hints.t (id INT, v STRING) USING hudi LOCATION '{path / 't'}' "
@@ -136,9 +136,9 @@ def folder(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("advice", ADVICE.values(), ids=ADVICE)
-def test_what_a_hint_advises_runs(session: Session, folder: Path, advice: Advice) -> None:
+def test_what_a_hint_advises_runs(session: Session, directory: Path, advice: Advice) -> None:
     def run(text: str) -> None:
-        session.sql(text.replace("{p}", str(folder))).rows  # noqa: B018
+        session.sql(text.replace("{p}", str(directory))).rows  # noqa: B018
 
     for text in advice.first:
         run(text)
@@ -156,9 +156,11 @@ def test_what_a_hint_advises_runs(session: Session, folder: Path, advice: Advice
         run(text)
 
 
-def test_a_managed_hudi_table_is_made_external_as_advised_and_renamed(session: Session, folder: Path) -> None:
+def test_a_managed_hudi_table_is_made_external_as_advised_and_renamed(
+    session: Session, directory: Path
+) -> None:
     metastore = session.context.metastore
-    session.sql(f"CREATE TABLE hints.m (id INT) USING hudi LOCATION '{folder / 'm'}'")
+    session.sql(f"CREATE TABLE hints.m (id INT) USING hudi LOCATION '{directory / 'm'}'")
     entry = metastore.get_table("hints", "m")
     assert entry is not None
     parameters = {name: value for name, value in entry.parameters.items() if name != "EXTERNAL"}
@@ -170,33 +172,33 @@ def test_a_managed_hudi_table_is_made_external_as_advised_and_renamed(session: S
     assert session.sql("SELECT * FROM hints.m2").rows == []
 
 
-def test_a_type_that_the_files_do_not_have_is_bootstrapped_from_the_folder_as_advised(
-    session: Session, folder: Path
+def test_a_type_that_the_files_do_not_have_is_bootstrapped_from_the_directory_as_advised(
+    session: Session, directory: Path
 ) -> None:
     session.spark.range(5).selectExpr("CAST(id AS STRING) AS id", "id AS n").write.parquet(
-        str(folder / "typed")
+        str(directory / "typed")
     )
     session.sql(
         "CREATE EXTERNAL TABLE hints.typed (id INT, n BIGINT) STORED AS PARQUET "
-        f"LOCATION '{folder / 'typed'}'"
+        f"LOCATION '{directory / 'typed'}'"
     )
-    target = f"record_key => 'id', target_path => '{folder / 'from_typed'}', on_schema_drift => 'widen'"
+    target = f"record_key => 'id', target_path => '{directory / 'from_typed'}', on_schema_drift => 'widen'"
     with pytest.raises(BootstrapBlockedError) as refused:
         session.sql(f"CALL bootstrap_table(table => 'hints.ty', source_table => 'hints.typed', {target})")
     advised = re.search(
-        r"give (source => '<the table's folder>') instead of source_table",
+        r"give (source => '<the table's directory>') instead of source_table",
         refused.value.message,
     )
     assert advised
-    given = advised[1].replace("<the table's folder>", str(folder / "typed"))
+    given = advised[1].replace("<the table's directory>", str(directory / "typed"))
     session.sql(f"CALL bootstrap_table(table => 'hints.ty', {given}, {target})")
     assert len(session.sql("SELECT * FROM hints.ty").rows) == 5
 
 
 def test_a_table_whose_only_commit_is_lost_works_again_when_it_is_restored(
-    session: Session, folder: Path
+    session: Session, directory: Path
 ) -> None:
-    path = folder / "lost"
+    path = directory / "lost"
     frame = session.spark.sql("SELECT 1 AS id")
     session.write(frame, "hints.lost", "insert", path=str(path))
     properties = path / ".hoodie" / "hoodie.properties"

@@ -1,4 +1,4 @@
-"""The stores that the contract is tested on: each a `Storage` and a fresh folder in it."""
+"""The stores that the contract is tested on: each a `Storage` and a fresh directory in it."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def hdfs_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(params=["local", "s3", pytest.param("hdfs", marks=[pytest.mark.slow, pytest.mark.oracle])])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "local":
-        return Store(Storage(), str(tmp_path / "folder"))
-    folder = uuid.uuid4().hex
+        return Store(Storage(), str(tmp_path / "directory"))
+    directory = uuid.uuid4().hex
     if request.param == "s3":
-        return Store(Storage(request.getfixturevalue("s3_settings")), f"s3a://{BUCKET}/{folder}")
-    return Store(Storage(), f"{request.getfixturevalue('hdfs_uri')}/{folder}")
+        return Store(Storage(request.getfixturevalue("s3_settings")), f"s3a://{BUCKET}/{directory}")
+    return Store(Storage(), f"{request.getfixturevalue('hdfs_uri')}/{directory}")

@@ -64,16 +64,16 @@ def s3_server() -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def hdfs_cluster(folder: Path) -> Iterator[str]:
+def hdfs_cluster(directory: Path) -> Iterator[str]:
     """The URI of a running HDFS. Fails if its jars are not set up."""
     jars = hadoop_jars()
     assert jars is not None, "Hadoop's mini cluster is not set up: run `make oracles`"
     java = Path(ensure_java_home()) / "bin" / "java"
     launcher = Path(__file__).with_name("MiniCluster.java")
-    log = folder / "cluster.log"
+    log = directory / "cluster.log"
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [str(java), "-Xmx384m", "-cp", f"{jars}/*", str(launcher), str(folder / "data")],
+            [str(java), "-Xmx384m", "-cp", f"{jars}/*", str(launcher), str(directory / "data")],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.bootstrap import run
-from hudisql.bootstrap.leftovers import FolderState, folder_state
-from hudisql.bootstrap.plan import plan_bootstrap
-from hudisql.bootstrap.request import BootstrapRequest
-from hudisql.bootstrap.run import run_bootstrap
-from hudisql.bootstrap.undo import plan_rollback, run_rollback
-from hudisql.bootstrap.verify import VerifyLevel, verify_bootstrap
+from hudisql.bootstrap.plan.bootstrap_plan import plan_bootstrap
+from hudisql.bootstrap.plan.request import BootstrapRequest
+from hudisql.bootstrap.rollback.rollback_plan import plan_rollback, run_rollback
+from hudisql.bootstrap.run import run_bootstrap as run
+from hudisql.bootstrap.run.run_bootstrap import run_bootstrap
+from hudisql.bootstrap.target.target_state import TargetState, directory_state
+from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
 from hudisql.catalog.client import MetastoreClient
 from hudisql.context import Context
 from hudisql.errors import NoSuchTableError, StorageError
@@ -25,8 +25,8 @@ from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME, Instant, Ins
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
+from tests.fault_injection import run_struck
 from tests.storage.conftest import Store
-from tests.strikes import run_struck
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 FILES, ROWS = 4, 20
@@ -50,9 +50,10 @@ def source(store: Store) -> str:
     return join(store.root, "source")
 
 
-def contents(storage: Storage, folder: str) -> dict[str, tuple[int, bytes]]:
+def contents(storage: Storage, directory: str) -> dict[str, tuple[int, bytes]]:
     return {
-        file.path: (file.modification_time_ms, storage.read(file.path)) for file in storage.list_files(folder)
+        file.path: (file.modification_time_ms, storage.read(file.path))
+        for file in storage.list_files(directory)
     }
 
 
@@ -97,7 +98,7 @@ def test_a_table_is_made_taken_up_verified_and_rolled_back(context, store, sourc
             run_bootstrap(context, plan_bootstrap(context, request))
     with pytest.raises(NoSuchTableError):
         open_table(storage, target)
-    assert folder_state(storage, target) is FolderState.RUN
+    assert directory_state(storage, target) is TargetState.RUN
     assert run_bootstrap(context, plan_bootstrap(context, request)).resumed_files == FILES
     check_is_whole(storage, target)
     verified = verify_bootstrap(context, open_table(storage, target), VerifyLevel.SAMPLE)
@@ -139,7 +140,7 @@ def test_of_two_clients_that_want_one_table_exactly_one_makes_it(
             f" target_path => '{target}', parallelism => 1, sync => false, verify => false)",
             hadoop_configuration=dict(store.storage.hadoop_configuration),
             target=target,
-            means="meet",  # both have planned, none has claimed the folder
+            means="meet",  # both have planned, none has claimed the directory
             step=0,
             meeting=str(meeting),
         )

@@ -46,12 +46,12 @@ def test_small_files_are_written_read_replaced_and_deleted(store: Store) -> None
     assert not store.storage.exists(path)
 
 
-def test_a_folder_is_there_when_something_is_in_it_or_it_was_made(store: Store) -> None:
+def test_a_directory_is_there_when_something_is_in_it_or_it_was_made(store: Store) -> None:
     store.storage.write(join(store.root, "full", "deep", "file"), b"1")
     store.storage.make_directories(join(store.root, "made", "empty"))
     store.storage.make_directories(join(store.root, "made", "empty"))
-    for folder in ("full", "full/deep", "made", "made/empty"):
-        info = store.storage.info(join(store.root, folder))
+    for directory in ("full", "full/deep", "made", "made/empty"):
+        info = store.storage.info(join(store.root, directory))
         assert info is not None
         assert info.is_directory
     assert store.storage.list_directory(join(store.root, "made", "empty")) == []
@@ -59,7 +59,7 @@ def test_a_folder_is_there_when_something_is_in_it_or_it_was_made(store: Store) 
     assert not store.storage.exists(join(store.root, "ful"))
 
 
-def test_listing_is_sorted_names_files_and_folders_and_agrees_with_info(store: Store) -> None:
+def test_listing_is_sorted_names_files_and_directories_and_agrees_with_info(store: Store) -> None:
     for name in ("b/1", "a/x/2", "a/x-3", "c"):
         store.storage.write(join(store.root, name), name.encode())
     listed = store.storage.list_directory(store.root)
@@ -72,8 +72,8 @@ def test_listing_is_sorted_names_files_and_folders_and_agrees_with_info(store: S
         join(store.root, name) for name in ("a/x-3", "a/x/2", "b/1", "c")
     ]
     assert store.storage.infos([file.path for file in files]) == files
-    folders = [join(store.root, name) for name in ("b", "a")]
-    assert [[entry.name for entry in entries] for entries in store.storage.list_directories(folders)] == [
+    directories = [join(store.root, name) for name in ("b", "a")]
+    assert [[entry.name for entry in entries] for entries in store.storage.list_directories(directories)] == [
         ["1"],
         ["x", "x-3"],
     ]
@@ -182,7 +182,7 @@ def test_of_two_racing_processes_exactly_one_creates_each_path(store: Store) -> 
     assert len(store.storage.list_files(store.root)) == paths
 
 
-def test_a_folder_is_deleted_with_all_below_it_and_nothing_beside_it(store: Store) -> None:
+def test_a_directory_is_deleted_with_all_below_it_and_nothing_beside_it(store: Store) -> None:
     for name in ("gone/1", "gone/deep/2", "gone-not/3"):
         store.storage.write(join(store.root, name), b"1")
     store.storage.make_directories(join(store.root, "gone", "empty"))
@@ -199,7 +199,7 @@ def test_storage_travels_open_or_not(store: Store) -> None:
     assert travelled.read(join(store.root, "file")) == b"1"
 
 
-def test_an_empty_folder_is_deleted_and_one_with_something_in_it_stays(store: Store) -> None:
+def test_an_empty_directory_is_deleted_and_one_with_something_in_it_stays(store: Store) -> None:
     path = join(store.root, "a", "file")
     store.storage.write(path, b"1")
     assert not store.storage.delete_empty_directory(parent_of(path))

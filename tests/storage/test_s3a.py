@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.bootstrap.plan import plan_bootstrap
-from hudisql.bootstrap.request import BootstrapRequest
-from hudisql.bootstrap.run import run_bootstrap
-from hudisql.bootstrap.verify import VerifyLevel, verify_bootstrap
+from hudisql.bootstrap.plan.bootstrap_plan import plan_bootstrap
+from hudisql.bootstrap.plan.request import BootstrapRequest
+from hudisql.bootstrap.run.run_bootstrap import run_bootstrap
+from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
 from hudisql.catalog.client import MetastoreClient
 from hudisql.context import Context
 from hudisql.errors import QueryError

@@ -18,7 +18,7 @@ SCHEMA = (
 )
 
 
-class TableFolder:
+class TableDirectory:
     """A table in the making: instants, partitions and empty files are added one by one."""
 
     def __init__(self, path: Path, properties: Mapping[str, str]) -> None:
@@ -72,7 +72,7 @@ class TableFolder:
 
 
 @pytest.fixture
-def make_table(tmp_path: Path) -> Callable[..., TableFolder]:
-    return lambda **properties: TableFolder(
+def make_table(tmp_path: Path) -> Callable[..., TableDirectory]:
+    return lambda **properties: TableDirectory(
         tmp_path / "table", {name.replace("__", "."): value for name, value in properties.items()}
     )

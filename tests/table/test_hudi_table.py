@@ -55,9 +55,9 @@ def test_partition_columns_have_the_types_of_the_schema(third_party, storage: St
 
 @pytest.mark.parametrize("version", ["8", "9"])
 def test_newer_versions_are_refused_with_the_way_back(make_table, storage: Storage, version: str) -> None:
-    folder = make_table(hoodie__table__version=version)
+    directory = make_table(hoodie__table__version=version)
     with pytest.raises(UnsupportedTableError) as caught:
-        open_table(storage, str(folder.path))
+        open_table(storage, str(directory.path))
     text = str(caught.value)
     assert f"table version {version}" in text
     assert "hoodie.write.auto.upgrade" in text
@@ -89,17 +89,17 @@ def test_a_version_8_table_of_another_writer_is_refused(third_party, storage: St
 def test_what_is_not_known_is_refused_by_name(
     make_table, storage: Storage, key: str, value: str, named: str
 ) -> None:
-    folder = make_table(**{key: value})
+    directory = make_table(**{key: value})
     with pytest.raises(UnsupportedTableError, match=named):
-        open_table(storage, str(folder.path))
+        open_table(storage, str(directory.path))
 
 
 def test_a_bootstrap_index_of_another_class_is_refused(make_table, storage: Storage) -> None:
-    folder = make_table(
+    directory = make_table(
         hoodie__bootstrap__base__path="/src", hoodie__bootstrap__index__class="com.acme.OtherIndex"
     )
     with pytest.raises(UnsupportedTableError, match="OtherIndex"):
-        open_table(storage, str(folder.path))
+        open_table(storage, str(directory.path))
 
 
 def test_the_metadata_table_is_not_opened_on_its_own(golden, storage: Storage) -> None:
@@ -113,7 +113,7 @@ def test_a_partition_path_leads_to_its_table(golden, storage: Storage) -> None:
     assert open_table(storage, f"{table}/region=eu/").base_path == table
 
 
-def test_a_folder_without_a_table_above_it_is_named(storage: Storage, tmp_path: Path) -> None:
+def test_a_directory_without_a_table_above_it_is_named(storage: Storage, tmp_path: Path) -> None:
     assert find_table_root(storage, str(tmp_path)) is None
     with pytest.raises(NoSuchTableError, match="no Hudi table at"):
         open_table(storage, str(tmp_path))
@@ -122,15 +122,15 @@ def test_a_folder_without_a_table_above_it_is_named(storage: Storage, tmp_path: 
 
 
 def test_the_schema_is_the_one_of_the_latest_commit_that_carries_one(make_table, storage: Storage) -> None:
-    folder = make_table()
+    directory = make_table()
     narrow = (
         '{"type":"record","name":"t","fields":[{"name":"id","type":"int"},{"name":"dt","type":"string"}]}'
     )
     wide = narrow.replace('"int"', '"long"')
-    folder.commit("20260101000000000", schema=narrow)
-    folder.commit("20260102000000000", schema=wide)
-    folder.commit("20260103000000000", schema=None)
-    table = open_table(storage, str(folder.path))
+    directory.commit("20260101000000000", schema=narrow)
+    directory.commit("20260102000000000", schema=wide)
+    directory.commit("20260103000000000", schema=None)
+    table = open_table(storage, str(directory.path))
     assert table.schema.field("id").type == pa.int64()
     assert table.schema_as_of("20260101000000000").field("id").type == pa.int32()
 
@@ -140,8 +140,8 @@ def test_a_table_without_commits_has_the_schema_it_was_created_with(make_table, 
         '{"type":"record","name":"t","fields":[{"name":"_hoodie_commit_time","type":["null","string"]},'
         '{"name":"id","type":["int","null"]},{"name":"dt","type":["string","null"]}]}'
     )
-    folder = make_table(hoodie__table__create__schema=created)
-    assert open_table(storage, str(folder.path)).schema == pa.schema(
+    directory = make_table(hoodie__table__create__schema=created)
+    assert open_table(storage, str(directory.path)).schema == pa.schema(
         [("id", pa.int32()), ("dt", pa.string())]
     )
 
@@ -153,11 +153,11 @@ def test_a_table_that_has_no_schema_yet_says_so(make_table, storage: Storage) ->
 
 
 def test_dropped_partition_columns_are_added_as_strings(make_table, storage: Storage) -> None:
-    folder = make_table()
-    folder.commit(
+    directory = make_table()
+    directory.commit(
         "20260101000000000", schema='{"type":"record","name":"t","fields":[{"name":"id","type":"int"}]}'
     )
-    table = open_table(storage, str(folder.path))
+    table = open_table(storage, str(directory.path))
     assert table.schema == pa.schema([("id", pa.int32()), ("dt", pa.string())])
     assert table.partition_columns == (pa.field("dt", pa.string()),)
 
@@ -169,29 +169,31 @@ def test_dropped_partition_columns_are_added_as_strings(make_table, storage: Sto
         {"hoodie__table__keygenerator__type": "TIMESTAMP"},
     ],
 )
-def test_partition_columns_that_folders_hold_transformed_are_read_from_the_files(
+def test_partition_columns_that_directories_hold_transformed_are_read_from_the_files(
     make_table, storage: Storage, properties: dict[str, str]
 ) -> None:
-    folder = make_table(**properties)
-    folder.commit("20260101000000000")
-    table = open_table(storage, str(folder.path))
+    directory = make_table(**properties)
+    directory.commit("20260101000000000")
+    table = open_table(storage, str(directory.path))
     assert table.partition_columns == ()
     assert "dt" in table.schema.names
 
 
-def test_bootstrapped_tables_with_transformed_folder_names_are_refused(make_table, storage: Storage) -> None:
-    folder = make_table(
+def test_bootstrapped_tables_with_transformed_directory_names_are_refused(
+    make_table, storage: Storage
+) -> None:
+    directory = make_table(
         hoodie__table__keygenerator__class="org.apache.hudi.keygen.CustomKeyGenerator",
         hoodie__bootstrap__base__path="/src",
     )
     with pytest.raises(UnsupportedTableError, match="CustomKeyGenerator"):
-        open_table(storage, str(folder.path))
+        open_table(storage, str(directory.path))
 
 
 def test_tables_without_meta_columns_show_none(make_table, storage: Storage) -> None:
-    folder = make_table(hoodie__populate__meta__fields="false")
-    folder.commit("20260101000000000")
-    table = open_table(storage, str(folder.path))
+    directory = make_table(hoodie__populate__meta__fields="false")
+    directory.commit("20260101000000000")
+    table = open_table(storage, str(directory.path))
     assert table.full_schema == table.schema
 
 

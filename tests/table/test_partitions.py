@@ -45,13 +45,13 @@ def test_typed_values_of_another_writers_table(third_party, storage: Storage) ->
 
 
 def test_layouts_other_than_hives_are_found_by_the_marker(make_table, storage: Storage) -> None:
-    folder = make_table(hoodie__datasource__write__hive_style_partitioning="false")
-    folder.commit("20260101000000000", schema=schema_of_partition(DATE))
-    folder.partition("2024/03/01")
-    folder.partition("2024/03/02")
-    folder.file("2024/04/01/no_marker.parquet")
-    folder.file(".hoodie/metadata/files/.hoodie_partition_metadata")
-    assert list_partitions(open_table(storage, str(folder.path))) == [
+    directory = make_table(hoodie__datasource__write__hive_style_partitioning="false")
+    directory.commit("20260101000000000", schema=schema_of_partition(DATE))
+    directory.partition("2024/03/01")
+    directory.partition("2024/03/02")
+    directory.file("2024/04/01/no_marker.parquet")
+    directory.file(".hoodie/metadata/files/.hoodie_partition_metadata")
+    assert list_partitions(open_table(storage, str(directory.path))) == [
         TablePartition("2024/03/01", (date(2024, 3, 1),)),
         TablePartition("2024/03/02", (date(2024, 3, 2),)),
     ]
@@ -60,17 +60,17 @@ def test_layouts_other_than_hives_are_found_by_the_marker(make_table, storage: S
 def test_a_marker_in_the_base_files_format_counts_where_the_table_says_so(
     make_table, storage: Storage
 ) -> None:
-    folder = make_table(hoodie__partition__metafile__use__base__format="true")
-    folder.commit("20260101000000000")
-    folder.partition("dt=a", ".hoodie_partition_metadata.parquet")
-    assert list_partitions(open_table(storage, str(folder.path))) == [TablePartition("dt=a", ("a",))]
+    directory = make_table(hoodie__partition__metafile__use__base__format="true")
+    directory.commit("20260101000000000")
+    directory.partition("dt=a", ".hoodie_partition_metadata.parquet")
+    assert list_partitions(open_table(storage, str(directory.path))) == [TablePartition("dt=a", ("a",))]
 
 
 def test_the_null_partition_has_the_value_none(make_table, storage: Storage) -> None:
-    folder = make_table()
-    folder.commit("20260101000000000", schema=schema_of_partition(DATE))
-    folder.partition("dt=__HIVE_DEFAULT_PARTITION__")
-    (partition,) = list_partitions(open_table(storage, str(folder.path)))
+    directory = make_table()
+    directory.commit("20260101000000000", schema=schema_of_partition(DATE))
+    directory.partition("dt=__HIVE_DEFAULT_PARTITION__")
+    (partition,) = list_partitions(open_table(storage, str(directory.path)))
     assert partition.values == (None,)
 
 
@@ -90,15 +90,15 @@ def test_values_of_tables_that_do_not_encode_stay_as_they_are(make_table, storag
     assert partition.values == ("50%25",)
 
 
-def test_a_folder_that_is_no_value_of_its_column_is_named(make_table, storage: Storage) -> None:
-    folder = make_table()
-    folder.commit("20260101000000000", schema=schema_of_partition('"int"'))
-    folder.partition("dt=x")
+def test_a_directory_that_is_no_value_of_its_column_is_named(make_table, storage: Storage) -> None:
+    directory = make_table()
+    directory.commit("20260101000000000", schema=schema_of_partition('"int"'))
+    directory.partition("dt=x")
     with pytest.raises(CorruptTableError, match=r"partition 'dt=x'.*column dt"):
-        list_partitions(open_table(storage, str(folder.path)))
+        list_partitions(open_table(storage, str(directory.path)))
 
 
 def test_a_table_that_was_never_written_to_has_no_partitions(make_table, storage: Storage) -> None:
-    folder = make_table()
-    folder.commit("20260101000000000")
-    assert list_partitions(open_table(storage, str(folder.path))) == []
+    directory = make_table()
+    directory.commit("20260101000000000")
+    assert list_partitions(open_table(storage, str(directory.path))) == []

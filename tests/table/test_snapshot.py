@@ -102,9 +102,9 @@ def test_slices_of_other_writers_are_the_latest_ones(
     slices = load_file_slices(open_table(storage, third_party(name)))
     assert len(slices) == files
     assert sum(len(found.log_files) for found in slices) == logs
-    folder = Path(third_party(name))
+    directory = Path(third_party(name))
     for found in slices:
-        versions = (folder / found.partition_path).glob(f"{found.file_id}_*.parquet")
+        versions = (directory / found.partition_path).glob(f"{found.file_id}_*.parquet")
         assert base_name(found).endswith(max(path.name.rsplit("_", 1)[1] for path in versions))
 
 
@@ -132,51 +132,51 @@ def test_only_the_partitions_asked_for_are_listed(golden, storage: Storage) -> N
 
 
 def test_files_of_a_failed_commit_are_not_seen(make_table, storage: Storage) -> None:
-    folder = make_table()
-    folder.partition("dt=a")
-    folder.commit("20260101000000000")
-    folder.instant("20260102000000000.inflight")
-    folder.base_file("dt=a", "f1-0", "20260101000000000")
-    folder.base_file("dt=a", "f1-0", "20260102000000000")
-    folder.base_file("dt=a", "f2-0", "20260102000000000")
-    folder.base_file("dt=a", "f3-0", "20260103000000000")  # an instant that was rolled back
-    slices = load_file_slices(open_table(storage, str(folder.path)))
+    directory = make_table()
+    directory.partition("dt=a")
+    directory.commit("20260101000000000")
+    directory.instant("20260102000000000.inflight")
+    directory.base_file("dt=a", "f1-0", "20260101000000000")
+    directory.base_file("dt=a", "f1-0", "20260102000000000")
+    directory.base_file("dt=a", "f2-0", "20260102000000000")
+    directory.base_file("dt=a", "f3-0", "20260103000000000")  # an instant that was rolled back
+    slices = load_file_slices(open_table(storage, str(directory.path)))
     assert base_instants(slices) == {"f1-0": "20260101000000000"}
 
 
 def test_files_of_archived_commits_are_seen(make_table, storage: Storage) -> None:
-    folder = make_table()
-    folder.partition("dt=a")
-    folder.commit("20260105000000000")
-    folder.base_file("dt=a", "f1-0", "20260101000000000")
-    folder.base_file("dt=a", "f2-0", "20260101000000000")
-    folder.base_file("dt=a", "f2-0", "20260105000000000")
-    slices = load_file_slices(open_table(storage, str(folder.path)))
+    directory = make_table()
+    directory.partition("dt=a")
+    directory.commit("20260105000000000")
+    directory.base_file("dt=a", "f1-0", "20260101000000000")
+    directory.base_file("dt=a", "f2-0", "20260101000000000")
+    directory.base_file("dt=a", "f2-0", "20260105000000000")
+    slices = load_file_slices(open_table(storage, str(directory.path)))
     assert base_instants(slices) == {"f1-0": "20260101000000000", "f2-0": "20260105000000000"}
 
 
 def test_a_bootstrap_that_was_archived_still_has_its_external_files(make_table, storage: Storage) -> None:
-    folder = make_table(hoodie__bootstrap__base__path="/src")
-    folder.partition("dt=a")
-    folder.commit("20260105000000000")
-    folder.base_file("dt=a", "f1", "00000000000001")
+    directory = make_table(hoodie__bootstrap__base__path="/src")
+    directory.partition("dt=a")
+    directory.commit("20260105000000000")
+    directory.base_file("dt=a", "f1", "00000000000001")
     external = ExternalFile("/src/dt=a/one.parquet", 7, 1)
     mapping = BootstrapMapping("dt=a", "f1", "dt=a", external)
-    write_bootstrap_index(storage, str(folder.path), "/src", [mapping], 0)
-    (found,) = load_file_slices(open_table(storage, str(folder.path)))
+    write_bootstrap_index(storage, str(directory.path), "/src", [mapping], 0)
+    (found,) = load_file_slices(open_table(storage, str(directory.path)))
     assert found.external_file == external
 
 
 def test_replaced_file_groups_are_hidden_from_the_replacement_on(make_table, storage: Storage) -> None:
-    folder = make_table()
-    folder.partition("dt=a")
-    folder.partition("dt=b")
-    folder.commit("20260101000000000")
+    directory = make_table()
+    directory.partition("dt=a")
+    directory.partition("dt=b")
+    directory.commit("20260101000000000")
     for partition in ("dt=a", "dt=b"):
-        folder.base_file(partition, "old-0", "20260101000000000")
-    folder.commit("20260102000000000", "replacecommit", replaced={"dt=a": ("old-0",)})
-    folder.base_file("dt=a", "new-0", "20260102000000000")
-    table = open_table(storage, str(folder.path))
+        directory.base_file(partition, "old-0", "20260101000000000")
+    directory.commit("20260102000000000", "replacecommit", replaced={"dt=a": ("old-0",)})
+    directory.base_file("dt=a", "new-0", "20260102000000000")
+    table = open_table(storage, str(directory.path))
     assert replaced_file_groups(table) == {("dt=a", "old-0")}
     now = {(found.partition_path, found.file_id) for found in load_file_slices(table)}
     assert now == {("dt=a", "new-0"), ("dt=b", "old-0")}
@@ -189,12 +189,14 @@ def test_replaced_file_groups_are_hidden_from_the_replacement_on(make_table, sto
 def test_a_replacecommit_is_read_once_and_many_side_by_side(
     make_table, storage: Storage, monkeypatch
 ) -> None:
-    folder = make_table()
-    folder.partition("dt=a")
-    folder.commit("20260101000000000")
+    directory = make_table()
+    directory.partition("dt=a")
+    directory.commit("20260101000000000")
     for number in range(40):
-        folder.base_file("dt=a", f"old-{number}", "20260101000000000")
-        folder.commit(f"202601020000000{number:02}", "replacecommit", replaced={"dt=a": (f"old-{number}",)})
+        directory.base_file("dt=a", f"old-{number}", "20260101000000000")
+        directory.commit(
+            f"202601020000000{number:02}", "replacecommit", replaced={"dt=a": (f"old-{number}",)}
+        )
     together: list[int] = []
     read: list[str] = []
     read_files, read_one = Storage.read_files, Storage.read
@@ -203,13 +205,13 @@ def test_a_replacecommit_is_read_once_and_many_side_by_side(
     )
     monkeypatch.setattr(Storage, "read", lambda self, path: read.append(path) or read_one(self, path))
     for as_of, left in ((None, 0), ("20260102000000009", 30), (None, 0)):
-        assert len(load_file_slices(open_table(storage, str(folder.path)), as_of=as_of)) == left
+        assert len(load_file_slices(open_table(storage, str(directory.path)), as_of=as_of)) == left
     assert together == [40]
     # The schema is in the newest one.
     older = [path for path in read if path.endswith(".replacecommit") and "39.replace" not in path]
     assert len(older) == len(set(older)) == 39
-    folder.commit("20260103000000000", "replacecommit", replaced={"dt=a": ("new",)})
-    assert len(replaced_file_groups(open_table(storage, str(folder.path)))) == 41
+    directory.commit("20260103000000000", "replacecommit", replaced={"dt=a": ("new",)})
+    assert len(replaced_file_groups(open_table(storage, str(directory.path)))) == 41
     assert together == [40, 1]
 
 
@@ -218,40 +220,40 @@ def test_what_is_remembered_of_replacecommits_is_bounded(
 ) -> None:
     monkeypatch.setattr(replaced_groups, "MOST_GROUPS", 10)
     monkeypatch.setattr(replaced_groups, "_replaced", known := replaced_groups.ReplacedGroups())
-    folder = make_table()
+    directory = make_table()
     for number in range(8):
         replaced = {"dt=a": (f"one-{number}", f"two-{number}")}
-        folder.commit(f"202601020000000{number:02}", "replacecommit", replaced=replaced)
+        directory.commit(f"202601020000000{number:02}", "replacecommit", replaced=replaced)
     for _ in range(2):
-        assert len(replaced_file_groups(open_table(storage, str(folder.path)))) == 16
+        assert len(replaced_file_groups(open_table(storage, str(directory.path)))) == 16
     assert len(known) == 3
 
 
 def test_a_pending_replacement_hides_nothing(make_table, storage: Storage) -> None:
-    folder = make_table()
-    folder.partition("dt=a")
-    folder.commit("20260101000000000")
-    folder.base_file("dt=a", "old-0", "20260101000000000")
-    folder.instant("20260102000000000.replacecommit.requested")
-    folder.base_file("dt=a", "new-0", "20260102000000000")
-    slices = load_file_slices(open_table(storage, str(folder.path)))
+    directory = make_table()
+    directory.partition("dt=a")
+    directory.commit("20260101000000000")
+    directory.base_file("dt=a", "old-0", "20260101000000000")
+    directory.instant("20260102000000000.replacecommit.requested")
+    directory.base_file("dt=a", "new-0", "20260102000000000")
+    slices = load_file_slices(open_table(storage, str(directory.path)))
     assert base_instants(slices) == {"old-0": "20260101000000000"}
 
 
 def test_logs_diverted_by_a_pending_compaction_go_on_top_of_the_slice_before(
     make_table, storage: Storage
 ) -> None:
-    folder = make_table(hoodie__table__type="MERGE_ON_READ")
-    folder.partition("dt=a")
-    folder.commit("20260101000000000", "deltacommit")
-    folder.base_file("dt=a", "f-0", "20260101000000000")
-    folder.log_file("dt=a", "f-0", "20260101000000000", 2)
-    folder.log_file("dt=a", "f-0", "20260101000000000", 10)
-    folder.instant("20260103000000000.compaction.requested")
-    folder.commit("20260104000000000", "deltacommit")
-    folder.log_file("dt=a", "f-0", "20260103000000000", 1)
-    unfinished = folder.base_file("dt=a", "f-0", "20260103000000000")
-    (found,) = load_file_slices(open_table(storage, str(folder.path)))
+    directory = make_table(hoodie__table__type="MERGE_ON_READ")
+    directory.partition("dt=a")
+    directory.commit("20260101000000000", "deltacommit")
+    directory.base_file("dt=a", "f-0", "20260101000000000")
+    directory.log_file("dt=a", "f-0", "20260101000000000", 2)
+    directory.log_file("dt=a", "f-0", "20260101000000000", 10)
+    directory.instant("20260103000000000.compaction.requested")
+    directory.commit("20260104000000000", "deltacommit")
+    directory.log_file("dt=a", "f-0", "20260103000000000", 1)
+    unfinished = directory.base_file("dt=a", "f-0", "20260103000000000")
+    (found,) = load_file_slices(open_table(storage, str(directory.path)))
     assert found.base_instant_time == "20260101000000000"
     assert found.base_file is not None
     assert found.base_file.path != unfinished
@@ -260,73 +262,73 @@ def test_logs_diverted_by_a_pending_compaction_go_on_top_of_the_slice_before(
         ("20260101000000000", 10),
         ("20260103000000000", 1),
     ]
-    folder.commit("20260103000000000")
-    (compacted,) = load_file_slices(open_table(storage, str(folder.path)))
+    directory.commit("20260103000000000")
+    (compacted,) = load_file_slices(open_table(storage, str(directory.path)))
     assert compacted.base_file is not None
     assert compacted.base_file.path == unfinished
     assert [log.version for log in compacted.log_files] == [1]
 
 
 def test_a_file_group_of_logs_alone_is_a_slice_without_base_file(make_table, storage: Storage) -> None:
-    folder = make_table(hoodie__table__type="MERGE_ON_READ")
-    folder.partition("dt=a")
-    folder.commit("20260101000000000", "deltacommit")
-    folder.log_file("dt=a", "f-0", "20260101000000000", 1)
-    (found,) = load_file_slices(open_table(storage, str(folder.path)))
+    directory = make_table(hoodie__table__type="MERGE_ON_READ")
+    directory.partition("dt=a")
+    directory.commit("20260101000000000", "deltacommit")
+    directory.log_file("dt=a", "f-0", "20260101000000000", 1)
+    (found,) = load_file_slices(open_table(storage, str(directory.path)))
     assert found.base_file is None
     assert found.has_log_files
 
 
 def test_log_files_that_were_taken_back_are_no_rows(make_table, storage: Storage) -> None:
-    folder = make_table(hoodie__table__type="MERGE_ON_READ")
-    folder.partition("dt=a")
-    folder.commit("20260101000000000", "deltacommit")
-    folder.base_file("dt=a", "f-0", "20260101000000000")
-    folder.log_file("dt=a", "f-0", "20260101000000000", 1, b"")
-    folder.log_file("dt=a", "g-0", "20260101000000000", 1, b"")
-    (found,) = load_file_slices(open_table(storage, str(folder.path)))
+    directory = make_table(hoodie__table__type="MERGE_ON_READ")
+    directory.partition("dt=a")
+    directory.commit("20260101000000000", "deltacommit")
+    directory.base_file("dt=a", "f-0", "20260101000000000")
+    directory.log_file("dt=a", "f-0", "20260101000000000", 1, b"")
+    directory.log_file("dt=a", "g-0", "20260101000000000", 1, b"")
+    (found,) = load_file_slices(open_table(storage, str(directory.path)))
     assert found.file_id == "f-0"
     assert [log.version for log in found.log_files] == [1]
     assert not found.has_log_files
 
 
 def test_of_two_files_of_one_commit_the_one_that_it_names_counts(make_table, storage: Storage) -> None:
-    folder = make_table()
-    folder.partition("dt=a")
-    kept = folder.base_file("dt=a", "f-0", "20260101000000000", "0-1-1")
-    folder.base_file("dt=a", "f-0", "20260101000000000", "0-1-2")
-    folder.commit("20260101000000000", written=(f"dt=a/{Path(kept).name}",))
-    (found,) = load_file_slices(open_table(storage, str(folder.path)))
+    directory = make_table()
+    directory.partition("dt=a")
+    kept = directory.base_file("dt=a", "f-0", "20260101000000000", "0-1-1")
+    directory.base_file("dt=a", "f-0", "20260101000000000", "0-1-2")
+    directory.commit("20260101000000000", written=(f"dt=a/{Path(kept).name}",))
+    (found,) = load_file_slices(open_table(storage, str(directory.path)))
     assert found.base_file is not None
     assert found.base_file.path == kept
 
 
 def test_a_skeleton_that_the_index_does_not_name_is_an_error(make_table, storage: Storage) -> None:
-    folder = make_table(hoodie__bootstrap__base__path="/src")
-    folder.partition("dt=a")
-    folder.commit("00000000000001")
-    skeleton = folder.base_file("dt=a", "f", "00000000000001")
+    directory = make_table(hoodie__bootstrap__base__path="/src")
+    directory.partition("dt=a")
+    directory.commit("00000000000001")
+    skeleton = directory.base_file("dt=a", "f", "00000000000001")
     with pytest.raises(CorruptTableError, match=Path(skeleton).name):
-        load_file_slices(open_table(storage, str(folder.path)))
+        load_file_slices(open_table(storage, str(directory.path)))
 
 
 def test_ten_thousand_files_in_five_hundred_partitions_are_planned_in_a_second_or_so(
     make_table, storage: Storage
 ) -> None:
-    folder = make_table(hoodie__bootstrap__base__path="/src")
+    directory = make_table(hoodie__bootstrap__base__path="/src")
     mappings = []
     for number in range(500):
         partition = f"dt={number:03d}"
-        folder.partition(partition)
+        directory.partition(partition)
         for file in range(20):
             file_id = f"f{number:03d}x{file:02d}"
-            folder.base_file(partition, file_id, "00000000000001")
+            directory.base_file(partition, file_id, "00000000000001")
             external = ExternalFile(f"/src/{partition}/{file}.parquet", 1, 1)
             mappings.append(BootstrapMapping(partition, file_id, partition, external))
-    folder.commit("00000000000001")
-    write_bootstrap_index(storage, str(folder.path), "/src", mappings, 0)
+    directory.commit("00000000000001")
+    write_bootstrap_index(storage, str(directory.path), "/src", mappings, 0)
     began = time.process_time()
-    table = open_table(storage, str(folder.path))
+    table = open_table(storage, str(directory.path))
     slices = load_file_slices(table, list_partitions(table))
     seconds = time.process_time() - began
     assert len(slices) == 10_000

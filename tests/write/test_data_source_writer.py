@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.write.markers import list_markers
+from hudisql.write.transaction.markers import list_markers
 
 pytestmark = pytest.mark.spark
 

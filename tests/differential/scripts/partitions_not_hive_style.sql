@@ -1,4 +1,4 @@
--- shows: folders without column names
+-- shows: directories without column names
 CREATE TABLE t (id INT, v STRING, dt STRING) USING hudi PARTITIONED BY (dt)
 TBLPROPERTIES (primaryKey = 'id', 'hoodie.datasource.write.hive_style_partitioning' = 'false');
 INSERT INTO t VALUES (1, 'a', '2024-01-01'), (2, 'b', '2024-01-02');

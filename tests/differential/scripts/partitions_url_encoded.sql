@@ -1,4 +1,4 @@
--- shows: partition values with signs that a folder's name has only in escaped form
+-- shows: partition values with signs that a directory's name has only in escaped form
 CREATE TABLE t (id INT, v STRING, place STRING) USING hudi PARTITIONED BY (place)
 TBLPROPERTIES (primaryKey = 'id', 'hoodie.datasource.write.partitionpath.urlencode' = 'true');
 INSERT INTO t VALUES (1, 'a', 'a/b'), (2, 'b', 'c:d e'), (3, 'c', 'plain');

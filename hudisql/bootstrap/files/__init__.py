@@ -1,0 +1,1 @@
+"""The files that a bootstrap writes: skeletons, full records, and the key ranges of both."""

@@ -1,0 +1,258 @@
+"""Full-record bootstrap: the source files of a partition rewritten as base files of the table.
+
+Follows Hudi's full bootstrap (`SparkFullBootstrapDataProviderBase`, a bulk insert with its default sort mode
+NONE): rows keep the source's order, files are sized by `hoodie.parquet.max.file.size`. One call handles one
+task, a run of source files (or a byte range of a large one) of one partition, and needs no shuffle. It knows
+nothing of Spark, plans or commits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudisql.bootstrap.files.key_ranges import KeyRange, KeyRangeFinder
+from hudisql.bootstrap.files.skeleton import KeyCheck, source_changed
+from hudisql.errors import NoSuchPathError, SourceError
+from hudisql.format.external_file import ExternalFile
+from hudisql.read.conform import batch_of, constant_column
+from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
+from hudisql.read.parquet_rows import ParquetRows
+from hudisql.read.splits import Split
+from hudisql.storage import Storage
+from hudisql.write.handle.base_file import BaseFileConfig, BaseFileWriter, FileNaming
+from hudisql.write.keygen.new_row_keys import generated_keys
+from hudisql.write.keygen.record_keys import NullKeys, RecordKeys, render_record_keys
+
+_NULL_KEY_SAMPLES = 5
+_NO_ROWS: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class FullRecordInput:
+    """A source file of a task, or the row groups of it whose middle lies in `split`; `rows` is about."""
+
+    source: ExternalFile
+    rows: int
+    split: Split | None = None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the source that are read."""
+        return self.source.length if self.split is None else self.split.length
+
+
+@dataclass(frozen=True, slots=True)
+class FullRecordTask:
+    """What one task rewrites. `schema` is the table's, partition columns last, with `partition_values`."""
+
+    inputs: tuple[FullRecordInput, ...]
+    place: FileNaming
+    schema: pa.Schema
+    avro_schema: str
+    partition_values: Mapping[str, object]
+    record_key_fields: tuple[str, ...]
+    composite: bool
+    form: BaseFileConfig
+    key_check: KeyCheck
+    calendars: CalendarSettings = DEFAULT_CALENDARS
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the source that are read."""
+        return sum(each.bytes for each in self.inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRows:
+    """A run of rows of a written file and where it was read: from `first_row` of `path` (None: unknown)."""
+
+    path: str
+    first_row: int | None
+    rows: int
+
+    @property
+    def next_row(self) -> int | None:
+        """The row of the source file that follows the run."""
+        return None if self.first_row is None else self.first_row + self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class FullRecordFile:
+    """One base file and what its rows are made of, in order.
+
+    `null_key_samples` are (source path, row); `key_range` is there if keys are to be unique. `seconds` are
+    the task's, shared out by rows.
+    """
+
+    file_id: str
+    path: str
+    rows: int
+    bytes: int
+    min_key: str | None
+    max_key: str | None
+    pieces: tuple[SourceRows, ...]
+    null_keys: int
+    null_key_samples: tuple[tuple[str, int | None], ...]
+    key_range: KeyRange | None
+    seconds: float
+
+
+def write_full_records(storage: Storage, task: FullRecordTask) -> list[FullRecordFile]:
+    """Rewrite the task's source rows; files that could not all be finished are deleted.
+
+    Raises SourceChangedError if a source file is not the planned one, SourceError if one cannot be decoded,
+    StorageError, InvalidArgumentError for an unusable key column.
+    """
+    sink = FullRecordSink(storage, task)
+    try:
+        for each in task.inputs:
+            for first_row, batch in _source_batches(storage, task, each):
+                sink.write(each.source.path, first_row, batch)
+        return sink.finish()
+    except BaseException:
+        sink.abandon()
+        raise
+
+
+class FullRecordSink:
+    """Takes a task's rows, as the table has them, and makes its files; the task's inputs are not read here.
+
+    `first_sequence_number` numbers the rows on from an earlier sink with the same task partition id.
+    """
+
+    def __init__(self, storage: Storage, task: FullRecordTask, first_sequence_number: int = 0) -> None:
+        self._started = time.perf_counter()
+        self._task = task
+        self._expected_rows = sum(each.rows for each in task.inputs)
+        self._summaries: list[_FileSummary] = []
+        self.rows = 0
+        self._first_row = first_sequence_number
+        self._writer = BaseFileWriter(
+            storage,
+            task.place,
+            task.schema,
+            task.avro_schema,
+            task.form,
+            expected_rows=self._expected_rows,
+            bytes_per_row=task.bytes / max(self._expected_rows, 1),
+            first_sequence_number=first_sequence_number,
+        )
+
+    def write(self, path: str, first_row: int | None, batch: pa.RecordBatch) -> None:
+        """Take rows of the source file `path`, from row `first_row` of it on (None: not known which)."""
+        task = self._task
+        rendered = self._record_keys(batch)
+        null_rows = rendered.null_keys.rows if task.key_check is not KeyCheck.NONE else _NO_ROWS
+        at = 0
+        for number, rows in self._writer.write(rendered.keys, batch):
+            if number == len(self._summaries):
+                self._summaries.append(_FileSummary(self._expected_rows, task.key_check))
+            summary = self._summaries[number]
+            summary.add_piece(path, None if first_row is None else first_row + at, rows)
+            own = null_rows[(null_rows >= at) & (null_rows < at + rows)]
+            summary.add_null_keys(path, first_row, own)
+            if summary.key_range is not None:
+                summary.key_range.add(rendered.keys.slice(at, rows))
+            at += rows
+        self.rows += batch.num_rows
+
+    def _record_keys(self, batch: pa.RecordBatch) -> RecordKeys:
+        task = self._task
+        if task.record_key_fields:
+            return render_record_keys(batch, task.record_key_fields, composite=task.composite)
+        place, first_row = task.place, self._first_row + self.rows
+        keys = generated_keys(place.instant_time, place.task_partition_id, first_row, batch.num_rows)
+        return RecordKeys(keys, NullKeys())
+
+    def finish(self) -> list[FullRecordFile]:
+        """Close the files and return what they are."""
+        files = self._writer.finish()
+        seconds = time.perf_counter() - self._started
+        return [
+            FullRecordFile(
+                file_id=file.file_id,
+                path=file.path,
+                rows=file.rows,
+                bytes=file.bytes,
+                min_key=file.min_key,
+                max_key=file.max_key,
+                pieces=tuple(summary.pieces),
+                null_keys=summary.null_keys,
+                null_key_samples=tuple(summary.null_key_samples),
+                key_range=None if summary.key_range is None else summary.key_range.result(),
+                seconds=seconds * file.rows / max(self.rows, 1),
+            )
+            for file, summary in zip(files, self._summaries, strict=True)
+        ]
+
+    def abandon(self) -> None:
+        """Delete all files."""
+        self._writer.abandon()
+
+
+class _FileSummary:
+    """What is gathered of one written file while its rows pass."""
+
+    def __init__(self, rows: int, key_check: KeyCheck) -> None:
+        self.pieces: list[SourceRows] = []
+        self.null_keys = 0
+        self.null_key_samples: list[tuple[str, int | None]] = []
+        self.key_range = KeyRangeFinder(rows) if key_check.is_unique else None
+
+    def add_piece(self, path: str, first_row: int | None, rows: int) -> None:
+        """Take in a run of rows; runs that follow each other in one source file become one."""
+        last = self.pieces[-1] if self.pieces else None
+        if last is not None and last.path == path and last.next_row == first_row:
+            self.pieces[-1] = SourceRows(path, last.first_row, last.rows + rows)
+        else:
+            self.pieces.append(SourceRows(path, first_row, rows))
+
+    def add_null_keys(self, path: str, first_row: int | None, rows: npt.NDArray[np.int64]) -> None:
+        """Take in the rows of a batch, which begins at `first_row`, whose key is null or empty."""
+        self.null_keys += len(rows)
+        wanted = _NULL_KEY_SAMPLES - len(self.null_key_samples)
+        self.null_key_samples += [
+            (path, None if first_row is None else first_row + int(row)) for row in rows[:wanted]
+        ]
+
+
+def _source_batches(
+    storage: Storage, task: FullRecordTask, given: FullRecordInput
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The input's rows as the table has them, each batch with the number of its first row in the file."""
+    path = given.source.path
+    _check_length(storage, given.source)
+    stored = pa.schema([field for field in task.schema if field.name not in task.partition_values])
+    try:
+        with ParquetRows(storage, path, stored, calendars=task.calendars) as source:
+            ranges = source.choose_ranges(given.split, None)
+            positions = [each.start for each in ranges]
+            for batch in source.read(ranges):
+                first_row = positions[0]
+                columns = [
+                    constant_column(task.partition_values[field.name], field.type, batch.num_rows)
+                    if field.name in task.partition_values
+                    else batch.column(field.name)
+                    for field in task.schema
+                ]
+                yield first_row, batch_of(columns, task.schema, batch.num_rows)
+                positions[0] += batch.num_rows
+                if positions[0] >= ranges[-len(positions)].stop:
+                    positions.pop(0)
+    except NoSuchPathError as error:
+        raise source_changed(given.source, None) from error
+    except pa.ArrowException as error:
+        raise SourceError(f"cannot read {path} as parquet: {error}") from error
+
+
+def _check_length(storage: Storage, source: ExternalFile) -> None:
+    info = storage.info(source.path)
+    length = None if info is None else info.length
+    if length != source.length:
+        raise source_changed(source, length)

@@ -1,0 +1,154 @@
+"""The range that the record keys of a file span, and which files' ranges overlap.
+
+Found while the keys are read for the skeletons, so that a uniqueness check need only compare files whose
+ranges overlap. The order is not Java's (which the footers' least and greatest keys follow) but one in which
+numbers within keys count as numbers, so that files with the ids 1 to 9,999 and 10,000 to 20,000 do not
+overlap. Any order serves, as long as equal keys tie in it. Knows no files and no Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from hudisql.bootstrap.files.key_hashes import Hashes, hash_keys
+from hudisql.format.bloom_filter import string_buffers
+
+# 64 MB of hashes: a file with more rows that are not in order is checked by the later comparison.
+MOST_ROWS_CHECKED_ALONE: Final = 8_000_000
+_DIGITS: Final = re.compile(rb"[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """The least and greatest key of a file in `key_order` (None: not known, so any), and what it holds twice.
+
+    `may_repeat` is False if its keys are proved to be different from each other, True if two hashes are equal
+    or nobody looked.
+    """
+
+    lowest: str | None
+    highest: str | None
+    may_repeat: bool
+
+
+def key_order(key: str) -> tuple[tuple[int, int, bytes], ...]:
+    """By what keys are ordered here: byte by byte in UTF-8, but a run of digits as the number it writes."""
+    parts: list[tuple[int, int, bytes]] = []
+    content = key.encode()
+    at = 0
+    for run in _DIGITS.finditer(content):
+        parts += [(byte, 0, b"") for byte in content[at : run.start()]]
+        digits = run.group().lstrip(b"0")
+        parts.append((ord("0"), len(digits), digits))
+        at = run.end()
+    parts += [(byte, 0, b"") for byte in content[at:]]
+    return tuple(parts)
+
+
+class KeyRangeFinder:
+    """Takes in the keys of one file, batch by batch as they are read; keeps nothing of keys in order."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._lowest: str | None = None
+        self._highest: str | None = None
+        self._is_ascending = True
+        self._seen = 0
+        self._hashes: list[Hashes] | None = None
+
+    def add(self, keys: pa.StringArray) -> None:
+        """Take in the next keys."""
+        if len(keys) == 0:
+            return
+        self._widen(keys)
+        if self._seen == 0 and not self._is_ascending and self._rows <= MOST_ROWS_CHECKED_ALONE:
+            self._hashes = []
+        if self._hashes is not None:
+            self._hashes.append(hash_keys(keys))
+        self._seen += len(keys)
+
+    def result(self) -> KeyRange | None:
+        """The range of all keys; None if there are none."""
+        if self._seen == 0:
+            return None
+        may_repeat = not self._is_ascending
+        if self._hashes is not None:
+            hashes = np.concatenate(self._hashes)
+            hashes.sort()
+            may_repeat = bool((hashes[1:] == hashes[:-1]).any())
+        return KeyRange(self._lowest, self._highest, may_repeat)
+
+    def _widen(self, keys: pa.StringArray) -> None:
+        find_range = _find_range()
+        if find_range is None:
+            self._is_ascending = False
+            return
+        offsets, data = string_buffers(keys)
+        lowest_row, highest_row, is_ascending = find_range(offsets.view(np.uint64), data)
+        lowest, highest = (keys[row].as_py() or "" for row in (lowest_row, highest_row))
+        if self._lowest is None or self._highest is None:
+            self._lowest, self._highest, self._is_ascending = lowest, highest, is_ascending
+            return
+        self._is_ascending &= is_ascending and key_order(self._highest) < key_order(lowest)
+        self._lowest = min(self._lowest, lowest, key=key_order)
+        self._highest = max(self._highest, highest, key=key_order)
+
+
+@cache
+def _find_range() -> Callable[..., Any] | None:
+    try:
+        from hudisql.bootstrap.files.key_kernels import find_range
+    except ImportError:
+        return None
+    return find_range
+
+
+def group_overlapping(ranges: Iterable[tuple[str, KeyRange | None]]) -> list[list[int]]:
+    """Numbers of the files that have to be compared: those whose ranges of keys overlap, group by group.
+
+    `ranges` has the scope (partition, or one for a whole table) and the range of each file in turn. A file
+    that overlaps no other makes a group of one if it may hold a key twice, else it is left out.
+    """
+    files: dict[str, list[tuple[int, KeyRange]]] = {}
+    for number, (scope, key_range) in enumerate(ranges):
+        if key_range is not None:
+            files.setdefault(scope, []).append((number, key_range))
+    groups = [group for scope in files.values() for group in _overlapping_runs(scope)]
+    return [
+        sorted(number for number, _ in group)
+        for group in groups
+        if len(group) > 1 or any(key_range.may_repeat for _, key_range in group)
+    ]
+
+
+def _overlapping_runs(files: Sequence[tuple[int, KeyRange]]) -> list[list[tuple[int, KeyRange]]]:
+    if len(files) == 1:
+        return [list(files)]
+    least: Any = ()
+    greatest: Any = ((256, 0, b""),)
+    spans = sorted(
+        (
+            least if each.lowest is None else key_order(each.lowest),
+            greatest if each.highest is None else key_order(each.highest),
+            number,
+            each,
+        )
+        for number, each in files
+    )
+    runs: list[list[tuple[int, KeyRange]]] = []
+    reached: Any = None
+    for lowest, highest, number, key_range in spans:
+        if runs and lowest <= reached:
+            runs[-1].append((number, key_range))
+            reached = max(reached, highest)
+        else:
+            runs.append([(number, key_range)])
+            reached = highest
+    return runs

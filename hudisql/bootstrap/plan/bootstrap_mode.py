@@ -1,0 +1,161 @@
+"""Which partitions are rewritten and which get skeletons: by mode, predicate, regex or unsafe types.
+
+Follows Hudi's `BootstrapModeSelector`s: metadata only, full record, and `BootstrapRegexModeSelector`, whose
+regular expression must match the whole partition path. Values only: predicates are evaluated by the caller.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from hudisql.errors import InvalidArgumentError
+
+SELECTOR_PACKAGE: Final = "org.apache.hudi.client.bootstrap.selector"
+METADATA_ONLY_SELECTOR: Final = f"{SELECTOR_PACKAGE}.MetadataOnlyBootstrapModeSelector"
+FULL_RECORD_SELECTOR: Final = f"{SELECTOR_PACKAGE}.FullRecordBootstrapModeSelector"
+REGEX_SELECTOR: Final = f"{SELECTOR_PACKAGE}.BootstrapRegexModeSelector"
+SELECTORS: Final = (METADATA_ONLY_SELECTOR, FULL_RECORD_SELECTOR, REGEX_SELECTOR)
+SELECTOR_OPTION: Final = "hoodie.bootstrap.mode.selector"
+REGEX_OPTION: Final = "hoodie.bootstrap.mode.selector.regex"
+REGEX_MODE_OPTION: Final = "hoodie.bootstrap.mode.selector.regex.mode"
+MODE_OPTIONS: Final = (SELECTOR_OPTION, REGEX_OPTION, REGEX_MODE_OPTION)
+
+
+class BootstrapMode(StrEnum):
+    """What a bootstrap makes of a partition."""
+
+    METADATA_ONLY = "metadata_only"
+    """Skeletons beside the untouched source files."""
+    FULL_RECORD = "full_record"
+    """New base files with all columns."""
+
+    @property
+    def other(self) -> BootstrapMode:
+        """The mode of partitions that a selector does not match."""
+        return (
+            BootstrapMode.FULL_RECORD if self is BootstrapMode.METADATA_ONLY else BootstrapMode.METADATA_ONLY
+        )
+
+
+class UnsafeTypePolicy(StrEnum):
+    """What happens if files store columns in a way that Apache Hudi or Hive break on."""
+
+    FAIL = "fail"
+    """Nothing is written."""
+    WARN = "warn"
+    """The bootstrap goes on and names them."""
+    FULL_RECORD = "full_record"
+    """Their partitions are rewritten, where that mends the type."""
+
+
+class PartitionMismatchPolicy(StrEnum):
+    """What happens if files hold a partition column themselves, with another value than their directory's."""
+
+    FAIL = "fail"
+    """Nothing is written."""
+    WARN = "warn"
+    """The bootstrap goes on and names them; the directory's value counts, as in Spark and Hive."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModeChoice:
+    """How the mode of each partition is chosen.
+
+    Without `where` and `regex` every partition has `mode`. With `where`, a SQL predicate over the partition
+    columns, those it takes are rewritten. With `regex`, partition paths that match it as a whole have `mode`,
+    the others the other one.
+    """
+
+    mode: BootstrapMode = BootstrapMode.METADATA_ONLY
+    where: str | None = None
+    regex: str | None = None
+
+    def __str__(self) -> str:
+        """The choice in words, for messages."""
+        if self.where is not None:
+            return f"full_record where {self.where}"
+        return self.mode.value if self.regex is None else f"{self.mode.value} where the path is {self.regex}"
+
+    def of_paths(self, paths: Sequence[str]) -> list[BootstrapMode]:
+        """The mode of each partition path, `where` left aside."""
+        if self.regex is None:
+            return [self.mode] * len(paths)
+        matches = _compiled(self.regex).fullmatch
+        return [self.mode if matches(path) else self.mode.other for path in paths]
+
+
+def parse_mode(text: str) -> BootstrapMode:
+    """The mode of that name, in any case. Raises InvalidArgumentError."""
+    try:
+        return BootstrapMode(text.strip().lower())
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"mode '{text}' is unknown",
+            hint="it is 'metadata_only' or 'full_record'; for some partitions give full_record_where",
+        ) from error
+
+
+def parse_unsafe_type_policy(text: str) -> UnsafeTypePolicy:
+    """The policy of that name, in any case. Raises InvalidArgumentError."""
+    try:
+        return UnsafeTypePolicy(text.strip().lower())
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"on_unsafe_type '{text}' is unknown", hint="it is 'fail', 'warn' or 'full_record'"
+        ) from error
+
+
+def parse_partition_mismatch_policy(text: str) -> PartitionMismatchPolicy:
+    """The policy of that name, in any case. Raises InvalidArgumentError."""
+    try:
+        return PartitionMismatchPolicy(text.strip().lower())
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"on_partition_mismatch '{text}' is unknown", hint="it is 'fail' or 'warn'"
+        ) from error
+
+
+def choose_mode(mode: str, full_record_where: str | None) -> ModeChoice:
+    """The choice that the arguments of `bootstrap_table` make. Raises InvalidArgumentError."""
+    parsed = parse_mode(mode)
+    if full_record_where is not None and parsed is BootstrapMode.FULL_RECORD:
+        raise InvalidArgumentError(
+            "full_record_where says which partitions are rewritten, mode => 'full_record' that all are",
+            hint="leave one of them out",
+        )
+    return ModeChoice(parsed, where=full_record_where)
+
+
+def mode_choice_from_options(options: Mapping[str, str]) -> ModeChoice | None:
+    """The choice that Hudi's options make, None if they name no selector.
+
+    Raises InvalidArgumentError for an unknown selector or mode and a bad regular expression.
+    """
+    selector = options.get(SELECTOR_OPTION)
+    if selector is None:
+        if unused := [name for name in MODE_OPTIONS if name in options]:
+            raise InvalidArgumentError(
+                f"option {unused[0]} needs the regex selector", hint=f"{SELECTOR_OPTION}={REGEX_SELECTOR}"
+            )
+        return None
+    if selector not in SELECTORS:
+        raise InvalidArgumentError(
+            f"the bootstrap mode selector '{selector}' is unknown", hint=f"it is {' or '.join(SELECTORS)}"
+        )
+    if selector != REGEX_SELECTOR:
+        is_full = selector == FULL_RECORD_SELECTOR
+        return ModeChoice(BootstrapMode.FULL_RECORD if is_full else BootstrapMode.METADATA_ONLY)
+    regex = options.get(REGEX_OPTION, ".*")
+    _compiled(regex)
+    return ModeChoice(parse_mode(options.get(REGEX_MODE_OPTION, BootstrapMode.METADATA_ONLY)), regex=regex)
+
+
+def _compiled(regex: str) -> re.Pattern[str]:
+    try:
+        return re.compile(regex)
+    except re.error as error:
+        raise InvalidArgumentError(f"'{regex}' is no regular expression: {error}") from error

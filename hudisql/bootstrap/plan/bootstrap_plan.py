@@ -1,0 +1,465 @@
+"""The plan of a bootstrap: everything that is known before a byte is written.
+
+`plan_bootstrap` looks (metastore, directories, every footer) and gives one value that says what will be
+written where, what stops it and what to know; a dry run prints it, `run` carries it out. Follows RFC-12's
+metadata-only bootstrap; writes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hudisql.bootstrap.findings import Finding, blocker, blockers_of, warning, warnings_of
+from hudisql.bootstrap.plan import checks
+from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode
+from hudisql.bootstrap.plan.request import BootstrapRequest
+from hudisql.bootstrap.plan.schema_drift import SchemaDrift
+from hudisql.bootstrap.plan.table_schema import build_table_schema
+from hudisql.bootstrap.plan.type_checks import check_int96_conversion, classify_types, describe_types
+from hudisql.bootstrap.source.footers import FileFooter, read_footers
+from hudisql.bootstrap.source.hive_source import (
+    SourceProtection,
+    load_source_table,
+    protection_for,
+    scan_hive_source,
+)
+from hudisql.bootstrap.source.partition_columns import check_partition_values, choose_partitions
+from hudisql.bootstrap.source.source_files import (
+    BootstrapSource,
+    ChoosePartitions,
+    PartitionColumn,
+    SourcePartition,
+    scan_path_source,
+)
+from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
+from hudisql.catalog.metastore_table import NAME_SUFFIXES
+from hudisql.catalog.sync_entries import sync_options_from
+from hudisql.errors import BootstrapBlockedError, SourceProtectedError
+from hudisql.format import table_properties as keys
+from hudisql.format.external_file import ExternalFile
+from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION
+from hudisql.format.spark_schema import quote_name
+from hudisql.storage import join
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+# What a skeleton weighs beside keys and filter: footer and partition file per file, sequence numbers per row.
+_BYTES_PER_FILE: Final = 3_000
+_BYTES_PER_ROW: Final = 1.6
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """One source file and about how many bytes the table will have for it.
+
+    `has_hybrid_calendar` says that only Spark's reader knows what its dates mean, `has_binary_decimals` that
+    it has to read them row by row.
+    """
+
+    source: ExternalFile
+    rows: int
+    row_groups: int
+    estimated_bytes: int
+    has_hybrid_calendar: bool = False
+    footer_hash: str = ""
+    has_binary_decimals: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPartition:
+    """One partition to be taken, with its files and, in short, what is found in them."""
+
+    source: SourcePartition
+    files: tuple[PlannedFile, ...]
+    blockers: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    mode: BootstrapMode = BootstrapMode.METADATA_ONLY
+
+    @property
+    def path(self) -> str:
+        """The partition path in the target."""
+        return self.source.path
+
+    @property
+    def rows(self) -> int:
+        """Rows of all its files."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def source_bytes(self) -> int:
+        """Bytes of its source files."""
+        return sum(file.source.length for file in self.files)
+
+    @property
+    def estimated_bytes(self) -> int:
+        """About how many bytes the table will have for it."""
+        return sum(file.estimated_bytes for file in self.files)
+
+
+@dataclass(frozen=True)
+class BootstrapPlan:
+    """What a bootstrap will do. `record_key` and `precombine` are spelled as in `schema`; without key columns
+    each row gets a generated key.
+
+    `schema` holds data columns, then partition columns; `protection` is what must be set on the source table
+    first (only with `protect_source`). `file_differences` names each file that differs from the table's
+    columns, and how (only with `on_schema_drift => 'report'`); `unsafe_types` are the columns that stay
+    stored in a way that somebody breaks on, with the names of their incompatibilities.
+    """
+
+    request: BootstrapRequest
+    target_path: str
+    base_path: str
+    partition_columns: tuple[PartitionColumn, ...]
+    is_hive_style: bool
+    is_url_encoded: bool
+    schema: pa.Schema
+    record_key: tuple[str, ...]
+    precombine: str | None
+    partitions: tuple[PlannedPartition, ...]
+    findings: tuple[Finding, ...]
+    protection: SourceProtection | None = None
+    file_differences: tuple[tuple[str, str], ...] = ()
+    unsafe_types: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def blockers(self) -> tuple[Finding, ...]:
+        """What stops it."""
+        return blockers_of(self.findings)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What the user should know."""
+        return warnings_of(self.findings)
+
+    @property
+    def skeleton_partitions(self) -> tuple[PlannedPartition, ...]:
+        """The partitions whose files stay as they are."""
+        return tuple(each for each in self.partitions if each.mode is BootstrapMode.METADATA_ONLY)
+
+    @property
+    def full_record_partitions(self) -> tuple[PlannedPartition, ...]:
+        """The partitions that are rewritten."""
+        return tuple(each for each in self.partitions if each.mode is BootstrapMode.FULL_RECORD)
+
+    @property
+    def uses_complex_key_encoding(self) -> bool:
+        """True if keys are rendered as `a:1,b:2`."""
+        return len(self.record_key) > 1
+
+    @property
+    def key_check(self) -> str:
+        """What is checked of the record keys: nothing of generated ones."""
+        return self.request.key_check if self.record_key else "none"
+
+    def raise_if_blocked(self) -> None:
+        """Raise BootstrapBlockedError with every blocker if there is one."""
+        if self.blockers:
+            raise self.describe_blockers("nothing was written; dry_run => true shows the whole plan")
+
+    def describe_blockers(self, hint: str) -> BootstrapBlockedError:
+        """The error that lists every blocker."""
+        texts = [str(finding) for finding in self.blockers]
+        listed = "".join(f"\n  - {text}" for text in texts)
+        count = f"{len(texts)} blocker{'' if len(texts) == 1 else 's'}"
+        return BootstrapBlockedError(
+            f"{self.request.full_name} cannot be bootstrapped, {count}:{listed}",
+            blockers=texts,
+            hint=hint,
+        )
+
+
+def plan_bootstrap(
+    context: Context, request: BootstrapRequest, findings: Sequence[Finding] = ()
+) -> BootstrapPlan:
+    """Look at everything and make the plan; `findings` are those known already.
+
+    Raises SourceError or NoSuchTableError if there is no source to plan with, InvalidArgumentError for a bad
+    partition filter, MetastoreUnavailableError, StorageError. All else that stops the bootstrap is a blocker.
+    """
+    sync_options_from(request.sync_options)  # a bad value must not show only after the commit
+    found = list(findings)
+    found += _check_target_entry(context, request)
+    target = target_path_of(context, request)
+    found += _check_other_sources(context, request, target)
+    source, protection, more = scan_source(context, request)
+    found += more
+    found += source.findings
+    found += checks.check_target(context.storage, target, source, resumes=request.resume)
+    found += check_partition_values(source.partition_columns, source.partitions)
+    found += checks.check_url_encoding(source)
+    found += _check_layout_options(request, source)
+    files = [file for partition in source.partitions for file in partition.files]
+    footers = read_footers(
+        context.spark,
+        context.storage,
+        files,
+        request.record_key,
+        context.console,
+        request.parallelism,
+        [column.name for column in source.partition_columns],
+    )
+    drift = SchemaDrift(request.on_schema_drift)
+    table = build_table_schema(footers, source.declared_columns, source.partition_columns, drift)
+    found += checks.check_footers(footers)
+    found += table.findings
+    schema = table.schema
+    by_partition = _by_partition(source.partitions, footers)
+    verdict = classify_types(
+        by_partition, _choose_modes(context, request, source), request.on_unsafe_type, schema
+    )
+    if any(footer.problem is None for footer in footers):
+        kept = _left_as_they_are(by_partition, verdict.modes)
+        found += checks.check_file_names(kept)
+        found += checks.check_column_names(footers, schema)
+        found += checks.check_inside_values(
+            source.partitions, by_partition, source.partition_columns, request.on_partition_mismatch
+        )
+        found += verdict.findings
+        found += check_int96_conversion(context.spark, footers)
+        found += checks.check_encodings(kept)
+        found += _check_keys(request, source, footers, schema)
+    return BootstrapPlan(
+        request,
+        target,
+        source.base_path,
+        source.partition_columns,
+        source.is_hive_style,
+        source.is_url_encoded,
+        schema,
+        tuple(_spelled(path, schema) for path in request.record_key),
+        None if request.precombine is None else _spelled(request.precombine, schema),
+        tuple(
+            _plan_partition(request, partition, own, mode)
+            for partition, own, mode in zip(source.partitions, by_partition, verdict.modes, strict=True)
+        ),
+        tuple(found),
+        protection,
+        table.file_differences,
+        verdict.unsafe,
+    )
+
+
+def _check_keys(
+    request: BootstrapRequest, source: BootstrapSource, footers: Sequence[FileFooter], schema: pa.Schema
+) -> Iterator[Finding]:
+    columns = source.partition_columns
+    if not request.record_key:
+        yield warning(
+            "no record_key is given: each row gets a generated key, by which later upserts find no row;"
+            " UPDATE, DELETE and MERGE with a condition do"
+        )
+    yield from checks.check_key_columns(request.record_key, request.precombine, schema, columns)
+    data_fields = list(schema)[: len(schema) - len(columns)]
+    yield from checks.check_keys_in_files(request.record_key, footers, pa.schema(data_fields))
+    if request.key_check != "none":
+        yield from checks.check_key_statistics(request.record_key, footers)
+
+
+def _choose_modes(
+    context: Context, request: BootstrapRequest, source: BootstrapSource
+) -> list[BootstrapMode]:
+    """The mode of each partition as the request has it. Raises InvalidArgumentError for a bad predicate."""
+    choice = request.mode
+    if choice.where is None:
+        return choice.of_paths([partition.path for partition in source.partitions])
+    values = [partition.values for partition in source.partitions]
+    taken = choose_partitions(
+        context.spark, choice.where, source.partition_columns, values, parameter="full_record_where"
+    )
+    return [BootstrapMode.FULL_RECORD if is_taken else BootstrapMode.METADATA_ONLY for is_taken in taken]
+
+
+def _spelled(path: str, schema: pa.Schema) -> str:
+    resolved = checks.resolve_column(path, schema)
+    return path if resolved is None else resolved[0]
+
+
+def _check_target_entry(context: Context, request: BootstrapRequest) -> list[Finding]:
+    if not request.sync:
+        return []
+    suffixes = NAME_SUFFIXES if request.is_merge_on_read else ("",)
+    taken = [
+        f"{request.full_name}{suffix}"
+        for suffix in suffixes
+        if context.metastore.get_table(request.database, request.name + suffix) is not None
+    ]
+    return [
+        blocker(
+            f"the metastore has a table {name} already", hint="choose another name, or drop that table first"
+        )
+        for name in taken
+    ]
+
+
+def _check_other_sources(context: Context, request: BootstrapRequest, target: str) -> list[Finding]:
+    if not request.sync:
+        return []  # as asked, the metastore has no part in it
+    try:
+        refuse_touching_sources(context, [target], "the table would lie", except_of=target)
+    except SourceProtectedError as error:
+        return [blocker(error.message, hint="choose another target_path")]
+    return []
+
+
+def target_path_of(context: Context, request: BootstrapRequest) -> str:
+    """Where the new table will lie."""
+    if request.target_path is not None:
+        return context.storage.qualify(request.target_path)
+    return default_target_path(context, request.database, request.name)
+
+
+def default_target_path(context: Context, name_of_database: str, name: str) -> str:
+    """Where a table lies if nobody says otherwise: in its database's directory."""
+    database = context.metastore.get_database(name_of_database)
+    if database is not None and database.location:
+        return join(context.storage.qualify(database.location), name)
+    directory = name if name_of_database == "default" else f"{name_of_database}.db/{name}"
+    return join(context.warehouse, directory)
+
+
+def scan_source(
+    context: Context, request: BootstrapRequest
+) -> tuple[BootstrapSource, SourceProtection | None, list[Finding]]:
+    """The source as it is now, how to protect it if that is asked for, and what is to be said of both.
+
+    Raises SourceError, NoSuchTableError, InvalidArgumentError for a bad partition filter, StorageError.
+    """
+    left_out: list[Finding] = []
+    choose = _chooser(context, request, left_out)
+    if request.source_table is None:
+        assert request.source_path is not None  # the request has one of the two
+        path = context.storage.qualify(request.source_path)
+        source = scan_path_source(context.storage, path, request.partition_by, choose)
+        return source, None, [*left_out, *_check_any_chosen(request, source)]
+    table = load_source_table(context.metastore, *request.source_table)
+    source = scan_hive_source(context.storage, context.metastore, table, choose)
+    findings = [*left_out, *_check_any_chosen(request, source)]
+    protection = protection_for(table)
+    if protection is None:
+        return source, None, findings
+    danger = f"DROP TABLE {table.full_name} would delete the files that the new table reads"
+    if request.protect_source:
+        findings.append(warning(f"{danger}: {protection.statement} will be run first"))
+        return source, protection, findings
+    findings.append(
+        blocker(danger, hint=f"run {protection.statement}, or give protect_source => true, which runs it")
+    )
+    return source, None, findings
+
+
+def _chooser(context: Context, request: BootstrapRequest, findings: list[Finding]) -> ChoosePartitions | None:
+    """What chooses by `partition_filter`; `findings` takes what it leaves out without saying so."""
+    predicate = request.partition_filter
+    if predicate is None:
+        return None
+
+    def choose(
+        columns: Sequence[PartitionColumn], values: Sequence[tuple[str | None, ...]]
+    ) -> Sequence[bool]:
+        chosen = choose_partitions(context.spark, predicate, columns, values)
+        findings.extend(_check_null_partitions(predicate, columns, values, chosen))
+        return chosen
+
+    return choose
+
+
+def _check_null_partitions(
+    predicate: str,
+    columns: Sequence[PartitionColumn],
+    values: Sequence[tuple[str | None, ...]],
+    chosen: Sequence[bool],
+) -> Iterator[Finding]:
+    """A warning for NULL partitions that are left out: most predicates are NULL there, and so not true."""
+    for position, column in enumerate(columns):
+        left = sum(row[position] is None and not taken for row, taken in zip(values, chosen, strict=True))
+        if left:
+            yield warning(
+                f"partition_filter '{predicate}' leaves out {left} partition{'' if left == 1 else 's'} where"
+                f" {column.name} is NULL ({column.name}={HIVE_DEFAULT_PARTITION})",
+                hint=f"add OR {quote_name(column.name)} IS NULL to take them",
+            )
+
+
+def _check_any_chosen(request: BootstrapRequest, source: BootstrapSource) -> list[Finding]:
+    if source.partitions or blockers_of(source.findings):
+        return []
+    return [
+        blocker(f"partition_filter '{request.partition_filter}' takes no partition of {source.base_path}")
+    ]
+
+
+def _check_layout_options(request: BootstrapRequest, source: BootstrapSource) -> list[Finding]:
+    """The directories decide how partition paths are made; an option that says otherwise is a
+    contradiction.
+    """
+    actual = {
+        keys.HIVE_STYLE_PARTITIONING: source.is_hive_style,
+        keys.URL_ENCODE_PARTITIONING: source.is_url_encoded,
+    }
+    return [
+        blocker(f"option {name}={request.options[name]} contradicts the source's directories")
+        for name, value in actual.items()
+        if source.partition_columns
+        and name in request.options
+        and request.options[name].lower() != str(value).lower()
+    ]
+
+
+def _by_partition(
+    partitions: Sequence[SourcePartition], footers: Sequence[FileFooter]
+) -> list[list[FileFooter]]:
+    remaining = iter(footers)
+    return [[next(remaining) for _ in partition.files] for partition in partitions]
+
+
+def _left_as_they_are(
+    by_partition: Sequence[Sequence[FileFooter]], modes: Sequence[BootstrapMode]
+) -> list[FileFooter]:
+    """The footers of files that readers of the new table will meet."""
+    return [
+        footer
+        for footers, mode in zip(by_partition, modes, strict=True)
+        if mode is BootstrapMode.METADATA_ONLY
+        for footer in footers
+    ]
+
+
+def _plan_partition(
+    request: BootstrapRequest, partition: SourcePartition, footers: Sequence[FileFooter], mode: BootstrapMode
+) -> PlannedPartition:
+    files = tuple(
+        _plan_file(request, file, footer, mode) for file, footer in zip(partition.files, footers, strict=True)
+    )
+    blockers, warnings = describe_types(footers, mode, request.on_unsafe_type)
+    return PlannedPartition(
+        partition, files, (*checks.describe_unreadable(footers), *blockers), warnings, mode
+    )
+
+
+def _plan_file(
+    request: BootstrapRequest, file: ExternalFile, footer: FileFooter, mode: BootstrapMode
+) -> PlannedFile:
+    if footer.problem is not None:
+        return PlannedFile(file, 0, 0, 0)
+    filter_bits = (request.bloom_entries or footer.rows) * -math.log(request.bloom_fpp) / math.log(2) ** 2
+    # A generated key has the form of a sequence number.
+    key_bytes = footer.key_bytes if request.record_key else footer.rows * _BYTES_PER_ROW
+    estimate = _BYTES_PER_FILE + filter_bits / 8 * 4 / 3 + footer.rows * _BYTES_PER_ROW + key_bytes
+    if mode is BootstrapMode.FULL_RECORD:
+        estimate += file.length
+    return PlannedFile(
+        file,
+        footer.rows,
+        footer.row_groups,
+        round(estimate),
+        footer.has_hybrid_calendar,
+        footer.footer_hash,
+        any("binary_decimal" in column.incompatibilities for column in footer.schema.columns),
+    )

@@ -1,0 +1,213 @@
+"""A bootstrap as it was asked for: checked words, before anything was looked at.
+
+`bootstrap_table` and Hudi's own `run_bootstrap` both end here. Knows the values that are allowed and how
+`hoodie.*` options map on them; knows no storage, metastore or Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from hudisql.bootstrap.findings import Finding, warning
+from hudisql.bootstrap.plan.bootstrap_mode import (
+    MODE_OPTIONS,
+    ModeChoice,
+    PartitionMismatchPolicy,
+    UnsafeTypePolicy,
+    mode_choice_from_options,
+)
+from hudisql.bootstrap.plan.schema_drift import SchemaDrift
+from hudisql.bootstrap.source.source_files import PartitionColumn
+from hudisql.errors import InvalidArgumentError
+from hudisql.format import table_properties as keys
+from hudisql.write.handle.base_file import DEFAULT_MAX_FILE_BYTES
+
+KEY_CHECKS: Final = ("unique", "unique_global", "nulls", "none")
+COMPRESSIONS: Final = ("gzip", "compact")
+SORT_MODE_OPTION: Final = "hoodie.bulkinsert.sort.mode"
+SORT_MODES: Final = ("NONE", "GLOBAL_SORT", "PARTITION_SORT")
+CODEC_OPTION: Final = "hoodie.parquet.compression.codec"
+CODECS: Final = ("gzip", "snappy", "zstd", "none")
+MAX_FILE_SIZE_OPTION: Final = "hoodie.parquet.max.file.size"
+SYNC_PREFIX: Final = "hoodie.datasource.hive_sync."
+_TABLE_TYPES: Final = {
+    "copy_on_write": keys.COPY_ON_WRITE,
+    "cow": keys.COPY_ON_WRITE,
+    "merge_on_read": keys.MERGE_ON_READ,
+    "mor": keys.MERGE_ON_READ,
+}
+# Hudi's name for files that are not compressed.
+_CODEC_NAMES: Final[Mapping[str, str]] = {"uncompressed": "none"}
+_PAYLOAD_OPTIONS: Final = (keys.PAYLOAD_CLASS, "hoodie.datasource.write.payload.class")
+_TABLE_NAME: Final = re.compile(r"\w+", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BootstrapRequest:
+    """What a user asked for. Exactly one of `source_path` and `source_table` (database, name) is set.
+
+    Without `record_key` columns each row gets a generated key.
+    `mode` says which partitions are rewritten; `bloom_entries` None sizes each file's filter to its rows;
+    `parallelism` is the number of Spark tasks; `max_file_bytes`, `sort_mode` and `codec` are for the files of
+    full-record partitions. `resume` takes up a run that did not finish, and keeps what is done if this fails.
+    """
+
+    database: str
+    name: str
+    record_key: tuple[str, ...]
+    source_path: str | None = None
+    source_table: tuple[str, str] | None = None
+    target_path: str | None = None
+    table_type: str = keys.COPY_ON_WRITE
+    precombine: str | None = None
+    partition_by: tuple[PartitionColumn, ...] | None = None
+    partition_filter: str | None = None
+    mode: ModeChoice = field(default_factory=ModeChoice)
+    on_unsafe_type: UnsafeTypePolicy = UnsafeTypePolicy.FAIL
+    on_partition_mismatch: PartitionMismatchPolicy = PartitionMismatchPolicy.FAIL
+    key_check: str = "unique"
+    on_schema_drift: str = SchemaDrift.FAIL
+    protect_source: bool = False
+    parallelism: int | None = None
+    bloom_entries: int | None = None
+    bloom_fpp: float = 1e-3
+    compression: str = "gzip"
+    max_file_bytes: int = DEFAULT_MAX_FILE_BYTES
+    sort_mode: str = "NONE"
+    codec: str | None = None
+    sync: bool = True
+    resume: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_request(self)
+
+    @property
+    def full_name(self) -> str:
+        """`database.name` of the table to be."""
+        return f"{self.database}.{self.name}"
+
+    @property
+    def is_merge_on_read(self) -> bool:
+        """True if the table will take log files."""
+        return self.table_type == keys.MERGE_ON_READ
+
+    @property
+    def payload_class(self) -> str | None:
+        """The record payload that the options name, if any."""
+        return next((self.options[name] for name in _PAYLOAD_OPTIONS if name in self.options), None)
+
+    @property
+    def sync_options(self) -> dict[str, str]:
+        """The options that the metastore sync takes."""
+        return {name: value for name, value in self.options.items() if name.startswith(SYNC_PREFIX)}
+
+
+def parse_table_type(text: str) -> str:
+    """Hudi's name of a table type from it or its short form, in any case."""
+    found = _TABLE_TYPES.get(text.strip().lower())
+    if found is None:
+        raise InvalidArgumentError(
+            f"table_type '{text}' is unknown", hint="it is COPY_ON_WRITE or MERGE_ON_READ"
+        )
+    return found
+
+
+def _check_request(request: BootstrapRequest) -> None:
+    if (request.source_path is None) == (request.source_table is None):
+        raise InvalidArgumentError(
+            "give either source (a path) or source_table (a table of the metastore)",
+            hint="source => '/directory' or source_table => 'db.table'",
+        )
+    for name, path in (("source", request.source_path), ("target_path", request.target_path)):
+        if path is not None and not path.strip():
+            raise InvalidArgumentError(f"{name} is an empty path")
+    if not _TABLE_NAME.fullmatch(request.name) or not _TABLE_NAME.fullmatch(request.database):
+        raise InvalidArgumentError(
+            f"'{request.full_name}' is not a name that the metastore takes",
+            hint="letters, digits and _ only",
+        )
+    if not all(request.record_key):
+        raise InvalidArgumentError("record_key names no column", hint="such as 'id' or 'customer,order_id'")
+    _check_choice("key_check", request.key_check, KEY_CHECKS)
+    _check_choice("on_schema_drift", request.on_schema_drift, tuple(SchemaDrift))
+    _check_choice("compression", request.compression, COMPRESSIONS)
+    _check_choice(SORT_MODE_OPTION, request.sort_mode, SORT_MODES)
+    if request.codec is not None:
+        _check_choice(CODEC_OPTION, request.codec, CODECS)
+    if request.max_file_bytes < 1:
+        raise InvalidArgumentError(f"{MAX_FILE_SIZE_OPTION} must be 1 or more, not {request.max_file_bytes}")
+    if request.parallelism is not None and request.parallelism < 1:
+        raise InvalidArgumentError(f"parallelism must be 1 or more, not {request.parallelism}")
+    if request.bloom_entries is not None and request.bloom_entries < 1:
+        raise InvalidArgumentError(f"bloom_entries must be 1 or more, not {request.bloom_entries}")
+    if not 0 < request.bloom_fpp < 1:
+        raise InvalidArgumentError(f"bloom_fpp must lie between 0 and 1, not {request.bloom_fpp}")
+    if request.source_table is not None and request.partition_by is not None:
+        raise InvalidArgumentError(
+            "partition_by is for path sources",
+            hint="the metastore knows the partition columns of source_table",
+        )
+    if others := sorted(name for name in request.options if not name.startswith("hoodie.")):
+        raise InvalidArgumentError(
+            f"options takes hoodie.* settings only, not {', '.join(others)}",
+        )
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        allowed = " or ".join(f"'{choice}'" for choice in choices)
+        raise InvalidArgumentError(f"{name} '{value}' is unknown", hint=f"it is {allowed}")
+
+
+def apply_options(
+    request: BootstrapRequest, given: frozenset[str]
+) -> tuple[BootstrapRequest, tuple[Finding, ...]]:
+    """The request with its `hoodie.*` options in force, except where a parameter was `given` itself.
+
+    Options without an effect on a bootstrap are warnings. Raises InvalidArgumentError for bad values.
+    """
+    changes: dict[str, Any] = {}
+    findings: list[Finding] = []
+    choice = mode_choice_from_options(request.options)
+    if choice is not None and not given & {"mode", "full_record_where"}:
+        changes["mode"] = choice
+    for name, value in request.options.items():
+        if name in MODE_OPTIONS:
+            continue
+        if name in _REQUEST_OPTIONS:
+            parameter, convert = _REQUEST_OPTIONS[name]
+            if parameter not in given:
+                changes[parameter] = _converted(name, value, convert)
+        elif name == "hoodie.metadata.enable":
+            if value.strip().lower() == "true":
+                findings.append(warning("hoodie.metadata.enable: a bootstrap writes no metadata table"))
+        elif (
+            name not in _PAYLOAD_OPTIONS and name not in _LAYOUT_OPTIONS and not name.startswith(SYNC_PREFIX)
+        ):
+            findings.append(warning(f"option {name} has no effect on a bootstrap"))
+    return replace(request, **changes), tuple(findings)
+
+
+_REQUEST_OPTIONS: Final[Mapping[str, tuple[str, Any]]] = {
+    "hoodie.index.bloom.num_entries": ("bloom_entries", int),
+    "hoodie.index.bloom.fpp": ("bloom_fpp", float),
+    "hoodie.bootstrap.parallelism": ("parallelism", int),
+    "hoodie.datasource.write.precombine.field": ("precombine", str),
+    keys.PRECOMBINE_FIELD: ("precombine", str),
+    "hoodie.datasource.write.table.type": ("table_type", parse_table_type),
+    MAX_FILE_SIZE_OPTION: ("max_file_bytes", int),
+    SORT_MODE_OPTION: ("sort_mode", lambda text: text.strip().upper()),
+    CODEC_OPTION: ("codec", lambda text: _CODEC_NAMES.get(text.strip().lower(), text.strip().lower())),
+}
+_LAYOUT_OPTIONS: Final = (keys.HIVE_STYLE_PARTITIONING, keys.URL_ENCODE_PARTITIONING)
+
+
+def _converted(name: str, value: str, convert: Any) -> Any:
+    try:
+        return convert(value)
+    except ValueError as error:
+        raise InvalidArgumentError(f"option {name} has the bad value '{value}'") from error

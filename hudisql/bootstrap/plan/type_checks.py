@@ -1,0 +1,161 @@
+"""What the ways in which files store columns mean for a bootstrap: stop, warn, or rewrite the partition.
+
+Takes the footers partition by partition with the modes chosen so far, and the table of `type_safety`. Values
+in, values out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from hudisql.bootstrap.findings import Finding, blocker, count_files, name_some, warning
+from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, UnsafeTypePolicy
+from hudisql.bootstrap.source.footers import FileFooter, files_by_schema
+from hudisql.bootstrap.type_safety import TYPE_HAZARDS, TypeHazard
+from hudisql.format.spark_schema import spark_type_name
+
+_Hits = dict[tuple[str, str], list[str]]
+_REWRITE_PARTITIONS: Final = "on_unsafe_type => 'full_record' rewrites just the partitions of these files"
+_INT96_CONVERSION: Final = "spark.sql.parquet.int96TimestampConversion"
+_TAKE_AS_IS: Final = (
+    "on_unsafe_type => 'warn' takes them as they are, for readers and writers that do not break"
+)
+_REWRITE_LATER: Final = "CALL rewrite_bootstrap_files rewrites just these file groups later"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeVerdict:
+    """The mode of each partition once unsafe types are dealt with, and what was found.
+
+    `unsafe` are the columns that stay stored in an unsafe way, with the names of their incompatibilities.
+    """
+
+    modes: tuple[BootstrapMode, ...]
+    findings: tuple[Finding, ...]
+    unsafe: Mapping[str, tuple[str, ...]]
+
+
+def classify_types(
+    partitions: Sequence[Sequence[FileFooter]],
+    modes: Sequence[BootstrapMode],
+    policy: UnsafeTypePolicy,
+    schema: pa.Schema,
+) -> TypeVerdict:
+    """Decide on every incompatibility of every file; `partitions` and `modes` go together."""
+    left: _Hits = defaultdict(list)
+    rewritten: _Hits = defaultdict(list)
+    decided = []
+    for footers, mode in zip(partitions, modes, strict=True):
+        hits = _incompatibilities_of(footers)
+        mendable = {place: paths for place, paths in hits.items() if _is_mendable(TYPE_HAZARDS[place[1]])}
+        if policy is UnsafeTypePolicy.FULL_RECORD and mendable and mode is BootstrapMode.METADATA_ONLY:
+            mode = BootstrapMode.FULL_RECORD
+            for place, paths in mendable.items():
+                rewritten[place] += paths
+        for place, paths in hits.items():
+            if mode is BootstrapMode.METADATA_ONLY or not TYPE_HAZARDS[place[1]].full_record_mends:
+                left[place] += paths
+        decided.append(mode)
+    types = {field.name: field.type for field in schema}
+    findings = [_finding(place, paths, types, policy) for place, paths in sorted(left.items())]
+    findings += [_rewritten(place, paths, types) for place, paths in sorted(rewritten.items())]
+    unsafe: dict[str, tuple[str, ...]] = defaultdict(tuple)
+    for column, name in sorted(left):
+        if TYPE_HAZARDS[name].is_unsafe:
+            unsafe[column] += (name,)
+    return TypeVerdict(tuple(decided), tuple(findings), dict(unsafe))
+
+
+def check_int96_conversion(spark: Any, footers: Sequence[FileFooter]) -> Iterator[Finding]:
+    """A blocker if Spark would shift INT96 timestamps of other writers, such as Impala, unlike hudisql."""
+    if spark.conf.get(_INT96_CONVERSION, "false").lower() != "true":
+        return
+    paths = {
+        path
+        for (_, name), files in _incompatibilities_of(footers).items()
+        if name == "int96"
+        for path in files
+    }
+    if paths:
+        yield blocker(
+            f"{_INT96_CONVERSION} is true, by which Spark shifts INT96 timestamps of some writers by the"
+            f" session's time zone, but hudisql takes them as UTC: {name_some(sorted(paths))}",
+            hint="set it to false if they are UTC, else rewrite the files by Spark first",
+        )
+
+
+def describe_types(
+    footers: Sequence[FileFooter], mode: BootstrapMode, policy: UnsafeTypePolicy
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """One partition's blockers and warnings in short; who breaks is told once, for the whole table."""
+    blockers: list[str] = []
+    warnings: list[str] = []
+    for (column, name), paths in sorted(_incompatibilities_of(footers).items()):
+        incompatibility = TYPE_HAZARDS[name]
+        text = f"column {column}: {incompatibility.stored} in {count_files(len(paths))}"
+        if mode is BootstrapMode.FULL_RECORD and incompatibility.full_record_mends:
+            warnings.append(f"{text}, rewritten")
+        else:
+            (blockers if _stops(incompatibility, policy) else warnings).append(text)
+    return tuple(blockers), tuple(warnings)
+
+
+def _incompatibilities_of(footers: Sequence[FileFooter]) -> _Hits:
+    hits: _Hits = defaultdict(list)
+    for file_schema, paths in files_by_schema(footers).items():
+        for column in file_schema.columns:
+            for name in column.incompatibilities:
+                hits[column.name, name] += paths
+    return hits
+
+
+def _is_mendable(incompatibility: TypeHazard) -> bool:
+    return incompatibility.full_record_mends and (incompatibility.is_unsafe or incompatibility.is_blocker)
+
+
+def _stops(incompatibility: TypeHazard, policy: UnsafeTypePolicy) -> bool:
+    return incompatibility.is_blocker or (incompatibility.is_unsafe and policy is not UnsafeTypePolicy.WARN)
+
+
+def _finding(
+    place: tuple[str, str], paths: Sequence[str], types: Mapping[str, pa.DataType], policy: UnsafeTypePolicy
+) -> Finding:
+    incompatibility = TYPE_HAZARDS[place[1]]
+    breaks = "; ".join(incompatibility.breaks)
+    if not _stops(incompatibility, policy):
+        is_rewritable = _is_mendable(incompatibility)
+        files = name_some(sorted(paths)) if is_rewritable else count_files(len(paths))
+        return warning(
+            f"{_subject(place, types)} in {files}: {breaks}",
+            hint=_REWRITE_LATER if is_rewritable else incompatibility.hint,
+        )
+    ways = list(_ways_out(incompatibility, policy))
+    return blocker(
+        f"{_subject(place, types)} in {name_some(sorted(paths))}: {breaks}", hint="; or ".join(ways) or None
+    )
+
+
+def _ways_out(incompatibility: TypeHazard, policy: UnsafeTypePolicy) -> Iterator[str]:
+    if incompatibility.full_record_mends and policy is not UnsafeTypePolicy.FULL_RECORD:
+        yield _REWRITE_PARTITIONS
+    if incompatibility.is_unsafe and not incompatibility.is_blocker:
+        yield _TAKE_AS_IS
+    if incompatibility.hint is not None:
+        yield incompatibility.hint
+
+
+def _rewritten(place: tuple[str, str], paths: Sequence[str], types: Mapping[str, pa.DataType]) -> Finding:
+    return warning(
+        f"{_subject(place, types)} in {count_files(len(paths))}: the partitions of these files are rewritten"
+    )
+
+
+def _subject(place: tuple[str, str], types: Mapping[str, pa.DataType]) -> str:
+    column, name = place
+    type_text = f" ({spark_type_name(types[column])})" if column in types else ""
+    return f"column {column}{type_text}: {TYPE_HAZARDS[name].stored}"

@@ -1,0 +1,1 @@
+"""Removing a bootstrapped or dropped table."""

@@ -1,0 +1,83 @@
+"""The source files that a bootstrapped table names, and which of them are no longer there as they were.
+
+Skeletons name theirs in the bootstrap index (RFC-12), rewritten partitions in a list of hudisql's own that no
+other writer makes. Reads only; knows no Spark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hudisql.bootstrap.files.full_record_sources import SOURCES_FILE, read_full_record_sources
+from hudisql.bootstrap.findings import name_some
+from hudisql.errors import CorruptTableError, NoSuchPathError
+from hudisql.format.bootstrap_index import read_bootstrap_mappings
+from hudisql.format.external_file import ExternalFile, is_same_time
+from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
+from hudisql.storage import FileInfo, Storage, join, parent_of
+from hudisql.table.hudi_table import HudiTable
+
+
+@dataclass(frozen=True, slots=True)
+class TableSources:
+    """The source files a table names; `unnamed` says for which of its rows it names none, if any."""
+
+    files: tuple[ExternalFile, ...]
+    unnamed: str | None = None
+
+
+def read_table_sources(table: HudiTable) -> TableSources:
+    """What index and list name, as far as they can be read. Raises StorageError."""
+    storage, base_path = table.storage, table.base_path
+    files: list[ExternalFile] = []
+    # Without its index a table's skeletons are no rows that could be lost.
+    with contextlib.suppress(CorruptTableError):
+        files += [mapping.external_file for mapping in read_bootstrap_mappings(storage, base_path)]
+    list_path = join(base_path, SOURCES_FILE)
+    try:
+        rewritten = read_full_record_sources(storage, base_path)
+    except CorruptTableError:
+        return TableSources(tuple(files), f"rewritten partitions: the list {list_path} is damaged")
+    files += [each.file for each in rewritten]
+    is_rewritten = any(each.timestamp == FULL_BOOTSTRAP_INSTANT_TIME for each in table.timeline.commits)
+    if is_rewritten and not rewritten:
+        return TableSources(tuple(files), f"rewritten partitions: there is no list {list_path}")
+    return TableSources(tuple(files))
+
+
+def describe_lost_sources(storage: Storage, sources: TableSources) -> str | None:
+    """Why rows of the table may be nowhere else: files that are gone or changed, or none named.
+
+    Gives None if all are there. Asks by directory, not by file. Raises StorageError.
+    """
+    there = list_source_directories(storage, sources.files)
+    lost = [each.path for each in sources.files if not _is_there(each, there.get(each.path))]
+    if lost:
+        return f"gone or changed in its source: {name_some(lost)}"
+    if sources.unnamed is not None:
+        return f"it names no source files for its {sources.unnamed}"
+    return None
+
+
+def list_source_directories(storage: Storage, files: Iterable[ExternalFile]) -> dict[str, FileInfo]:
+    """What lies in the files' directories now, by path; nothing of directories that are gone. Raises
+    StorageError.
+    """
+    directories = list({parent_of(each.path): None for each in files})
+    try:
+        listings = storage.list_directories(directories)
+    except NoSuchPathError:
+        infos = storage.infos(directories)
+        present = [directory for directory, info in zip(directories, infos, strict=True) if info is not None]
+        listings = storage.list_directories(present)
+    return {entry.path: entry for listing in listings for entry in listing if not entry.is_directory}
+
+
+def _is_there(file: ExternalFile, entry: FileInfo | None) -> bool:
+    return (
+        entry is not None
+        and entry.length == file.length
+        and is_same_time(file.modification_time_ms, entry.modification_time_ms)
+    )

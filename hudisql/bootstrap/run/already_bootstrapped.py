@@ -1,0 +1,143 @@
+"""A bootstrap that was asked for again: is what lies at the target the very table that was asked for?
+
+Compares the request with the table's own properties. Plans nothing; what a run that was killed after the
+table was there had still to do (sync, clearing its journal away) is done only when it is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.plan.bootstrap_plan import scan_source, target_path_of
+from hudisql.bootstrap.plan.request import BootstrapRequest
+from hudisql.bootstrap.target.checkpoint import delete_checkpoint
+from hudisql.bootstrap.target.lease import Lease
+from hudisql.bootstrap.target.target_state import (
+    ALIVE_FILE,
+    TargetState,
+    directory_state,
+    lease_epochs,
+    read_lease,
+)
+from hudisql.catalog.hive_ddl import quote
+from hudisql.catalog.metastore_table import NAME_SUFFIXES, hudi_base_path
+from hudisql.catalog.sync import sync_table
+from hudisql.catalog.sync_entries import sync_options_from
+from hudisql.errors import TableExistsError
+from hudisql.storage import join
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.partitions import list_partitions
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+def describe_existing_bootstrap(context: Context, request: BootstrapRequest) -> str | None:
+    """A sentence if the table that the request is for stands already, None if there is no table yet.
+
+    Raises TableExistsError if another table is there (other source, name, key or type), and what opening a
+    table raises.
+    """
+    target, is_registered = _find_target(context, request)
+    if directory_state(context.storage, target) is not TargetState.TABLE:
+        return None
+    table = open_table(context.storage, target)
+    differences = list(_differences(context, request, table))
+    if differences:
+        raise TableExistsError(
+            f"there is a Hudi table at {target} already: {'; '.join(differences)}",
+            hint="choose another target_path; CALL rollback_bootstrap takes a bootstrapped table away",
+        )
+    text = f"{request.full_name} is bootstrapped from this source already, at {target}: nothing was done"
+    if missing := _missing_partitions(context, request, table):
+        text += (
+            f"; partition_filter also takes {name_some(missing, 'partition')} that the table does not have,"
+            " and a bootstrap adds nothing to a table that exists: INSERT INTO"
+            f" {request.full_name} SELECT … FROM the source WHERE … adds their rows"
+        )
+    if request.sync and not is_registered:
+        text += (
+            "; the metastore does not know it:"
+            f" CALL hive_sync(table => {quote(request.full_name)}, path => {quote(target)})"
+        )
+    return text
+
+
+def finalize_bootstrap(context: Context, request: BootstrapRequest) -> str:
+    """Do what the run that made the table may not have come to; gives a sentence about it.
+
+    Raises SyncFailedError and what syncing raises.
+    """
+    storage = context.storage
+    target, _ = _find_target(context, request)
+    lease = read_lease(storage, target)
+    if lease is None or lease.is_gone:
+        delete_checkpoint(storage, target)
+        for fencing_epoch in lease_epochs(storage, target):
+            Lease(target, fencing_epoch).release(storage)
+        storage.delete_file(join(target, ALIVE_FILE))
+    if request.sync:
+        options = sync_options_from(request.sync_options)
+        table = open_table(storage, target)
+        sync_table(context.metastore, table, request.database, request.name, options)
+    return (
+        f"{request.full_name} is bootstrapped from this source already, at {target}: nothing was left to do"
+    )
+
+
+def _missing_partitions(context: Context, request: BootstrapRequest, table: HudiTable) -> list[str]:
+    """The partitions that the request's filter takes and the table does not have."""
+    if request.partition_filter is None:
+        return []
+    source, _, _ = scan_source(context, request)
+    existing = {each.path for each in list_partitions(table)}
+    return sorted(each.path for each in source.partitions if each.path not in existing)
+
+
+def _find_target(context: Context, request: BootstrapRequest) -> tuple[str, bool]:
+    """Where the table lies, and whether the metastore knows it there."""
+    storage = context.storage
+    target = target_path_of(context, request) if request.target_path is not None else None
+    for suffix in NAME_SUFFIXES if _uses_metastore(request) else ():
+        entry = context.metastore.get_table(request.database, request.name + suffix)
+        location = None if entry is None else hudi_base_path(entry)
+        if location is None:
+            continue
+        registered = storage.qualify(location)
+        if target is None or storage.resolve(target) == storage.resolve(registered):
+            return registered, True
+    return target or target_path_of(context, request), False
+
+
+def _uses_metastore(request: BootstrapRequest) -> bool:
+    return request.sync or request.target_path is None
+
+
+def _differences(context: Context, request: BootstrapRequest, table: HudiTable) -> Iterator[str]:
+    storage, properties = table.storage, table.properties
+    source = _source_path(context, request)
+    if properties.bootstrap_base_path is None:
+        yield "it was not bootstrapped"
+    elif source is not None:
+        stored = storage.qualify(properties.bootstrap_base_path)
+        if storage.resolve(stored) != storage.resolve(source):
+            yield f"its source is {stored}"
+    database = properties.database_name or request.database
+    if (database.lower(), properties.name.lower()) != (request.database.lower(), request.name.lower()):
+        yield f"it is {database}.{properties.name}"
+    key = [name.lower() for name in properties.record_key_fields]
+    if key != [name.lower() for name in request.record_key]:
+        yield f"its record key is {','.join(properties.record_key_fields) or 'generated'}"
+    if properties.table_type != request.table_type:
+        yield f"it is {properties.table_type}"
+
+
+def _source_path(context: Context, request: BootstrapRequest) -> str | None:
+    if request.source_path is not None:
+        return context.storage.qualify(request.source_path)
+    assert request.source_table is not None  # the request has one of the two
+    entry = context.metastore.get_table(*request.source_table)
+    location = None if entry is None else entry.location
+    return None if location is None else context.storage.qualify(location)

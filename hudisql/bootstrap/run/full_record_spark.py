@@ -1,0 +1,215 @@
+"""Full-record partitions read by Spark's own parquet scan: for a sort, and for dates of older calendars.
+
+Spark rebases dates and timestamps of the hybrid calendar (files of Spark 2, or written in LEGACY mode), as
+`DataSourceUtils` does for its own queries, and sorts by range as Hudi's `GlobalSortPartitioner` and
+`PartitionSortPartitionerWithRows` do. The rows then go through the same writer as those of `full_record`.
+Knows plans and Spark.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+
+from hudisql.bootstrap.files.full_record import FullRecordFile, FullRecordSink, FullRecordTask
+from hudisql.bootstrap.target.lease import Lease
+from hudisql.errors import SourceError
+from hudisql.format.file_names import new_file_id, write_token
+from hudisql.format.spark_schema import quote_name
+from hudisql.read.conform import batch_of, conform_array
+from hudisql.read.native_scan import native_dataframe
+from hudisql.read.scan import ScanPlan
+from hudisql.spark.task_errors import carry_errors, spark_job
+from hudisql.spark.task_heap import freeze_loaded_modules
+from hudisql.spark.task_input import complete_input
+from hudisql.storage import Storage
+from hudisql.table.file_slice import BaseFile, FileSlice
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hudisql.context import Context
+
+_FILE: Final = "__hudisql_file"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRewrite:
+    """What Spark reads and one kind of task for each partition path; `sort_mode` is Hudi's word.
+
+    A task's inputs are all source files of its partition; its place is that of the first of several tasks
+    that may write to the partition, numbered on from `first_number`. `is_vectorized` is False if Spark has to
+    read row by row.
+    """
+
+    tasks: tuple[FullRecordTask, ...]
+    partition_columns: tuple[str, ...]
+    sort_mode: str
+    max_file_bytes: int
+    first_number: int
+    is_vectorized: bool = True
+
+
+def rewrite_by_spark(
+    context: Context, rewrite: SparkRewrite, lease: Lease
+) -> list[tuple[str, FullRecordFile]]:
+    """Partition path and file of everything written. Raises QueryError and what the writer raises."""
+    if not rewrite.tasks:
+        return []
+    spark: Any = context.spark
+    frame = _sorted(_source_rows(context, rewrite), rewrite)
+    by_file = {each.source.path: task for task in rewrite.tasks for each in task.inputs}
+    tasks = spark.sparkContext.broadcast(pickle.dumps(by_file))
+    storage, first_number = context.storage, rewrite.first_number
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        running = TaskContext.get()
+        number = first_number + (running.partitionId() if running is not None else 0)
+        by_path: Mapping[str, FullRecordTask] = pickle.loads(tasks.value)
+        rows = complete_input(batches)
+        for found in carry_errors(_write_partitions(storage, lease, by_path, number, rows)):
+            yield pa.record_batch([pa.array([pickle.dumps(found)], pa.binary())], names=["file"])
+        freeze_loaded_modules()
+
+    try:
+        with (
+            spark_job("the partitions could not be rewritten"),
+            context.console.progress("Rewriting partitions by Spark", 1) as progress,
+        ):
+            rows = frame.mapInArrow(write, "file binary").collect()
+            progress.advance()
+    finally:
+        tasks.unpersist()
+    return [pickle.loads(row[0]) for row in rows]
+
+
+def _source_rows(context: Context, rewrite: SparkRewrite) -> DataFrame:
+    """All rows of the tasks' source files as the table has them, and the file that each is from."""
+    from pyspark.sql import functions
+
+    first = rewrite.tasks[0]
+    fields = [first.schema.field(name) for name in rewrite.partition_columns]
+    slices = tuple(
+        (_slice_of(task, number), dict(task.partition_values))
+        for task in rewrite.tasks
+        for number in range(len(task.inputs))
+    )
+    plan = ScanPlan(
+        base_path=first.place.directory,
+        storage=context.storage,
+        mode="native",
+        output_schema=first.schema,
+        columns=first.schema,
+        partition_columns=tuple(fields),
+        predicate=None,
+        partition_predicate=None,
+        partitions_read=len(rewrite.tasks),
+        partitions_total=len(rewrite.tasks),
+        slices=slices,
+        slices_total=None,
+        tasks=(),
+        splits_total=None,
+        is_vectorized=rewrite.is_vectorized,
+    )
+    return native_dataframe(context.spark, plan).withColumn(_FILE, functions.input_file_name())
+
+
+def _slice_of(task: FullRecordTask, number: int) -> FileSlice:
+    place, source = task.place, task.inputs[number].source
+    file_id = f"{place.file_id_prefix}-{number}"
+    base_file = BaseFile(source.path, source.length, file_id, place.write_token, place.instant_time)
+    return FileSlice(place.partition_path, file_id, place.instant_time, base_file, external_file=source)
+
+
+def _sorted(frame: DataFrame, rewrite: SparkRewrite) -> DataFrame:
+    """The rows in the order that the sort mode asks for; NONE leaves them as Spark reads them."""
+    from pyspark.sql import functions
+
+    if rewrite.sort_mode == "NONE":
+        return frame
+    quoted = [quote_name(name) for name in rewrite.partition_columns]
+    keys = [
+        ".".join(quote_name(part) for part in name.split(".")) for name in rewrite.tasks[0].record_key_fields
+    ]
+    # Hudi sorts by the key's text.
+    order = [*map(functions.col, quoted), *(functions.col(key).cast("string") for key in keys)]
+    if not order:
+        return frame
+    if rewrite.sort_mode == "GLOBAL_SORT":
+        bytes_read = sum(task.bytes for task in rewrite.tasks)
+        ranges = max(1, math.ceil(bytes_read / rewrite.max_file_bytes))
+        frame = frame.repartitionByRange(ranges, *order)
+    return frame.sortWithinPartitions(*order)
+
+
+def _write_partitions(
+    storage: Storage,
+    lease: Lease,
+    by_path: Mapping[str, FullRecordTask],
+    number: int,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[tuple[str, FullRecordFile]]:
+    """Write the rows of one Spark task: one partition's rows after the other's, each run by its own sink."""
+    sink: FullRecordSink | None = None
+    current: str | None = None
+    rows = 0
+    try:
+        for batch in batches:
+            for path, part in _runs(storage, batch):
+                task = by_path.get(path)
+                if task is None:
+                    raise SourceError(f"Spark read rows of {path}, which the plan does not name")
+                if sink is None or task.place.partition_path != current:
+                    yield from _finished(storage, lease, sink, current)
+                    current = task.place.partition_path
+                    sink = FullRecordSink(storage, _numbered(task, number), rows)
+                sink.write(path, None, _as_table_has_it(part, task.schema))
+                rows += part.num_rows
+        yield from _finished(storage, lease, sink, current)
+    except BaseException:
+        if sink is not None:
+            sink.abandon()
+        raise
+
+
+def _finished(
+    storage: Storage, lease: Lease, sink: FullRecordSink | None, path: str | None
+) -> Iterator[tuple[str, FullRecordFile]]:
+    files = sink.finish() if sink is not None else []
+    lease.fence_late_attempt(storage, [file.path for file in files])
+    for file in files:
+        yield path or "", file
+
+
+def _numbered(task: FullRecordTask, number: int) -> FullRecordTask:
+    """The task with file ids of its own: a Spark task may come back to a partition, or be tried again."""
+    token = write_token(number, 0, number)
+    place = replace(task.place, file_id_prefix=new_file_id(), write_token=token, task_partition_id=number)
+    return replace(task, place=place)
+
+
+def _runs(storage: Storage, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The batch in runs of rows of one source file, without the column that names it."""
+    files = batch.column(batch.schema.get_field_index(_FILE)).dictionary_encode()
+    indices = files.indices.to_numpy(zero_copy_only=False)
+    rows = batch.drop_columns([_FILE])
+    starts = [0, *(np.flatnonzero(np.diff(indices)) + 1).tolist(), len(indices)]
+    paths = [storage.qualify(unquote(uri)) for uri in files.dictionary.to_pylist()]
+    for start, stop in pairwise(starts):
+        if start < stop:
+            yield paths[indices[start]], rows.slice(start, stop - start)
+
+
+def _as_table_has_it(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [conform_array(rows.column(field.name), field.type) for field in schema]
+    return batch_of(columns, schema, rows.num_rows)

@@ -1,0 +1,107 @@
+"""Which file groups of a bootstrapped table are to be rewritten: a plan, which changes nothing.
+
+Follows the table of `type_safety`: a source file that stores a column in a way that some reader or writer is
+incompatible with is compatible again once its file group has a base file. Reads the footers of the source
+files that are still in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hudisql.bootstrap.source.footers import FileFooter, read_footers
+from hudisql.bootstrap.source.partition_columns import choose_partitions
+from hudisql.bootstrap.source.source_files import PartitionColumn
+from hudisql.bootstrap.type_safety import TYPE_HAZARDS
+from hudisql.errors import InvalidArgumentError, SourceError
+from hudisql.format.external_file import ExternalFile
+from hudisql.format.partition_path import render_partition_value
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition, list_partitions
+from hudisql.table.snapshot import load_file_slices
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+ANY_STORAGE: Final = "bootstrapped"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRewrite:
+    """One file group to rewrite, the source file that it reads now, and why."""
+
+    partition_path: str
+    file_id: str
+    source_file: ExternalFile
+    reason: str
+
+
+def plan_rewrite(
+    context: Context,
+    table: HudiTable,
+    where: str | None,
+    columns: Sequence[str],
+    *,
+    only_unsafe: bool,
+) -> list[PlannedRewrite]:
+    """The bootstrapped file groups to rewrite, in the partitions for which `where` holds.
+
+    With `only_unsafe` those whose source file stores one of `columns` (all of them if there are none) in a
+    way that a rewrite makes safe, else all. Raises InvalidArgumentError for unknown columns or a bad
+    predicate, SourceError for a source file whose footer cannot be read, StorageError.
+    """
+    _check_columns(table, columns)
+    slices = [
+        (each, each.external_file)
+        for each in load_file_slices(table, _chosen(context, table, where))
+        if each.external_file is not None
+    ]
+    if not only_unsafe:
+        return [PlannedRewrite(each.partition_path, each.file_id, file, ANY_STORAGE) for each, file in slices]
+    footers = read_footers(context.spark, table.storage, [file for _, file in slices], (), context.console)
+    wanted = {name.lower() for name in columns}
+    return [
+        PlannedRewrite(each.partition_path, each.file_id, file, reason)
+        for (each, file), footer in zip(slices, footers, strict=True)
+        if (reason := _reason(footer, wanted))
+    ]
+
+
+def _chosen(context: Context, table: HudiTable, where: str | None) -> list[TablePartition]:
+    partitions = list_partitions(table)
+    if where is None:
+        return partitions
+    columns = [PartitionColumn(each.name, each.type) for each in table.partition_columns]
+    texts = [
+        tuple(
+            render_partition_value(value, column.type)
+            for value, column in zip(each.values, columns, strict=True)
+        )
+        for each in partitions
+    ]
+    taken = choose_partitions(context.spark, where, columns, texts, parameter="where")
+    return [each for each, is_taken in zip(partitions, taken, strict=True) if is_taken]
+
+
+def _check_columns(table: HudiTable, columns: Sequence[str]) -> None:
+    known = {name.lower() for name in table.schema.names}
+    if unknown := [name for name in columns if name.lower() not in known]:
+        raise InvalidArgumentError(
+            f"{table.base_path} has no column {unknown[0]}",
+            hint=f"the columns are {', '.join(table.schema.names)}",
+        )
+
+
+def _reason(footer: FileFooter, columns: Collection[str]) -> str:
+    """How the file stores columns unsafely; empty if it does not."""
+    if footer.problem is not None:
+        raise SourceError(f"{footer.path} {footer.problem}")
+    return "; ".join(
+        f"column {column.name}: {TYPE_HAZARDS[name].stored}"
+        for column in footer.schema.columns
+        if not columns or column.name.lower() in columns
+        for name in sorted(column.incompatibilities)
+        if TYPE_HAZARDS[name].is_unsafe and TYPE_HAZARDS[name].full_record_mends
+    )

@@ -1,0 +1,303 @@
+"""The skeletons that a run has to write: all of the plan's, or those that a run before it did not finish.
+
+Taking a run up reads its journal, keeps each skeleton that is still whole and whose source file is still the
+same, and clears away what else that run left. Also what a Spark task does with its share. Nothing here is
+visible to readers; the commit names what counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.bootstrap.files.skeleton import (
+    KeyCheck,
+    SkeletonFileTask,
+    SkeletonForm,
+    SkeletonResult,
+    write_skeleton,
+)
+from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan, PlannedFile, PlannedPartition
+from hudisql.bootstrap.plan.request import SYNC_PREFIX
+from hudisql.bootstrap.target.checkpoint import (
+    FinishedSkeleton,
+    checkpointed,
+    read_checkpoint,
+    read_checkpoint_request,
+    write_checkpoint_request,
+)
+from hudisql.bootstrap.target.lease import Lease
+from hudisql.bootstrap.target.target_state import TargetState, directory_state
+from hudisql.catalog.hive_ddl import quote
+from hudisql.errors import InvalidArgumentError, TableExistsError
+from hudisql.format.file_names import base_file_name, new_file_id, parse_base_file_name, write_token
+from hudisql.format.instant import (
+    BOOTSTRAP_INSTANT_TIMES,
+    METADATA_BOOTSTRAP_INSTANT_TIME,
+    parse_instant_file_name,
+)
+from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.partition_path import parse_partition_value
+from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.storage import FileInfo, Storage, is_inside, join
+
+# What a request may change between the runs: it has no part in how the table will look.
+_FREE_TO_CHANGE: Final = frozenset(
+    {"parallelism", "sync", "protect_source", "on_partition_mismatch", "resume", "options"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SkeletonTask:
+    """A skeleton to be written, with the hash of its source's footer as the plan saw it."""
+
+    task: SkeletonFileTask
+    footer_hash: str
+
+
+@dataclass(frozen=True)
+class SkeletonWork:
+    """For each planned file, in order, the finished skeleton or the order for it."""
+
+    items: tuple[FinishedSkeleton | SkeletonTask, ...]
+
+    @property
+    def orders(self) -> list[SkeletonTask]:
+        """What has to be written."""
+        return [item for item in self.items if isinstance(item, SkeletonTask)]
+
+    @property
+    def kept(self) -> int:
+        """How many skeletons are there already."""
+        return sum(isinstance(item, FinishedSkeleton) for item in self.items)
+
+    def results(self, written: Iterable[SkeletonResult]) -> Iterator[SkeletonResult]:
+        """The result for each planned file, from those of the orders."""
+        remaining = iter(written)
+        for item in self.items:
+            yield item.result if isinstance(item, FinishedSkeleton) else next(remaining)
+
+
+def begin_work(storage: Storage, plan: BootstrapPlan, lease: Lease) -> SkeletonWork:
+    """Begin the journal, or take up the one that is there; the target must be claimed.
+
+    Raises InvalidArgumentError if the run before was asked for something else, StorageError.
+    """
+    asked = describe_request(plan)
+    finished: dict[tuple[str, str], FinishedSkeleton] = {}
+    if plan.request.resume and directory_state(storage, plan.target_path) is TargetState.ROLLBACK:
+        raise TableExistsError(
+            f"a rollback of {plan.target_path} did not finish",
+            hint=f"CALL rollback_bootstrap(path => {quote(plan.target_path)}) ends it",
+        )
+    before = read_checkpoint_request(storage, plan.target_path) if plan.request.resume else None
+    if before is not None:
+        _check_same_request(plan, before, asked)
+        finished = _still_good(storage, plan)
+    if plan.request.resume:
+        _clear_away(storage, plan, {each.result.path for each in finished.values()}, lease)
+    if before is None:
+        write_checkpoint_request(storage, plan.target_path, asked)
+    return _distribute(plan, finished, lease)
+
+
+def describe_request(plan: BootstrapPlan) -> dict[str, object]:
+    """What decides how the skeletons look, by name, in JSON's types."""
+    request = plan.request
+    asked: dict[str, object] = {
+        each.name: _plain(getattr(request, each.name))
+        for each in fields(request)
+        if each.name not in _FREE_TO_CHANGE
+    }
+    asked["options"] = {
+        name: value for name, value in sorted(request.options.items()) if not name.startswith(SYNC_PREFIX)
+    }
+    return asked | {
+        "record_key": list(plan.record_key),
+        "source": plan.base_path,
+        "partition columns": [column.name for column in plan.partition_columns],
+        "directory layout": [plan.is_hive_style, plan.is_url_encoded],
+    }
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else str(value)
+
+
+def _check_same_request(plan: BootstrapPlan, before: dict[str, object], now: dict[str, object]) -> None:
+    changed = [
+        f"{name} was {_shown(before.get(name))}, now it is {_shown(now.get(name))}"
+        for name in sorted(before.keys() | now.keys())
+        if before.get(name) != now.get(name)
+    ]
+    if changed:
+        raise InvalidArgumentError(
+            f"the bootstrap to be resumed at {plan.target_path} was asked for otherwise:"
+            f" {'; '.join(changed)}",
+            hint="give the same arguments;"
+            f" CALL rollback_bootstrap(path => {quote(plan.target_path)}) clears its files away",
+        )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return "'" + ",".join(str(each) for each in value) + "'"
+    return "not given" if value is None else f"'{value}'"
+
+
+def _still_good(storage: Storage, plan: BootstrapPlan) -> dict[tuple[str, str], FinishedSkeleton]:
+    """The finished skeletons that are whole, by partition and source file, if that is as it was."""
+    lengths = {file.path: file.length for file in list_data_files(storage, plan.target_path)}
+    planned = {(partition.path, file.source.path): file for partition, file in planned_files(plan)}
+    good: dict[tuple[str, str], FinishedSkeleton] = {}
+    for each in read_checkpoint(storage, plan.target_path):
+        place = (each.partition_path, each.source.path)
+        file = planned.get(place)
+        is_whole = lengths.get(each.result.path) == each.result.bytes
+        if file is not None and is_whole and each.stands_for(file.source, file.footer_hash, place[0]):
+            good[place] = each
+    return good
+
+
+def _clear_away(storage: Storage, plan: BootstrapPlan, kept: set[str], lease: Lease) -> None:
+    """Remove what the run before left beside the skeletons that are kept and its journal."""
+    storage.delete_files(
+        [
+            file.path
+            for file in list_data_files(storage, plan.target_path)
+            if is_made_by_bootstrap(file.name) and file.path not in kept
+        ]
+    )
+    timeline = join(plan.target_path, TIMELINE_DIRECTORY)
+    claimed = storage.info(lease.path)
+    if claimed is not None:
+        storage.delete_staged(timeline, claimed.modification_time_ms)
+    for entry in storage.list_directory(timeline):
+        instant = parse_instant_file_name(entry.name)
+        is_own = instant is not None and instant.timestamp in BOOTSTRAP_INSTANT_TIMES
+        if not entry.is_directory and is_own:
+            storage.delete_file(entry.path)
+
+
+def list_data_files(storage: Storage, base_path: str) -> list[FileInfo]:
+    """All files of the table's directory that do not belong to its timeline."""
+    timeline = join(base_path, TIMELINE_DIRECTORY)
+    return [file for file in storage.list_files(base_path) if not is_inside(file.path, timeline)]
+
+
+def is_base_file(path: str) -> bool:
+    """True for a skeleton or a full-record file of a bootstrap by its name."""
+    base = parse_base_file_name(path.rsplit("/", 1)[-1])
+    return base is not None and base.instant_time in BOOTSTRAP_INSTANT_TIMES
+
+
+def is_made_by_bootstrap(name: str) -> bool:
+    """True for names of data files of a bootstrap's instants and of partition metadata."""
+    base = parse_base_file_name(name)
+    if base is not None:
+        return base.instant_time in BOOTSTRAP_INSTANT_TIMES
+    return name == PARTITION_METADATA_FILE
+
+
+def _distribute(
+    plan: BootstrapPlan, finished: dict[tuple[str, str], FinishedSkeleton], lease: Lease
+) -> SkeletonWork:
+    # The number of the file stands where Hudi has a task's partition id: it makes sequence numbers unique.
+    used = {each.number for each in finished.values()}
+    numbers = (number for number in range(1 << 62) if number not in used)
+    return SkeletonWork(
+        tuple(
+            finished.get((partition.path, file.source.path))
+            or SkeletonTask(
+                skeleton_task(plan, partition, file, next(numbers), lease.fencing_epoch), file.footer_hash
+            )
+            for partition, file in planned_files(plan)
+        )
+    )
+
+
+def planned_files(plan: BootstrapPlan) -> Iterator[tuple[PlannedPartition, PlannedFile]]:
+    """The files to get skeletons with their partitions, in the order of all results."""
+    return ((partition, file) for partition in plan.skeleton_partitions for file in partition.files)
+
+
+def skeleton_task(
+    plan: BootstrapPlan, partition: PlannedPartition, file: PlannedFile, number: int, fencing_epoch: int
+) -> SkeletonFileTask:
+    """The order for the skeleton of one file; `number` tells it from all others of the table."""
+    request = plan.request
+    task = SkeletonFileTask(
+        source=file.source,
+        target_path=join(plan.target_path, partition.path),
+        file_id=new_file_id(),
+        write_token="",
+        file_name="",
+        partition_path=partition.path,
+        instant_time=METADATA_BOOTSTRAP_INSTANT_TIME,
+        task_partition_id=number,
+        record_key_fields=plan.record_key,
+        composite=plan.uses_complex_key_encoding,
+        bloom_entries=request.bloom_entries,
+        bloom_fpp=request.bloom_fpp,
+        compression=SkeletonForm(request.compression),
+        key_check=KeyCheck(plan.key_check),
+        partition_values=_key_partition_values(plan, partition),
+    )
+    return _named(task, fencing_epoch, 0)
+
+
+def _key_partition_values(plan: BootstrapPlan, partition: PlannedPartition) -> dict[str, pa.Scalar]:
+    """The values of the partition columns that the record key names, in the table's types."""
+    types = {column.name: plan.schema.field(column.name).type for column in plan.partition_columns}
+    return {
+        column.name: pa.scalar(parse_partition_value(text, types[column.name]), types[column.name])
+        for column, text in zip(plan.partition_columns, partition.source.values, strict=True)
+        if column.name in plan.record_key
+    }
+
+
+def _named(task: SkeletonFileTask, fencing_epoch: int, attempt: int) -> SkeletonFileTask:
+    """The task under the name that only this attempt at it uses; the file id is that of all attempts."""
+    token = write_token(task.task_partition_id, fencing_epoch, attempt)
+    name = base_file_name(task.file_id, token, task.instant_time)
+    directory = task.target_path if not task.file_name else task.target_path[: -len(task.file_name) - 1]
+    return replace(task, write_token=token, file_name=name, target_path=join(directory, name))
+
+
+def write_skeleton_partition(
+    storage: Storage, lease: Lease, orders: Iterable[SkeletonTask]
+) -> Iterator[SkeletonResult]:
+    """Write the skeletons of one Spark task and add them to the journal.
+
+    Attempts at the same task that run side by side, or late, each write files of their own: the driver keeps
+    those that Spark takes, and removes the others before the commit.
+    """
+    attempt = attempt_number()
+
+    def finished() -> Iterator[FinishedSkeleton]:
+        for order in orders:
+            lease.fence_late_attempt(storage, [])
+            task = _named(order.task, lease.fencing_epoch, attempt)
+            yield FinishedSkeleton(
+                task.source,
+                order.footer_hash,
+                task.partition_path,
+                task.task_partition_id,
+                write_skeleton(storage, task),
+            )
+
+    return checkpointed(storage, lease.base_path, finished(), partial(lease.fence_late_attempt, storage))
+
+
+def attempt_number() -> int:
+    """Spark's number of this attempt, which no other attempt of the application has."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.taskAttemptId())

@@ -1,0 +1,225 @@
+"""The small files of a bootstrapped table: properties, partition metadata, index, timeline.
+
+Everything that makes skeletons a table of version 6, written in the order that keeps it invisible until it is
+whole: `hoodie.properties` comes last, created in one atomic step. Follows what Hudi 0.15 leaves on disk after
+a metadata-only bootstrap; knows no Spark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from hudisql.bootstrap.files.full_record_sources import RewrittenSource, write_full_record_sources
+from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan
+from hudisql.bootstrap.target.protected_sources import covering_directories
+from hudisql.format import table_properties as keys
+from hudisql.format.bootstrap_index import (
+    BootstrapMapping,
+    file_id_index_path,
+    partition_index_path,
+    write_bootstrap_index,
+)
+from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeStats, WriteStat
+from hudisql.format.external_file import ExternalFile
+from hudisql.format.instant import (
+    COMMIT,
+    DELTA_COMMIT,
+    FULL_BOOTSTRAP_INSTANT_TIME,
+    METADATA_BOOTSTRAP_INSTANT_TIME,
+    Instant,
+    InstantState,
+)
+from hudisql.format.partition_metadata import (
+    PARTITION_METADATA_FILE,
+    PartitionMetadata,
+    render_partition_metadata,
+)
+from hudisql.format.schema import avro_from_arrow
+from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.storage import Storage, join, parent_of
+from hudisql.table.new_table import (
+    NewTable,
+    make_timeline_directories,
+    new_table_properties,
+    publish_properties,
+)
+
+if TYPE_CHECKING:
+    from hudisql.bootstrap.files.full_record import FullRecordFile
+    from hudisql.bootstrap.files.skeleton import SkeletonResult
+
+
+BOOTSTRAP: Final = "BOOTSTRAP"
+BULK_INSERT: Final = "BULK_INSERT"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSkeleton:
+    """A finished skeleton, its partition (target and source path) and the file it stands for."""
+
+    partition_path: str
+    source_partition_path: str
+    source: ExternalFile
+    result: SkeletonResult
+
+    def source_of(self, row: int) -> tuple[str, int | None]:
+        """The source file of a row of this file, and its number there."""
+        return self.source.path, row
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFullRecords:
+    """A finished base file of a full-record partition."""
+
+    partition_path: str
+    result: FullRecordFile
+
+    def source_of(self, row: int) -> tuple[str, int | None]:
+        """The source file of a row of this file, and its number there; None if a sort has moved it."""
+        for piece in self.result.pieces:
+            if row < piece.rows:
+                return piece.path, None if piece.first_row is None else piece.first_row + row
+            row -= piece.rows
+        raise IndexError(f"{self.result.path} has no such row")
+
+
+WrittenFile = WrittenSkeleton | WrittenFullRecords
+
+
+def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
+    """The properties of the new table."""
+    request = plan.request
+    others = {
+        keys.BOOTSTRAP_BASE_PATH: plan.base_path,
+        keys.BOOTSTRAP_INDEX_CLASS: keys.HFILE_BOOTSTRAP_INDEX,
+    }
+    if plan.unsafe_types:
+        others[keys.UNSAFE_TYPES] = ";".join(
+            f"{column}={','.join(names)}" for column, names in plan.unsafe_types.items()
+        )
+    directories = (parent_of(file.source.path) for each in plan.partitions for file in each.files[:1])
+    if outside := covering_directories(plan.base_path, directories)[1:]:
+        others[keys.BOOTSTRAP_SOURCE_DIRECTORIES] = json.dumps(outside)
+    return new_table_properties(
+        NewTable(
+            name=request.name,
+            database=request.database,
+            table_type=request.table_type,
+            record_key=tuple(plan.record_key),
+            partition_fields=tuple(column.name for column in plan.partition_columns),
+            precombine=plan.precombine,
+            payload_class=request.payload_class,
+            is_hive_style=plan.is_hive_style,
+            is_url_encoded=plan.is_url_encoded,
+            others=others,
+        )
+    )
+
+
+def commit_metadata(
+    plan: BootstrapPlan, files: Sequence[WrittenFile], operation_type: str = BOOTSTRAP
+) -> CommitMetadata:
+    """What a commit of the bootstrap says: a write statistic per file and the table's schema."""
+    stats: dict[str, list[WriteStat]] = {}
+    for file in files:
+        result = file.result
+        stats.setdefault(file.partition_path, []).append(
+            WriteStat(
+                file_id=result.file_id,
+                path=result.path[len(plan.target_path) :].lstrip("/"),
+                partition_path=file.partition_path,
+                num_writes=result.rows,
+                num_inserts=result.rows,
+                total_write_bytes=result.bytes,
+                file_size_in_bytes=result.bytes,
+                runtime_stats=RuntimeStats(total_create_time=round(result.seconds * 1000)),
+            )
+        )
+    return CommitMetadata(
+        partition_to_write_stats={partition: tuple(written) for partition, written in stats.items()},
+        extra_metadata={SCHEMA_KEY: avro_from_arrow(plan.schema, plan.request.name)},
+        operation_type=operation_type,
+    )
+
+
+def write_table_files(
+    storage: Storage,
+    plan: BootstrapPlan,
+    skeletons: Sequence[WrittenSkeleton],
+    now: datetime,
+    full_records: Sequence[WrittenFullRecords] = (),
+) -> int:
+    """Write everything but `hoodie.properties`; gives the bytes written. Raises StorageError.
+
+    As with Hudi, skeletons are the commit 00000000000001 with an index, full records 00000000000002.
+    """
+    written = 0
+    for instant_time, partitions in (
+        (METADATA_BOOTSTRAP_INSTANT_TIME, plan.skeleton_partitions),
+        (FULL_BOOTSTRAP_INSTANT_TIME, plan.full_record_partitions),
+    ):
+        marker = PartitionMetadata(instant_time, len(plan.partition_columns))
+        content = render_partition_metadata(marker, now)
+        directories = [join(plan.target_path, partition.path) for partition in partitions]
+        storage.write_files([join(directory, PARTITION_METADATA_FILE) for directory in directories], content)
+        written += len(content) * len(directories)
+    make_timeline_directories(storage, plan.target_path)
+    if plan.skeleton_partitions:
+        written += _write_index(storage, plan, skeletons, now)
+        metadata = commit_metadata(plan, skeletons)
+        written += _write_instant(storage, plan, METADATA_BOOTSTRAP_INSTANT_TIME, metadata)
+    if plan.full_record_partitions:
+        written += write_full_record_sources(storage, plan.target_path, _rewritten_sources(plan))
+        metadata = commit_metadata(plan, full_records, BULK_INSERT)
+        written += _write_instant(storage, plan, FULL_BOOTSTRAP_INSTANT_TIME, metadata)
+    return written
+
+
+def _rewritten_sources(plan: BootstrapPlan) -> Iterator[RewrittenSource]:
+    for partition in plan.full_record_partitions:
+        for file in partition.files:
+            yield RewrittenSource(partition.path, file.source, file.rows)
+
+
+def _write_index(
+    storage: Storage, plan: BootstrapPlan, skeletons: Sequence[WrittenSkeleton], now: datetime
+) -> int:
+    write_bootstrap_index(
+        storage,
+        plan.target_path,
+        plan.base_path,
+        (
+            BootstrapMapping(
+                skeleton.partition_path,
+                skeleton.result.file_id,
+                skeleton.source_partition_path,
+                skeleton.source,
+            )
+            for skeleton in skeletons
+        ),
+        round(now.timestamp() * 1000),
+    )
+    infos = storage.infos([partition_index_path(plan.target_path), file_id_index_path(plan.target_path)])
+    return sum(0 if info is None else info.length for info in infos)
+
+
+def _write_instant(storage: Storage, plan: BootstrapPlan, instant_time: str, metadata: CommitMetadata) -> int:
+    action = DELTA_COMMIT if plan.request.is_merge_on_read else COMMIT
+    commit = metadata.to_json()
+    for state in InstantState:
+        instant = Instant(instant_time, action, state)
+        path = join(plan.target_path, TIMELINE_DIRECTORY, instant.file_name)
+        storage.create(path, commit if state is InstantState.COMPLETED else b"")
+    return len(commit)
+
+
+def publish_table(storage: Storage, plan: BootstrapPlan, now: datetime) -> int:
+    """Create `hoodie.properties`: from here on readers see the table. Gives the bytes written.
+
+    Raises PathExistsError if another table got there first.
+    """
+    return publish_properties(storage, plan.target_path, table_property_values(plan), now)

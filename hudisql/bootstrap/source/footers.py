@@ -1,0 +1,252 @@
+"""Every footer of the source, read once by Spark tasks and compared before anything is written.
+
+A task gives back per file only its counts and the number of its schema; equal schemas travel once. What is
+compared is the table's type of each column (as `type_safety` classifies it), not its physical form, which may
+differ from file to file. Follows the parquet format; knows no Hudi.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from hudisql.bootstrap.source.footer_bytes import MAGIC, find_unreadable, parse_footer, read_footer_bytes
+from hudisql.bootstrap.source.inside_values import InsideValues, inside_values
+from hudisql.bootstrap.source.old_dates import old_date_incompatibilities
+from hudisql.bootstrap.source.small_integers import small_integer_incompatibilities
+from hudisql.bootstrap.type_safety import classify_columns
+from hudisql.console import Console
+from hudisql.errors import HudisqlError, StorageError
+from hudisql.format.calendar import uses_hybrid_calendar
+from hudisql.format.external_file import ExternalFile
+from hudisql.spark.task_runner import run_on_files
+from hudisql.storage import Storage
+
+_MAGIC = {b"ORC": "an ORC file", b"Obj\x01": "an Avro file", b"SEQ": "a Hadoop sequence file"}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """One column of a file schema: the table's type (None: no table can carry it) and its
+    incompatibilities.
+    """
+
+    name: str
+    type: pa.DataType | None
+    physical: str
+    incompatibilities: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSchema:
+    """The columns of a file. Equality and hash go by `fingerprint`: thousands of files share one schema."""
+
+    columns: tuple[SourceColumn, ...] = field(compare=False)
+    fingerprint: str
+
+
+NO_SCHEMA = SourceSchema((), "")
+
+
+@dataclass(frozen=True, slots=True)
+class FileFooter:
+    """What one file's footer says; `problem` is set if it could not be read, and then all else is zero.
+
+    `key_bytes` are the compressed bytes of the record key's columns, `key_nulls` the nulls that statistics
+    count in a single key column (None: unknown); `has_hybrid_calendar` if its dates may have to be rebased;
+    `inside` are the values that the file itself holds of partition columns; `footer_hash` tells two footers
+    apart.
+    """
+
+    path: str
+    schema: SourceSchema = NO_SCHEMA
+    rows: int = 0
+    row_groups: int = 0
+    key_bytes: int = 0
+    key_nulls: int | None = None
+    codecs: frozenset[str] = frozenset()
+    has_unreadable_delta_pages: bool = False
+    has_hybrid_calendar: bool = False
+    problem: str | None = None
+    footer_hash: str = ""
+    inside: tuple[InsideValues, ...] = ()
+
+
+def read_footers(
+    spark: Any,
+    storage: Storage,
+    files: Sequence[ExternalFile],
+    record_key: Sequence[str],
+    console: Console,
+    parallelism: int | None = None,
+    partition_columns: Sequence[str] = (),
+) -> list[FileFooter]:
+    """The footers of the files, in their order; files that cannot be opened or read carry their problem.
+
+    `partition_columns` that are inside of the files, too, are left out of the schemas, and their values told.
+    """
+    found = run_on_files(
+        spark,
+        files,
+        partial(
+            _read_group,
+            storage,
+            tuple(path.lower() for path in record_key),
+            frozenset(name.lower() for name in partition_columns),
+        ),
+        # A footer costs about the same whatever the file's size.
+        weight=lambda _file: 0,
+        console=console,
+        label="Reading footers",
+        parallelism=parallelism,
+    )
+    # Each task sent its own copy of the schema: keep one.
+    interned: dict[SourceSchema, SourceSchema] = {}
+    return [replace(each, schema=interned.setdefault(each.schema, each.schema)) for each in found]
+
+
+def files_by_schema(footers: Iterable[FileFooter]) -> dict[SourceSchema, list[str]]:
+    """Paths of the readable files by their schema."""
+    files: dict[SourceSchema, list[str]] = {}
+    for footer in footers:
+        if footer.problem is None:
+            files.setdefault(footer.schema, []).append(footer.path)
+    return files
+
+
+def _read_group(
+    storage: Storage,
+    record_key: tuple[str, ...],
+    partition_columns: frozenset[str],
+    files: Iterable[ExternalFile],
+) -> Iterator[FileFooter]:
+    classified: list[tuple[Any, SourceSchema]] = []
+    for file in files:
+        yield _read_footer(storage, file, record_key, partition_columns, classified)
+
+
+def _read_footer(
+    storage: Storage,
+    file: ExternalFile,
+    record_key: tuple[str, ...],
+    partition_columns: frozenset[str],
+    classified: list[tuple[Any, SourceSchema]],
+) -> FileFooter:
+    try:
+        with storage.open_input(file.path) as source:
+            footer = read_footer_bytes(source)
+            metadata = parse_footer(footer)
+            if problem := find_unreadable(metadata, footer):
+                return FileFooter(file.path, problem=problem)
+            inside = tuple(inside_values(source, metadata, partition_columns)) if partition_columns else ()
+        schema = _classified(metadata.schema, partition_columns, classified)
+        schema = _with_incompatibilities(schema, old_date_incompatibilities(metadata))
+        schema = _with_incompatibilities(schema, small_integer_incompatibilities(metadata))
+    except HudisqlError as error:
+        return FileFooter(file.path, problem=error.message)
+    except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
+        return FileFooter(file.path, problem=_describe_unreadable(storage, file, error))
+    summary = _summarise(file.path, metadata, schema, record_key)
+    footer_hash = hashlib.blake2b(footer, digest_size=8).hexdigest()
+    return replace(summary, footer_hash=footer_hash, inside=inside)
+
+
+def _classified(
+    parquet_schema: Any, partition_columns: frozenset[str], known: list[tuple[Any, SourceSchema]]
+) -> SourceSchema:
+    # Files of one writer have equal schemas: comparing is cheaper than classifying hundreds of columns again.
+    for seen, schema in known:
+        if seen.equals(parquet_schema):
+            return schema
+    physical = _physical_types(parquet_schema)
+    columns = tuple(
+        SourceColumn(name, column.type, physical.get(name, "group"), column.incompatibilities)
+        for name, column in classify_columns(parquet_schema)
+        if name.lower() not in partition_columns
+    )
+    described = "\n".join(
+        f"{column.name}\t{column.type}\t{column.physical}\t{sorted(column.incompatibilities)}"
+        for column in columns
+    )
+    schema = SourceSchema(columns, hashlib.sha256(described.encode()).hexdigest())
+    known.append((parquet_schema, schema))
+    return schema
+
+
+def _with_incompatibilities(schema: SourceSchema, incompatibilities: Mapping[str, str]) -> SourceSchema:
+    """The schema with incompatibilities that lie in a file's values."""
+    if not incompatibilities:
+        return schema
+    columns = tuple(
+        replace(column, incompatibilities=column.incompatibilities | {incompatibilities[column.name]})
+        if column.name in incompatibilities
+        else column
+        for column in schema.columns
+    )
+    described = f"{schema.fingerprint}{sorted(incompatibilities.items())}"
+    return SourceSchema(columns, hashlib.sha256(described.encode()).hexdigest())
+
+
+def _physical_types(parquet_schema: Any) -> dict[str, str]:
+    """Physical type of the columns that are leaves themselves."""
+    leaves = (parquet_schema.column(index) for index in range(len(parquet_schema)))
+    return {leaf.path: leaf.physical_type for leaf in leaves}
+
+
+def _summarise(path: str, metadata: Any, schema: SourceSchema, record_key: tuple[str, ...]) -> FileFooter:
+    key_columns = [
+        index
+        for index in range(metadata.num_columns)
+        if metadata.schema.column(index).path.lower() in record_key
+    ]
+    codecs: set[str] = set()
+    key_bytes = 0
+    key_nulls: int | None = 0
+    has_delta = False
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for index in range(metadata.num_columns) if number == 0 else key_columns:
+            chunk = group.column(index)
+            codecs.add(chunk.compression)
+            has_delta = has_delta or "DELTA_BYTE_ARRAY" in chunk.encodings
+            if index in key_columns:
+                key_bytes += chunk.total_compressed_size
+                nulls = chunk.statistics.null_count if chunk.is_stats_set else None
+                key_nulls = None if key_nulls is None or nulls is None else key_nulls + nulls
+    return FileFooter(
+        path,
+        schema,
+        metadata.num_rows,
+        metadata.num_row_groups,
+        key_bytes,
+        key_nulls if len(key_columns) == len(record_key) == 1 else None,
+        frozenset(codecs),
+        # parquet-mr 1.8 (Hive 2.3) distrusts delta pages of writers that name no build: PARQUET-246.
+        has_delta and "(build " not in (metadata.created_by or ""),
+        uses_hybrid_calendar(metadata.metadata),
+    )
+
+
+def _describe_unreadable(storage: Storage, file: ExternalFile, error: Exception) -> str:
+    """Why a file cannot be taken: what it is, if its first bytes tell, else the reader's words."""
+    try:
+        with storage.open_input(file.path) as source:
+            start = bytes(source.read(4))
+            source.seek(max(0, file.length - 4))
+            end = bytes(source.read(4))
+    except (HudisqlError, OSError) as again:
+        return again.message if isinstance(again, StorageError) else f"cannot be read: {again}"
+    for magic, kind in _MAGIC.items():
+        if start.startswith(magic):
+            return f"is {kind}, not parquet"
+    if start == b"PARE" or end == b"PARE":
+        return "is encrypted parquet, which hudisql cannot read"
+    if start != MAGIC and end != MAGIC:
+        return "is not a parquet file"
+    words = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+    return f"is a corrupt or cut-off parquet file ({words})"

@@ -1,0 +1,331 @@
+"""A Hive table of the metastore as a bootstrap source: its partitions, wherever they lie.
+
+The metastore gives partition values, locations, column order, comments and partition types; the files give
+the columns themselves. Tables that are not plain parquet are refused by name, and a table whose DROP would
+take the data along is a blocker with the exact ALTER that prevents it. Knows no Spark.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.bootstrap.source.partition_columns import partition_type
+from hudisql.bootstrap.source.source_files import (
+    BootstrapSource,
+    ChoosePartitions,
+    DeclaredColumn,
+    PartitionColumn,
+    SourceListing,
+    SourcePartition,
+    check_is_plain_directory,
+    describe_empty_files,
+    external_file,
+    is_hidden,
+    list_data_files,
+)
+from hudisql.catalog.metastore_table import MetastorePartition, MetastoreTable, is_hudi_table
+from hudisql.errors import NoSuchTableError, SourceError, StorageError
+from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, partition_path
+from hudisql.storage import Storage, is_inside, join
+
+if TYPE_CHECKING:
+    from hudisql.catalog.client import MetastoreClient
+
+_LISTING_THREADS: Final = 16
+# Words in the input format's or provider's name, and the format they mean.
+_OTHER_FORMATS: Final = (
+    ("orc", "an ORC table"),
+    ("avro", "an Avro table"),
+    ("textinputformat", "a text table"),
+    ("rcfile", "an RCFile table"),
+    ("sequencefile", "a SequenceFile table"),
+    ("csv", "a CSV table"),
+    ("json", "a JSON table"),
+    ("kudu", "a Kudu table"),
+    ("hbase", "an HBase table"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProtection:
+    """Table properties that keep DROP TABLE of the source from deleting its files."""
+
+    database: str
+    name: str
+    properties: tuple[tuple[str, str], ...]
+
+    @property
+    def statement(self) -> str:
+        """The ALTER TABLE that sets them."""
+        pairs = ", ".join(f"'{key}'='{value}'" for key, value in self.properties)
+        return f"ALTER TABLE {self.database}.{self.name} SET TBLPROPERTIES({pairs})"
+
+
+def load_source_table(metastore: MetastoreClient, database: str, name: str) -> MetastoreTable:
+    """The source table's entry. Raises NoSuchTableError, or SourceError if it is not plain parquet."""
+    table = metastore.get_table(database, name)
+    if table is None:
+        raise NoSuchTableError(f"no such source: the metastore has no table {database}.{name}")
+    kind = _other_format(table)
+    if kind is not None:
+        raise SourceError(
+            f"the source {database}.{name} is {kind}",
+            hint="query it as it is"
+            if kind == "a Hudi table"
+            else "only plain parquet tables can be bootstrapped in place",
+        )
+    return table
+
+
+def _other_format(table: MetastoreTable) -> str | None:
+    """What the table is, if it is not a plain parquet table."""
+    parameters = {key.lower(): (value or "") for key, value in table.parameters.items()}
+    provider = parameters.get("spark.sql.sources.provider", "").lower()
+    if is_hudi_table(table):
+        return "a Hudi table"
+    if table.is_view:
+        return "a view"
+    if parameters.get("table_type", "").upper() == "ICEBERG" or provider == "iceberg":
+        return "an Iceberg table"
+    if provider == "delta" or "delta" in (table.input_format or "").lower():
+        return "a Delta table"
+    if parameters.get("transactional", "").lower() == "true":
+        return "a Hive ACID (transactional) table"
+    if provider not in ("", "parquet", "hive"):
+        return f"a Spark table of format {provider}"
+    if provider == "parquet" or "parquet" in (table.input_format or "").lower():
+        return None
+    described = f"{table.input_format or ''} {parameters.get('storage_handler', '')}".lower()
+    for word, kind in _OTHER_FORMATS:
+        if word in described:
+            return kind
+    return f"a table with the input format {table.input_format or 'none'}"
+
+
+def protection_for(table: MetastoreTable) -> SourceProtection | None:
+    """What must be set so that DROP TABLE leaves the files alone; None if it does already."""
+    parameters = {key.lower(): (value or "") for key, value in table.parameters.items()}
+    wanted: list[tuple[str, str]] = []
+    if not table.is_external:
+        wanted.append(("EXTERNAL", "TRUE"))
+    if parameters.get("external.table.purge", "").lower() == "true":
+        wanted.append(("external.table.purge", "false"))
+    return SourceProtection(table.database, table.name, tuple(wanted)) if wanted else None
+
+
+def scan_hive_source(
+    storage: Storage,
+    metastore: MetastoreClient,
+    table: MetastoreTable,
+    choose: ChoosePartitions | None = None,
+) -> BootstrapSource:
+    """Find the chosen partitions' files of a metastore table.
+
+    Raises SourceError if the table's directory belongs to another format, InvalidArgumentError for a
+    partition type that no table can have; everything else is in the findings.
+    """
+    if not table.location:
+        raise SourceError(f"the source {table.database}.{table.name} has no location")
+    base_path = storage.qualify(table.location)
+    declared = tuple(DeclaredColumn(column.name, column.type, column.comment) for column in table.columns)
+    columns = tuple(
+        PartitionColumn(column.name, partition_type(column.type, column.name))
+        for column in table.partition_columns
+    )
+    if storage.exists(base_path):
+        check_is_plain_directory(storage, base_path)
+    if not columns:
+        return _scan_unpartitioned(storage, base_path, declared)
+    partitions = metastore.list_partitions(table.database, table.name)
+    values = [_values_of(partition) for partition in partitions]
+    names = [column.name for column in columns]
+    locations = [
+        storage.qualify(partition.location)
+        if partition.location
+        else join(base_path, partition_path(names, value, hive_style=True, url_encode=True))
+        for partition, value in zip(partitions, values, strict=True)
+    ]
+    everywhere = tuple(locations)
+    if choose is not None:
+        chosen = choose(columns, values)
+        partitions = [partition for partition, taken in zip(partitions, chosen, strict=True) if taken]
+        values = [value for value, taken in zip(values, chosen, strict=True) if taken]
+        locations = [location for location, taken in zip(locations, chosen, strict=True) if taken]
+    findings = list(_check_formats(partitions, locations))
+    findings += _find_unregistered(storage, base_path, len(columns), frozenset(everywhere))
+    columns = _with_directory_case(columns, base_path, locations)
+    source = _scan_partitions(storage, base_path, columns, declared, values, locations, findings)
+    taken_locations = {partition.location for partition in source.partitions}
+    others = tuple(location for location in everywhere if location not in taken_locations)
+    return replace(source, other_locations=others)
+
+
+def _values_of(partition: MetastorePartition) -> tuple[str | None, ...]:
+    return tuple(None if value == HIVE_DEFAULT_PARTITION else value for value in partition.values)
+
+
+def _check_formats(partitions: Sequence[MetastorePartition], locations: Sequence[str]) -> Iterator[Finding]:
+    other = [
+        location
+        for partition, location in zip(partitions, locations, strict=True)
+        if partition.input_format
+        and "parquet" not in partition.input_format.lower()
+        # Spark's own tables carry a placeholder format on partitions that it never reads through Hive.
+        and "SequenceFileInputFormat" not in partition.input_format
+    ]
+    if other:
+        yield blocker(f"partitions of another format than parquet: {name_some(other, 'partition')}")
+
+
+def _find_unregistered(
+    storage: Storage, base_path: str, depth: int, registered: frozenset[str]
+) -> Iterator[Finding]:
+    """A warning for data files below the table's directory that lie in no partition of the metastore."""
+    level = [base_path] if storage.exists(base_path) else []
+    holding: list[str] = []
+    for number in range(depth + 1):
+        asked = [directory for directory in level if number < depth or directory not in registered]
+        level = []
+        try:
+            listings = storage.list_directories(asked)
+        except StorageError:
+            break  # nothing of the table lies there: it need not be readable
+        for directory, entries in zip(asked, listings, strict=True):
+            shown = [entry for entry in entries if not is_hidden(entry.name)]
+            if directory not in registered and any(
+                not entry.is_directory and entry.length for entry in shown
+            ):
+                holding.append(directory)
+            level += [entry.path for entry in shown if entry.is_directory]
+    if holding:
+        yield warning(
+            f"files in no partition of the metastore, left out: {name_some(holding, 'directory')}",
+            hint="Hive and Spark do not read them; MSCK REPAIR TABLE registers directories that belong to it",
+        )
+
+
+def _scan_unpartitioned(
+    storage: Storage, base_path: str, declared: tuple[DeclaredColumn, ...]
+) -> BootstrapSource:
+    findings: list[Finding] = []
+    partitions: tuple[SourcePartition, ...] = ()
+    if not storage.exists(base_path):
+        findings.append(blocker(f"the table's directory {base_path} does not exist"))
+    else:
+        listing = list_data_files(storage, base_path)
+        findings += describe_empty_files(base_path, listing.empty)
+        if not listing.directories:
+            findings.append(blocker(f"there are no data files in {base_path}"))
+        if deeper := [directory for directory, _ in listing.directories if directory]:
+            findings.append(_deeper_than_declared(base_path, deeper))
+        else:
+            partitions = tuple(
+                SourcePartition("", "", base_path, (), tuple(external_file(entry) for entry in files))
+                for _, files in listing.directories
+            )
+    return BootstrapSource(base_path, (), partitions, False, False, declared, tuple(findings))
+
+
+def _deeper_than_declared(base_path: str, directories: Sequence[str]) -> Finding:
+    return blocker(
+        f"data files lie deeper than the table's partitions, below {base_path}:"
+        f" {name_some(directories, 'directory')}",
+        hint="Hive and Spark do not read these files as part of the table; move them away or register them",
+    )
+
+
+def _with_directory_case(
+    columns: tuple[PartitionColumn, ...], base_path: str, locations: Sequence[str]
+) -> tuple[PartitionColumn, ...]:
+    """The columns with the case that all directories agree on: the metastore only knows lower case."""
+    spellings: set[tuple[str, ...]] = set()
+    for location in locations:
+        parts = location[len(base_path) :].strip("/").split("/") if is_inside(location, base_path) else []
+        keys = tuple(part.partition("=")[0] for part in parts)
+        if [key.lower() for key in keys] != [column.name.lower() for column in columns]:
+            return columns
+        spellings.add(keys)
+    if len(spellings) != 1:
+        return columns
+    return tuple(
+        PartitionColumn(name, column.type) for name, column in zip(spellings.pop(), columns, strict=True)
+    )
+
+
+def _scan_partitions(
+    storage: Storage,
+    base_path: str,
+    columns: tuple[PartitionColumn, ...],
+    declared: tuple[DeclaredColumn, ...],
+    values: Sequence[tuple[str | None, ...]],
+    locations: Sequence[str],
+    findings: list[Finding],
+) -> BootstrapSource:
+    findings += _repeated_locations(locations)
+    names = [column.name for column in columns]
+    missing: list[str] = []
+    is_encoded = False
+    partitions: list[SourcePartition] = []
+    listings = _list_present(storage, locations)
+    for value, location in zip(values, locations, strict=True):
+        plain = partition_path(names, value, hive_style=True, url_encode=False)
+        encoded = partition_path(names, value, hive_style=True, url_encode=True)
+        is_encoded = is_encoded or plain != encoded
+        listing = listings.get(location)
+        if listing is None:
+            missing.append(location)
+            continue
+        findings += describe_empty_files(base_path, listing.empty)
+        if deeper := [directory for directory, _ in listing.directories if directory]:
+            findings.append(_deeper_than_declared(location, deeper))
+            continue
+        files = tuple(external_file(entry) for _, entries in listing.directories for entry in entries)
+        if not files:
+            continue
+        inside = is_inside(location, base_path)
+        partitions.append(
+            SourcePartition(
+                encoded,
+                location[len(base_path) :].strip("/") if inside else encoded,
+                location,
+                value,
+                files,
+            )
+        )
+    if missing:
+        findings.append(
+            warning(f"registered partitions without a directory, left out: {name_some(missing, 'directory')}")
+        )
+    if not partitions and not any(finding.is_blocker for finding in findings):
+        findings.append(blocker(f"no chosen partition of the table at {base_path} holds data files"))
+    return BootstrapSource(
+        base_path,
+        columns,
+        tuple(sorted(partitions, key=lambda partition: partition.path)),
+        True,
+        is_encoded,
+        declared,
+        tuple(findings),
+    )
+
+
+def _repeated_locations(locations: Sequence[str]) -> list[Finding]:
+    repeated = sorted(location for location, count in Counter(locations).items() if count > 1)
+    if not repeated:
+        return []
+    named = name_some(repeated, "location")
+    return [blocker(f"several partitions share a location, so that rows would double: {named}")]
+
+
+def _list_present(storage: Storage, locations: Sequence[str]) -> dict[str, SourceListing]:
+    """The data files of each location that there is."""
+    infos = storage.infos(list(locations))
+    present = [location for location, info in zip(locations, infos, strict=True) if info is not None]
+    with ThreadPoolExecutor(_LISTING_THREADS) as pool:
+        return dict(zip(present, pool.map(partial(list_data_files, storage), present), strict=True))

@@ -1,0 +1,371 @@
+"""What a bootstrap takes: a directory of parquet files with its partitions, as values.
+
+Follows Spark's rules for what a data file is (names that begin with `_` or `.` are hidden, empty files hold
+no rows) and where partition values come from (`key=value` directories, Hive-escaped), and adds layouts whose
+columns the user names. Directories of other table formats are refused by name. Knows no Spark and no
+metastore; tables of the metastore are `hive_source`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
+from hudisql.errors import SourceError, StorageError
+from hudisql.format.external_file import ExternalFile
+from hudisql.format.partition_path import split_partition_path, unescape_partition_value
+from hudisql.storage import FileInfo, Storage, ancestors_of, is_inside, join
+
+_ACID_DIRECTORY: Final = re.compile(r"(base_\d+|(delete_)?delta_\d+_\d+(_\d+)?)(_v\d+)?")
+_KEY_VALUE: Final = re.compile(r"([^=/]+)=(.*)")
+# A link that leads back is met again below itself: the many directories of the first levels are spared the
+# look.
+_CIRCLES_SHOW_FROM: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionColumn:
+    """A partition column: its name and the Arrow type its directory texts are read as."""
+
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePartition:
+    """One partition of the source.
+
+    `path` is its partition path in the target, `source_path` its directory relative to the source's base
+    path, `location` its absolute directory, `values` the unescaped texts of its partition columns (None for
+    NULL).
+    """
+
+    path: str
+    source_path: str
+    location: str
+    values: tuple[str | None, ...]
+    files: tuple[ExternalFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredColumn:
+    """A data column as the metastore declares it, in the metastore's order."""
+
+    name: str
+    type_text: str
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapSource:
+    """A whole source: base path, partition columns, chosen partitions and what was found on the way.
+
+    `other_locations` are the directories of partitions that are not taken (not chosen, or without files).
+    """
+
+    base_path: str
+    partition_columns: tuple[PartitionColumn, ...]
+    partitions: tuple[SourcePartition, ...]
+    is_hive_style: bool
+    is_url_encoded: bool
+    declared_columns: tuple[DeclaredColumn, ...] | None = None
+    findings: tuple[Finding, ...] = ()
+    other_locations: tuple[str, ...] = ()
+
+
+ChoosePartitions = Callable[[Sequence[PartitionColumn], Sequence[tuple[str | None, ...]]], Sequence[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceListing:
+    """Data files of one directory, by relative directory path; `empty` are zero-byte files, which hold no
+    rows.
+    """
+
+    directories: tuple[tuple[str, tuple[FileInfo, ...]], ...]
+    empty: tuple[str, ...]
+
+
+def is_hidden(name: str) -> bool:
+    """True for names that Spark does not read (`_SUCCESS`, `.part.crc`); `_key=value` directories are
+    read.
+    """
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+
+def scan_path_source(
+    storage: Storage,
+    path: str,
+    partition_by: Sequence[PartitionColumn] | None,
+    choose: ChoosePartitions | None = None,
+    string_type: pa.DataType | None = None,
+) -> BootstrapSource:
+    """Find the partitions and files of a parquet directory.
+
+    `partition_by` names the partition columns in order (None: read from `key=value` directories, as strings),
+    `choose` says which partitions are taken. Raises SourceError if there is no such directory or it belongs
+    to another table format; everything else is in the findings.
+    """
+    check_is_plain_directory(storage, path)
+    listing = list_data_files(storage, path)
+    findings = list(describe_empty_files(path, listing.empty))
+    if not listing.directories:
+        findings.append(blocker(f"there are no data files in {path}"))
+        return BootstrapSource(path, tuple(partition_by or ()), (), False, False, None, tuple(findings))
+    layout, problems = _find_layout(
+        path, listing, None if partition_by is None else tuple(partition_by), string_type or pa.string()
+    )
+    findings += problems
+    if layout is None:
+        return BootstrapSource(path, tuple(partition_by or ()), (), False, False, None, tuple(findings))
+    partitions = [
+        SourcePartition(
+            directory,
+            directory,
+            join(path, directory),
+            _values_of(directory, layout),
+            tuple(external_file(entry) for entry in files),
+        )
+        for directory, files in listing.directories
+    ]
+    if choose is not None:
+        chosen = choose(layout.columns, [partition.values for partition in partitions])
+        partitions = [partition for partition, taken in zip(partitions, chosen, strict=True) if taken]
+    is_encoded = any(
+        unescape_partition_value(part) != part
+        for partition in partitions
+        for part in partition.path.split("/")
+    )
+    return BootstrapSource(
+        path,
+        layout.columns,
+        tuple(partitions),
+        layout.is_hive_style,
+        is_encoded,
+        None,
+        tuple(findings),
+    )
+
+
+def check_is_plain_directory(storage: Storage, path: str) -> None:
+    """Raise SourceError unless `path` is a directory that no other table format owns."""
+    entry = storage.info(path)
+    if entry is None:
+        raise SourceError(
+            f"no such source: {path}", hint="check the path; it must be a directory of parquet files"
+        )
+    if not entry.is_directory:
+        raise SourceError(
+            f"the source {path} is a file", hint="give the directory that holds the parquet files"
+        )
+    names = {child.name: child for child in storage.list_directory(path)}
+    if ".hoodie" in names or ".hoodie_partition_metadata" in names:
+        raise SourceError(f"the source {path} is a Hudi table already", hint="query it as it is")
+    kind = "a Delta" if "_delta_log" in names else "an Iceberg" if _is_iceberg_table(storage, path) else None
+    if kind is not None:
+        raise SourceError(
+            f"the source {path} is {kind} table: its directory also holds files that left the table",
+            hint="export it as plain parquet first",
+        )
+    _check_is_not_inside_a_table(storage, path)
+
+
+def _is_iceberg_table(storage: Storage, path: str) -> bool:
+    metadata = storage.info(join(path, "metadata"))
+    return (
+        metadata is not None
+        and metadata.is_directory
+        and any(child.name.endswith(".metadata.json") for child in storage.list_directory(metadata.path))
+    )
+
+
+def _check_is_not_inside_a_table(storage: Storage, path: str) -> None:
+    for directory in ancestors_of(path):
+        # Who may read the source need not have the right to look at the directories above it.
+        with suppress(StorageError):
+            if storage.exists(join(directory, ".hoodie", "hoodie.properties")):
+                raise SourceError(
+                    f"the source {path} lies in the Hudi table {directory}", hint="query that table"
+                )
+            is_delta = storage.exists(join(directory, "_delta_log"))
+            if is_delta or _is_iceberg_table(storage, directory):
+                raise SourceError(
+                    f"the source {path} lies in the {'Delta' if is_delta else 'Iceberg'} table {directory}",
+                    hint="export it as plain parquet first",
+                )
+
+
+def list_data_files(storage: Storage, path: str) -> SourceListing:
+    """The data files below a directory, grouped by directory and sorted; hidden files and directories left
+    out.
+
+    Raises SourceError if a directory is one of Hive's ACID directories, a table of another format or a link
+    to a directory above it.
+    """
+    found: list[tuple[str, tuple[FileInfo, ...]]] = []
+    empty: list[str] = []
+    level = [path]
+    depth = 0
+    while level:
+        next_level: list[str] = []
+        for directory, entries in zip(level, storage.list_directories(level), strict=True):
+            _refuse_table_directory(path, directory, entries)
+            shown = [entry for entry in entries if not is_hidden(entry.name)]
+            directories = [entry for entry in shown if entry.is_directory]
+            for entry in directories:
+                _refuse_acid_directory(path, entry)
+                if depth >= _CIRCLES_SHOW_FROM:
+                    _refuse_circle(storage, path, directory, entry)
+            next_level += [entry.path for entry in directories]
+            files = [entry for entry in shown if not entry.is_directory]
+            empty += [entry.path for entry in files if entry.length == 0]
+            if data_files := tuple(entry for entry in files if entry.length > 0):
+                found.append((directory[len(path) :].strip("/"), data_files))
+        level = next_level
+        depth += 1
+    return SourceListing(tuple(sorted(found)), tuple(empty))
+
+
+def _refuse_table_directory(root: str, directory: str, entries: Sequence[FileInfo]) -> None:
+    kinds = {".hoodie": "Hudi", ".hoodie_partition_metadata": "Hudi", "_delta_log": "Delta"}
+    found = next((kinds[entry.name] for entry in entries if entry.name in kinds), None)
+    if found is not None:
+        raise SourceError(
+            f"the source {root} holds the {found} table {directory}, whose directory also has "
+            "files that left it",
+            hint="give the directory of plain parquet files alone",
+        )
+
+
+def _refuse_acid_directory(root: str, directory: FileInfo) -> None:
+    if _ACID_DIRECTORY.fullmatch(directory.name):
+        raise SourceError(
+            f"the source {root} is a Hive ACID (transactional) table: {directory.path} holds its changes",
+            hint="copy it into a plain parquet table first",
+        )
+
+
+def _refuse_circle(storage: Storage, root: str, directory: str, entry: FileInfo) -> None:
+    if is_inside(storage.resolve(directory), storage.resolve(entry.path)):
+        raise SourceError(
+            f"the directories of the source {root} never end: {entry.path} links to a directory above it",
+            hint="remove the symbolic link",
+        )
+
+
+def external_file(entry: FileInfo) -> ExternalFile:
+    """The source file as the bootstrap index will record it."""
+    return ExternalFile(entry.path, entry.length, entry.modification_time_ms)
+
+
+def describe_empty_files(base_path: str, empty: Sequence[str]) -> tuple[Finding, ...]:
+    """A warning if zero-byte files were left out (Spark reads them as no rows; Apache Hudi fails)."""
+    if not empty:
+        return ()
+    names = [path[len(base_path) :].lstrip("/") for path in empty]
+    return (warning(f"zero bytes long, left out: {name_some(names)}"),)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    columns: tuple[PartitionColumn, ...]
+    is_hive_style: bool
+
+
+def _find_layout(
+    root: str,
+    listing: SourceListing,
+    partition_by: tuple[PartitionColumn, ...] | None,
+    string_type: pa.DataType,
+) -> tuple[_Layout | None, list[Finding]]:
+    """How the directories name partition values: `key=value`, or bare values whose columns the user named."""
+    by_depth: dict[int, list[str]] = {}
+    for directory, files in listing.directories:
+        depth = len(directory.split("/")) if directory else 0
+        by_depth.setdefault(depth, []).append(join(root, directory, files[0].name)[len(root) + 1 :])
+    if len(by_depth) > 1:
+        found = "; ".join(
+            f"depth {depth}: {name_some(names, 'directory')}" for depth, names in sorted(by_depth.items())
+        )
+        return None, [
+            blocker(
+                f"the source has data files at different depths, {found}",
+                hint="give the directory of one layout, or move the others away",
+            )
+        ]
+    depth = next(iter(by_depth))
+    directories = [directory for directory, _ in listing.directories]
+    if depth == 0:
+        if partition_by:
+            return None, [blocker(f"partition_by is given, but {root} has no partition directories")]
+        return _Layout((), False), []
+    keyed = [
+        directory
+        for directory in directories
+        if all(_KEY_VALUE.fullmatch(part) for part in directory.split("/"))
+    ]
+    if not keyed:
+        return _name_bare_layout(directories, depth, partition_by)
+    if len(keyed) < len(directories) or len({_keys_of(directory) for directory in directories}) > 1:
+        different = sorted({"/".join(_keys_of(directory)) or directory for directory in directories})
+        return None, [blocker(f"the partition directories do not agree: {name_some(different, 'form')}")]
+    keys = _keys_of(keyed[0])
+    return _type_hive_layout(keys, partition_by, string_type)
+
+
+def _type_hive_layout(
+    keys: tuple[str, ...], partition_by: tuple[PartitionColumn, ...] | None, string_type: pa.DataType
+) -> tuple[_Layout | None, list[Finding]]:
+    if len({key.lower() for key in keys}) < len(keys):
+        return None, [blocker(f"the partition directories repeat a column: {'/'.join(keys)}")]
+    if partition_by is None:
+        return _Layout(tuple(PartitionColumn(key, string_type) for key in keys), True), []
+    if [column.name.lower() for column in partition_by] != [key.lower() for key in keys]:
+        named = ", ".join(column.name for column in partition_by)
+        found = "/".join(f"{key}=…" for key in keys)
+        return None, [
+            blocker(
+                f"partition_by names {named or 'no column'}, but the directories are {found}",
+                hint="name the directories' columns in their order, or leave partition_by out",
+            )
+        ]
+    typed = (PartitionColumn(key, column.type) for key, column in zip(keys, partition_by, strict=True))
+    return _Layout(tuple(typed), True), []
+
+
+def _name_bare_layout(
+    directories: list[str], depth: int, partition_by: tuple[PartitionColumn, ...] | None
+) -> tuple[_Layout | None, list[Finding]]:
+    if not partition_by:
+        return None, [
+            blocker(
+                f"the partition directories are not key=value: {name_some(directories, 'directory')}",
+                hint=f"name their {depth} column(s) in order, such as partition_by => 'year, month'",
+            )
+        ]
+    if len(partition_by) != depth:
+        named = ", ".join(column.name for column in partition_by)
+        return None, [
+            blocker(
+                f"partition_by names {len(partition_by)} column(s), {named}, but the directories are "
+                f"{depth} deep"
+            )
+        ]
+    return _Layout(partition_by, False), []
+
+
+def _keys_of(directory: str) -> tuple[str, ...]:
+    matches = [_KEY_VALUE.fullmatch(part) for part in directory.split("/")]
+    return tuple(unescape_partition_value(match.group(1)) for match in matches if match is not None)
+
+
+def _values_of(directory: str, layout: _Layout) -> tuple[str | None, ...]:
+    return (
+        split_partition_path(directory, [column.name for column in layout.columns]) if layout.columns else ()
+    )

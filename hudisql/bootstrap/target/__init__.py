@@ -1,0 +1,1 @@
+"""The directory that becomes the table: its state, lease and checkpoint files; protected sources."""

@@ -1,0 +1,1 @@
+"""Comparing a bootstrapped table with its source."""

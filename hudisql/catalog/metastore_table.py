@@ -1,0 +1,140 @@
+"""Metastore entries as plain values: tables, partitions, databases, and what tells that one is a Hudi table.
+
+No Thrift type shows here: the entry a value was read from is kept in `raw`, unread, so that altering it
+loses nothing of what others stored in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+HUDI_INPUT_FORMAT = "org.apache.hudi.hadoop.HoodieParquetInputFormat"
+HUDI_REALTIME_INPUT_FORMAT = "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat"
+PARQUET_INPUT_FORMAT = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
+PARQUET_OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat"
+PARQUET_SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
+READ_OPTIMIZED_PROPERTY = "hoodie.query.as.ro.table"
+PROVIDER_PROPERTY = "spark.sql.sources.provider"
+READ_OPTIMIZED_SUFFIX = "_ro"
+REALTIME_SUFFIX = "_rt"
+FURTHER_SUFFIXES = (READ_OPTIMIZED_SUFFIX, REALTIME_SUFFIX)
+"""What a merge-on-read table's further names add to its own."""
+NAME_SUFFIXES = ("", *FURTHER_SUFFIXES)
+
+SOURCE_DIRECTORIES_PROPERTY = "hudisql_bootstrap_source"
+"""The directories of a bootstrapped table's source, as a JSON list. Filters of the metastore take no dots."""
+
+# Hudi's input formats, those of its old releases (com.uber.hoodie) and of other file formats included.
+HUDI_INPUT_FORMAT_PREFIXES = ("org.apache.hudi.hadoop.", "com.uber.hoodie.hadoop.")
+
+
+@dataclass(frozen=True, slots=True)
+class MetastoreColumn:
+    """A column as the metastore has it: `type` is Hive's text (`decimal(12,2)`, `array<string>`)."""
+
+    name: str
+    type: str
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetastoreDatabase:
+    """A database; `location` is the URI under which its managed tables lie."""
+
+    name: str
+    location: str | None
+    description: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MetastorePartition:
+    """One partition: its values in the order of the partition columns, unescaped, and its location URI."""
+
+    values: tuple[str, ...]
+    location: str | None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[MetastoreColumn, ...] = ()
+    input_format: str | None = None
+    output_format: str | None = None
+    serde: str | None = None
+    serde_properties: Mapping[str, str] = field(default_factory=dict)
+    raw: Any = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MetastoreTable:
+    """One table or view. `table_type`: EXTERNAL_TABLE, MANAGED_TABLE, VIRTUAL_VIEW …"""
+
+    database: str
+    name: str
+    table_type: str
+    location: str | None
+    columns: tuple[MetastoreColumn, ...]
+    partition_columns: tuple[MetastoreColumn, ...] = ()
+    owner: str | None = None
+    input_format: str | None = None
+    output_format: str | None = None
+    serde: str | None = None
+    serde_properties: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    view_original_text: str | None = None
+    view_text: str | None = None
+    raw: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def full_name(self) -> str:
+        """`database.name`."""
+        return f"{self.database}.{self.name}"
+
+    @property
+    def is_view(self) -> bool:
+        """True for a view, materialised or not."""
+        return self.table_type.endswith("VIEW")
+
+    @property
+    def is_external(self) -> bool:
+        """True if dropping the table leaves its data: what the metastore itself looks at."""
+        return self.table_type == "EXTERNAL_TABLE" or self.parameters.get("EXTERNAL", "").upper() == "TRUE"
+
+
+def is_hudi_table(table: MetastoreTable) -> bool:
+    """True if the entry is a Hudi table's: by Spark's provider property or by Hudi's input formats."""
+    if table.is_view:
+        return False
+    if table.parameters.get(PROVIDER_PROPERTY, "").lower() in ("hudi", "org.apache.hudi"):
+        return True
+    return (table.input_format or "").startswith(HUDI_INPUT_FORMAT_PREFIXES)
+
+
+def loses_files_when_dropped(table: MetastoreTable) -> bool:
+    """True if dropping the table or a partition of it deletes files, and renaming it moves them."""
+    purges = table.parameters.get("external.table.purge", "").lower() == "true"
+    return not table.is_view and (not table.is_external or purges)
+
+
+def hudi_base_path(table: MetastoreTable) -> str | None:
+    """Where a Hudi table lies, as the metastore writes it (qualify it before use); None if it is none.
+
+    The serde property `path` counts first, as for Spark, and then the table's location.
+    """
+    if not is_hudi_table(table):
+        return None
+    return table.serde_properties.get("path") or table.location
+
+
+def source_directories_of(table: MetastoreTable) -> tuple[str, ...]:
+    """The directories of the source that the entry of a bootstrapped table names; empty for others."""
+    try:
+        directories = json.loads(table.parameters.get(SOURCE_DIRECTORIES_PROPERTY, "[]"))
+    except ValueError:
+        return ()
+    return tuple(str(directory) for directory in directories) if isinstance(directories, list) else ()
+
+
+def is_read_optimized(table: MetastoreTable) -> bool:
+    """True for the entry of a merge-on-read table that shows base files only (`_ro`)."""
+    return table.serde_properties.get(READ_OPTIMIZED_PROPERTY, "").lower() == "true"

@@ -1,0 +1,327 @@
+"""What the log files of one slice say: for each record key its latest row, or that it is deleted.
+
+Follows `HoodieMergedLogRecordScanner` of Hudi 0.15. The records of a slice's logs are held in memory, decoded
+to the columns that are asked; of the files' own bytes it is one block at a time, and what `KEPT_BYTES` says.
+It knows base files no more than Spark.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.errors import CorruptTableError, UnsupportedTableError
+from hudisql.format.avro_program import program_of
+from hudisql.format.data_block import decode_data_block
+from hudisql.format.delete_record import NATURAL_ORDER, DeleteRecords, decode_delete_records
+from hudisql.format.log_block import (
+    BlockType,
+    CorruptBlock,
+    HeaderKey,
+    LogBlock,
+    LogBlockHead,
+    parse_log_blocks,
+    scan_log_blocks,
+)
+from hudisql.format.meta_columns import IS_DELETED, OPERATION, RECORD_KEY
+from hudisql.read.conform import batch_of, conform_array, find_field
+from hudisql.read.merge_mode import LogMergeConfig
+from hudisql.read.ordering import comparable
+from hudisql.read.parquet_rows import ParquetRows
+from hudisql.storage import Storage
+from hudisql.table.file_slice import LogFile
+
+KEPT_BYTES = 32 * 1024 * 1024
+"""So many bytes of log files are kept from the look for rollback blocks; what lies beyond is read again."""
+_DELETE_OPERATION = "D"
+# By which of Hudi's wrappers a delete's ordering value compares with rows' values: both must be of one Java
+# class, and Avro gives dates as integers, timestamps as longs. Others Hudi takes for "always".
+_COMPARABLE_WRAPPERS: Mapping[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.date32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecords:
+    """The merged records of a slice's logs.
+
+    `rows` are the latest rows; `row_of_key` gives for each of `keys` its row, or -1 if a delete block holds.
+    `is_delete` marks rows that stand for a delete. `ordering` has each key's ordering value, and `may_yield`
+    says which keys' records give way to a base row of a higher one.
+    """
+
+    keys: pa.Array
+    row_of_key: npt.NDArray[np.int64]
+    rows: pa.RecordBatch
+    is_delete: npt.NDArray[np.bool_]
+    ordering: pa.Array | None
+    may_yield: npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class _Events:
+    """One block's records, in its order."""
+
+    keys: pa.Array
+    ordering: pa.Array | None
+    rows: pa.RecordBatch | None = None
+    is_delete: npt.NDArray[np.bool_] | None = None
+    always: npt.NDArray[np.bool_] | None = None
+
+
+def read_log_records(
+    storage: Storage, log_files: Sequence[LogFile], rule: LogMergeConfig, schema: pa.Schema
+) -> LogRecords:
+    """The log files' records, their rows conformed to `schema` (which has the record key).
+
+    Raises UnsupportedTableError for blocks that are not known, CorruptTableError naming a file whose whole
+    blocks cannot be decoded, StorageError.
+    """
+    from hudisql.read import log_kernels
+
+    events = [
+        _events_of(storage, log_file.path, block, rule, schema)
+        for log_file, block in _read_blocks(storage, _blocks_that_count(storage, log_files, rule))
+    ]
+    if not events:
+        none = np.empty(0, np.int64)
+        nobody = none.astype(np.bool_)
+        return LogRecords(pa.array([], pa.string()), none, _no_rows(schema), nobody, None, nobody)
+    kinds, row_numbers = [], []
+    rows_so_far = 0
+    for each in events:
+        count = len(each.keys)
+        if each.rows is not None:
+            kinds.append(np.full(count, log_kernels.DATA, np.int64))
+            row_numbers.append(np.arange(rows_so_far, rows_so_far + count))
+            rows_so_far += count
+        else:
+            assert each.always is not None
+            kinds.append(np.where(each.always, log_kernels.DELETE, log_kernels.ORDERED_DELETE))
+            row_numbers.append(np.full(count, -1, np.int64))
+    encoded = (
+        pa.chunked_array([each.keys for each in events], pa.string()).combine_chunks().dictionary_encode()
+    )
+    kind_of = np.concatenate(kinds)
+    latest = log_kernels.latest_events(
+        encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64),
+        kind_of,
+        _ranks(events, rule),
+        len(encoded.dictionary),
+        rule.orders_deletes,
+    )
+    may_yield = kind_of[latest] == log_kernels.DATA
+    if rule.orders_deletes:
+        may_yield |= kind_of[latest] == log_kernels.ORDERED_DELETE
+    ordering = None if rule.ordering is None else _ordering_of(events, rule).take(pa.array(latest))
+    chosen = np.concatenate(row_numbers)[latest]
+    return _chosen(encoded.dictionary, chosen, events, schema, ordering, may_yield)
+
+
+def _chosen(
+    keys: pa.Array,
+    row_numbers: npt.NDArray[np.int64],
+    events: Sequence[_Events],
+    schema: pa.Schema,
+    ordering: pa.Array | None,
+    may_yield: npt.NDArray[np.bool_],
+) -> LogRecords:
+    held = row_numbers >= 0
+    row_of_key = np.full(len(keys), -1, np.int64)
+    row_of_key[held] = np.arange(np.count_nonzero(held))
+    chosen = row_numbers[held]
+    batches = [each.rows for each in events if each.rows is not None] or [_no_rows(schema)]
+    deletes = [each.is_delete for each in events if each.is_delete is not None]
+    rows = pa.concat_batches(batches).take(pa.array(chosen))
+    is_delete = np.concatenate(deletes)[chosen] if deletes else np.zeros(0, np.bool_)
+    return LogRecords(keys, row_of_key, rows, is_delete, ordering, may_yield)
+
+
+def _blocks_that_count(
+    storage: Storage, log_files: Sequence[LogFile], rule: LogMergeConfig
+) -> deque[tuple[LogFile, LogBlock | LogBlockHead]]:
+    """The blocks that no rollback block takes back; those of small files with their contents.
+
+    A later file's rollback block can take back what an earlier one holds, so that contents wait until all
+    files were seen: a few are kept, the others are read then.
+    """
+    found: deque[tuple[LogFile, LogBlock | LogBlockHead]] = deque()
+    kept = 0
+    for log_file in log_files:
+        is_kept = kept + log_file.length <= KEPT_BYTES
+        kept += log_file.length if is_kept else 0
+        for block in _blocks_of(storage, log_file, with_contents=is_kept):
+            if isinstance(block, CorruptBlock) or block.block_type is BlockType.CORRUPT:
+                continue
+            if block.is_rollback:
+                target = block.header.get(HeaderKey.TARGET_INSTANT_TIME)
+                found = deque(each for each in found if each[1].instant_time != target)
+            elif block.block_type is not BlockType.COMMAND and rule.counts(block.instant_time):
+                found.append((log_file, block))
+    return found
+
+
+def _blocks_of(
+    storage: Storage, log_file: LogFile, *, with_contents: bool
+) -> Iterator[LogBlock | LogBlockHead | CorruptBlock]:
+    if with_contents:
+        yield from parse_log_blocks(storage.read(log_file.path), log_file.path)
+        return
+    with storage.open_input(log_file.path) as source:
+        yield from scan_log_blocks(source, log_file.path)
+
+
+def _read_blocks(
+    storage: Storage, blocks: deque[tuple[LogFile, LogBlock | LogBlockHead]]
+) -> Iterator[tuple[LogFile, LogBlock]]:
+    """The blocks with their contents, one at a time; `blocks` is emptied, so that contents do not stay."""
+    with ExitStack() as opened:
+        path, source = "", None
+        while blocks:
+            log_file, block = blocks.popleft()
+            if isinstance(block, LogBlock):
+                yield log_file, block
+                continue
+            if log_file.path != path:
+                opened.close()
+                path, source = log_file.path, opened.enter_context(storage.open_input(log_file.path))
+            assert source is not None
+            content = source.read_at(block.stop - block.start, block.start)
+            yield log_file, LogBlock(block.block_type, block.header, content, block.footer)
+            del content
+
+
+def _events_of(
+    storage: Storage, path: str, block: LogBlock, rule: LogMergeConfig, schema: pa.Schema
+) -> _Events:
+    try:
+        match block.block_type:
+            case BlockType.DELETE:
+                return _delete_events(decode_delete_records(block.content), rule)
+            case BlockType.AVRO_DATA:
+                batch = _avro_rows(block, _names_wanted(rule, schema))
+            case BlockType.PARQUET_DATA:
+                batch = _parquet_rows(storage, path, block, rule, schema)
+            case other:
+                raise UnsupportedTableError(f"it has a block of the type {other.name}, which is not read")
+        return _row_events(batch, rule, schema)
+    except (CorruptTableError, UnsupportedTableError) as error:
+        raise type(error)(f"cannot read the log file {path}: {error.message}", hint=error.hint) from error
+    except pa.ArrowException as error:
+        raise CorruptTableError(f"cannot read the log file {path}: {error}") from error
+
+
+def _names_wanted(rule: LogMergeConfig, schema: pa.Schema) -> frozenset[str]:
+    names = [*schema.names, RECORD_KEY, IS_DELETED, OPERATION]
+    if rule.ordering is not None:
+        names.append(rule.ordering.name)
+    if rule.delete_field:
+        names.append(rule.delete_field)
+    return frozenset(name.lower() for name in names)
+
+
+def _avro_rows(block: LogBlock, wanted: frozenset[str]) -> pa.RecordBatch:
+    text = block.header.get(HeaderKey.SCHEMA, "")
+    names = {each.name for each in program_of(text).fields if each.name.lower() in wanted}
+    return decode_data_block(block.content, text, names)
+
+
+def _parquet_rows(
+    storage: Storage, path: str, block: LogBlock, rule: LogMergeConfig, schema: pa.Schema
+) -> pa.RecordBatch:
+    content = pa.py_buffer(block.content)
+    wanted = _names_wanted(rule, schema)
+    with ParquetRows(storage, path, pa.schema([]), content=content) as file:
+        physical = [field for field in file.physical_schema if field.name.lower() in wanted]
+    ordering = [] if rule.ordering is None else [rule.ordering]
+    types = {field.name.lower(): field.type for field in (*ordering, *schema)}
+    found = pa.schema([pa.field(each.name, types.get(each.name.lower(), each.type)) for each in physical])
+    with ParquetRows(storage, path, found, content=content) as file:
+        batches = list(file.read(file.choose_ranges(None, None)))
+    return pa.concat_batches(batches) if batches else _no_rows(found)
+
+
+def _row_events(batch: pa.RecordBatch, rule: LogMergeConfig, schema: pa.Schema) -> _Events:
+    rows = batch_of([_column(batch, field) for field in schema], schema, batch.num_rows)
+    ordering = None if rule.ordering is None else _column(batch, rule.ordering)
+    keys = _column(batch, pa.field(RECORD_KEY, pa.string()))
+    if keys.null_count:
+        raise CorruptTableError(f"{keys.null_count} of {len(keys)} rows of a block have no record key")
+    return _Events(keys, ordering, rows, _deleted_rows(batch, rule))
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    index = find_field(batch.schema, field.name)
+    if index < 0:
+        return pa.nulls(batch.num_rows, field.type)
+    return conform_array(batch.column(index), field.type)
+
+
+def _deleted_rows(batch: pa.RecordBatch, rule: LogMergeConfig) -> npt.NDArray[np.bool_]:
+    deleted: Any = np.zeros(batch.num_rows, np.bool_)
+    if rule.delete_field:
+        marks = _column(batch, pa.field(rule.delete_field, pa.string()))
+        deleted |= _true_of(pc.equal(marks, pa.scalar(rule.delete_marker, pa.string())))
+    elif (index := find_field(batch.schema, IS_DELETED)) >= 0 and pa.types.is_boolean(
+        batch.column(index).type
+    ):
+        deleted |= _true_of(batch.column(index))
+    operations = _column(batch, pa.field(OPERATION, pa.string()))
+    return deleted | _true_of(pc.equal(operations, _DELETE_OPERATION))  # type: ignore[no-any-return]
+
+
+def _delete_events(deletes: DeleteRecords, rule: LogMergeConfig) -> _Events:
+    count = len(deletes.record_keys)
+    if rule.ordering is None:
+        return _Events(deletes.record_keys, None, always=np.ones(count, np.bool_))
+    ordering_type = rule.ordering.type
+    wrapper = _COMPARABLE_WRAPPERS.get(pa.int64() if pa.types.is_timestamp(ordering_type) else ordering_type)
+    if rule.orders_deletes and pa.types.is_string(ordering_type):
+        wrapper = "string"
+    if wrapper is None:
+        return _Events(deletes.record_keys, pa.nulls(count, ordering_type), always=np.ones(count, np.bool_))
+    values = deletes.ordering.column(wrapper)
+    always = _true_of(pc.is_null(values))
+    if wrapper == "int":
+        always |= _true_of(pc.equal(values, NATURAL_ORDER))
+    return _Events(deletes.record_keys, values.cast(ordering_type), always=always)
+
+
+def _ranks(events: Sequence[_Events], rule: LogMergeConfig) -> npt.NDArray[np.int64]:
+    """A number for each event that compares as its ordering value does; nulls are lowest."""
+    count = sum(len(each.keys) for each in events)
+    if rule.ordering is None:
+        return np.zeros(count, np.int64)
+    encoded = comparable(_ordering_of(events, rule)).dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    rank_of = np.empty(len(order) + 1, np.int64)
+    rank_of[order] = np.arange(len(order))
+    rank_of[-1] = -1
+    places = pc.fill_null(encoded.indices, len(order)).to_numpy(zero_copy_only=False)
+    return np.asarray(rank_of[places])
+
+
+def _ordering_of(events: Sequence[_Events], rule: LogMergeConfig) -> pa.Array:
+    assert rule.ordering is not None
+    return pa.chunked_array([each.ordering for each in events], rule.ordering.type).combine_chunks()
+
+
+def _true_of(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    return np.asarray(pc.fill_null(mask, False).to_numpy(zero_copy_only=False))
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return batch_of([pa.array([], field.type) for field in schema], schema, 0)

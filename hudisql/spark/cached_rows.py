@@ -1,0 +1,52 @@
+"""Rows that are computed once: what is counted, tagged and written are the same rows, or the statement fails.
+
+Spark's own cache computes rows again when they have left it (`clearCache()`, another statement with an equal
+plan that ends, a lost executor), and a source that calls `rand()` or reads a changing table then gives
+others. These rows are cached by Spark's `InMemoryRelation`, but outside of its cache manager, and without a
+way back to what they were computed from (`RDD.localCheckpoint`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.spark.java_classes import java_class, scala_object
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LOST_ROWS: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+"""Spark's error class for such rows that are gone."""
+
+
+@dataclass(frozen=True)
+class CachedRows:
+    """The rows as a DataFrame, kept in memory and on disk from their first use until `release`."""
+
+    frame: DataFrame
+    _builder: Any
+
+    def release(self) -> None:
+        """Free them. The DataFrame can be used no more."""
+        self._builder.clearCache(False)
+
+
+def cache_rows(frame: DataFrame) -> CachedRows:
+    """Cache the rows of `frame`; its shuffles run now, the rest when the rows are first used.
+
+    A job that needs rows which are gone fails with LOST_ROWS. Raises Spark's own exceptions.
+    """
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    spark: Any = frame.sparkSession
+    execution = frame._jdf.queryExecution()
+    level = java_class(spark, "org.apache.spark.storage.StorageLevel").MEMORY_AND_DISK()
+    unnamed = java_class(spark, "scala.Option").empty()
+    relations = scala_object(spark, "org.apache.spark.sql.execution.columnar.InMemoryRelation")
+    relation = relations.apply(level, execution, unnamed)
+    builder = relation.cacheBuilder()
+    builder.cachedColumnBuffers().localCheckpoint()
+    datasets = scala_object(spark, "org.apache.spark.sql.classic.Dataset")
+    cached: Any = DataFrame(datasets.ofRows(spark._jsparkSession, relation), spark)
+    return CachedRows(cached, builder)

@@ -1,0 +1,1 @@
+"""The `hoodie.*` settings of a statement, read and checked."""

@@ -1,0 +1,91 @@
+"""Names of settings that are most likely typing errors, each with the name that was meant.
+
+What Apache Hudi calls a setting is none, whether hudisql goes by it or not: `hudi_settings.txt` holds the
+names in the classes of Hudi 0.15 and 1.2. Any other name is free unless it is nearly one of these.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from hudisql.console import Console
+from hudisql.errors import InvalidArgumentError
+from hudisql.sql.config.table_settings import SYNC
+
+# Hudi's SQL names of what a table is; the rest of TBLPROPERTIES is free.
+_OF_TABLES: Final = ("primaryKey", "preCombineField", "orderingFields", "payloadClass", "type")
+_OF_READS: Final = ("as.of.instant",)
+_SERVICES: Final = {
+    "hoodie.compact.inline": "compactions",
+    "hoodie.compact.schedule.inline": "compactions",
+    "hoodie.clustering.inline": "clusterings",
+    "hoodie.clustering.schedule.inline": "clusterings",
+    "hoodie.clustering.async.enabled": "clusterings",
+    "hoodie.metadata.enable": "a metadata table",
+}
+_ALIKE: Final = 0.92
+_ALIKE_OF_TABLES: Final = 0.85
+
+
+def misspelt_settings(names: Iterable[str]) -> dict[str, str]:
+    """Of names of settings those that nearly are one of Hudi's or hudisql's, with that one."""
+    return _misspelt(names, {each.lower(): each for each in _known()}, _ALIKE)
+
+
+def misspelt_properties(names: Iterable[str]) -> dict[str, str]:
+    """`misspelt_settings`, and names that nearly are Hudi's short ones of what a table is."""
+    given = list(names)
+    short = _misspelt(given, {each.lower(): each for each in _OF_TABLES}, _ALIKE_OF_TABLES)
+    return {**misspelt_settings(given), **short}
+
+
+def warn_of_settings(console: Console, values: Mapping[str, str], place: str) -> None:
+    """Say which settings most likely are typing errors, and which name a service that hudisql does not run.
+
+    They are kept as they were given. `place` says where that was.
+    """
+    _say(console, misspelt_settings(values), place)
+    for name, value in values.items():
+        service = _SERVICES.get(name.lower())
+        if service is not None and value.strip().lower() == "true":
+            console.warning(f"{place}: {name} = {value} has no effect, hudisql does not run {service}")
+
+
+def warn_of_properties(console: Console, values: Iterable[str], place: str) -> None:
+    """Say which names in TBLPROPERTIES most likely are typing errors; they are kept as they were given."""
+    _say(console, misspelt_properties(values), place)
+
+
+def refuse_misspelt_options(names: Iterable[str]) -> None:
+    """Raise InvalidArgumentError for an option of Spark's data source that most likely is a typing error.
+
+    Data sources have no console to warn on.
+    """
+    given = list(names)
+    short = _misspelt(given, {each: each for each in _OF_READS}, _ALIKE_OF_TABLES)
+    for name, meant in {**misspelt_settings(given), **short}.items():
+        raise InvalidArgumentError(f"there is no option '{name}'", hint=f"did you mean '{meant}'?")
+
+
+def _say(console: Console, misspelt: Mapping[str, str], place: str) -> None:
+    for name, meant in misspelt.items():
+        console.warning(f"{place}: nothing goes by '{name}'; did you mean '{meant}'?")
+
+
+def _misspelt(names: Iterable[str], known: dict[str, str], alike: float) -> dict[str, str]:
+    near = {
+        name: difflib.get_close_matches(name.lower(), known, n=1, cutoff=alike)
+        for name in names
+        if name.lower() not in known
+    }
+    return {name: known[found[0]] for name, found in near.items() if found}
+
+
+@cache
+def _known() -> tuple[str, ...]:
+    text = (files("hudisql.sql.config") / "hudi_settings.txt").read_text(encoding="utf-8")
+    return (SYNC, *(line for line in text.splitlines() if not line.startswith("#")))

@@ -1,0 +1,51 @@
+"""Where the settings of a write come from: the session, else the table's TBLPROPERTIES, else its own file.
+
+Every setting of a statement that changes rows is looked up here; what it means, others know. `hudisql.sync`
+is read here too, since whatever commits goes by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
+from hudisql.read.changed_sources import CHANGED_SOURCES, FAIL, accepts_changed_sources
+from hudisql.write.setting_lookup import Lookup, read_flag
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.table.hudi_table import HudiTable
+
+SYNC: Final = "hudisql.sync"
+
+
+def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> Lookup:
+    """The look-up for writes to the table; `parameters` are its TBLPROPERTIES."""
+    own = {**table.properties.values, **parameters}
+    of_generator = {name for name in map(_generator_setting, own) if name is not None}
+
+    def lookup(key: str, default: str) -> str:
+        said = own.get(key) or default
+        # Directory names are the table's matter: what the session says for another would make new ones here.
+        if _generator_setting(key) in of_generator:
+            return said
+        return str(context.spark.conf.get(key, said)).strip()
+
+    return lookup
+
+
+def syncs_after_commit(lookup: Lookup) -> bool:
+    """False if it is switched off that the metastore follows each commit. Raises SettingsError."""
+    return read_flag(lookup, SYNC, True)
+
+
+def reads_changed_sources(context: Context) -> bool:
+    """True if source files are read whose modification time alone has changed. Raises SettingsError."""
+    return accepts_changed_sources(str(context.spark.conf.get(CHANGED_SOURCES, FAIL)))
+
+
+def _generator_setting(key: str) -> str | None:
+    """The name of a key generator's setting, whichever of Hudi's prefixes it has."""
+    prefix = next((each for each in KEY_GENERATOR_PREFIXES if key.startswith(each)), None)
+    return None if prefix is None else key.removeprefix(prefix)

@@ -1,0 +1,161 @@
+"""The options of a DataFrame's write, by Hudi's names: what they say of the table, and how to write.
+
+Follows `DataSourceWriteOptions` and the check of Hudi 0.15 that a writer's configuration agrees with the
+table's (`HoodieWriterUtils.validateTableConfig`), but names both values, and leaves nothing out silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.format import table_properties as keys
+from hudisql.sql.config.known_settings import misspelt_properties
+from hudisql.sql.ddl.generator_options import KEY_GENERATOR
+from hudisql.sql.ddl.table_options import (
+    ORDERING,
+    PARTITIONS,
+    PAYLOAD,
+    PRIMARY_KEY,
+    TABLE_TYPES,
+    TYPE,
+    check_property,
+)
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.overwrite import Overwrite
+
+OPERATION: Final = "hoodie.datasource.write.operation"
+PATH: Final = "path"
+OPERATIONS: Final = (
+    "upsert",
+    "insert",
+    "bulk_insert",
+    "delete",
+    "insert_overwrite",
+    "insert_overwrite_table",
+)
+LOADS: Final[Mapping[str, Overwrite | None]] = {
+    "bulk_insert": None,
+    "insert_overwrite": Overwrite("touched"),
+    "insert_overwrite_table": Overwrite("table"),
+}
+"""The operations that look no stored row up, with what they overwrite."""
+_DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+_NAMES: Final = (keys.NAME, "hoodie.datasource.write.table.name")
+_OF_THE_TABLE: Final = frozenset(
+    {
+        *(*PRIMARY_KEY, *TYPE, *ORDERING, *PAYLOAD, *PARTITIONS, *KEY_GENERATOR, *_NAMES),
+        *(keys.HIVE_STYLE_PARTITIONING, keys.URL_ENCODE_PARTITIONING, keys.DATABASE_NAME),
+    }
+)
+
+
+@dataclass(frozen=True)
+class FrameOptions:
+    """`definition` says what the table is, `settings` (of the session's kind) how it is written."""
+
+    operation: str
+    path: str | None
+    definition: Mapping[str, str]
+    settings: Mapping[str, str]
+
+
+def read_frame_options(operation: str | None, options: Mapping[str, str]) -> FrameOptions:
+    """The options by what they mean; `operation` is the caller's, which the option of that name may give.
+
+    Raises InvalidArgumentError for names that are no options, for unknown operations and contradictions.
+    """
+    definition, settings = {}, {}
+    for name, value in options.items():
+        lower = name.lower()
+        if lower in (OPERATION, PATH):
+            continue
+        if lower in _OF_THE_TABLE:
+            definition[name] = str(value)
+            if lower in PARTITIONS and ":" in str(value):
+                # A custom key generator's fields with their kinds, which its tables do not keep.
+                settings[name] = str(value)
+        elif not lower.startswith(("hoodie.", "hudisql.")):
+            meant = misspelt_properties([name]).get(name)
+            raise InvalidArgumentError(
+                f"'{name}' is no option of a write",
+                hint=f"did you mean '{meant}'?" if meant else "options begin with hoodie. or hudisql.",
+            )
+        else:
+            settings[name] = str(value)
+    by_name = {name.lower(): str(value) for name, value in options.items()}
+    return FrameOptions(_operation_of(operation, by_name), by_name.get(PATH), definition, settings)
+
+
+def check_agreement(options: FrameOptions, table: HudiTable, place: str) -> None:
+    """Raise InvalidArgumentError if the options say something else of the table than it says itself.
+
+    `place` is the table's name in the metastore. Raises UnsupportedTableError for a table configuration that
+    hudisql makes no tables with.
+    """
+    if options.path is not None and table.storage.qualify(options.path) != table.base_path:
+        raise _contradiction(PATH, options.path, place, table.base_path)
+    for name, value in options.settings.items():
+        if name.lower().startswith(("hoodie.table.", "hoodie.populate.")):
+            check_property(name, value)
+    for name, value in options.definition.items():
+        own = _own_value(table, name.lower(), place)
+        if _canonical(name.lower(), value) not in {_canonical(name.lower(), each) for each in own}:
+            raise _contradiction(name, value, place, own[0] or "none")
+
+
+def _contradiction(name: str, value: str, place: str, own: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{name} = '{value}' contradicts the table {place}, which has '{own}'",
+        hint="leave the option out, or write into another table",
+    )
+
+
+def _operation_of(given: str | None, options: Mapping[str, str]) -> str:
+    named = options.get(OPERATION)
+    if given is not None and named is not None and given.lower() != named.strip().lower():
+        raise InvalidArgumentError(f"the operation is '{given}', but {OPERATION} = '{named}'")
+    operation = (given or named or "upsert").strip().lower()
+    if operation not in OPERATIONS:
+        raise InvalidArgumentError(
+            f"there is no operation '{operation}'", hint=f"the operations are {', '.join(OPERATIONS)}"
+        )
+    return operation
+
+
+def _own_value(table: HudiTable, name: str, place: str) -> tuple[str, ...]:
+    """What the table says where the option speaks; any of several names of it will do."""
+    properties = table.properties
+    if name in PRIMARY_KEY:
+        return (",".join(properties.record_key_fields),)
+    if name in PARTITIONS:
+        return (",".join(properties.partition_fields),)
+    if name in _NAMES:
+        return (table.name, place.rpartition(".")[2])
+    if name == keys.DATABASE_NAME:
+        return (place.rpartition(".")[0], properties.get(keys.DATABASE_NAME) or "")
+    if name in TYPE:
+        return (properties.table_type,)
+    if name in ORDERING:
+        return (properties.precombine_field or "",)
+    if name in PAYLOAD:
+        return (properties.payload_class or _DEFAULT_PAYLOAD,)
+    if name in KEY_GENERATOR:
+        return (properties.key_generator_class or properties.key_generator_type or "",)
+    flag = (
+        properties.hive_style_partitioning
+        if name == keys.HIVE_STYLE_PARTITIONING
+        else properties.url_encode_partitioning
+    )
+    return (str(flag),)
+
+
+def _canonical(name: str, value: str) -> str:
+    text = value.replace(" ", "").lower()
+    if name in TYPE:
+        return TABLE_TYPES.get(text, text)
+    if name in PARTITIONS:
+        return ",".join(part.partition(":")[0] for part in text.split(","))
+    return text.rpartition(".")[2] if name in (*KEY_GENERATOR, *PAYLOAD) else text

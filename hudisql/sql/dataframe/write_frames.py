@@ -1,0 +1,157 @@
+"""Writing a DataFrame into a Hudi table, with Hudi's names for operations and options.
+
+The other face of what INSERT and MERGE do: rows are matched by record key. Columns are found by name and
+cast as INSERT casts; missing ones are null, new ones become the table's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hudisql.catalog.metastore_table import MetastoreTable, is_hudi_table
+from hudisql.errors import NoSuchTableError, WriteRefusedError
+from hudisql.format.meta_columns import is_meta_column
+from hudisql.format.spark_schema import quote_name
+from hudisql.sql.config.known_settings import warn_of_settings
+from hudisql.sql.config.table_settings import settings_of
+from hudisql.sql.config.writer_settings import write_options
+from hudisql.sql.dataframe.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
+from hudisql.sql.ddl.create_table import create_table_of_rows, drop_incomplete_table, register_table
+from hudisql.sql.ddl.generator_options import with_generator_settings
+from hudisql.sql.ddl.table_options import record_key_of
+from hudisql.sql.dml.dml_execution import commit_changes, commit_rows, retry_on_conflict
+from hudisql.sql.dml.dml_plan import check_changeable
+from hudisql.sql.dml.insert_rows import RowsToInsert, without_upsert
+from hudisql.sql.dml.schema_evolution import describe_difference, evolved_table
+from hudisql.sql.query.target_table import find_entry
+from hudisql.sql.schema.store_assignment import with_types
+from hudisql.sql.schema.table_definition import TableDefinition, definition_of_rows
+from hudisql.sql.text.statements import TableName
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.write.execution.commit_files import WriteResult
+from hudisql.write.execution.upsert import tag_locations
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hudisql.context import Context
+
+
+def write_frame(
+    context: Context, frame: DataFrame, name: str, operation: str | None, options: Mapping[str, str]
+) -> WriteResult:
+    """Write the rows as one commit and sync the metastore; a table that is not there is made.
+
+    `options` have Hudi's names; those about the table must agree with it. Raises InvalidArgumentError,
+    NoSuchTableError, WriteRefusedError and what `apply_changes` and `create_table` raise.
+    """
+    given = read_frame_options(operation, options)
+    warn_of_settings(context.console, given.settings, f"options of a write to {name}")
+    entry = find_entry(context, TableName(context.qualify_table_name(name)))
+    with _settings(context, given.settings):
+        if entry is None:
+            return _write_new_table(context, frame, name, given)
+        if not is_hudi_table(entry):
+            raise NoSuchTableError(f"{entry.full_name} is no Hudi table", hint="choose another name")
+        check_changeable(entry, given.operation)
+        found = entry
+
+        def change(table: HudiTable) -> WriteResult:
+            check_agreement(given, table, found.full_name)
+            return _write_into(context, found, table, frame, given.operation)
+
+        return retry_on_conflict(context, found, change)
+
+
+def _write_into(
+    context: Context, entry: MetastoreTable, table: HudiTable, frame: DataFrame, operation: str
+) -> WriteResult:
+    if operation == "delete":
+        rows = _rows_of_table(context, table, frame, entry.full_name)
+        how = write_options(context, table, entry.parameters)
+        with ExitStack() as held:
+            deletes, combined = tag_locations(context.spark, table, rows, how, held, deletes=True)
+            result = commit_changes(context, entry, table, deletes, "DELETE", options=how)
+            return replace(result, combined=result.combined + combined)
+    table = evolved_table(settings_of(context, table, entry.parameters), table, frame.schema, entry.full_name)
+    rows = _rows_of_table(context, table, frame, entry.full_name)
+    if operation == "upsert":
+        operation = without_upsert(context, table, "upsert", entry.full_name)
+    return commit_rows(context, entry, table, _rows_to_insert(rows, operation))
+
+
+def _write_new_table(context: Context, frame: DataFrame, name: str, given: FrameOptions) -> WriteResult:
+    """Make a table of the rows' columns by the options, and write them into it.
+
+    Without a record key its keys are generated; an upsert, which is the default, must name one.
+    """
+    has_key = record_key_of(TableDefinition(pa.schema([]), (), given.definition)) is not None
+    if given.operation == "delete" or (given.operation == "upsert" and not has_key):
+        raise NoSuchTableError(
+            f"there is no Hudi table {name} in the metastore",
+            hint="hoodie.datasource.write.recordkey.field among the options makes one of the rows, so does "
+            "the operation 'insert', with generated record keys; "
+            "CALL hive_sync(table => 'db.name', path => '…') registers one that exists",
+        )
+    database, own_name = context.qualify_table_name(name)
+    frame = frame.drop(*(column for column in frame.columns if is_meta_column(column)))
+    definition = definition_of_rows(frame.schema, given.definition, given.path)
+    definition = with_generator_settings(definition, context.spark.conf)
+    table = create_table_of_rows(context, definition, database, own_name)
+    entry = MetastoreTable(database, own_name, "EXTERNAL_TABLE", table.base_path, ())
+    try:
+        check_agreement(given, table, entry.full_name)
+        rows = _rows_of_table(context, table, frame, entry.full_name)
+        result = commit_rows(context, entry, table, _rows_to_insert(rows, given.operation), follows=False)
+    except BaseException:
+        drop_incomplete_table(context, table)
+        raise
+    register_table(context, definition, open_table(context.storage, table.base_path), database, own_name)
+    return result
+
+
+def _rows_to_insert(rows: DataFrame, operation: str) -> RowsToInsert:
+    if operation in ("insert", "upsert"):
+        return RowsToInsert(rows, "insert" if operation == "insert" else "upsert")
+    return RowsToInsert(rows, "bulk_insert", LOADS[operation])
+
+
+def _rows_of_table(context: Context, table: HudiTable, frame: DataFrame, place: str) -> DataFrame:
+    from pyspark.sql import functions as sf
+
+    given = {column.lower(): column for column in frame.columns if not is_meta_column(column)}
+    needed = {field.split(".")[0].lower() for field in table.properties.record_key_fields}
+    needed |= {field.split(".")[0].lower() for field in table.properties.partition_fields}
+    missing = sorted(needed - set(given))
+    if missing:
+        raise WriteRefusedError(f"the rows for {place} lack the key or partition column '{missing[0]}'")
+    columns = [
+        (sf.col(quote_name(given[name.lower()])) if name.lower() in given else sf.lit(None)).alias(name)
+        for name in table.schema.names
+    ]
+    chosen = frame.select(*columns)
+    try:
+        return with_types(context, chosen, table.schema, place, members_by_name=True)
+    except WriteRefusedError as error:
+        raise WriteRefusedError(
+            f"{error.message}: {describe_difference(table, frame.schema)}", hint=error.hint
+        ) from error
+
+
+@contextmanager
+def _settings(context: Context, options: Mapping[str, str]) -> Iterator[None]:
+    """The options as settings of the session, as long as the write runs."""
+    conf = context.spark.conf
+    before = {key: conf.get(key, None) for key in options}
+    for key, value in options.items():
+        conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            conf.unset(key) if old is None else conf.set(key, old)

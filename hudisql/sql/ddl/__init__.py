@@ -1,0 +1,1 @@
+"""CREATE, ALTER and DROP of tables and databases."""

@@ -1,0 +1,148 @@
+"""ALTER TABLE, TRUNCATE TABLE and COMMENT ON of a Hudi table.
+
+Names, properties and a table's comment live in the metastore and in `hoodie.properties`; columns and
+partitions change by commits, which the metastore then follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedStatementError
+from hudisql.format import table_properties as keys
+from hudisql.result import LocalResult, Result
+from hudisql.sql.config.known_settings import warn_of_properties
+from hudisql.sql.config.writer_settings import writer_concurrency
+from hudisql.sql.ddl.partition_clauses import partitions_to_drop
+from hudisql.sql.ddl.table_names import check_is_main_name, entries_of_table
+from hudisql.sql.ddl.table_options import properties_of_table
+from hudisql.sql.dml.sync_after_commit import sync_after_commit
+from hudisql.sql.query.external_tables import EXTERNAL
+from hudisql.sql.query.target_table import open_hudi_entry
+from hudisql.sql.schema import alterations as al
+from hudisql.sql.schema.alter_columns import with_added_columns, with_changed_columns
+from hudisql.sql.text import statements as st
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.table_configuration import update_table_properties
+from hudisql.write.transaction.commit import OpenCommit
+from hudisql.write.transaction.schema_change import commit_schema, commit_without_partitions
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+def alter_table(context: Context, entry: MetastoreTable, statement: st.ChangeStatement) -> Result:
+    """Run the statement on the Hudi table; it gives no rows.
+
+    Raises UnsupportedStatementError, UnsupportedTableError, InvalidArgumentError, WriteConflictError: nothing
+    has changed then. SyncFailedError says that only the metastore lags.
+    """
+    check_is_main_name(context, entry, statement.verb)
+    alteration = al.read_alteration(context, statement.text)
+    table = open_hudi_entry(context, entry)
+    if isinstance(alteration, al.RenameTable):
+        _rename(context, entry, table, alteration)
+    elif isinstance(alteration, al.SetProperties):
+        _set_properties(context, entry, table, alteration)
+    elif isinstance(alteration, al.UnsettingOfProperties):
+        _unset_properties(context, entry, table, alteration)
+    else:
+        _commit(context, entry, table, alteration)
+    return LocalResult(context.spark, (), ())
+
+
+def _rename(context: Context, entry: MetastoreTable, table: HudiTable, renaming: al.RenameTable) -> None:
+    parts = renaming.name if len(renaming.name) > 1 else (entry.database, *renaming.name)
+    database, name = context.qualify_table_name(".".join(f"`{part}`" for part in parts))
+    if database != entry.database:
+        raise UnsupportedStatementError(
+            f"{entry.full_name} cannot be renamed into another database, {database}: nothing was run",
+            hint=f"CREATE TABLE {database}.{name} USING hudi LOCATION '{table.base_path}' registers it there",
+        )
+    entries = entries_of_table(context, entry)
+    for each in entries:
+        if not each.is_external:
+            raise UnsupportedStatementError(
+                f"{each.full_name} is a managed table, whose directory the metastore would move",
+                hint=f"first run ALTER TABLE {each.full_name} SET TBLPROPERTIES ('EXTERNAL' = 'TRUE')",
+            )
+        wanted = name + each.name[len(entry.name) :]
+        if context.metastore.get_table(database, wanted) is not None:
+            raise TableExistsError(f"{database}.{wanted} exists already", hint="choose another name")
+    for each in entries:
+        renamed = replace(each, name=name + each.name[len(entry.name) :])
+        context.metastore.alter_table(renamed, name=each.name)
+    update_table_properties(context.storage, table.base_path, {keys.NAME: name})
+    context.console.info(f"{entry.full_name} is {database}.{name} now")
+
+
+def _set_properties(
+    context: Context, entry: MetastoreTable, table: HudiTable, setting: al.SetProperties
+) -> None:
+    values = dict(setting.values)
+    becomes_external = any(
+        name.upper() == EXTERNAL and value.upper() == "TRUE" for name, value in values.items()
+    )
+    if becomes_external:
+        values = {name: value for name, value in values.items() if name.upper() != EXTERNAL}
+    comment = values.pop("comment", None)
+    configuration = properties_of_table(table, values)
+    warn_of_properties(context.console, values, f"ALTER TABLE {entry.full_name}")
+    if configuration:
+        update_table_properties(context.storage, table.base_path, configuration)
+    if comment is not None:
+        values["comment"] = comment
+    for each in entries_of_table(context, entry):
+        if becomes_external:
+            each = replace(each, table_type="EXTERNAL_TABLE")
+        parameters = {**each.parameters, **values, **({EXTERNAL: "TRUE"} if becomes_external else {})}
+        if comment == "":
+            parameters.pop("comment")
+        context.metastore.alter_table(replace(each, parameters=parameters))
+
+
+def _unset_properties(
+    context: Context, entry: MetastoreTable, table: HudiTable, unsetting: al.UnsettingOfProperties
+) -> None:
+    configuration = properties_of_table(table, dict.fromkeys(set(unsetting.names) - {"comment"}))
+    missing = [name for name in unsetting.names if name not in entry.parameters]
+    missing = [name for name in missing if table.properties.get(name) is None]
+    if missing and not unsetting.if_exists:
+        raise InvalidArgumentError(
+            f"{entry.full_name} has no property {', '.join(missing)}",
+            hint="UNSET TBLPROPERTIES IF EXISTS takes that",
+        )
+    if configuration:
+        update_table_properties(context.storage, table.base_path, configuration)
+    for each in entries_of_table(context, entry):
+        parameters = {name: value for name, value in each.parameters.items() if name not in unsetting.names}
+        context.metastore.alter_table(replace(each, parameters=parameters))
+
+
+def _commit(
+    context: Context,
+    entry: MetastoreTable,
+    table: HudiTable,
+    alteration: al.AddColumns | al.ChangedColumns | al.DroppedPartitions,
+) -> None:
+    """Change columns or partitions by a commit; what is so already makes none."""
+    place = entry.full_name
+    concurrency = writer_concurrency(context, table, entry.parameters)
+    commit: OpenCommit
+    if isinstance(alteration, al.DroppedPartitions):
+        partitions = partitions_to_drop(table, alteration, place)
+        if not partitions:
+            return
+        commit = commit_without_partitions(table, partitions, concurrency)
+    else:
+        if isinstance(alteration, al.AddColumns):
+            schema = with_added_columns(table, alteration.columns, place)
+        else:
+            schema = with_changed_columns(table, alteration.columns, place)
+        if schema.equals(table.schema, check_metadata=True):
+            return
+        commit = commit_schema(table, schema, concurrency)
+    context.console.info(f"{place}: commit {commit.instant_time} ({commit.operation_type})")
+    sync_after_commit(context, entry, table, dropped_metadata_table=commit.dropped_metadata_table)

@@ -1,0 +1,387 @@
+"""CREATE TABLE … USING hudi: an empty table of version 6, or the entry of a table that exists.
+
+Follows `CreateHoodieTableCommand` of Hudi 0.15. The table's properties are created last, in one atomic step;
+the metastore follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
+from hudisql.catalog.hive_ddl import quote
+from hudisql.catalog.metastore_table import FURTHER_SUFFIXES
+from hudisql.catalog.sync import sync_table
+from hudisql.errors import (
+    InvalidArgumentError,
+    NoSuchTableError,
+    PathExistsError,
+    TableExistsError,
+)
+from hudisql.format import table_properties as keys
+from hudisql.format.meta_columns import is_meta_column
+from hudisql.format.schema import LOCAL_TIMESTAMP, avro_from_arrow
+from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.result import LocalResult, Result
+from hudisql.sql.config.known_settings import warn_of_properties
+from hudisql.sql.config.writer_settings import write_options
+from hudisql.sql.ddl.generator_options import check_generator, with_generator_settings
+from hudisql.sql.ddl.table_options import (
+    check_properties,
+    new_table,
+    ordering_of,
+    record_key_of,
+    table_type_of,
+)
+from hudisql.sql.dml.dml_execution import OUTPUT, result_row
+from hudisql.sql.query import query_plan as query
+from hudisql.sql.query.target_table import find_hudi_root
+from hudisql.sql.schema.store_assignment import with_types
+from hudisql.sql.schema.table_definition import TableDefinition, read_table_definition
+from hudisql.sql.text import statements as st
+from hudisql.sql.text.clauses import SourceSpan
+from hudisql.sql.text.mapped_sql import MappedSql
+from hudisql.sql.text.spark_errors import SourceText
+from hudisql.storage import join
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.new_table import (
+    make_timeline_directories,
+    new_table_properties,
+    publish_properties,
+    remove_new_table,
+)
+from hudisql.write.execution.bulk_insert import load_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hudisql.context import Context
+
+PROVIDERS: Final = ("hudi", "org.apache.hudi")
+COMMENT: Final = "comment"
+
+
+def create_table(context: Context, statement: st.CreateTableStatement) -> Result:
+    """Make the table, or register the one that lies at the given place, and give no rows.
+
+    Raises TableExistsError, NoSuchTableError for a missing database, UnsupportedTableError,
+    UnsupportedStatementError, InvalidArgumentError; nothing is then left behind. SyncFailedError says that
+    the table is there and only the metastore lags.
+    """
+    definition = _definition_of(context, statement)
+    found = _free_name(context, statement, definition)
+    if found is None:
+        return _nothing(context)
+    database, name = found
+    path = _place_of(context, definition, database, name)
+    table = _find_table(context, path)
+    if table is None:
+        table = _make_table(context, definition, database, name, path)
+    else:
+        _check_agreement(definition, table)
+        context.console.info(f"{database}.{name}: the Hudi table at {path} is registered as it is")
+    register_table(context, definition, table, database, name)
+    return _nothing(context)
+
+
+def create_table_as(context: Context, statement: st.CreateTableAsStatement, source: SourceText) -> Result:
+    """Make the table of the query's columns, fill it with the query's rows, and register it.
+
+    Gives what an INSERT gives. Raises what `create_table` and `load_rows` raise; nothing is then left
+    behind.
+    """
+    planned = plan_table_as(context, statement, source)
+    definition, target = planned.definition, planned.target
+    if target is None:
+        return _nothing(context)
+    database, name, path = target.database, target.name, target.path
+    table = _make_table(context, definition, database, name, path)
+    try:
+        rows = with_types(context, planned.frame, table.schema, f"{database}.{name}")
+        options = write_options(context, table, definition.properties)
+        with query.bound_errors(planned.prepared.bound, _query_source(statement, source)):
+            written = load_rows(context.spark, table, rows, options)
+    except BaseException:
+        drop_incomplete_table(context, table)
+        raise
+    register_table(context, definition, open_table(context.storage, path), database, name)
+    return LocalResult(context.spark, OUTPUT, [result_row(written)])
+
+
+@dataclass(frozen=True)
+class TableTarget:
+    """Where a table is going to be made, and as what."""
+
+    database: str
+    name: str
+    path: str
+    table_type: str
+    record_key: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PlannedTable:
+    """A CREATE TABLE AS SELECT that has not run; `target` is None if the table exists and that is allowed."""
+
+    definition: TableDefinition
+    frame: DataFrame
+    prepared: query.PreparedQuery
+    target: TableTarget | None
+
+
+def plan_table_as(
+    context: Context, statement: st.CreateTableAsStatement, source: SourceText, *, count_all: bool = False
+) -> PlannedTable:
+    """Analyze the query and check the definition; nothing is made.
+
+    Raises TableExistsError, NoSuchTableError for a missing database, UnsupportedTableError,
+    UnsupportedStatementError, InvalidArgumentError, QueryError.
+    """
+    text = statement.text[statement.query_start :]
+    origin = _query_source(statement, source)
+    prepared = query.prepare_query(context, text, origin, count_all=count_all)
+    frame = query.run_prepared(context, prepared, origin)
+    frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
+    definition = _definition_of(context, statement, frame.schema.jsonValue()["fields"])
+    found = _free_name(context, statement, definition)
+    if found is None:
+        return PlannedTable(definition, frame, prepared, None)
+    database, name = found
+    path = _place_of(context, definition, database, name)
+    if _find_table(context, path) is not None:
+        raise TableExistsError(
+            f"there is a Hudi table at {path} already, and the metastore has no {database}.{name}",
+            hint=f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote(path)}, with these"
+            " TBLPROPERTIES, registers it; then INSERT INTO adds rows, or DROP TABLE … PURGE removes it",
+        )
+    made = new_table(definition, database, name, {})
+    return PlannedTable(
+        definition, frame, prepared, TableTarget(database, name, path, made.table_type, made.record_key)
+    )
+
+
+def _query_source(statement: st.CreateTableAsStatement, source: SourceText) -> SourceText:
+    piece = SourceSpan(statement.text[statement.query_start :], statement.query_start)
+    return MappedSql().add(piece).source(source)
+
+
+def create_table_of_rows(
+    context: Context, definition: TableDefinition, database: str, name: str
+) -> HudiTable:
+    """Make an empty table for rows that come along; it is registered by `register_table` afterwards.
+
+    Raises what `create_table` raises.
+    """
+    check_properties(definition.properties)
+    _check_name(database, name)
+    path = _place_of(context, definition, database, name)
+    if _find_table(context, path) is not None:
+        raise TableExistsError(
+            f"there is a Hudi table at {path} already, and the metastore has no {database}.{name}",
+            hint=f"CALL hive_sync(table => '{database}.{name}', path => '{path}') registers it",
+        )
+    return _make_table(context, definition, database, name, path)
+
+
+def drop_incomplete_table(context: Context, table: HudiTable) -> None:
+    """Take back a new table whose rows could not be written; what is not its own stays, with a warning.
+
+    Raises StorageError.
+    """
+    path = table.base_path
+    others = remove_new_table(context.storage, path)
+    if others is None:
+        context.console.warning(
+            f"a commit of the new table at {path} is complete: the table stays, and CALL hive_sync(table => "
+            f"'db.name', path => {quote(path)}) registers it"
+        )
+    elif others:
+        context.console.warning(
+            f"{name_some(others)} came into {path} while the table was made, and stay: remove or move them "
+            "before the statement is run again"
+        )
+
+
+def _definition_of(
+    context: Context, statement: st.CreateTableStatement, columns: list[dict[str, Any]] | None = None
+) -> TableDefinition:
+    definition = read_table_definition(context, statement.text, columns)
+    return with_generator_settings(definition, context.spark.conf)
+
+
+def _free_name(
+    context: Context, statement: st.CreateTableStatement, definition: TableDefinition
+) -> tuple[str, str] | None:
+    """Database and name of the new table; None if it exists and the statement allows that.
+
+    Raises TableExistsError, InvalidArgumentError.
+    """
+    check_properties(definition.properties)
+    warn_of_properties(context.console, definition.properties, f"CREATE TABLE {statement.table}")
+    database, name = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+    _check_name(database, name)
+    if context.metastore.get_table(database, name) is None:
+        return database, name
+    if statement.if_not_exists:
+        context.console.info(f"{database}.{name} exists already: nothing was done")
+        return None
+    raise TableExistsError(
+        f"{database}.{name} exists already", hint="CREATE TABLE IF NOT EXISTS leaves it as it is"
+    )
+
+
+def register_table(
+    context: Context, definition: TableDefinition, table: HudiTable, database: str, name: str
+) -> None:
+    """Make the table's metastore entries. Raises SyncFailedError: the table is there all the same."""
+    comment = {} if definition.comment is None else {COMMENT: definition.comment}
+    parameters = {**definition.properties, **comment}
+    sync_table(context.metastore, table, database, name, parameters=parameters)
+
+
+def _make_table(
+    context: Context, definition: TableDefinition, database: str, name: str, path: str
+) -> HudiTable:
+    storage = context.storage
+    if not len(definition.columns):
+        raise InvalidArgumentError(
+            f"CREATE TABLE {database}.{name} gives no columns, and there is no Hudi table at {path}",
+            hint="give columns, or the LOCATION of a Hudi table",
+        )
+    _warn_of_types(context, definition)
+    schema_text = avro_from_arrow(definition.columns, name)
+    values = new_table_properties(new_table(definition, database, name, {keys.CREATE_SCHEMA: schema_text}))
+    _warn_of_dates(context, check_generator(definition, values, path))
+    _check_free(context, path)
+    refuse_touching_sources(context, [path], f"the table {database}.{name} would lie")
+    if values[keys.TYPE] == keys.MERGE_ON_READ:
+        _check_names_free(context, database, name)
+    make_timeline_directories(storage, path)
+    try:
+        publish_properties(storage, path, values, datetime.now(UTC))
+    except PathExistsError as error:
+        raise TableExistsError(f"another table was made at {path} meanwhile") from error
+    return open_table(storage, path)
+
+
+def _warn_of_types(context: Context, definition: TableDefinition) -> None:
+    local = [field.name for field in definition.columns if field.type == LOCAL_TIMESTAMP]
+    if local:
+        context.console.warning(
+            f"{', '.join(local)}: Apache Hudi 0.15 cannot read TIMESTAMP_NTZ columns (1.2 can), and Hive "
+            "sees a bigint of microseconds"
+        )
+
+
+def _warn_of_dates(context: Context, names: list[str]) -> None:
+    if names:
+        context.console.warning(
+            f"{', '.join(names)}: Apache Hudi 0.15 reads partition columns from directory names, "
+            "and may fail "
+            "where a date stands for a number; with STRING columns it shows the directory's text"
+        )
+
+
+def _check_name(database: str, name: str) -> None:
+    for part in (database, name):
+        if not part.isascii() or not part.replace("_", "a").isalnum():
+            raise InvalidArgumentError(
+                f"'{part}' is not a name that the metastore takes", hint="letters, digits and _ only"
+            )
+
+
+def _place_of(context: Context, definition: TableDefinition, database: str, name: str) -> str:
+    """The table's directory: the given one, or that of its name in the database's directory."""
+    found = context.metastore.get_database(database)
+    if found is None:
+        raise NoSuchTableError(f"there is no database {database}", hint=f"CREATE DATABASE {database}")
+    home = found.location or join(context.warehouse, f"{database}.db")
+    location = definition.location
+    if location is None:
+        return context.storage.qualify(join(home, name))
+    is_relative = not location.startswith("/") and ":/" not in location
+    return context.storage.qualify(join(home, location) if is_relative else location)
+
+
+def _find_table(context: Context, path: str) -> HudiTable | None:
+    root = find_hudi_root(context, path)
+    if root is None:
+        return None
+    if root != path:
+        raise TableExistsError(f"{path} lies in the Hudi table at {root}", hint="choose another LOCATION")
+    return open_table(context.storage, path)
+
+
+def _check_free(context: Context, path: str) -> None:
+    """Raise TableExistsError if the directory holds anything but the beginnings of a table."""
+    storage = context.storage
+    info = storage.info(path)
+    if info is None:
+        return
+    timeline = join(path, TIMELINE_DIRECTORY)
+    entries = storage.list_directory(path) if info.is_directory else [info]
+    others = [entry.path for entry in entries if entry.path != timeline]
+    if not others and entries:
+        others = [file.path for file in storage.list_files(timeline)]
+    if others:
+        raise TableExistsError(
+            f"{path} is not empty: it holds {others[0]}",
+            hint="choose an empty LOCATION; CALL bootstrap_table(…) makes a Hudi table of parquet files",
+        )
+
+
+def _check_names_free(context: Context, database: str, name: str) -> None:
+    for suffix in FURTHER_SUFFIXES:
+        if context.metastore.get_table(database, name + suffix) is not None:
+            raise TableExistsError(
+                f"{database}.{name}{suffix} exists already, and a merge-on-read table {name} needs that name",
+                hint="drop it, or choose another name",
+            )
+
+
+def _check_agreement(definition: TableDefinition, table: HudiTable) -> None:
+    """Raise TableExistsError if what the statement says differs from the table that lies there."""
+    differences = list(_differences(definition, table))
+    if differences:
+        raise TableExistsError(
+            f"there is a Hudi table at {table.base_path} already, and it differs: {'; '.join(differences)}",
+            hint="CREATE TABLE … USING hudi LOCATION '…' without columns registers it as it is",
+        )
+
+
+def _differences(definition: TableDefinition, table: HudiTable) -> Iterator[str]:
+    properties = table.properties
+    if len(definition.columns):
+        stored = {field.name.lower(): spark_type_name(field.type) for field in table.schema}
+        wanted = {field.name.lower(): spark_type_name(field.type) for field in definition.columns}
+        for name in dict.fromkeys([*wanted, *stored]):
+            if stored.get(name) != wanted.get(name):
+                yield f"column {name} is {stored.get(name, 'absent')}, not {wanted.get(name, 'absent')}"
+    asked: list[tuple[str, object, object]] = [
+        ("type", table_type_of(definition.properties), properties.table_type),
+        (
+            "primaryKey",
+            _joined(record_key_of(definition)),
+            _joined(properties.record_key_fields) or "(generated)",
+        ),
+        ("preCombineField", ordering_of(definition), properties.precombine_field),
+    ]
+    if len(definition.columns) or definition.partition_columns:
+        partitions = _joined(definition.partition_columns) or "nothing"
+        asked.append(("PARTITIONED BY", partitions, _joined(properties.partition_fields) or "nothing"))
+    for label, wish, value in asked:
+        if wish is not None and str(wish).lower() != str(value).lower():
+            yield f"{label} is {value}, not {wish}"
+
+
+def _joined(names: tuple[str, ...] | None) -> str | None:
+    return None if names is None else ",".join(names)
+
+
+def _nothing(context: Context) -> Result:
+    return LocalResult(context.spark, (), ())

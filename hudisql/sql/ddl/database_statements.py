@@ -1,0 +1,72 @@
+"""DROP DATABASE, without the metastore's habit of deleting the database's directory with all that lies in it.
+
+Tables of a dropped database are external more often than not (every Hudi table is), and their files, or the
+files that bootstrapped tables read, may lie in that directory. So each managed table is dropped by Spark,
+which deletes its own files, the entry is removed alone, and the directory goes only if it is empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
+from hudisql.catalog.metastore_table import is_hudi_table, loses_files_when_dropped
+from hudisql.errors import NoSuchTableError, UnsupportedStatementError
+from hudisql.sql.query.path_guard import directories_of
+from hudisql.sql.text.statements import DropDatabaseStatement
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+def drop_database(context: Context, statement: DropDatabaseStatement) -> None:
+    """Drop the database's entry, with CASCADE its tables first.
+
+    Raises NoSuchTableError if it is missing, UnsupportedStatementError if it has tables (without CASCADE) or
+    Hudi tables (with it), or is the database default, SourceProtectedError if files would be deleted that
+    bootstrapped tables read.
+    """
+    name = statement.database.lower()
+    if name == "default":
+        # The metastore says so too, but only after its tables are gone.
+        raise UnsupportedStatementError("DROP DATABASE: the database default cannot be dropped")
+    database = context.metastore.get_database(name)
+    if database is None:
+        if statement.if_exists:
+            return
+        raise NoSuchTableError(f"there is no database '{statement.database}'")
+    tables = context.metastore.list_tables(name)
+    if tables and not statement.cascade:
+        raise UnsupportedStatementError(
+            f"DROP DATABASE: {name} is not empty, it has {_listed(tables)}",
+            hint="drop them first, or all at once with CASCADE (Hudi tables always one by one)",
+        )
+    entries = [entry for table in tables if (entry := context.metastore.get_table(name, table)) is not None]
+    hudi_tables = [entry.name for entry in entries if is_hudi_table(entry)]
+    if hudi_tables:
+        raise UnsupportedStatementError(
+            f"DROP DATABASE … CASCADE: {name} has the Hudi tables {_listed(hudi_tables)}",
+            hint="drop them first with DROP TABLE, which keeps their files",
+        )
+    managed = (entry for entry in entries if loses_files_when_dropped(entry))
+    directories = (directory for entry in managed for directory in directories_of(context, entry))
+    refuse_touching_sources(context, directories, f"DROP DATABASE {name} CASCADE would delete files")
+    for entry in entries:
+        kind = "VIEW" if entry.is_view else "TABLE"
+        context.spark.sql(f"DROP {kind} IF EXISTS `{name}`.`{entry.name}`")
+    if context.current_database.lower() == name:
+        context.spark.catalog.setCurrentDatabase("default")
+    context.metastore.drop_database(name)
+    if database.location is not None:
+        _remove_empty_directory(context, database.location)
+
+
+def _remove_empty_directory(context: Context, location: str) -> None:
+    directory = context.storage.qualify(location)
+    if context.storage.exists(directory) and not context.storage.list_directory(directory):
+        context.storage.delete_directory(directory)
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:5])
+    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown

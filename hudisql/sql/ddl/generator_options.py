@@ -1,0 +1,83 @@
+"""New tables whose directories a key generator makes of values: which settings they need, which they keep.
+
+Follows `HoodieTableConfig.PERSISTED_CONFIG_LIST` of Hudi 0.15: `hoodie.properties` takes formats, time zones
+and unit, but neither the type of the values nor the kinds of a custom generator's fields; those stay with the
+metastore's entry. Knows no files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.table_properties import (
+    KEY_GENERATOR_CLASS,
+    KEY_GENERATOR_PREFIXES,
+    TableProperties,
+)
+from hudisql.sql.schema.table_definition import TableDefinition
+from hudisql.write.keygen.key_generator import PARTITION_SPEC, key_generator_from
+
+if TYPE_CHECKING:
+    from pyspark.sql.conf import RuntimeConfig
+
+KEY_GENERATOR: Final = ("hoodie.datasource.write.keygenerator.class", KEY_GENERATOR_CLASS)
+"""The names by which a table's key generator is given."""
+TIMESTAMP_GENERATOR: Final = "TimestampBasedKeyGenerator"
+CUSTOM_GENERATOR: Final = "CustomKeyGenerator"
+_KEPT: Final = (
+    *("timezone", "input.timezone", "output.timezone", "output.dateformat", "input.dateformat"),
+    *("input.dateformat.list.delimiter.regex", "timestamp.scalar.time.unit"),
+)
+_OF_TABLE: Final = tuple(prefix + name for prefix in KEY_GENERATOR_PREFIXES for name in _KEPT)
+_OF_ENTRY: Final = tuple(prefix + "timestamp.type" for prefix in KEY_GENERATOR_PREFIXES)
+
+
+def with_generator_settings(definition: TableDefinition, session: RuntimeConfig) -> TableDefinition:
+    """The definition of a new table, with what the session says of its key generator and itself does not.
+
+    Whoever writes to the table later finds these settings with it.
+    """
+    given = {name.lower(): value.strip() for name, value in definition.properties.items()}
+    generators = [given[name].rsplit(".", 1)[-1] for name in KEY_GENERATOR if name in given]
+    names = [*_OF_TABLE, *_OF_ENTRY] if {TIMESTAMP_GENERATOR, CUSTOM_GENERATOR} & {*generators} else []
+    if CUSTOM_GENERATOR in generators:
+        names.append(PARTITION_SPEC)
+    said = {name: session.get(name, None) for name in names if name not in given}
+    properties = {**definition.properties, **{name: value for name, value in said.items() if value}}
+    return replace(definition, properties=properties)
+
+
+def kept_generator_settings(properties: Mapping[str, str]) -> dict[str, str]:
+    """The part of the settings that `hoodie.properties` takes."""
+    return {name: properties[name] for name in _OF_TABLE if name in properties}
+
+
+def check_generator(definition: TableDefinition, values: Mapping[str, str], place: str) -> list[str]:
+    """The columns but texts that the generator of a table with these `hoodie.properties` makes dates of.
+
+    Raises UnsupportedTableError if it can't be followed: if settings are missing or unknown, or don't fit the
+    types of the partition columns.
+    """
+    generator = key_generator_from(TableProperties(dict(values)), place, definition.properties.get)
+    if generator is None:
+        return []
+    generator.paths(pa.RecordBatch.from_pylist([], schema=definition.columns))
+    by_name = {field.name.lower(): field.type for field in definition.columns}
+    for name, times in generator.fields:
+        kind = by_name[name.lower()]
+        if times is None and pa.types.is_timestamp(kind):
+            raise UnsupportedTableError(
+                f"the partition field {name}:SIMPLE is a timestamp, which has no directory name that every "
+                "writer agrees on",
+                hint=f"{PARTITION_SPEC} = '{name}:TIMESTAMP' makes dates of it",
+            )
+    return [
+        name
+        for name, times in generator.fields
+        if times is not None and not pa.types.is_string(by_name[name.lower()])
+    ]

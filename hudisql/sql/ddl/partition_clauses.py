@@ -1,0 +1,81 @@
+"""Which partitions a PARTITION clause means: that of SHOW PARTITIONS, DROP PARTITION and TRUNCATE TABLE.
+
+Values count as the partition columns have them, and not by their texts; a clause that leaves columns out
+means all partitions with the values it names. Rows are not its matter: INSERT reads its own clause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value, same_value
+from hudisql.sql.schema.alterations import DroppedPartitions
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.non_empty_partitions import list_non_empty_partitions
+from hudisql.table.partitions import TablePartition, directory_columns, directory_values
+
+
+def partitions_to_drop(
+    table: HudiTable, dropped: DroppedPartitions, place: str
+) -> tuple[TablePartition, ...]:
+    """The partitions with the given values, all of them without any; `place` names the table in errors.
+
+    Raises InvalidArgumentError for columns that are none, values that are none of their type, and partitions
+    that are not there (but with IF EXISTS).
+    """
+    partitions = list_non_empty_partitions(table)
+    if not dropped.specifications:
+        return tuple(partitions)
+    chosen: dict[str, TablePartition] = {}
+    for specification in dropped.specifications:
+        found = choose_partitions(table, partitions, specification, place)
+        if not found and not dropped.if_exists:
+            listed = ", ".join(f"{name} = {value}" for name, value in specification.items())
+            raise InvalidArgumentError(
+                f"{place} has no partition with {listed}", hint=f"SHOW PARTITIONS {place} lists them"
+            )
+        chosen |= {each.path: each for each in found}
+    return tuple(chosen.values())
+
+
+def choose_partitions(
+    table: HudiTable,
+    partitions: Sequence[TablePartition],
+    specification: Mapping[str, str | None],
+    place: str,
+) -> list[TablePartition]:
+    """Those of the table's `partitions` with the specification's values (by column; None is NULL).
+
+    Raises InvalidArgumentError for columns that are none and values that are none of their type.
+    """
+    wanted = _typed(table, specification, place)
+    values_of = [(each, directory_values(table, each)) for each in partitions]
+    return [
+        each
+        for each, values in values_of
+        if all(same_value(values[at], value) for at, value in wanted.items())
+    ]
+
+
+def _typed(table: HudiTable, specification: Mapping[str, str | None], place: str) -> dict[int, object]:
+    """The values as the partition columns have them, by the columns' places."""
+    columns = directory_columns(table)
+    places = {column.name.lower(): number for number, column in enumerate(columns)}
+    wanted: dict[int, object] = {}
+    for name, text in specification.items():
+        number = places.get(name.lower())
+        if number is None:
+            names = ", ".join(column.name for column in columns)
+            raise InvalidArgumentError(
+                f"{name} is not a partition column of {place}",
+                hint=f"these are: {names}" if names else "the table is not partitioned",
+            )
+        value = None if text == HIVE_DEFAULT_PARTITION else text
+        try:
+            wanted[number] = parse_partition_value(value, columns[number].type)
+        except (ValueError, OverflowError) as error:
+            raise InvalidArgumentError(
+                f"'{text}' is no value of the partition column {name} of {place} ({columns[number].type})"
+            ) from error
+    return wanted

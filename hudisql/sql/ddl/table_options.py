@@ -1,0 +1,348 @@
+"""What the properties of CREATE TABLE mean: keys, type, ordering, payload, layout; the rest is kept as given.
+
+Follows `HoodieOptionConfig` and `HoodieCatalogTable.parseSchemaAndConfigs` of Hudi 0.15: Hudi's SQL names
+(`primaryKey`, `type` …), its writers' options and its table configurations all say the same things. What
+hudisql could not write afterwards is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.catalog.sync_changes import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY
+from hudisql.errors import InvalidArgumentError, UnsupportedTableError
+from hudisql.format import table_properties as keys
+from hudisql.sql.ddl.generator_options import (
+    CUSTOM_GENERATOR,
+    KEY_GENERATOR,
+    TIMESTAMP_GENERATOR,
+    kept_generator_settings,
+)
+from hudisql.sql.schema.table_definition import TableDefinition
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.new_table import NewTable, key_generator_class
+from hudisql.write.transaction.commit import PAYLOADS
+
+_WRITE: Final = "hoodie.datasource.write"
+PRIMARY_KEY: Final = ("primarykey", f"{_WRITE}.recordkey.field", keys.RECORD_KEY_FIELDS)
+TYPE: Final = ("type", f"{_WRITE}.table.type", keys.TYPE)
+ORDERING: Final = (
+    *("precombinefield", "orderingfields"),
+    *(f"{_WRITE}.precombine.field", keys.PRECOMBINE_FIELD, keys.ORDERING_FIELDS),
+)
+PAYLOAD: Final = ("payloadclass", f"{_WRITE}.payload.class", keys.PAYLOAD_CLASS)
+PARTITIONS: Final = (f"{_WRITE}.partitionpath.field", keys.PARTITION_FIELDS)
+KNOWN_PROPERTIES: Final = (PRIMARY_KEY, TYPE, ORDERING, PAYLOAD, PARTITIONS, KEY_GENERATOR)
+"""The names of what a table's own properties say, by meaning, in lower case."""
+TABLE_TYPES: Final = {
+    "cow": keys.COPY_ON_WRITE,
+    "mor": keys.MERGE_ON_READ,
+    "copy_on_write": keys.COPY_ON_WRITE,
+    "merge_on_read": keys.MERGE_ON_READ,
+}
+_CLASSES: Final = "org.apache.hudi.keygen"
+_TRANSFORMING: Final = (f"{_CLASSES}.{TIMESTAMP_GENERATOR}", f"{_CLASSES}.{CUSTOM_GENERATOR}")
+# Each of these has one value that hudisql makes tables with.
+_FIXED: Final = {
+    keys.VERSION: "6",
+    keys.TIMELINE_LAYOUT_VERSION: "1",
+    keys.BASE_FILE_FORMAT: "parquet",
+    keys.CDC_ENABLED: "false",
+    keys.POPULATE_META_FIELDS: "true",
+    keys.DROP_PARTITION_COLUMNS: "false",
+    keys.PARTITION_METAFILE_USE_BASE_FORMAT: "false",
+    keys.TIMELINE_TIMEZONE: "utc",
+    keys.ARCHIVE_DIRECTORY: "archived",
+    "hoodie.write.table.version": "6",
+    "hoodie.index.bucket.engine": "simple",
+}
+_OF_THE_METASTORE: Final = (
+    *(LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY, "transient_lastDdlTime", "bucketing_version"),
+    *("numFiles", "totalSize", "numRows", "rawDataSize", "COLUMN_STATS_ACCURATE", "numPartitions"),
+    *(
+        "last_modified_by",
+        "last_modified_time",
+        "DO_NOT_UPDATE_STATS",
+        "TRANSLATED_TO_EXTERNAL",
+        "numFilesErasureCoded",
+    ),
+)
+# These are written by hudisql itself.
+_OWN: Final = (
+    *(keys.NAME, keys.DATABASE_NAME, keys.CHECKSUM, keys.CREATE_SCHEMA, keys.METADATA_PARTITIONS),
+    *(keys.MERGER_STRATEGY, keys.KEY_GENERATOR_TYPE),
+)
+_OWN_PREFIXES: Final = (
+    *("hoodie.bootstrap.", "hoodie.datasource.hive_sync.", "hoodie.meta.sync."),
+    *("spark.sql.", "hudisql."),
+)
+_OF_THE_ENTRY: Final = ("external", "provider", "location", "owner", "comment", "path")
+
+
+def check_property(name: str, value: str) -> None:
+    """Raise UnsupportedTableError for a property that a user must not set, or not to this value."""
+    lower = name.lower()
+    if lower in _FIXED and value.strip().lower() != _FIXED[lower]:
+        raise UnsupportedTableError(
+            f"{name} = {value} is not supported: hudisql writes tables with {_FIXED[lower]}",
+            hint="leave it out",
+        )
+    if _is_reserved(name):
+        raise UnsupportedTableError(f"{name} is no property to be set on a Hudi table", hint="leave it out")
+
+
+def user_properties(parameters: Mapping[str, str]) -> dict[str, str]:
+    """Of a metastore entry's parameters those that a user may have set."""
+    return {
+        name: value
+        for name, value in parameters.items()
+        if not _is_reserved(name) and name not in _OF_THE_METASTORE
+    }
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """`check_property` of each. Raises UnsupportedTableError."""
+    for name, value in properties.items():
+        check_property(name, value)
+
+
+def properties_of_table(table: HudiTable, values: Mapping[str, str | None]) -> dict[str, str | None]:
+    """What setting these properties (None: unsetting) changes in the table's own `hoodie.properties`.
+
+    Ordering column and payload class can change. Raises UnsupportedTableError for what makes the table what
+    it is, InvalidArgumentError for an ordering column that is none.
+    """
+    changes: dict[str, str | None] = {}
+    for name, value in values.items():
+        lower = name.lower()
+        check_property(name, value or _FIXED.get(lower, ""))
+        if lower in ORDERING:
+            wanted = TableDefinition(table.schema, (), {name: value}) if value else None
+            changes[keys.PRECOMBINE_FIELD] = None if wanted is None else ordering_of(wanted)
+        elif lower in PAYLOAD:
+            changes[keys.PAYLOAD_CLASS] = None if value is None else _payload_of({name: value})
+        elif value is not None and _says_already(table, lower, value):
+            continue
+        elif any(lower in names for names in KNOWN_PROPERTIES) or table.properties.get(name) is not None:
+            raise UnsupportedTableError(
+                f"{name} cannot be changed: the table's files are written by it", hint="make another table"
+            )
+    return changes
+
+
+def _says_already(table: HudiTable, name: str, value: str) -> bool:
+    properties = table.properties
+    if name in TYPE:
+        return TABLE_TYPES.get(value.strip().lower()) == properties.table_type
+    if name in PRIMARY_KEY:
+        return value.replace(" ", "").lower() == ",".join(properties.record_key_fields).lower()
+    if name in PARTITIONS:
+        return value.replace(" ", "").lower() == ",".join(properties.partition_fields).lower()
+    return value.lower() == (properties.get(name) or "").lower()
+
+
+def new_table(definition: TableDefinition, database: str, name: str, others: Mapping[str, str]) -> NewTable:
+    """The new table's configuration; `others` are table configurations that hudisql adds.
+
+    Raises InvalidArgumentError and UnsupportedTableError for properties that don't fit the definition.
+    """
+    given = definition.properties
+    record_key = record_key_of(definition) or ()
+    generator = _key_generator_of(definition, record_key)
+    _check_required(definition, record_key)
+    _check_partitions(definition, is_transformed=generator in _TRANSFORMING)
+    return NewTable(
+        name=name,
+        database=database,
+        table_type=table_type_of(given) or keys.COPY_ON_WRITE,
+        record_key=record_key,
+        partition_fields=definition.partition_columns,
+        precombine=ordering_of(definition),
+        payload_class=_payload_of(given),
+        key_generator_class=generator,
+        is_hive_style=_flag(given, keys.HIVE_STYLE_PARTITIONING, True),
+        is_url_encoded=_flag(
+            given, keys.URL_ENCODE_PARTITIONING, _escapes_directories(definition, generator)
+        ),
+        others={**others, **kept_generator_settings(given)} if generator in _TRANSFORMING else others,
+    )
+
+
+def _escapes_directories(definition: TableDefinition, generator: str | None) -> bool:
+    """True where directories are the values of partition columns: escaped, any text can be one.
+
+    Directories that a key generator makes may be meant to have several levels (`yyyy/MM`).
+    """
+    return bool(definition.partition_columns) and generator not in _TRANSFORMING
+
+
+def record_key_of(definition: TableDefinition) -> tuple[str, ...] | None:
+    """The record key's columns; None if no property names one: keys are generated then.
+
+    Raises InvalidArgumentError, also for a property that names none.
+    """
+    found = _value(definition.properties, PRIMARY_KEY)
+    if found is None:
+        return None
+    names = [part.strip() for part in found.split(",") if part.strip()]
+    if not names:
+        raise InvalidArgumentError(
+            f"primaryKey = '{found}' names no column",
+            hint="name the columns that tell rows apart, or leave the property out: keys are generated then",
+        )
+    return tuple(_column(definition, each, "primaryKey") for each in names)
+
+
+def ordering_of(definition: TableDefinition) -> str | None:
+    """The ordering column; None if no property names one. Raises InvalidArgumentError."""
+    found = _value(definition.properties, ORDERING)
+    if not found:
+        return None
+    if "," in found:
+        raise UnsupportedTableError(
+            f"orderingFields = {found}: a table of version 6 has one ordering column", hint="name one column"
+        )
+    name = _column(definition, found.strip(), "preCombineField")
+    if len(definition.columns) and pa.types.is_nested(_type_of(definition, name)):
+        raise InvalidArgumentError(f"preCombineField = {found}: a {_type_of(definition, name)} has no order")
+    return name
+
+
+def table_type_of(properties: Mapping[str, str]) -> str | None:
+    """Hudi's name of the table type; None if no property names one. Raises InvalidArgumentError."""
+    text = _value(properties, TYPE)
+    if text is None:
+        return None
+    if text.strip().lower() not in TABLE_TYPES:
+        raise InvalidArgumentError(f"type = '{text}' is unknown", hint="it is 'cow' or 'mor'")
+    return TABLE_TYPES[text.strip().lower()]
+
+
+def _is_reserved(name: str) -> bool:
+    return name.lower() in (*_OWN, *_OF_THE_ENTRY) or name.lower().startswith(_OWN_PREFIXES)
+
+
+def _payload_of(properties: Mapping[str, str]) -> str | None:
+    text = _value(properties, PAYLOAD)
+    if text is not None and text not in PAYLOADS:
+        raise UnsupportedTableError(
+            f"payloadClass = {text} is not supported: it merges rows by rules of its own",
+            hint=f"these are known: {', '.join(PAYLOADS)}",
+        )
+    return text
+
+
+def _key_generator_of(definition: TableDefinition, record_key: tuple[str, ...]) -> str:
+    fitting = key_generator_class(record_key, definition.partition_columns)
+    text = _value(definition.properties, KEY_GENERATOR)
+    name = (text or "").strip().rsplit(".", 1)[-1]
+    if f"{_CLASSES}.{name}" in _TRANSFORMING:
+        return _transforming_generator(definition, record_key, name)
+    if text is not None and text.rsplit(".", 1)[-1] != fitting.rsplit(".", 1)[-1]:
+        raise UnsupportedTableError(
+            f"the key generator {text} is not supported for a table with the record key "
+            f"{','.join(record_key) or '(generated)'} and {len(definition.partition_columns)} partition "
+            "columns",
+            hint=f"it is {fitting}; leave the property out",
+        )
+    return fitting
+
+
+def _transforming_generator(definition: TableDefinition, record_key: tuple[str, ...], name: str) -> str:
+    """The class of a generator that makes directory names of values, checked against keys and partitions."""
+    partitions = definition.partition_columns
+    if name == TIMESTAMP_GENERATOR and (max(len(record_key), 1), len(partitions)) != (1, 1):
+        raise UnsupportedTableError(
+            f"{name} is for tables with one key column and one partition column, not for the record key "
+            f"{','.join(record_key)} and PARTITIONED BY ({', '.join(partitions)})",
+            hint=f"{_CLASSES}.{CUSTOM_GENERATOR} takes several: {PARTITIONS[0]} = 'a:SIMPLE,b:TIMESTAMP'",
+        )
+    if not partitions:
+        raise UnsupportedTableError(f"{name} needs partition columns", hint="add PARTITIONED BY (…)")
+    return f"{_CLASSES}.{name}"
+
+
+def _check_partitions(definition: TableDefinition, *, is_transformed: bool) -> None:
+    found = _value(definition.properties, PARTITIONS)
+    if found is not None and ":" in found and not is_transformed:
+        raise InvalidArgumentError(
+            f"{PARTITIONS[0]} = '{found}' gives kinds of fields, and the table has no custom key generator",
+            hint=f"add {KEY_GENERATOR[1]} = '{_CLASSES}.{CUSTOM_GENERATOR}'",
+        )
+    names = [part.partition(":")[0].strip().lower() for part in (found or "").split(",") if part.strip()]
+    if found is not None and names != [name.lower() for name in definition.partition_columns]:
+        raise InvalidArgumentError(
+            f"the properties partition the table by {found or 'nothing'}, the statement by "
+            f"{', '.join(definition.partition_columns) or 'nothing'}",
+            hint="PARTITIONED BY (…) alone is enough",
+        )
+    for name in definition.partition_columns:
+        kind = _type_of(definition, name)
+        if pa.types.is_nested(kind):
+            raise UnsupportedTableError(f"PARTITIONED BY {name}: a {kind} makes no directory name")
+        if pa.types.is_timestamp(kind) and not is_transformed:
+            raise UnsupportedTableError(
+                f"PARTITIONED BY {name}: a timestamp has no directory name that all of Hudi's writers "
+                "agree on "
+                "and its readers read back",
+                hint="partition by a DATE or STRING column, or let a key generator make dates of it: "
+                f"{KEY_GENERATOR[1]} = '{_CLASSES}.{TIMESTAMP_GENERATOR}', hoodie.keygen.timebased."
+                "timestamp.type = 'SCALAR', ….timestamp.scalar.time.unit = 'microseconds', "
+                "….output.dateformat = 'yyyy-MM-dd', ….timezone = 'UTC'",
+            )
+
+
+def _check_required(definition: TableDefinition, record_key: tuple[str, ...]) -> None:
+    """NOT NULL holds for key columns anyway; for others nobody would check it."""
+    others = sorted(definition.required - set(record_key))
+    if others:
+        raise UnsupportedTableError(
+            f"NOT NULL is not supported for {', '.join(others)}: only columns of the record key are checked",
+            hint="leave NOT NULL out",
+        )
+
+
+def _column(definition: TableDefinition, name: str, property_name: str) -> str:
+    """The name as the column has it; without columns (a table that exists) as given."""
+    if not len(definition.columns):
+        return name
+    fields: list[pa.Field] = list(definition.columns)
+    path: list[str] = []
+    for part in name.split("."):
+        found = next((field for field in fields if field.name.lower() == part.lower()), None)
+        if found is None:
+            raise InvalidArgumentError(
+                f"{property_name} = '{name}' names no column of the table",
+                hint=f"its columns are {', '.join(definition.columns.names)}",
+            )
+        path.append(found.name)
+        fields = list(found.type) if pa.types.is_struct(found.type) else []
+    return ".".join(path)
+
+
+def _type_of(definition: TableDefinition, name: str) -> pa.DataType:
+    found = pa.field("", pa.struct(list(definition.columns)))
+    for part in name.split("."):
+        found = found.type.field(part)
+    return found.type
+
+
+def _value(properties: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+    """The one value that these names are given. Raises InvalidArgumentError if they contradict each other."""
+    found = {name: value for name, value in properties.items() if name.lower() in names}
+    if len({value.strip() for value in found.values()}) > 1:
+        listed = ", ".join(f"{name} = '{value}'" for name, value in found.items())
+        raise InvalidArgumentError(f"the table's properties contradict each other: {listed}")
+    return next(iter(found.values()), None)
+
+
+def _flag(properties: Mapping[str, str], name: str, default: bool) -> bool:
+    text = _value(properties, (name,))
+    if text is None:
+        return default
+    if text.strip().lower() not in ("true", "false"):
+        raise InvalidArgumentError(f"{name} is neither true nor false: '{text}'")
+    return text.strip().lower() == "true"

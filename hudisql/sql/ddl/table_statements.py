@@ -1,0 +1,201 @@
+"""SHOW and DESCRIBE of Hudi tables, answered from the table itself.
+
+Same columns as Spark's own statements give; the rows say what the table's timeline says, so that they are
+right whether or not the metastore has followed the last commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hudisql.catalog.hive_ddl import quote
+from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.errors import InvalidArgumentError
+from hudisql.format.partition_path import partition_path, render_partition_value
+from hudisql.format.schema import comment_of
+from hudisql.format.spark_schema import quote_name, spark_type_name
+from hudisql.format.table_properties import (
+    HIVE_STYLE_PARTITIONING,
+    KEY_GENERATOR_CLASS,
+    URL_ENCODE_PARTITIONING,
+)
+from hudisql.result import LocalResult
+from hudisql.sql.ddl.generator_options import kept_generator_settings
+from hudisql.sql.ddl.partition_clauses import choose_partitions
+from hudisql.sql.ddl.table_options import KNOWN_PROPERTIES, user_properties
+from hudisql.sql.query.target_table import open_hudi_entry
+from hudisql.sql.text.statements import DescribeStatement, ShowPartitionsStatement, ShowPropertiesStatement
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.new_table import DEFAULT_PAYLOAD
+from hudisql.table.non_empty_partitions import list_non_empty_partitions
+from hudisql.table.partitions import TablePartition, directory_columns, directory_values
+from hudisql.write.keygen.key_generator import PARTITION_SPEC, generates_paths
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+_DESCRIBE_COLUMNS = (("col_name", "string"), ("data_type", "string"), ("comment", "string"))
+
+
+def show_partitions(
+    context: Context, entry: MetastoreTable, statement: ShowPartitionsStatement
+) -> LocalResult:
+    """The partitions as `column=value/…`, sorted; a given specification selects among them.
+
+    Raises InvalidArgumentError if the table has no partitions or not these columns, or for a value that is
+    none of its column's type.
+    """
+    table = open_hudi_entry(context, entry)
+    names = [column.name for column in directory_columns(table)]
+    if not names:
+        raise InvalidArgumentError(f"{entry.full_name} is not partitioned")
+    found = choose_partitions(table, list_non_empty_partitions(table), statement.partition, entry.full_name)
+    rows = sorted((_partition_name(table, names, partition),) for partition in found)
+    return LocalResult(context.spark, (("partition", "string"),), rows)
+
+
+def show_columns(context: Context, entry: MetastoreTable) -> LocalResult:
+    """The names of all columns, meta columns first."""
+    schema = open_hudi_entry(context, entry).full_schema
+    return LocalResult(context.spark, (("col_name", "string"),), [(name,) for name in schema.names])
+
+
+def describe_table(context: Context, entry: MetastoreTable, statement: DescribeStatement) -> LocalResult:
+    """Columns, partition columns and, if extended, what kind of Hudi table it is.
+
+    Raises InvalidArgumentError for a column that is not there.
+    """
+    table = open_hudi_entry(context, entry)
+    comments = {column.name.lower(): column.comment for column in (*entry.columns, *entry.partition_columns)}
+    columns = [
+        (field.name, spark_type_name(field.type), comments.get(field.name.lower()) or comment_of(field))
+        for field in table.full_schema
+    ]
+    if statement.column is not None:
+        return _describe_column(context, entry, statement.column, columns)
+    rows: list[tuple[str, str, str | None]] = list(columns)
+    if table.properties.partition_fields:
+        names = set(table.properties.partition_fields)
+        rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+        rows += [column for column in columns if column[0] in names]
+    if statement.extended:
+        rows += [("", "", ""), ("# Detailed Table Information", "", "")]
+        rows += [(name, value, "") for name, value in describe_details(table, entry)]
+    return LocalResult(context.spark, _DESCRIBE_COLUMNS, rows)
+
+
+def describe_details(table: HudiTable, entry: MetastoreTable) -> list[tuple[str, str]]:
+    """What a Hudi table is, as name and text: place, kind, keys, source, latest commit."""
+    properties = table.properties
+    latest = table.timeline.latest_commit
+    details: list[tuple[str, object]] = [
+        ("Catalog", "spark_catalog"),
+        ("Database", entry.database),
+        ("Table", entry.name),
+        ("Owner", entry.owner),
+        ("Type", "EXTERNAL" if entry.is_external else "MANAGED"),
+        ("Provider", "hudi"),
+        ("Location", table.base_path),
+        ("Table Type", properties.table_type),
+        ("Table Version", properties.version),
+        ("Record Key", ",".join(properties.record_key_fields) or "(generated)"),
+        ("Precombine Field", properties.precombine_field),
+        ("Bootstrap Source", properties.bootstrap_base_path),
+        ("Latest Commit", None if latest is None else f"{latest.timestamp} ({latest.action})"),
+    ]
+    return [(name, str(value)) for name, value in details if value not in (None, "")]
+
+
+def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
+    """The CREATE TABLE that stands for the table, here and in engines with Hudi's own DDL."""
+    table = open_hudi_entry(context, entry)
+    lines = [
+        f"  {_quoted(field.name)} {spark_type_name(field.type)}{_comment_clause(comment_of(field))}"
+        for field in table.schema
+    ]
+    options = _options(table, entry)
+    name = f"{_quoted(entry.database)}.{_quoted(entry.name)}"
+    text = f"CREATE TABLE {name} (\n" + ",\n".join(lines) + ")\nUSING hudi\n"
+    if table.properties.partition_fields:
+        text += f"PARTITIONED BY ({', '.join(map(_quoted, table.properties.partition_fields))})\n"
+    text += f"LOCATION {quote(table.base_path)}\n"
+    if comment := entry.parameters.get("comment"):
+        text += f"COMMENT {quote(comment)}\n"
+    text += "TBLPROPERTIES (\n"
+    text += ",\n".join(f"  {quote(key)} = {quote(value)}" for key, value in options.items()) + ")\n"
+    return LocalResult(context.spark, (("createtab_stmt", "string"),), [(text,)])
+
+
+def show_properties(
+    context: Context, entry: MetastoreTable, statement: ShowPropertiesStatement
+) -> LocalResult:
+    """Properties as CREATE TABLE takes them, or the one that is asked for."""
+    options = _options(open_hudi_entry(context, entry), entry)
+    if statement.key is not None:
+        none = f"Table {entry.full_name} does not have property: {statement.key}"
+        options = {statement.key: options.get(statement.key, none)}
+    return LocalResult(context.spark, (("key", "string"), ("value", "string")), sorted(options.items()))
+
+
+def _options(table: HudiTable, entry: MetastoreTable) -> dict[str, str]:
+    options = _own_options(table)
+    known = {name.lower() for names in KNOWN_PROPERTIES for name in names} | set(options)
+    if generates_paths(table):
+        known.discard(PARTITION_SPEC)
+    return options | {
+        key: value for key, value in user_properties(entry.parameters).items() if key.lower() not in known
+    }
+
+
+def _own_options(table: HudiTable) -> dict[str, str]:
+    """What the table's own properties say, by the names that CREATE TABLE takes; no defaults but the type."""
+    properties = table.properties
+    options = {"type": "mor" if table.is_merge_on_read else "cow"}
+    if properties.record_key_fields:
+        options["primaryKey"] = ",".join(properties.record_key_fields)
+    if properties.precombine_field:
+        options["preCombineField"] = properties.precombine_field
+    if properties.payload_class not in (None, DEFAULT_PAYLOAD):
+        options["payloadClass"] = str(properties.payload_class)
+    if properties.partition_fields and not properties.hive_style_partitioning:
+        options[HIVE_STYLE_PARTITIONING] = "false"
+    if properties.partition_fields and properties.url_encode_partitioning == generates_paths(table):
+        options[URL_ENCODE_PARTITIONING] = str(properties.url_encode_partitioning).lower()
+    if generates_paths(table) and properties.key_generator_class:
+        options[KEY_GENERATOR_CLASS] = properties.key_generator_class
+        options |= kept_generator_settings(properties.values)
+    return options
+
+
+def _comment_clause(comment: str | None) -> str:
+    return f" COMMENT {quote(comment)}" if comment else ""
+
+
+def _describe_column(
+    context: Context,
+    entry: MetastoreTable,
+    name: str,
+    columns: Sequence[tuple[str, str, str | None]],
+) -> LocalResult:
+    found = next((column for column in columns if column[0].lower() == name.lower()), None)
+    if found is None:
+        raise InvalidArgumentError(
+            f"{entry.full_name} has no column '{name}'",
+            hint=f"its columns are {', '.join(column[0] for column in columns)}",
+        )
+    rows = [("col_name", found[0]), ("data_type", found[1]), ("comment", found[2] or "NULL")]
+    return LocalResult(context.spark, (("info_name", "string"), ("info_value", "string")), rows)
+
+
+def _partition_name(table: HudiTable, names: Sequence[str], partition: TablePartition) -> str:
+    """As the metastore names it."""
+    texts = [
+        render_partition_value(value, column.type)
+        for value, column in zip(directory_values(table, partition), directory_columns(table), strict=True)
+    ]
+    return partition_path(names, texts, hive_style=True, url_encode=True)
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else quote_name(name)

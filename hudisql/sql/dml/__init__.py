@@ -1,0 +1,1 @@
+"""INSERT, UPDATE, DELETE and MERGE: plan, rewrite, execution."""

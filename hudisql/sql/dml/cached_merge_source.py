@@ -1,0 +1,63 @@
+"""The source of a MERGE, computed once and held while the statement runs.
+
+A MERGE that also inserts is an outer join that keeps the source's rows, for which Spark has to shuffle the
+whole target. A small held source first goes to all tasks, and leaves of the target the rows that match.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from hudisql.spark.cached_rows import cache_rows
+from hudisql.sql.text.clauses import MergeClauses
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Of the cached source; its columns of the join condition are what is sent to all tasks.
+_SMALL_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True)
+class CachedMergeSource:
+    """The source's rows, also as a temporary view; `is_small` if all tasks can have them."""
+
+    rows: DataFrame
+    view_name: str
+    is_small: bool
+
+
+def cache_merge_source(frame: DataFrame, stack: ExitStack) -> CachedMergeSource:
+    """Compute the source and keep it until `stack` is closed. Raises Spark's own exceptions."""
+    spark = frame.sparkSession
+    view_name = f"__hudisql_source_{uuid4().hex[:8]}"
+    cached = cache_rows(frame)
+    stack.callback(cached.release)
+    held = cached.frame
+    held.createOrReplaceTempView(view_name)
+    stack.callback(spark.catalog.dropTempView, view_name)
+    held.count()
+    plan: Any = held._jdf.queryExecution().optimizedPlan()
+    return CachedMergeSource(held, view_name, int(plan.stats().sizeInBytes()) <= _SMALL_BYTES)
+
+
+def leaves_other_targets(merge: MergeClauses) -> bool:
+    """True if target rows without a match stay as they are."""
+    return all(action.matched != "not_matched_by_source" for action in merge.actions)
+
+
+def target_alias(merge: MergeClauses, statement: str) -> str | None:
+    """The name by which the target's columns can be found behind a subquery, or None if there is none.
+
+    Without an alias that is the table's plain name, unless the statement says `database.table.column`.
+    """
+    target = merge.target
+    if target.alias is not None:
+        return target.alias
+    name = target.name.text
+    if "`" in name or (("." in name) and statement.lower().count(name.lower()) > 1):
+        return None
+    return name.rsplit(".", 1)[-1]

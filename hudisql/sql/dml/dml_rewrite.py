@@ -1,0 +1,374 @@
+"""The query behind a statement that changes rows: what is to be written, with where the rows are stored.
+
+Each statement becomes one SELECT over its target and source, put together from the user's own expressions.
+Its rows say what to do (`write.changes.Operation`), which stored row is meant, and the values of all columns.
+Makes text alone; casts and execution are `change_rows`' matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hudisql.errors import UnsupportedStatementError, WriteRefusedError
+from hudisql.format import meta_columns
+from hudisql.format.spark_schema import quote_name
+from hudisql.read.conform import find_field
+from hudisql.sql.text.clauses import (
+    Assignment,
+    DeleteClauses,
+    InsertClauses,
+    MergeAction,
+    MergeClauses,
+    SourceSpan,
+    TargetClause,
+    UpdateClauses,
+)
+from hudisql.sql.text.mapped_sql import MappedSql
+from hudisql.write.changes import FILE_GROUP, OPERATION, PARTITION, RECORD_KEY, SEQUENCE_NUMBER, Operation
+
+ACTION = "__hudisql_action"
+_IS_SOURCE_ROW = "__hudisql_source_row"
+OLD_VALUE = "__hudisql_old_"
+"""Prefix of the columns with the stored values of key and partition columns, where these are assigned."""
+
+
+@dataclass(frozen=True)
+class ChangeQuery:
+    """The SELECT and what its rows need done: `relocation_columns` are columns whose change moves a row."""
+
+    text: MappedSql
+    relocation_columns: tuple[str, ...] = ()
+
+
+def delete_query(clauses: DeleteClauses, schema: pa.Schema) -> ChangeQuery:
+    """`DELETE`: the stored rows for which the condition holds."""
+    text = MappedSql().add("SELECT ", _operation(Operation.DELETE), ", ", _identity(""))
+    text.add(*(f", NULL AS {quote_name(name)}" for name in schema.names))
+    _from_target(text, clauses.target)
+    if clauses.condition is not None:
+        text.add(" WHERE ", clauses.condition)
+    return ChangeQuery(text)
+
+
+def update_query(
+    clauses: UpdateClauses, schema: pa.Schema, relocated_columns: Sequence[str], place: str
+) -> ChangeQuery:
+    """`UPDATE`: the stored rows for which the condition holds, with the assigned values.
+
+    A change of one of `relocated_columns` (record key, partition) moves the row. `place` names the table in
+    errors. Raises WriteRefusedError for an unknown column or one that is assigned twice.
+    """
+    assigned = _by_column(clauses.assignments, schema, place)
+    relocation_columns = tuple(name for name in relocated_columns if name in assigned)
+    text = MappedSql().add("SELECT ", _operation(Operation.UPDATE), ", ", _identity(""))
+    text.add(*(f", {quote_name(name)} AS {quote_name(OLD_VALUE + name)}" for name in relocation_columns))
+    for field in schema:
+        text.add(", ")
+        _add_value(text, field, assigned.get(field.name, ()), quote_name(field.name))
+        text.add(f" AS {quote_name(field.name)}")
+    _from_target(text, clauses.target)
+    if clauses.condition is not None:
+        text.add(" WHERE ", clauses.condition)
+    return ChangeQuery(text, relocation_columns)
+
+
+def insert_query(clauses: InsertClauses) -> MappedSql:
+    """`INSERT`: the query's own rows, with the common table expressions before it."""
+    text = MappedSql()
+    if clauses.prefix is not None:
+        text.add(clauses.prefix, " ")
+    return text.add(clauses.query)
+
+
+def source_query(clauses: MergeClauses) -> MappedSql:
+    """The source of a MERGE, to learn its columns."""
+    text = MappedSql()
+    if clauses.prefix is not None:
+        text.add(clauses.prefix, " ")
+    text.add("SELECT * FROM ")
+    _add_source(text, clauses)
+    return text
+
+
+def source_alias(clauses: MergeClauses) -> str:
+    """The name that the source goes by in the statement. Raises UnsupportedStatementError if it has none."""
+    if clauses.source_alias is not None:
+        return clauses.source_alias
+    text = clauses.source.text
+    if text.startswith("(") or text.endswith(")"):
+        raise UnsupportedStatementError(
+            "the source of a MERGE has no name", hint="write USING (SELECT …) AS source ON …"
+        )
+    return text.rsplit(".", 1)[-1]
+
+
+def merge_query(
+    clauses: MergeClauses,
+    schema: pa.Schema,
+    source_columns: Sequence[str],
+    relocated_columns: Sequence[str],
+    ordering: str | None,
+    place: str,
+    *,
+    stored_columns: Collection[str] | None = None,
+    semi_join_alias: str | None = None,
+) -> ChangeQuery:
+    """`MERGE`: target and source joined, each pair (or lone row) with the first action that fits.
+
+    If the statement may change the table's schema, `schema` is the new one and `stored_columns` those that
+    the table has; `*` then leaves out what the source lacks. With `semi_join_alias`, the name by which the
+    clauses know the target, only the target rows that match come to the join, which must keep no others: for
+    sources that all tasks can have. Raises WriteRefusedError for unknown columns, UnsupportedStatementError
+    for a source without a name.
+    """
+    target = semi_join_alias or _qualifier(clauses.target)
+    source = source_alias(clauses)
+    actions = [
+        _MergeValues(action, schema, source_columns, source, place, stored_columns)
+        for action in clauses.actions
+    ]
+    relocation_columns = tuple(
+        name
+        for name in relocated_columns
+        if any(each.action.verb == "UPDATE" and name in each.assigned for each in actions)
+    )
+    text = MappedSql()
+    if clauses.prefix is not None:
+        text.add(clauses.prefix, " ")
+    text.add("SELECT ")
+    _add_action(text, actions, target, source)
+    text.add(f" AS {ACTION}, CAST(CASE {ACTION}")
+    text.add(*(f" WHEN {number} THEN {each.operation}" for number, each in enumerate(actions)))
+    text.add(f" END AS TINYINT) AS {OPERATION}, ", _identity(target))
+    text.add(
+        *(f", {target}.{quote_name(name)} AS {quote_name(OLD_VALUE + name)}" for name in relocation_columns)
+    )
+    for field in schema:
+        text.add(f", CASE {ACTION}")
+        for number, each in enumerate(actions):
+            text.add(f" WHEN {number} THEN ")
+            each.add_value(text, field, target, ordering)
+        text.add(f" END AS {quote_name(field.name)}")
+    kinds = {action.matched for action in clauses.actions}
+    text.add(" FROM ")
+    if semi_join_alias is None:
+        _add_target(text, clauses.target)
+    else:
+        text.add(f"(SELECT /*+ BROADCAST({source}) */ * FROM ")
+        _add_target(text, clauses.target)
+        text.add(" LEFT SEMI JOIN (SELECT * FROM ")
+        _add_source(text, clauses)
+        text.add(f") AS {source} ON ", clauses.condition, f") AS {semi_join_alias}")
+    text.add(f" {_join(kinds)} JOIN (SELECT *, true AS {_IS_SOURCE_ROW} FROM ")
+    _add_source(text, clauses)
+    text.add(f") AS {source}")
+    text.add(" ON ", clauses.condition)
+    return ChangeQuery(text, relocation_columns)
+
+
+class _MergeValues:
+    """One action with its assignments by column."""
+
+    def __init__(
+        self,
+        action: MergeAction,
+        schema: pa.Schema,
+        source_columns: Sequence[str],
+        source: str,
+        place: str,
+        stored_columns: Collection[str] | None,
+    ) -> None:
+        self.action = action
+        self._stored_columns = stored_columns
+        self._source = source
+        self._source_columns = source_columns
+        if action.verb == "DELETE":
+            self.assigned: Mapping[str, tuple[Assignment, ...]] = {}
+        elif action.assignments is None:
+            may_lack = stored_columns is not None
+            self.assigned = _by_name(action, schema, source_columns, source, place, may_lack=may_lack)
+        else:
+            self.assigned = _by_column(action.assignments, schema, place)
+
+    @property
+    def operation(self) -> int:
+        """What is done with the rows."""
+        return int(Operation[self.action.verb])
+
+    def add_value(self, text: MappedSql, field: pa.Field, target: str, ordering: str | None) -> None:
+        """Add the SQL of the column's value after the action."""
+        is_stored = self._stored_columns is None or field.name in self._stored_columns
+        own = f"{target}.{quote_name(field.name)}" if is_stored else None
+        if self.action.verb == "DELETE":
+            # Of several source rows that delete one row and others that change it, the newest decides.
+            from_source = _named(self._source_columns, field.name) if field.name == ordering else None
+            is_matched = self.action.matched == "matched"
+            text.add(f"{self._source}.{quote_name(from_source)}" if from_source and is_matched else "NULL")
+        elif self.action.verb == "INSERT":
+            _add_value(text, field, self.assigned.get(field.name, ()), None)
+        else:
+            _add_value(text, field, self.assigned.get(field.name, ()), own)
+
+
+def _add_action(text: MappedSql, actions: Sequence[_MergeValues], target: str, source: str) -> None:
+    """The number of the first action that fits a row, as SQL."""
+    kinds = {each.action.matched for each in actions}
+    is_target = f"{target}.{meta_columns.RECORD_KEY} IS NOT NULL"
+    is_source = f"{source}.{_IS_SOURCE_ROW} IS NOT NULL"
+    of_kind = {
+        "matched": [is_target] * ("not_matched" in kinds) + [is_source] * ("not_matched_by_source" in kinds),
+        "not_matched": [f"{target}.{meta_columns.RECORD_KEY} IS NULL"],
+        "not_matched_by_source": [f"{source}.{_IS_SOURCE_ROW} IS NULL"],
+    }
+    text.add("CASE")
+    for number, each in enumerate(actions):
+        conditions = of_kind[each.action.matched]
+        text.add(" WHEN ", " AND ".join(conditions) or "true")
+        if each.action.condition is not None:
+            text.add(" AND (", each.action.condition, ")")
+        text.add(f" THEN {number}")
+    text.add(" END")
+
+
+def _join(kinds: set[str]) -> str:
+    if "not_matched_by_source" in kinds:
+        return "FULL OUTER" if "not_matched" in kinds else "LEFT OUTER"
+    return "RIGHT OUTER" if "not_matched" in kinds else "INNER"
+
+
+def _qualifier(target: TargetClause) -> str:
+    return target.name.text if target.alias is None else target.alias
+
+
+def _add_source(text: MappedSql, clauses: MergeClauses) -> None:
+    text.add(clauses.source)
+    if clauses.column_names is not None:
+        text.add(f" AS {clauses.source_alias}", clauses.column_names)
+
+
+def _operation(operation: Operation) -> str:
+    return f"CAST({int(operation)} AS TINYINT) AS {OPERATION}"
+
+
+def _identity(qualifier: str) -> str:
+    """Which row is meant: partition path, file group, record key, commit sequence number."""
+    prefix = f"{qualifier}." if qualifier else ""
+    return (
+        f"{prefix}{meta_columns.PARTITION_PATH} AS {PARTITION}, "
+        f"substring_index({prefix}{meta_columns.FILE_NAME}, '_', 1) AS {FILE_GROUP}, "
+        f"{prefix}{meta_columns.RECORD_KEY} AS {RECORD_KEY}, "
+        f"coalesce({prefix}{meta_columns.COMMIT_SEQNO}, '') AS {SEQUENCE_NUMBER}"
+    )
+
+
+def _from_target(text: MappedSql, target: TargetClause) -> None:
+    text.add(" FROM ")
+    _add_target(text, target)
+
+
+def _add_target(text: MappedSql, target: TargetClause) -> None:
+    text.add(target.name)
+    if target.alias is not None:
+        text.add(f" AS {target.alias}")
+
+
+def _by_column(
+    assignments: Sequence[Assignment], schema: pa.Schema, place: str
+) -> dict[str, tuple[Assignment, ...]]:
+    """The assignments by the table's column (their paths in its own case)."""
+    found: dict[str, tuple[Assignment, ...]] = {}
+    for given in assignments:
+        path = _resolve(given.column, schema, place)
+        others = found.get(path[0], ())
+        if any(_overlap(path, other.column) for other in others):
+            raise WriteRefusedError(f"{place}: column '{'.'.join(path)}' is assigned twice")
+        found[path[0]] = (*others, Assignment(path, given.value, given.start))
+    return found
+
+
+def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def _resolve(path: tuple[str, ...], schema: pa.Schema, place: str) -> tuple[str, ...]:
+    """The path in the table's own case; a leading qualifier is left out."""
+    position = find_field(schema, path[0])
+    if position < 0 and len(path) > 1:
+        return _resolve(path[1:], schema, place)
+    if position < 0:
+        raise WriteRefusedError(
+            f"{place} has no column '{path[0]}'", hint=f"the columns are {', '.join(schema.names)}"
+        )
+    field = schema.field(position)
+    resolved = [field.name]
+    for step in path[1:]:
+        position = find_field(field.type, step) if pa.types.is_struct(field.type) else -1
+        if position < 0:
+            raise WriteRefusedError(f"{place}: column '{'.'.join(resolved)}' has no field '{step}'")
+        field = field.type.field(position)
+        resolved.append(field.name)
+    return tuple(resolved)
+
+
+def _by_name(
+    action: MergeAction,
+    schema: pa.Schema,
+    source_columns: Sequence[str],
+    source: str,
+    place: str,
+    *,
+    may_lack: bool,
+) -> dict[str, tuple[Assignment, ...]]:
+    """`*`: every column of the table gets the source's column of its name."""
+    found: dict[str, tuple[Assignment, ...]] = {}
+    for name in schema.names:
+        from_source = _named(source_columns, name)
+        if from_source is None and may_lack:
+            continue
+        if from_source is None:
+            raise WriteRefusedError(
+                f"{action.verb} * of {place}: the source has no column '{name}'",
+                hint=f"name the columns one by one; the source has {', '.join(source_columns)}",
+            )
+        value = SourceSpan(f"{source}.{quote_name(from_source)}", action.start)
+        found[name] = (Assignment((name,), value, action.start),)
+    return found
+
+
+def _named(columns: Sequence[str], name: str) -> str | None:
+    """The source's column of that name. Raises WriteRefusedError if it has several, and none exactly so."""
+    if name in columns:
+        return name
+    folded = [column for column in columns if column.lower() == name.lower()]
+    if len(folded) > 1:
+        raise WriteRefusedError(
+            f"the source has {len(folded)} columns for '{name}': {', '.join(folded)}",
+            hint="the names of a Hudi table's columns differ by more than case: name the columns one by one",
+        )
+    return folded[0] if folded else None
+
+
+def _add_value(
+    text: MappedSql, field: pa.Field, assigned: Sequence[Assignment], own: str | None, depth: int = 1
+) -> None:
+    """The column's new value; of a struct with assigned fields the others keep theirs (`own`)."""
+    if not assigned:
+        text.add("NULL" if own is None else own)
+        return
+    whole = [each for each in assigned if len(each.column) == depth]
+    if whole:
+        text.add("(", whole[0].value, ")")
+        return
+    text.add("struct(")
+    for number, inner in enumerate(field.type):
+        inside = [each for each in assigned if each.column[depth] == inner.name]
+        text.add("" if number == 0 else ", ")
+        inner_own = None if own is None else f"{own}.{quote_name(inner.name)}"
+        _add_value(text, inner, inside, inner_own, depth + 1)
+        # As an alias: what a text literal means depends on the session.
+        text.add(f" AS {quote_name(inner.name)}")
+    text.add(")")

@@ -1,0 +1,284 @@
+"""The rows of an INSERT: the query's columns put in the table's places, and what they overwrite.
+
+Follows Spark's rules for column lists, BY NAME and PARTITION clauses, and Hudi's for
+`hoodie.spark.sql.insert.into.operation` and the overwrite mode. Makes changes; others commit them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hudisql.errors import SettingsError, WriteRefusedError
+from hudisql.format.meta_columns import is_meta_column
+from hudisql.format.spark_schema import quote_name, quote_path
+from hudisql.read.arrow_scan import spark_struct
+from hudisql.sql.config.insert_options import InsertOperation, insert_operation, overwrites_touched_partitions
+from hudisql.sql.config.writer_settings import COMBINE_BEFORE_INSERT
+from hudisql.sql.schema.store_assignment import store_cast, with_types
+from hudisql.sql.text import clauses as cl
+from hudisql.sql.text.mapped_sql import MappedSql
+from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
+from hudisql.sql.text.tokens import tokenize
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.changes import COMBINED, LOCATION_COLUMNS, OPERATION, Operation
+from hudisql.write.execution.precombine import newest_first
+from hudisql.write.execution.upsert import others_of_one
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.keygen.generated_paths import path_column
+from hudisql.write.keygen.key_generator import KeyGenerator, generates_paths
+from hudisql.write.overwrite import Overwrite
+from hudisql.write.setting_lookup import Lookup
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from hudisql.context import Context
+
+_RANK: Final = "__hudisql_rank"
+
+
+@dataclass(frozen=True)
+class RowsToInsert:
+    """New rows, the table's columns alone, and how they are written.
+
+    An insert also fills small files, an upsert takes the place of rows with the same key and partition; a
+    bulk insert writes rows as they come, and may overwrite (None: nothing). With `combines` the newest alone
+    of several rows with one key is written, unless a setting says otherwise.
+    """
+
+    rows: DataFrame
+    operation: InsertOperation
+    overwrite: Overwrite | None = None
+    combines: bool = False
+
+    def combines_by(self, options: WriteOptions) -> bool:
+        """True if these options leave one row of each key. An upsert always does, whatever they say."""
+        return self.combines if options.combines is None else options.combines
+
+
+def rows_to_insert(
+    context: Context,
+    table: HudiTable,
+    clauses: cl.InsertClauses,
+    frame: DataFrame,
+    place: str,
+    settings: Lookup,
+    source: SourceText,
+) -> RowsToInsert:
+    """The rows that a query gives to an INSERT, and how the settings have them written.
+
+    `place` names the table in errors, `source` is the statement. Raises WriteRefusedError, SettingsError,
+    QueryError for a value of the PARTITION clause that is no constant.
+    """
+    rows, static = _rows_of_table(context, table, clauses, frame, place, source)
+    # `ProvidesHoodieConfig` of Hudi sets hoodie.combine.before.insert so; its DataFrame writer does not.
+    properties = table.properties
+    combines = properties.precombine_field is not None and not properties.generates_record_keys
+    if clauses.overwrite:
+        return RowsToInsert(rows, "bulk_insert", _overwrite_of(settings, table, static), combines=combines)
+    operation = without_upsert(context, table, insert_operation(settings, table), place)
+    return RowsToInsert(rows, operation, combines=combines)
+
+
+def without_upsert(
+    context: Context, table: HudiTable, operation: InsertOperation, place: str
+) -> InsertOperation:
+    """The operation; an insert instead of an upsert if the table's record keys are generated, with a warning.
+
+    So does Hudi, which generates new keys for such rows. `place` names the table.
+    """
+    if operation != "upsert" or not table.properties.generates_record_keys:
+        return operation
+    context.console.warning(
+        f"{place}: its record keys are generated, so the upsert adds all rows and replaces none; "
+        "MERGE INTO … ON <condition> replaces rows"
+    )
+    return "insert"
+
+
+def as_inserts(rows: DataFrame) -> DataFrame:
+    """Rows of a table as changes that insert each of them."""
+    from pyspark.sql import functions as sf
+
+    return rows.select(
+        sf.lit(int(Operation.INSERT)).cast("tinyint").alias(OPERATION),
+        *(sf.lit(None).cast("string").alias(name) for name in LOCATION_COLUMNS),
+        "*",
+    )
+
+
+def precombined_inserts(
+    changes: DataFrame, table: HudiTable, ordering: str, generator: KeyGenerator | None
+) -> DataFrame:
+    """The changes with those new rows alone that no other of their key and partition is newer than.
+
+    Rows with the same highest value of `ordering` all stay. The column COMBINED counts for each the others.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    same_row = [sf.col(OPERATION), *_key_columns(table), *_place_columns(table, generator)]
+    by = Window.partitionBy(*same_row).orderBy(*newest_first(ordering, table.schema))
+    is_insert = sf.col(OPERATION) == int(Operation.INSERT)
+    others = sf.when(is_insert, others_of_one(*same_row))
+    ranked = changes.withColumn(_RANK, sf.rank().over(by)).withColumn(COMBINED, others)
+    return ranked.filter(~is_insert | (sf.col(_RANK) == 1)).drop(_RANK)
+
+
+def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -> DataFrame:
+    """Of new rows with one key (and partition, unless the index is global) the one with the highest ordering
+    value, of equal ones any.
+
+    Follows `HoodieDatasetBulkInsertHelper.dedupeRows` of Hudi 0.15. The column COMBINED counts the others.
+    Raises SettingsError if the table has no ordering column.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    ordering = table.properties.precombine_field
+    if ordering is None:
+        raise SettingsError(
+            f"{COMBINE_BEFORE_INSERT} is true, and {table.base_path} has no ordering column that says which "
+            "of several rows with one key is the newest"
+        )
+    key = _key_columns(table)
+    if not options.index.is_global:
+        key += _place_columns(table, options.key_generator)
+    by = Window.partitionBy(*key).orderBy(*newest_first(ordering, table.schema))
+    ranked = rows.withColumn(_RANK, sf.row_number().over(by)).withColumn(COMBINED, others_of_one(*key))
+    return ranked.filter(sf.col(_RANK) == 1).drop(_RANK)
+
+
+def _key_columns(table: HudiTable) -> list[Column]:
+    from pyspark.sql import functions as sf
+
+    return [sf.col(quote_path(name)) for name in table.properties.record_key_fields]
+
+
+def _place_columns(table: HudiTable, generator: KeyGenerator | None) -> list[Column]:
+    """What tells the partitions of rows apart."""
+    from pyspark.sql import functions as sf
+
+    if generator is not None:
+        return [path_column(table, generator)]
+    return [sf.col(quote_name(column.name)) for column in table.partition_columns]
+
+
+def _rows_of_table(
+    context: Context,
+    table: HudiTable,
+    clauses: cl.InsertClauses,
+    frame: DataFrame,
+    place: str,
+    source: SourceText,
+) -> tuple[DataFrame, Mapping[str, object]]:
+    """The rows with the table's columns and types, and the typed values of the PARTITION clause."""
+    from pyspark.sql import functions as sf
+
+    # `SELECT *` from another Hudi table gives the meta columns, too.
+    frame = frame.drop(*(name for name in frame.columns if is_meta_column(name)))
+    static = {name.lower(): value for name, value in clauses.partition if value is not None}
+    if static and clauses.overwrite and generates_paths(table):
+        raise WriteRefusedError(
+            f"INSERT OVERWRITE {place} PARTITION (…): a key generator makes the directories, so "
+            "that no value of "
+            "a column names a partition",
+            hint="SET hoodie.datasource.overwrite.mode = dynamic, and overwrite without PARTITION: that "
+            "replaces the partitions that get rows",
+        )
+    given = _given_columns(table, clauses, static, frame.columns, place)
+    constants = _static_values(context, table, static, place, source)
+    columns = {name.lower(): sf.col(f"c{number}") for number, name in enumerate(given)}
+    renamed = frame.toDF(*(f"c{number}" for number in range(len(given))))
+    values = [
+        _static_column(context, static[field.name.lower()], field)
+        if field.name.lower() in static
+        else columns.get(field.name.lower(), sf.lit(None))
+        for field in table.schema
+    ]
+    named = [value.alias(field.name) for value, field in zip(values, table.schema, strict=True)]
+    chosen = renamed.select(*named)
+    rows = with_types(context, chosen, table.schema, place, members_by_name=clauses.by_name)
+    return rows, constants
+
+
+def _static_column(context: Context, value: cl.SourceSpan, field: pa.Field) -> Column:
+    """The value of a PARTITION clause; a text stands for a value of the column's type there, as in Spark."""
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import StringType
+
+    tokens = tokenize(value.text)
+    is_text = len(tokens) == 1 and tokens[0].kind == "string"
+    if not is_text:
+        return sf.expr(value.text)
+    wanted = spark_struct(pa.schema([field]))[0].dataType
+    return store_cast(context, sf.expr(value.text), StringType(), wanted, field.name)
+
+
+def _static_values(
+    context: Context, table: HudiTable, static: Mapping[str, cl.SourceSpan], place: str, source: SourceText
+) -> dict[str, object]:
+    """The PARTITION clause's values as the table's types have them."""
+    values: dict[str, object] = {}
+    for field in table.partition_columns:
+        piece = static.get(field.name.lower())
+        if piece is None:
+            continue
+        # Without a column in reach: the value is a constant.
+        with translated_spark_errors(MappedSql().add(piece).source(source)):
+            value = _static_column(context, piece, field).alias(field.name)
+            literals = context.spark.range(1).select().select(value)
+            row = with_types(context, literals, pa.schema([field]), place).collect()[0]
+        values[field.name] = row[0]
+    return values
+
+
+def _overwrite_of(settings: Lookup, table: HudiTable, static: Mapping[str, object]) -> Overwrite:
+    fields = table.properties.partition_fields
+    if fields and len(static) < len(fields) and overwrites_touched_partitions(settings):
+        return Overwrite("touched")
+    return Overwrite("matching", static) if static else Overwrite("table")
+
+
+def _given_columns(
+    table: HudiTable,
+    clauses: cl.InsertClauses,
+    static: Mapping[str, cl.SourceSpan],
+    query_columns: Sequence[str],
+    place: str,
+) -> list[str]:
+    """Which column of the table each column of the query is for."""
+    names = table.schema.names
+    if clauses.by_name:
+        given = list(query_columns)
+    elif clauses.columns is not None:
+        given = list(clauses.columns)
+    else:
+        given = [name for name in names if name.lower() not in static]
+    known = {name.lower() for name in names}
+    for name in (*given, *static):
+        if name.lower() not in known:
+            raise WriteRefusedError(
+                f"{place} has no column '{name}'", hint=f"the columns are {', '.join(names)}"
+            )
+    partition = table.properties.partition_fields
+    for name, _ in clauses.partition:
+        if name.lower() not in {field.lower() for field in partition}:
+            raise WriteRefusedError(
+                f"{name} is no partition column of {place}",
+                hint=f"these are: {', '.join(partition) or 'none'}",
+            )
+    named = [name.lower() for name in (*given, *static)]
+    repeated = {name for name in given if named.count(name.lower()) > 1}
+    if repeated:
+        raise WriteRefusedError(f"INSERT INTO {place} names the column '{min(repeated)}' twice")
+    if len(given) != len(query_columns):
+        raise WriteRefusedError(
+            f"INSERT INTO {place} takes {len(given)} columns ({', '.join(given)}), "
+            f"but the query gives {len(query_columns)}",
+        )
+    return given

@@ -1,0 +1,124 @@
+"""`CALL rewrite_bootstrap_files`: bootstrapped file groups become base files, in one commit.
+
+hudisql's own; Hudi has no such procedure. It stands here and not with the other procedures because it
+commits by the session's settings, as statements that change rows do. `bootstrap.run.rewrite_candidates` says
+which file groups, `write.execution.rewrite` writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from hudisql.errors import NoSuchTableError
+from hudisql.procedures.registry import REQUIRED, Arguments, Column, Parameter, procedure
+
+if TYPE_CHECKING:
+    from hudisql.bootstrap.run.rewrite_candidates import PlannedRewrite
+    from hudisql.catalog.metastore_table import MetastoreTable
+    from hudisql.context import Context
+    from hudisql.table.hudi_table import HudiTable
+    from hudisql.write.execution.commit_files import WriteResult
+
+
+@procedure(
+    name="rewrite_bootstrap_files",
+    summary="Rewrites bootstrapped file groups as base files, which need no source files.",
+    parameters=(
+        Parameter("table", "string", REQUIRED, "the table, database.name"),
+        Parameter(
+            "where", "string", None, "SQL predicate over the partition columns; by default all partitions"
+        ),
+        Parameter(
+            "columns", "array<string>", None, "only file groups that store one of these columns unsafely"
+        ),
+        Parameter(
+            "only_unsafe",
+            "boolean",
+            True,
+            "only file groups that some reader or writer is incompatible with (docs/types.md); false: all",
+        ),
+        Parameter("dry_run", "boolean", False, "only show what would be rewritten"),
+    ),
+    output=(
+        Column("partition", "string"),
+        Column("file_id", "string"),
+        Column("source_file", "string"),
+        Column("source_bytes", "bigint"),
+        Column("reason", "string"),
+        Column("instant", "string"),
+    ),
+)
+def rewrite_bootstrap_files(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
+    """A row per file group that is rewritten; none if there is nothing to do.
+
+    Raises NoSuchTableError, InvalidArgumentError, SourceError, SourceChangedError, UnsupportedTableError,
+    WriteConflictError; the table is then as before.
+    """
+    from hudisql.bootstrap.run.rewrite_candidates import plan_rewrite
+    from hudisql.sql.config.writer_settings import write_options
+    from hudisql.sql.dml.dml_execution import retry_on_conflict
+    from hudisql.sql.dml.dml_plan import check_changeable
+    from hudisql.sql.dml.sync_after_commit import sync_after_commit, warn_if_metadata_table_dropped
+    from hudisql.sql.query.target_table import open_hudi_entry
+    from hudisql.write.execution.commit_files import WriteResult
+    from hudisql.write.execution.rewrite import rewrite_bootstrapped_slices
+
+    entry = _entry(context, arguments.table)
+    check_changeable(entry, "CALL rewrite_bootstrap_files")
+    planned: list[PlannedRewrite] = []
+
+    def plan(table: HudiTable) -> None:
+        planned[:] = plan_rewrite(
+            context,
+            table,
+            arguments.where,
+            tuple(arguments.columns or ()),
+            only_unsafe=arguments.only_unsafe,
+        )
+
+    def rewrite(table: HudiTable) -> WriteResult:
+        plan(table)
+        if not planned:
+            return WriteResult(None)
+        groups = [(each.partition_path, each.file_id) for each in planned]
+        options = write_options(context, table, entry.parameters)
+        with warn_if_metadata_table_dropped(context, entry, table):
+            return rewrite_bootstrapped_slices(context.spark, table, groups, options)
+
+    if arguments.dry_run:
+        plan(open_hudi_entry(context, entry))
+        return _rows(planned, None)
+    result = retry_on_conflict(context, entry, rewrite)
+    if result.instant_time is None:
+        context.console.info(f"{entry.full_name}: no bootstrapped file group is to be rewritten")
+        return []
+    table = open_hudi_entry(context, entry)
+    sync_after_commit(context, entry, table, dropped_metadata_table=result.dropped_metadata_table)
+    return _rows(planned, result.instant_time)
+
+
+def _entry(context: Context, given: str) -> MetastoreTable:
+    from hudisql.catalog.metastore_table import is_hudi_table
+
+    database, name = context.qualify_table_name(given)
+    entry = context.metastore.get_table(database, name)
+    if entry is None:
+        raise NoSuchTableError(f"the metastore has no table {database}.{name}", hint="check the name")
+    if not is_hudi_table(entry):
+        raise NoSuchTableError(f"{database}.{name} is not a Hudi table")
+    return entry
+
+
+def _rows(planned: Sequence[PlannedRewrite], instant: str | None) -> list[Sequence[object]]:
+    return [
+        (
+            each.partition_path,
+            each.file_id,
+            each.source_file.path,
+            each.source_file.length,
+            each.reason,
+            instant,
+        )
+        for each in planned
+    ]

@@ -1,0 +1,99 @@
+"""Which values columns of a MERGE's target must have to match its source, so that other files are not read.
+
+Of the condition only plain equalities of a target column and a source column of the same type count, joined
+by AND: what is left out costs speed, never rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from hudisql.format.spark_schema import quote_name, spark_type_name
+from hudisql.read.predicates import InSet, Predicate, conjunction
+from hudisql.sql.text.dialect import parse_tokens, tokenize
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# So many values are sent to all tasks.
+_MOST_VALUES: Final = 200_000
+
+
+def runtime_filter(
+    source: DataFrame, source_alias: str, target_alias: str, schema: pa.Schema, condition: str
+) -> Predicate | None:
+    """What the target's columns (`schema`) must be for a row to match one of `source`, which is computed.
+
+    None if the condition does not tell, or for too many values. Raises Spark's own exceptions.
+    """
+    pairs = dict(_equal_columns(condition, source_alias, target_alias, schema, source))
+    parts = [
+        InSet((name,), values)
+        for name, column in pairs.items()
+        if (values := _values(source, column)) is not None
+    ]
+    return conjunction(parts)
+
+
+def _equal_columns(
+    condition: str, source_alias: str, target_alias: str, schema: pa.Schema, source: DataFrame
+) -> Iterator[tuple[str, str]]:
+    """Columns of the target with the columns of the source that they must equal."""
+    try:
+        text = f"SELECT 1 WHERE {condition}"
+        statement = parse_tokens(text, tokenize(text))
+    except SqlglotError:
+        return
+    where = statement.find(exp.Where) if statement is not None else None
+    if where is None:
+        return
+    of_target = {field.name.lower(): field for field in schema}
+    counts = Counter(field.name.lower() for field in source.schema)
+    # Which of two columns that differ by case is meant, the session decides.
+    of_source = {field.name.lower(): field for field in source.schema if counts[field.name.lower()] == 1}
+    for part in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+        if not isinstance(part, exp.EQ):
+            continue
+        for one, other in ((part.left, part.right), (part.right, part.left)):
+            target = _column_name(one, target_alias, of_target.keys() - of_source.keys())
+            column = _column_name(other, source_alias, of_source.keys() - of_target.keys())
+            if target not in of_target or column not in of_source:
+                continue
+            field, found = of_target[target], of_source[column]
+            if _is_exact(field.type) and spark_type_name(field.type) == found.dataType.simpleString():
+                yield field.name, found.name
+
+
+def _column_name(tree: exp.Expr, alias: str, unqualified: set[str]) -> str | None:
+    """The column's name, lower case, if it is one of the relation called `alias` without doubt."""
+    if not isinstance(tree, exp.Column) or tree.args.get("db") is not None:
+        return None
+    name = str(tree.name).lower()
+    if tree.table:
+        return name if str(tree.table).lower() == alias.strip("`").lower() else None
+    return name if name in unqualified else None
+
+
+def _is_exact(value_type: pa.DataType) -> bool:
+    """True for types whose values are equal in Arrow when they are in Spark."""
+    return bool(
+        pa.types.is_integer(value_type)
+        or pa.types.is_string(value_type)
+        or pa.types.is_date(value_type)
+        or pa.types.is_decimal(value_type)
+    )
+
+
+def _values(source: DataFrame, column: str) -> pa.Array | None:
+    distinct = source.select(quote_name(column)).dropna().distinct().limit(_MOST_VALUES + 1)
+    values = distinct.toArrow().column(0).combine_chunks()
+    if len(values) > _MOST_VALUES:
+        return None
+    return values.take(pc.array_sort_indices(values))

@@ -1,0 +1,54 @@
+"""What a statement does once its commit stands: say what was given up, and bring the metastore in step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.catalog.sync import sync_registered
+from hudisql.errors import HudisqlError
+from hudisql.sql.config.table_settings import settings_of, syncs_after_commit
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.table_configuration import has_metadata_table
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+def sync_after_commit(
+    context: Context, entry: MetastoreTable, table: HudiTable, *, dropped_metadata_table: bool
+) -> None:
+    """Warn of a metadata table that is gone, and sync the entries, unless `hudisql.sync` is off.
+
+    `table` may be as it was before the commit. Raises SyncFailedError (the commit stands), SettingsError.
+    """
+    if dropped_metadata_table:
+        _warn_of_dropped(context, entry)
+    if syncs_after_commit(settings_of(context, table, entry.parameters)):
+        fresh = open_table(context.storage, table.base_path)
+        sync_registered(context.metastore, fresh, entry.database, entry.name, incremental=True)
+
+
+@contextmanager
+def warn_if_metadata_table_dropped(
+    context: Context, entry: MetastoreTable, table: HudiTable
+) -> Iterator[None]:
+    """Warn if what runs within fails and has dropped the metadata table that `table` had."""
+    try:
+        yield
+    except Exception:
+        with suppress(HudisqlError):
+            if has_metadata_table(table) and not has_metadata_table(
+                open_table(context.storage, table.base_path)
+            ):
+                _warn_of_dropped(context, entry)
+        raise
+
+
+def _warn_of_dropped(context: Context, entry: MetastoreTable) -> None:
+    context.console.warning(
+        f"{entry.full_name}: its metadata table is dropped, since hudisql does not keep it; "
+        "readers list directories instead, and Apache Hudi's writers make a new one"
+    )

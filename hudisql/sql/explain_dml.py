@@ -1,0 +1,206 @@
+"""EXPLAIN of INSERT, UPDATE, DELETE, MERGE and CREATE TABLE AS SELECT on Hudi tables: nothing is written.
+
+The statement is planned as for running it. The first block says what its commit would do, the second what is
+read of Hudi tables, the rest is Spark's plan of the changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.format import table_properties as keys
+from hudisql.result import LocalResult, Result
+from hudisql.sql.config.table_settings import settings_of, syncs_after_commit
+from hudisql.sql.config.writer_settings import write_options
+from hudisql.sql.ddl.create_table import plan_table_as
+from hudisql.sql.dml.dml_plan import PlannedChange, check_changeable, plan_change
+from hudisql.sql.dml.insert_rows import RowsToInsert
+from hudisql.sql.explain_query import describe_scans, inner_source
+from hudisql.sql.query.query_plan import PlannedRelation, PreparedQuery
+from hudisql.sql.query.target_table import open_hudi_entry
+from hudisql.sql.text import clauses as cl
+from hudisql.sql.text import statements as st
+from hudisql.sql.text.spark_errors import SourceText
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import list_partitions
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.overwrite import Overwrite, overwritten_partitions
+from hudisql.write.transaction.commit import check_writable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hudisql.context import Context
+
+_HEADING: Final = "== Hudi Change =="
+_MATCHED: Final = {
+    "matched": "MATCHED",
+    "not_matched": "NOT MATCHED",
+    "not_matched_by_source": "NOT MATCHED BY SOURCE",
+}
+
+Fact = tuple[str, str]
+
+
+def explain_change(
+    context: Context, entry: MetastoreTable, statement: st.ExplainStatement, source: SourceText
+) -> Result:
+    """One row with the plan as text. Raises what `plan_change` and `check_writable` raises."""
+    explained = statement.explained
+    assert isinstance(explained, st.ChangeStatement)
+    check_changeable(entry, explained.verb)
+    table = open_hudi_entry(context, entry)
+    check_writable(table)
+    inner = inner_source(statement, source)
+    plan = plan_change(context, entry, table, explained, inner, count_all=True)
+    facts: list[Fact] = [("statement", explained.verb), ("table", _table_text(entry, plan.table))]
+    options = write_options(context, plan.table, entry.parameters)
+    if isinstance(plan.rows, RowsToInsert):
+        facts += _facts_of_insert(plan.table, plan.rows, options)
+    else:
+        facts += _facts_of_change(plan, options)
+    syncs = syncs_after_commit(settings_of(context, table, entry.parameters))
+    facts.append(("metastore", "follows the commit" if syncs else "is not synced"))
+    return _as_result(context, facts, plan.prepared, plan.frame, statement.mode)
+
+
+def explain_create_table_as(context: Context, statement: st.ExplainStatement, source: SourceText) -> Result:
+    """One row with the plan as text. Raises what `plan_table_as` raises."""
+    explained = statement.explained
+    assert isinstance(explained, st.CreateTableAsStatement)
+    planned = plan_table_as(context, explained, inner_source(statement, source), count_all=True)
+    facts: list[Fact] = [("statement", "CREATE TABLE AS SELECT")]
+    if planned.target is None:
+        facts.append(("table", f"{explained.table} exists already: nothing is done"))
+    else:
+        target = planned.target
+        facts += [
+            ("table", f"{target.database}.{target.name} ({_short_type(target.table_type)}) at {target.path}"),
+            ("columns", ", ".join(planned.definition.columns.names)),
+            ("partitioned by", ", ".join(planned.definition.partition_columns) or "(nothing)"),
+            ("record key", ", ".join(target.record_key) or "(generated)"),
+            ("commit", "BULK_INSERT: new file groups"),
+        ]
+    return _as_result(context, facts, planned.prepared, planned.frame, statement.mode)
+
+
+def _facts_of_insert(table: HudiTable, rows: RowsToInsert, options: WriteOptions) -> Iterator[Fact]:
+    if rows.overwrite is not None:
+        yield "commit", f"{rows.overwrite.operation_type} (replacecommit): new file groups take others' place"
+        yield "replaces", _replaced_text(table, rows.overwrite)
+        yield from _combining_facts(table, rows, options)
+        return
+    yield "commit", f"{rows.operation.upper()}: {_files_text(table, rows.operation)}"
+    if rows.operation == "upsert":
+        columns = [*table.properties.record_key_fields, *(field.name for field in table.partition_columns)]
+        yield "matched by", f"equal {', '.join(columns)}"
+        if options.precombine_field is not None:
+            yield "newest by", options.precombine_field
+    else:
+        yield "matched by", "(nothing: every row is added)"
+        yield from _combining_facts(table, rows, options)
+    if rows.operation != "bulk_insert":
+        yield "new rows", _new_rows_text(options)
+
+
+def _combining_facts(table: HudiTable, rows: RowsToInsert, options: WriteOptions) -> Iterator[Fact]:
+    if rows.combines_by(options):
+        yield "one row a key", f"the one with the highest {table.properties.precombine_field}"
+
+
+def _facts_of_change(plan: PlannedChange, options: WriteOptions) -> Iterator[Fact]:
+    table, clauses = plan.table, plan.clauses
+    is_delete = isinstance(clauses, cl.DeleteClauses)
+    yield "commit", f"{'DELETE' if is_delete else 'UPSERT'}: {_files_text(table, 'upsert')}"
+    if isinstance(clauses, cl.MergeClauses):
+        yield "matched by", clauses.condition.text
+        for action in clauses.actions:
+            yield "when", _action_text(action)
+        yield (
+            "newest by",
+            options.precombine_field or "(nothing: several source rows for one row are an error)",
+        )
+    elif isinstance(clauses, cl.UpdateClauses | cl.DeleteClauses):
+        yield "rows", "all" if clauses.condition is None else f"WHERE {clauses.condition.text}"
+    if isinstance(clauses, cl.UpdateClauses):
+        yield "assigns", _columns_text(clauses.assignments)
+    if plan.relocation_columns:
+        yield "moves rows", f"whose {', '.join(plan.relocation_columns)} changes"
+    scan = _target_scan(plan)
+    if scan is not None and scan.plan is not None:
+        groups = len(scan.plan.slices)
+        yield "file groups", f"up to {groups} of {scan.plan.slices_total}"
+        yield "partitions", f"up to {scan.plan.partitions_read} of {scan.plan.partitions_total}"
+    if plan.relocation_columns or (isinstance(clauses, cl.MergeClauses) and _inserts(clauses)):
+        yield "new rows", _new_rows_text(options)
+
+
+def _inserts(clauses: cl.MergeClauses) -> bool:
+    return any(action.verb == "INSERT" for action in clauses.actions)
+
+
+def _target_scan(plan: PlannedChange) -> PlannedRelation | None:
+    """What is read of the table that is changed, to find the rows."""
+    found = (scan for scan in plan.prepared.scans if scan.relation.at == plan.target_at)
+    return None if plan.target_at is None else next(found, None)
+
+
+def _action_text(action: cl.MergeAction) -> str:
+    condition = "" if action.condition is None else f" AND {action.condition.text}"
+    columns = "" if action.verb == "DELETE" else " *"
+    if action.assignments is not None:
+        columns = f" {_columns_text(action.assignments)}" if action.assignments else ""
+    return f"{_MATCHED[action.matched]}{condition} THEN {action.verb}{columns}"
+
+
+def _columns_text(assignments: Sequence[cl.Assignment]) -> str:
+    return ", ".join(".".join(each.column) for each in assignments)
+
+
+def _table_text(entry: MetastoreTable, table: HudiTable) -> str:
+    return f"{entry.full_name} ({_short_type(table.properties.table_type)}) at {table.base_path}"
+
+
+def _short_type(table_type: str) -> str:
+    return "merge-on-read" if table_type == keys.MERGE_ON_READ else "copy-on-write"
+
+
+def _files_text(table: HudiTable, operation: str) -> str:
+    if operation == "bulk_insert":
+        return "new file groups"
+    if operation == "insert" or not table.is_merge_on_read:
+        return "new base files"
+    return "log files, and base files of slices that take new rows"
+
+
+def _new_rows_text(options: WriteOptions) -> str:
+    sizing = options.sizing
+    return (
+        f"fill file groups below {sizing.small_file_bytes} bytes, then make new ones of about "
+        f"{sizing.max_file_bytes}"
+    )
+
+
+def _replaced_text(table: HudiTable, overwrite: Overwrite) -> str:
+    if overwrite.scope == "touched":
+        return "the file groups of each partition that gets rows"
+    partitions = overwritten_partitions(table, overwrite)
+    groups = len(load_file_slices(table, partitions))
+    return f"{groups} file groups in {len(partitions)} of {len(list_partitions(table))} partitions"
+
+
+def _as_result(
+    context: Context, facts: Sequence[Fact], prepared: PreparedQuery, frame: DataFrame, mode: str
+) -> Result:
+    width = max(len(label) for label, _ in facts)
+    blocks = ["\n".join([_HEADING, *(f"    {label.ljust(width)}  {text}" for label, text in facts)])]
+    if prepared.scans:
+        blocks.append(describe_scans(prepared))
+    jvm: Any = context.spark._jvm
+    explain = jvm.org.apache.spark.sql.api.python.PythonSQLUtils.explainString
+    plan = str(explain(frame._jdf.queryExecution(), mode.lower() or "simple"))
+    blocks.append(prepared.bound.restore_names(plan))
+    return LocalResult(context.spark, (("plan", "string"),), [("\n\n".join(blocks),)])

@@ -1,0 +1,1 @@
+"""Queries over Hudi tables: table references, views, what Catalyst needs, protected directories."""

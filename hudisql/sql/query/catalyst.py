@@ -1,0 +1,452 @@
+"""What a query needs of each table it reads, asked from Spark's own optimizer.
+
+For each reference a *placeholder* is registered: an empty parquet relation of the table's schema, marked with
+the reference's id. Spark plans the query over the placeholders, and the physical plan's file scans tell
+exactly which columns (nested fields too) and which row filters reach each reference, through joins, CTEs and
+subqueries. Spark applies every filter again, so a filter that is not translated costs speed, never rows.
+This module holds Catalyst's inner API; it knows neither Hudi nor the metastore.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hudisql.read.predicates import (
+    And,
+    ColumnPath,
+    Comparison,
+    In,
+    IsNotNull,
+    IsNull,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    StartsWith,
+    columns_of,
+    conjunction,
+)
+from hudisql.spark.java_classes import java_class, scala_object
+from hudisql.spark.scala_values import items_of
+from hudisql.sql.query.references import parse_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MARK = "hudisql.reference"
+_COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
+# Commands that run a query of the statement; INSERT is no command to the parser.
+_WITH_QUERY = ("AsSelect", "InsertIntoDir", "SetVariable")
+_SEPARATOR = "\x01"
+_COMPARISONS: Mapping[str, Operator] = {
+    "EqualTo": "=",
+    "EqualNullSafe": "<=>",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+}
+_SWAPPED: Mapping[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "<=>": "<=>"}
+# Expressions that need more than a row: Python, other rows, another plan.
+_NOT_BY_ROW = ("UDF", "Subquery", "Dynamic", "Outer")
+# Fields of a nested column that are needed; None: all of it.
+FieldTree = dict[str, "FieldTree | None"]
+
+
+@dataclass(frozen=True)
+class PartitionCondition:
+    """A filter of Spark's optimizer that partition columns alone decide: the expression, and how it prints.
+
+    Parsing the text again could give another meaning under the session's settings, so that nobody does.
+    """
+
+    text: str
+    expression: Any = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class ScanNeeds:
+    """What a query needs of one reference.
+
+    `fields` names the columns (and their nested fields) or is None for all; `predicate` may be pushed down;
+    `partition_conditions` are further filters of partition columns alone. `is_read` is False if Spark proved
+    that the table's content cannot change the result.
+    """
+
+    fields: FieldTree | None = None
+    predicate: Predicate | None = None
+    partition_conditions: tuple[PartitionCondition, ...] = ()
+    is_read: bool = True
+
+
+@dataclass(frozen=True)
+class _Scan:
+    fields: FieldTree
+    predicates: tuple[Predicate, ...]
+    conditions: tuple[PartitionCondition, ...]
+
+
+def read_placeholder(
+    spark: SparkSession, reference_id: str, schema_json: str, empty_directory: str
+) -> DataFrame:
+    """An empty relation of the schema (Spark's JSON), marked with `reference_id`.
+
+    `empty_directory` is the driver's own, whatever the cluster's default file system is.
+    """
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromJson(json.loads(schema_json))
+    return (
+        spark.read.schema(schema)
+        .option(_MARK, reference_id)
+        .format("parquet")
+        .load(f"file:{empty_directory}")
+    )
+
+
+def find_scan_needs(
+    spark: SparkSession, executions: Sequence[Any], partition_columns: Mapping[str, Collection[str]]
+) -> dict[str, ScanNeeds]:
+    """What a statement over placeholders, planned by `plan_without_running`, needs of each of them.
+
+    `partition_columns` has the ids of all placeholders, with their partition columns.
+    """
+    scans: dict[str, list[_Scan]] = {}
+    for execution in executions:
+        for reference_id, node in _marked_scans(execution.executedPlan()):
+            filters = [*items_of(node.dataFilters()), *items_of(node.partitionFilters())]
+            described = _describe_scan(
+                str(node.requiredSchema().json()), filters, partition_columns[reference_id]
+            )
+            scans.setdefault(reference_id, []).append(described)
+    missing = set(partition_columns) - set(scans)
+    # Gone from the physical plan means eliminated, unless it stands there in a form unknown to us.
+    unknown: set[str | None] = set()
+    for execution in executions if missing else ():
+        unknown.update(_logical_marks(spark, execution.optimizedPlan()))
+    return {
+        reference_id: _merge_scans(scans[reference_id])
+        if reference_id in scans
+        else ScanNeeds(is_read=reference_id in unknown or None in unknown)
+        for reference_id in partition_columns
+    }
+
+
+def plan_without_running(spark: SparkSession, text: str) -> list[Any]:
+    """Spark's QueryExecution of a statement, and of each query that a command in it holds apart (CTAS).
+
+    Commands are planned and never run.
+    """
+    return list(_executions(spark, parse_plan(spark, text)))
+
+
+def print_analyzed_plan(spark: SparkSession, text: str) -> str:
+    """The analyzed plan of a query, or of a command that holds one, as text; empty for other commands."""
+    from py4j.java_gateway import is_instance_of
+
+    session: Any = spark
+    parsed = parse_plan(spark, text)
+    kind = str(parsed.getClass().getSimpleName())
+    if is_instance_of(session.sparkContext._gateway, parsed, _COMMAND) and not kind.endswith(_WITH_QUERY):
+        return ""
+    execution = session._jsparkSession.sessionState().executePlan(parsed, _not_running_commands(spark))
+    return str(execution.analyzed().toString())
+
+
+def _not_running_commands(spark: SparkSession) -> Any:
+    return java_class(spark, "org.apache.spark.sql.execution.CommandExecutionMode").SKIP()
+
+
+def _executions(spark: Any, logical_plan: Any) -> Iterator[Any]:
+    execution = spark._jsparkSession.sessionState().executePlan(logical_plan, _not_running_commands(spark))
+    yield execution
+    for query in _queries_held_apart(execution.executedPlan()):
+        yield from _executions(spark, query)
+
+
+def _queries_held_apart(plan: Any) -> Iterator[Any]:
+    kind = plan.getClass().getSimpleName()
+    if kind == "ExecutedCommandExec":
+        command = plan.cmd()
+        yield from items_of(command.innerChildren())
+    elif kind.endswith("AsSelectExec"):
+        yield plan.query()
+    for child in items_of(plan.children()):
+        yield from _queries_held_apart(child)
+
+
+def prune_schema(schema: pa.Schema, fields: FieldTree | None) -> pa.Schema:
+    """The columns and nested fields of `schema` that `fields` names (all for None), in the schema's order."""
+    return pa.schema(_prune_fields(list(schema), fields))
+
+
+def restrict_predicate(predicate: Predicate | None, columns: Collection[str]) -> Predicate | None:
+    """What `predicate` says of these top-level columns alone: never stronger than it, None for nothing."""
+    if predicate is None:
+        return None
+    if all(path[0] in columns for path in columns_of(predicate)):
+        return predicate
+    if isinstance(predicate, And):
+        kept = (restrict_predicate(part, columns) for part in predicate.parts)
+        return conjunction(part for part in kept if part is not None)
+    if isinstance(predicate, Or):
+        parts = [restrict_predicate(part, columns) for part in predicate.parts]
+        return None if any(part is None for part in parts) else Or(tuple(part for part in parts if part))
+    return None
+
+
+def translate_filter(expression: Any) -> Predicate | None:
+    """A Catalyst filter expression as a predicate of exactly the same meaning, or None."""
+    kind = expression.getClass().getSimpleName()
+    if kind in ("And", "Or"):
+        left, right = translate_filter(expression.left()), translate_filter(expression.right())
+        if left is None or right is None:
+            return None
+        return And((left, right)) if kind == "And" else Or((left, right))
+    if kind == "Not":
+        inner = translate_filter(expression.child())
+        return None if inner is None else Not(inner)
+    if kind in ("IsNull", "IsNotNull"):
+        path = _column_path(expression.child())
+        if path is None:
+            return None
+        return IsNull(path) if kind == "IsNull" else IsNotNull(path)
+    if kind in _COMPARISONS:
+        return _translate_comparison(expression, _COMPARISONS[kind])
+    if kind in ("In", "InSet"):
+        return _translate_membership(expression, kind)
+    if kind == "StartsWith":
+        path, prefix = _column_path(expression.left()), _literal_of(expression.right())
+        return StartsWith(path, prefix[0]) if path and prefix and isinstance(prefix[0], str) else None
+    if kind == "AttributeReference" and expression.dataType().typeName() == "boolean":
+        return Comparison((str(expression.name()),), "=", True)
+    return None
+
+
+def _translate_comparison(expression: Any, operator: Operator) -> Predicate | None:
+    path, literal = _column_path(expression.left()), _literal_of(expression.right())
+    if path is None:
+        path, literal, operator = (
+            _column_path(expression.right()),
+            _literal_of(expression.left()),
+            _SWAPPED[operator],
+        )
+    if path is None or literal is None:
+        return None
+    if literal[0] is None and operator != "<=>":
+        return None
+    return Comparison(path, operator, literal[0])
+
+
+def _translate_membership(expression: Any, kind: str) -> Predicate | None:
+    if kind == "In":
+        path = _column_path(expression.value())
+        literals = [_literal_of(item) for item in items_of(expression.list())]
+        if path is None or any(literal is None for literal in literals):
+            return None
+        return In(path, tuple(literal[0] for literal in literals if literal is not None))
+    path = _column_path(expression.child())
+    values = expression.hset()
+    type_name = str(expression.child().dataType().typeName())
+    if path is None or type_name == "binary" or values.contains(None):
+        return None
+    # One call for all of them: a set can have thousands.
+    texts = str(values.mkString(_SEPARATOR)).split(_SEPARATOR)
+    if len(texts) != values.size():
+        return None
+    try:
+        return In(path, tuple(_value_from_text(text, type_name) for text in texts))
+    except (ValueError, OverflowError, ArithmeticError):
+        return None
+
+
+def _column_path(expression: Any) -> ColumnPath | None:
+    """The path of a column or a struct field of a type whose comparison means the same in Arrow."""
+    kind = expression.getClass().getSimpleName()
+    if kind == "GetStructField":
+        parent = _column_path(expression.child())
+        return None if parent is None else (*parent, str(expression.extractFieldName()))
+    if kind == "AttributeReference":
+        # Collated strings compare in their own way.
+        return None if "collate" in str(expression.dataType().typeName()) else (str(expression.name()),)
+    return None
+
+
+def _literal_of(expression: Any) -> tuple[object] | None:
+    """The value of a literal (in a tuple, since it may be None), or None if it is no literal we know."""
+    if expression.getClass().getSimpleName() != "Literal":
+        return None
+    value = expression.value()
+    if value is None:
+        return (None,)
+    type_name = str(expression.dataType().typeName())
+    try:
+        if type_name in ("boolean", "byte", "short", "integer", "long", "float", "double"):
+            return (value,)
+        if type_name == "binary":
+            return (bytes(value),)
+        return (_value_from_text(str(value), type_name),)
+    except (ValueError, OverflowError, ArithmeticError):
+        return None
+
+
+def _value_from_text(text: str, type_name: str) -> object:
+    """A Catalyst value, printed, as a Python value: dates are days, timestamps microseconds of the epoch."""
+    if type_name == "string":
+        return text
+    if type_name in ("byte", "short", "integer", "long"):
+        return int(text)
+    if type_name in ("float", "double"):
+        return float(text)
+    if type_name == "date":
+        return date(1970, 1, 1) + timedelta(days=int(text))
+    if type_name == "timestamp":
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(text))
+    if type_name == "timestamp_ntz":
+        return datetime(1970, 1, 1) + timedelta(microseconds=int(text))
+    if type_name.startswith("decimal"):
+        return Decimal(text)
+    raise ValueError(f"values of type {type_name} are not compared in scans")
+
+
+def _marked_scans(plan: Any) -> Iterator[tuple[str, Any]]:
+    """The file scans of placeholders in a physical plan and its subqueries, with their marks."""
+    kind = plan.getClass().getSimpleName()
+    if kind == "FileSourceScanExec":
+        mark = plan.relation().options().get(_MARK)
+        if mark.isDefined():
+            yield str(mark.get()), plan
+    elif kind == "AdaptiveSparkPlanExec":
+        yield from _marked_scans(plan.initialPlan())
+    for inner in (*items_of(plan.children()), *items_of(plan.subqueries())):
+        yield from _marked_scans(inner)
+
+
+def _logical_marks(spark: Any, plan: Any) -> Iterator[str | None]:
+    """The marks in an optimized plan; None for a command, which may hold a query where nobody sees it."""
+    from py4j.java_gateway import is_instance_of
+
+    if plan.getClass().getSimpleName() == "LogicalRelation":
+        mark = plan.relation().options().get(_MARK)
+        if mark.isDefined():
+            yield str(mark.get())
+    elif is_instance_of(spark.sparkContext._gateway, plan, _COMMAND):
+        yield None
+    for inner in (*items_of(plan.children()), *items_of(plan.subqueries())):
+        yield from _logical_marks(spark, inner)
+
+
+def _describe_scan(required_schema: str, filters: Iterable[Any], partition_columns: Collection[str]) -> _Scan:
+    predicates: list[Predicate] = []
+    conditions: list[PartitionCondition] = []
+    for expression in filters:
+        predicate = translate_filter(expression)
+        if predicate is not None:
+            predicates.append(predicate)
+        elif (condition := _partition_condition(expression, partition_columns)) is not None:
+            conditions.append(condition)
+    return _Scan(_fields_of(json.loads(required_schema)) or {}, tuple(predicates), tuple(conditions))
+
+
+def _partition_condition(expression: Any, partition_columns: Collection[str]) -> PartitionCondition | None:
+    """The filter as text, if Spark can decide it from a partition's values alone."""
+    attributes = list(items_of(expression.references().toSeq()))
+    if (
+        not attributes
+        or not all(str(attribute.name()) in partition_columns for attribute in attributes)
+        or not expression.deterministic()
+        or any(word in kind for kind in _kinds_in(expression) for word in _NOT_BY_ROW)
+    ):
+        return None
+    return PartitionCondition(str(expression.sql()), expression)
+
+
+def rows_that_meet(rows: DataFrame, condition: PartitionCondition) -> DataFrame:
+    """The rows of `rows`, which has the condition's columns by their names, for which it holds.
+
+    Raises Spark's own exceptions.
+    """
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    spark: Any = rows.sparkSession
+    plans = "org.apache.spark.sql.catalyst.plans.logical"
+    alias = java_class(spark, "org.apache.spark.sql.catalyst.expressions.Alias")
+    none = java_class(spark, "scala.Option").empty()
+    plan = rows._jdf.queryExecution().analyzed()
+    empty = scala_object(spark, "scala.collection.immutable.Nil")
+    meant = {str(each.name()): each for each in items_of(condition.expression.references().toSeq())}
+    columns = spark._jvm.java.util.ArrayList()
+    for column in items_of(plan.output()):
+        wanted = meant.get(str(column.name()))
+        # The condition means the columns of its own plan, by their identity.
+        columns.add(
+            column if wanted is None else alias(column, wanted.name(), wanted.exprId(), empty, none, empty)
+        )
+    converters = java_class(spark, "scala.jdk.javaapi.CollectionConverters")
+    project = java_class(spark, f"{plans}.Project")(converters.asScala(columns).toIndexedSeq(), plan)
+    kept = java_class(spark, f"{plans}.Filter")(condition.expression, project)
+    datasets = scala_object(spark, "org.apache.spark.sql.classic.Dataset")
+    found: Any = DataFrame(datasets.ofRows(spark._jsparkSession, kept), spark)
+    return found  # type: ignore[no-any-return]
+
+
+def _kinds_in(expression: Any) -> Iterator[str]:
+    yield str(expression.getClass().getSimpleName())
+    for child in items_of(expression.children()):
+        yield from _kinds_in(child)
+
+
+def _merge_scans(scans: list[_Scan]) -> ScanNeeds:
+    """One read that serves all scans of a reference (a CTE used twice is planned twice)."""
+    fields: FieldTree = {}
+    for scan in scans:
+        _merge_fields(fields, scan.fields)
+    filters = list(dict.fromkeys((conjunction(scan.predicates), scan.conditions) for scan in scans))
+    if len(filters) == 1:
+        return ScanNeeds(fields, *filters[0])
+    parts = [predicate for predicate, _ in filters]
+    if any(predicate is None for predicate in parts):
+        return ScanNeeds(fields)
+    return ScanNeeds(fields, Or(tuple(predicate for predicate in parts if predicate is not None)))
+
+
+def _fields_of(spark_type: Any) -> FieldTree | None:
+    if not isinstance(spark_type, dict):
+        return None
+    if spark_type["type"] == "struct":
+        return {field["name"]: _fields_of(field["type"]) for field in spark_type["fields"]}
+    # Maps are read whole: their keys can be structs, too.
+    return _fields_of(spark_type["elementType"]) if spark_type["type"] == "array" else None
+
+
+def _merge_fields(into: FieldTree, more: FieldTree) -> None:
+    for name, inner in more.items():
+        known = into.setdefault(name, inner)
+        if known is not None and inner is not None and known is not inner:
+            _merge_fields(known, inner)
+        elif inner is None:
+            into[name] = None
+
+
+def _prune_fields(fields: Iterable[pa.Field], tree: FieldTree | None) -> list[pa.Field]:
+    if tree is None:
+        return list(fields)
+    return [each.with_type(_prune_type(each.type, tree[each.name])) for each in fields if each.name in tree]
+
+
+def _prune_type(data_type: pa.DataType, tree: FieldTree | None) -> pa.DataType:
+    """The tree is of the nearest struct: below lists Spark prunes as well."""
+    if tree is None:
+        return data_type
+    if pa.types.is_struct(data_type):
+        return pa.struct(_prune_fields(data_type, tree))
+    if pa.types.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(_prune_type(data_type.value_type, tree)))
+    return data_type

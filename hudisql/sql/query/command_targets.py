@@ -1,0 +1,95 @@
+"""The guard before Spark: which Hudi tables a statement names as the thing it works on.
+
+Spark's own parser says which tables a command names (`UnresolvedTable`, `UnresolvedIdentifier`, plain
+`TableIdentifier`s of older commands), so that a command nobody here has heard of cannot slip by. Tables that
+are only read by a query inside the command are not looked at here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.spark.scala_values import class_name, items_of
+from hudisql.sql.query.references import parse_plan
+from hudisql.sql.query.target_table import find_hudi_entry
+from hudisql.sql.text.statements import TableName
+
+if TYPE_CHECKING:
+    from hudisql.catalog.metastore_table import MetastoreTable
+    from hudisql.context import Context
+
+# Commands that change no table, by the start of their plan's class name (SetTableLocation does change one).
+_READ_ONLY: Final = (
+    *("Show", "Describe", "Explain", "SetCommand", "SetCatalog", "SetNamespaceCommand", "SetVariable"),
+    *("Reset", "List", "Refresh", "Uncache"),
+)
+_UNRESOLVED: Final = frozenset(
+    {"UnresolvedTable", "UnresolvedTableOrView", "UnresolvedView", "UnresolvedIdentifier"}
+)
+
+
+@dataclass(frozen=True)
+class CommandTargets:
+    """A command's kind (Spark's class name of its plan) and the tables it works on."""
+
+    kind: str
+    tables: tuple[TableName, ...]
+
+    @property
+    def changes_nothing(self) -> bool:
+        """True if the command is known to only look."""
+        return self.kind.startswith(_READ_ONLY)
+
+
+def find_command_targets(context: Context, text: str) -> CommandTargets:
+    """What Spark's parser finds in a command. Raises SqlSyntaxError."""
+    plan = parse_plan(context.spark, text)
+    if class_name(plan) == "AnalyzeTables":
+        return CommandTargets("AnalyzeTables", tuple(_tables_of_database(context, plan)))
+    return CommandTargets(class_name(plan), tuple(dict.fromkeys(targets_of_plan(plan))))
+
+
+def find_hudi_target(context: Context, text: str) -> tuple[CommandTargets, MetastoreTable | None]:
+    """The command, and the first Hudi table among what it works on (None if there is none)."""
+    command = find_command_targets(context, text)
+    if command.changes_nothing:
+        return command, None
+    found = (find_hudi_entry(context, table) for table in command.tables)
+    return command, next((entry for entry in found if entry is not None), None)
+
+
+def _tables_of_database(context: Context, plan: Any) -> Iterator[TableName]:
+    """The tables that ANALYZE TABLES [IN database] names without naming them."""
+    namespace = plan.children().apply(0)
+    parts = items_of(namespace.multipartIdentifier()) if hasattr(namespace, "multipartIdentifier") else ()
+    database = next(iter(list(map(str, parts))[-1:]), context.current_database)
+    for name in context.metastore.list_tables(database):
+        yield TableName((database, name))
+
+
+def targets_of_plan(plan: Any) -> Iterator[TableName]:
+    """The tables that a parsed command works on; some may come more than once."""
+    kind = class_name(plan)
+    if kind in _UNRESOLVED:
+        parts = plan.nameParts() if kind == "UnresolvedIdentifier" else plan.multipartIdentifier()
+        yield TableName(tuple(str(part) for part in items_of(parts)))
+    elif kind == "InsertIntoStatement" and class_name(plan.table()) == "UnresolvedRelation":
+        yield TableName(tuple(str(part) for part in items_of(plan.table().multipartIdentifier())))
+    for index in range(int(plan.productArity())):
+        yield from _identifiers(plan.productElement(index))
+    for child in items_of(plan.children()):
+        yield from targets_of_plan(child)
+
+
+def _identifiers(value: Any) -> Iterator[TableName]:
+    if not hasattr(value, "getClass"):
+        return
+    kind = class_name(value)
+    if kind == "TableIdentifier":
+        yield TableName(tuple(str(part) for part in items_of(value.nameParts())))
+    elif kind == "CatalogTable":
+        yield from _identifiers(value.identifier())
+    elif kind == "Some":
+        yield from _identifiers(value.get())

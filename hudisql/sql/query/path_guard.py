@@ -1,0 +1,242 @@
+"""The directories that a statement names, overwrites or deletes: none may hold a Hudi table, or a source of
+one.
+
+Spark takes the files of a Hudi table, and the source files of a bootstrapped one, for plain files. LOCATION,
+OPTIONS (path …), LOAD DATA and INSERT OVERWRITE DIRECTORY name directories, and INSERT OVERWRITE deletes what
+lies in its target. Spark itself refuses to overwrite what a query reads, but cannot see it through a Hudi
+table. Which tables a statement names is `guard`'s matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
+from hudisql.catalog.metastore_table import MetastoreTable, loses_files_when_dropped
+from hudisql.errors import NoSuchPathError, StorageError, UnsupportedStatementError
+from hudisql.spark.scala_values import class_name, items_of, pairs_of
+from hudisql.sql.query.command_targets import targets_of_plan
+from hudisql.sql.query.references import parse_plan
+from hudisql.sql.query.target_table import find_entry, find_hudi_root
+from hudisql.sql.text.statements import InsertStatement, Statement, TableName
+from hudisql.storage import check_holds_no_credentials, is_inside, parent_of
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.sql.query.query_plan import PlannedRelation
+
+_MADE_BY_SPECIFICATION: Final = ("CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect")
+# What Spark does to the files of the table that a command names, and whether it does so to external tables.
+_DELETES_OR_MOVES: Final = {
+    "DropTable": ("DROP TABLE would delete files", False),
+    "TruncateTable": ("TRUNCATE TABLE would delete files", True),
+    "TruncatePartition": ("TRUNCATE TABLE would delete files", True),
+    "DropPartitions": ("DROP PARTITION would delete files", False),
+    "RenameTable": ("RENAME TO would move files", False),
+    "RenamePartitions": ("RENAME PARTITION would move files", False),
+}
+_AS_PLAIN_FILES: Final = "as a table of plain files it would show rows of all its versions"
+
+
+@dataclass(frozen=True)
+class NamedDirectory:
+    """A directory as the statement writes it, and what Spark would do to a Hudi table there."""
+
+    path: str
+    effect: str
+    is_overwritten: bool = False
+
+
+def find_named_directories(context: Context, text: str) -> tuple[NamedDirectory, ...]:
+    """The directories that a command names, as Spark's parser finds them. Raises SqlSyntaxError."""
+    return tuple(directories_of_plan(parse_plan(context.spark, text)))
+
+
+def refuse_directories_of_hudi_tables(context: Context, text: str) -> None:
+    """Raise UnsupportedStatementError if a named directory lies in a Hudi table, or is overwritten with one.
+
+    InvalidArgumentError for a place with credentials in it, that of a database included.
+    """
+    plan = parse_plan(context.spark, text)
+    for place in _places_of_databases(plan):
+        check_holds_no_credentials(place)
+    refuse_directories(context, directories_of_plan(plan))
+
+
+def refuse_directories(context: Context, directories: Iterable[NamedDirectory]) -> None:
+    """Raise UnsupportedStatementError if a directory lies in a Hudi table, or is overwritten with one."""
+    for directory in directories:
+        root = find_hudi_root(context, directory.path)
+        if root is None and directory.is_overwritten:
+            root = _find_table_below(context, directory.path)
+        if root is not None:
+            raise UnsupportedStatementError(
+                f"{directory.path}: a Hudi table lies in {root}; {directory.effect}: nothing was run",
+                hint=f"CALL hive_sync(table => 'db.name', path => '{root}') makes it a table to query",
+            )
+
+
+def refuse_touching_sources_of_tables(context: Context, plan: Any) -> None:
+    """Raise SourceProtectedError if a parsed statement deletes or moves files of a bootstrap's source.
+
+    Or if it writes another table's files in, above or below one. What only adds files to the source table is
+    allowed (the Hudi table does not read them), and so is what deletes no files of external tables. Raises
+    MetastoreError, SettingsError.
+    """
+    for name in dict.fromkeys(_overwritten_tables(plan)):
+        directories = directories_of(context, find_entry(context, name))
+        refuse_touching_sources(context, directories, "INSERT OVERWRITE would delete files")
+    for directory, effect in _harmed_by_name(plan):
+        refuse_touching_sources(context, [directory], effect)
+    kind = class_name(plan)
+    if kind not in _DELETES_OR_MOVES and not (kind == "LoadData" and plan.isOverwrite()):
+        return
+    verb, is_for_all = _DELETES_OR_MOVES.get(kind, ("LOAD DATA OVERWRITE would delete files", True))
+    for name in dict.fromkeys(targets_of_plan(plan)):
+        entry = find_entry(context, name)
+        if entry is not None and (is_for_all or loses_files_when_dropped(entry)):
+            refuse_touching_sources(context, directories_of(context, entry), verb)
+
+
+def _overwritten_tables(plan: Any) -> Iterator[TableName]:
+    """The tables of INSERT OVERWRITE, several in one statement too."""
+    if class_name(plan) == "InsertIntoStatement" and plan.overwrite():
+        yield from targets_of_plan(plan)
+    for child in items_of(plan.children()):
+        yield from _overwritten_tables(child)
+
+
+def _harmed_by_name(plan: Any) -> Iterator[tuple[str, str]]:
+    """Directories that the command itself names and writes to or moves files from, and what it does there."""
+    kind = class_name(plan)
+    if kind == "LoadData" and not plan.isLocal():
+        yield str(plan.path()), "LOAD DATA would move files away"
+    elif kind in ("CreateTableAsSelect", "ReplaceTableAsSelect") and plan.tableSpec().location().isDefined():
+        yield str(plan.tableSpec().location().get()), "CREATE TABLE AS would write files"
+    for directory in directories_of_plan(plan):
+        if directory.is_overwritten:
+            yield directory.path, directory.effect
+
+
+def directories_of(context: Context, entry: MetastoreTable | None) -> Iterator[str]:
+    """Where a table's files lie: its directory, and the directories of partitions that lie elsewhere."""
+    if entry is None or entry.is_view:
+        return
+    if entry.location:
+        yield entry.location
+    if entry.partition_columns:
+        partitions = context.metastore.list_partitions(entry.database, entry.name)
+        locations = dict.fromkeys(each.location for each in partitions if each.location)
+        yield from (each for each in locations if not is_inside(each, entry.location or ""))
+
+
+def refuse_overwriting_what_is_read(
+    context: Context, statement: Statement, scans: Sequence[PlannedRelation]
+) -> None:
+    """Raise UnsupportedStatementError if the statement overwrites files of a Hudi table that it reads.
+
+    Source files of bootstrapped tables count as the table's: Spark would delete them before it reads them.
+    """
+    for directory in _overwritten_directories(context, statement) if scans else ():
+        for scan in scans:
+            if any(_overlap(context, directory, path) for path in _places_of(scan)):
+                entry = scan.relation.entry
+                raise UnsupportedStatementError(
+                    f"INSERT OVERWRITE would delete files in {directory} that the Hudi table "
+                    f"{entry.database}.{entry.name}, which the statement reads, is made of: nothing was run",
+                    hint="write to another table or directory",
+                )
+
+
+def directories_of_plan(plan: Any) -> Iterator[NamedDirectory]:
+    """The directories that a command's unresolved plan names."""
+    kind = class_name(plan)
+    if kind == "InsertIntoDir":
+        effect = "INSERT OVERWRITE DIRECTORY would delete its files"
+        yield from _directory(plan.storage().locationUri(), effect, is_overwritten=True)
+    elif kind in _MADE_BY_SPECIFICATION:
+        yield from _directory(plan.tableSpec().location(), _AS_PLAIN_FILES)
+    elif kind == "CreateTableLike":
+        yield from _directory(plan.location(), _AS_PLAIN_FILES)
+    elif kind == "SetTableLocation":
+        yield NamedDirectory(str(plan.location()), _AS_PLAIN_FILES)
+    elif kind == "AddPartitions":
+        for part in items_of(plan.parts()):
+            if class_name(part) == "UnresolvedPartitionSpec":
+                yield from _directory(part.location(), _AS_PLAIN_FILES)
+    elif kind == "LoadData":
+        yield NamedDirectory(str(plan.path()), "LOAD DATA would move its files away")
+    elif kind == "CreateTempViewUsing":
+        for key, value in pairs_of(plan.options()):
+            if str(key).lower() == "path":
+                yield NamedDirectory(str(value), _AS_PLAIN_FILES)
+    for child in items_of(plan.children()):
+        yield from directories_of_plan(child)
+
+
+def _places_of_databases(plan: Any) -> Iterator[str]:
+    kind = class_name(plan)
+    if kind == "SetNamespaceLocation":
+        yield str(plan.location())
+    elif kind == "CreateNamespace":
+        yield from (str(value) for key, value in pairs_of(plan.properties()) if str(key) == "location")
+
+
+def _directory(option: Any, effect: str, *, is_overwritten: bool = False) -> Iterator[NamedDirectory]:
+    if option.isDefined():
+        yield NamedDirectory(str(option.get()), effect, is_overwritten)
+
+
+def _find_table_below(context: Context, path: str) -> str | None:
+    """The first Hudi table in the directories below, which an overwriting deletes with all that is in
+    them.
+    """
+    try:
+        level = [context.storage.qualify(path)]
+    except StorageError:
+        return None
+    seen: set[str] = set()
+    while level:
+        try:
+            listings = context.storage.list_directories(level)
+        except NoSuchPathError:
+            return None
+        directories = [entry.path for listing in listings for entry in listing if entry.is_directory]
+        for directory in directories:
+            if directory.rsplit("/", 1)[-1] == ".hoodie":
+                return parent_of(directory)
+        # Symbolic links can lead in circles.
+        level = [each for each in directories if context.storage.resolve(each) not in seen]
+        seen.update(context.storage.resolve(each) for each in level)
+    return None
+
+
+def _overwritten_directories(context: Context, statement: Statement) -> Iterator[str]:
+    for directory in find_named_directories(context, statement.text):
+        if directory.is_overwritten:
+            yield directory.path
+    if not isinstance(statement, InsertStatement) or not statement.overwrite:
+        return
+    for target in statement.targets:
+        yield from directories_of(context, find_entry(context, target))
+
+
+def _places_of(scan: PlannedRelation) -> Iterator[str]:
+    yield scan.table.base_path
+    source = scan.table.properties.bootstrap_base_path
+    if source:
+        yield source
+    for file_slice, _ in scan.plan.slices if scan.plan is not None else ():
+        if file_slice.external_file is not None:
+            yield file_slice.external_file.path
+
+
+def _overlap(context: Context, directory: str, path: str) -> bool:
+    storage = context.storage
+    try:
+        one, other = (storage.resolve(storage.qualify(each)) for each in (directory, path))
+    except StorageError:
+        return False
+    return is_inside(one, other) or is_inside(other, one)

@@ -1,0 +1,352 @@
+"""Run statements that read Hudi tables: queries, and INSERT, CREATE TABLE AS and CREATE VIEW from queries.
+
+The user's text is bound (`relations`), Spark tells what it needs of each table (`catalyst`), scans of just
+that are planned (`read.scan`) and put in place of the tables, and Spark runs the text. The temporary views
+are gone again when a function returns; DataFrames live on without them.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hudisql.context import Context
+from hudisql.errors import HudisqlError, UnsupportedStatementError
+from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
+from hudisql.read.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
+from hudisql.read.scan import ScanPlan, plan_scan, scan_to_dataframe
+from hudisql.spark.scala_values import items_of
+from hudisql.sql.config.unserved_settings import refuse_unserved_queries
+from hudisql.sql.query.catalyst import (
+    PartitionCondition,
+    ScanNeeds,
+    find_scan_needs,
+    plan_without_running,
+    print_analyzed_plan,
+    prune_schema,
+    read_placeholder,
+    restrict_predicate,
+    rows_that_meet,
+)
+from hudisql.sql.query.references import parse_plan
+from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder, ViewRelation
+from hudisql.sql.query.views import active_session, in_session, query_text_of, shape_view, store_view
+from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import list_partitions
+from hudisql.write.index.file_pruning import prune_by_key_lookup
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_INSTANT_LITERAL = re.compile(r"\s*(['\"])(\d{14}|\d{17})\1\s*")
+
+
+@dataclass(frozen=True)
+class PlannedRelation:
+    """One reference to a Hudi table with its scan; without one, the query does not depend on its rows."""
+
+    relation: HudiRelation
+    table: HudiTable
+    plan: ScanPlan | None
+
+
+@dataclass(frozen=True)
+class PreparedQuery:
+    """A statement bound and planned: `bound.text` is what Spark is given, over the planned scans."""
+
+    bound: BoundText
+    scans: tuple[PlannedRelation, ...]
+
+
+def references_hudi(context: Context, text: str) -> bool:
+    """True if the statement reads a Hudi table, itself or through a view. Raises SqlSyntaxError."""
+    return bool(TableBinder(context).bind(text).relations)
+
+
+def prepare_query(
+    context: Context,
+    text: str,
+    source: SourceText | None = None,
+    *,
+    count_all: bool = False,
+    filters: Mapping[int, Predicate] | None = None,
+) -> PreparedQuery:
+    """Bind the statement and plan a scan for each Hudi table that it reads; nothing is run.
+
+    `source` places the text in its script, for error messages; `count_all` also counts what the scans leave
+    out, for EXPLAIN. Of the table named at an offset of `filters` only rows for which that holds are needed.
+    Raises SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError,
+    UnsupportedTableError, SettingsError, SourceChangedError.
+    """
+    binder = TableBinder(context)
+    bound = binder.bind(text, source)
+    if not bound.relations:
+        with bound_errors(bound, source):
+            analyzed = print_analyzed_plan(context.spark, bound.text)
+        binder.refuse_hidden_tables(analyzed)
+        return PreparedQuery(bound, ())
+    refuse_unserved_queries(lambda key: context.spark.conf.get(key, None))
+    tables = {each.view_name: binder.open(each.entry) for each in bound.hudi_relations}
+    partition_columns = {
+        name: [column.name for column in table.partition_columns] for name, table in tables.items()
+    }
+    with placeholders(context, binder, bound), bound_errors(bound, source):
+        executions = plan_without_running(context.spark, bound.text)
+        needs = find_scan_needs(context.spark, executions, partition_columns)
+    for execution in executions:
+        binder.refuse_hidden_tables(str(execution.analyzed().toString()))
+    by_name = {
+        each.view_name: filters[each.at]
+        for each in bound.relations
+        if filters and isinstance(each, HudiRelation) and each.at in filters
+    }
+    scans = tuple(
+        _plan_relation(
+            context,
+            each,
+            tables[each.view_name],
+            needs[each.view_name],
+            count_all,
+            by_name.get(each.view_name),
+        )
+        for each in bound.hudi_relations
+    )
+    return PreparedQuery(bound, scans)
+
+
+def run_query(
+    context: Context,
+    text: str,
+    source: SourceText | None = None,
+    *,
+    filters: Mapping[int, Predicate] | None = None,
+) -> DataFrame:
+    """Run a statement over Hudi and other tables; a query's rows come as a lazily evaluated DataFrame.
+
+    Also INSERT, CREATE TABLE AS and other commands that hold a query, which Spark runs at once: whether their
+    target may be changed is the caller's matter. Raises what `prepare_query` raises, QueryError.
+    """
+    return run_prepared(context, prepare_query(context, text, source, filters=filters), source)
+
+
+def run_prepared(context: Context, prepared: PreparedQuery, source: SourceText | None = None) -> DataFrame:
+    """`run_query` for a statement that is bound and planned already. Raises QueryError."""
+    with planned_scans(context, prepared), bound_errors(prepared.bound, source):
+        if prepared.scans:
+            statement = parse_plan(context.spark, prepared.bound.original)
+            if statement.getClass().getSimpleName() == "CacheTableAsSelect":
+                return _cache_query(context, statement, source)
+        return context.spark.sql(prepared.bound.text)
+
+
+def _cache_query(context: Context, statement: Any, source: SourceText | None) -> DataFrame:
+    """CACHE TABLE name AS query: the cached view must outlive the names that stand for Hudi tables."""
+    from pyspark.sql.types import StructType
+
+    name = quote_name(str(statement.tempViewName()))
+    run_query(context, query_text_of(statement), source).createOrReplaceTempView(name)
+    context.spark.catalog.cacheTable(name)
+    if not statement.isLazy():
+        context.spark.table(name).count()
+    return context.spark.createDataFrame([], StructType())
+
+
+def create_view(context: Context, text: str, source: SourceText | None = None) -> None:
+    """Run CREATE [TEMPORARY] VIEW or ALTER VIEW … AS; Spark stores the user's own text.
+
+    A view over Hudi tables is analyzed over their schemas and not run. Raises what `prepare_query` raises.
+    """
+    binder = TableBinder(context)
+    bound = binder.bind(text)
+    if not bound.relations:
+        with bound_errors(bound, source):
+            context.spark.sql(text)
+        return
+    statement = parse_plan(context.spark, text)
+    query = binder.bind(query_text_of(statement))
+    if statement.getClass().getSimpleName() == "CreateView":
+        parts = [str(part) for part in items_of(statement.children().apply(0).nameParts())]
+        binder.check_permanent_view(parts, query)
+    with placeholders(context, binder, query), bound_errors(query):
+        schema = context.spark.sql(query.text).schema
+    with bound_errors(bound, source):
+        store_view(context.spark, text, schema)
+
+
+def _plan_relation(
+    context: Context,
+    relation: HudiRelation,
+    table: HudiTable,
+    needs: ScanNeeds,
+    count_all: bool,
+    keys: Predicate | None,
+) -> PlannedRelation:
+    """`keys` is what rows must be to be needed; by that, footers of files are asked, too."""
+    if not needs.is_read:
+        return PlannedRelation(relation, table, None)
+    if keys is not None:
+        needs = replace(needs, predicate=conjunction([*split_conjuncts(needs.predicate), keys]))
+    session: Any = context.spark
+    configuration = session._jsparkSession.sessionState().conf()
+    partition_names = [column.name for column in table.partition_columns]
+    predicates = [needs.predicate] if needs.predicate is not None else []
+    partition_predicates = [
+        predicate
+        for predicate in (
+            restrict_predicate(needs.predicate, partition_names),
+            *(_decide_by_spark(context, table, each) for each in needs.partition_conditions),
+        )
+        if predicate is not None
+    ]
+    plan = plan_scan(
+        table,
+        prune_schema(table.full_schema, needs.fields),
+        predicates,
+        partition_predicates,
+        as_of=_instant_time(relation, table),
+        read_optimized=relation.entry.read_optimized,
+        parallelism=context.spark.sparkContext.defaultParallelism,
+        max_split_bytes=configuration.filesMaxPartitionBytes(),
+        open_cost_bytes=configuration.filesOpenCostInBytes(),
+        count_all=count_all,
+        pruned_slices=() if keys is None else prune_by_key_lookup(context.spark, table, keys),
+    )
+    return PlannedRelation(relation, table, plan)
+
+
+def _decide_by_spark(context: Context, table: HudiTable, condition: PartitionCondition) -> Predicate | None:
+    """The partitions for which a filter that only Spark understands holds, as a predicate on their values.
+
+    None if Spark cannot decide it beforehand; the query itself then says why, if it has to.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    columns = table.partition_columns
+    partitions = list_partitions(table)
+    values = pa.Table.from_arrays(
+        [
+            pa.array([each.values[position] for each in partitions], column.type)
+            for position, column in enumerate(columns)
+        ]
+        + [pa.array(range(len(partitions)), pa.int64())],
+        names=[*(column.name for column in columns), "__partition"],
+    )
+    try:
+        frame = context.spark.createDataFrame(
+            values, schema=StructType.fromJson(_json(spark_json_from_arrow(values.schema)))
+        )
+        kept = [row[0] for row in rows_that_meet(frame, condition).select("__partition").collect()]
+    except (PySparkException, Py4JError):
+        return None
+    names = [column.name for column in columns]
+    if not kept:
+        # No partition at all: a condition that none can meet.
+        return In((names[0],), ())
+    return Or(
+        tuple(
+            And(
+                tuple(
+                    Comparison((name,), "<=>", value)
+                    for name, value in zip(names, partitions[position].values, strict=True)
+                )
+            )
+            for position in kept
+        )
+    )
+
+
+def _instant_time(relation: HudiRelation, table: HudiTable) -> str | None:
+    """The instant time that a TIMESTAMP AS OF expression means, in the timeline's time zone."""
+    if relation.timestamp is None:
+        return None
+    literal = _INSTANT_LITERAL.fullmatch(relation.timestamp)
+    if literal:
+        return literal[2].ljust(17, "9")
+    with translated_spark_errors():
+        text = f"SELECT unix_micros(CAST({relation.timestamp} AS TIMESTAMP_LTZ))"
+        row = relation.session.sql(text).head()
+    if row is None or row[0] is None:
+        raise UnsupportedStatementError(
+            f"TIMESTAMP AS OF {relation.timestamp} is no point in time",
+            hint="write TIMESTAMP AS OF '2024-03-01 12:00:00' or TIMESTAMP AS OF '<instant time>'",
+        )
+    zone = UTC if str(table.properties.timeline_timezone).upper() == "UTC" else None
+    moment = datetime.fromtimestamp(int(row[0]) / 1_000_000, UTC).astimezone(zone)
+    return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
+
+
+@contextmanager
+def placeholders(context: Context, binder: TableBinder, bound: BoundText) -> Iterator[None]:
+    """The bound text's names as views over empty relations, while the context is open."""
+
+    def empty_relation(relation: HudiRelation) -> DataFrame:
+        schema = spark_json_from_arrow(binder.open(relation.entry).full_schema)
+        return read_placeholder(context.spark, relation.view_name, schema, directory)
+
+    with tempfile.TemporaryDirectory(prefix="hudisql-") as directory, ExitStack() as stack:
+        _register(context.spark, bound, empty_relation, stack)
+        yield
+
+
+@contextmanager
+def planned_scans(context: Context, prepared: PreparedQuery) -> Iterator[None]:
+    """The bound text's names as views over the planned scans, while the context is open."""
+    by_name = {scan.relation.view_name: scan for scan in prepared.scans}
+
+    def scan_relation(relation: HudiRelation) -> DataFrame:
+        scan = by_name[relation.view_name]
+        if scan.plan is not None:
+            return scan_to_dataframe(context.spark, scan.plan)
+        from pyspark.sql.types import StructType
+
+        schema = StructType.fromJson(_json(spark_json_from_arrow(scan.table.full_schema)))
+        return context.spark.createDataFrame([], schema)
+
+    with ExitStack() as stack:
+        _register(context.spark, prepared.bound, scan_relation, stack)
+        yield
+
+
+def _register(
+    spark: SparkSession, bound: BoundText, frame_of: Callable[[HudiRelation], DataFrame], stack: ExitStack
+) -> None:
+    """Register a view in `spark` for each relation, innermost first; the stack drops them."""
+    for relation in bound.relations:
+        if isinstance(relation, ViewRelation):
+            with active_session(relation.session, spark), bound_errors(relation.body):
+                _register(relation.session, relation.body, frame_of, stack)
+                frame = shape_view(relation.session.sql(relation.body.text), relation.definition)
+        else:
+            frame = frame_of(relation)
+        in_session(frame, spark).createOrReplaceTempView(relation.view_name)
+        stack.callback(spark.catalog.dropTempView, relation.view_name)
+
+
+@contextmanager
+def bound_errors(bound: BoundText, source: SourceText | None = None) -> Iterator[None]:
+    """Spark's errors as hudisql's, with the user's names and places instead of the bound text's."""
+    at = source or SourceText(bound.original)
+    given = at.rewritten(bound.original, bound.text, bound.original_offset)
+    try:
+        with translated_spark_errors(given):
+            yield
+    except HudisqlError as error:
+        error.message = bound.restore_names(error.message)
+        error.args = (error.message, *error.args[1:])
+        raise
+
+
+def _json(text: str) -> Any:
+    import json
+
+    return json.loads(text)

@@ -1,0 +1,325 @@
+"""The tables that a SQL text reads, with their exact places, found by Spark's own parser.
+
+Whatever Spark SQL can say is parsed by Spark (`UnresolvedRelation` carries the span of its name's text);
+names of common table expressions are left out by Spark's scoping rules. Needs a SparkSession and nothing
+else: which of the tables are Hudi tables is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from hudisql.errors import SqlSyntaxError
+from hudisql.spark.java_classes import java_class
+from hudisql.spark.scala_values import items_of
+from hudisql.sql.text.spark_errors import SourceText, translate_spark_error
+from hudisql.sql.text.tokens import Token, tokenize
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Span = tuple[int, int]
+ReferenceForm = Literal["relation", "table", "argument", "subject"]
+
+
+@dataclass(frozen=True)
+class TimeTravel:
+    """A `TIMESTAMP AS OF expression` or `VERSION AS OF version` clause behind a table's name."""
+
+    span: Span
+    timestamp: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True)
+class TableReference:
+    """One place where a statement reads a table.
+
+    `parts` is the name without backticks (empty if it is `identifier_expression`, not yet evaluated), `span`
+    its offsets in the text (end exclusive). `form` says what stands there: a relation of a FROM clause, a
+    `TABLE name` query, the argument of a table function, or the subject of a command (`CACHE TABLE name`,
+    the target of a DML statement) that is not read as a part of a query. `aliased` is true if the name
+    itself cannot be seen by the columns around it; if not, an alias could be put at offset `alias_at`.
+    """
+
+    parts: tuple[str, ...]
+    span: Span
+    aliased: bool
+    alias_at: int
+    form: ReferenceForm = "relation"
+    time_travel: TimeTravel | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    identifier_expression: str | None = None
+
+
+@dataclass(frozen=True)
+class StatementNames:
+    """The tables that a statement reads, in order, and the aliases and CTE names it gives (lower case).
+
+    With `quoted_names` double quotes hold names in its text.
+    """
+
+    references: tuple[TableReference, ...]
+    aliases: frozenset[str]
+    quoted_names: bool = False
+
+
+def find_table_references(spark: SparkSession, text: str) -> tuple[TableReference, ...]:
+    """Every table or view that `text` reads or changes through a query clause, in order of their places.
+
+    Names of CTEs are left out where they hide a table's. DDL subjects (`CREATE TABLE x`, `DROP TABLE x`) and
+    the targets of INSERT are not relations to Spark's parser and not among them. Raises SqlSyntaxError with
+    Spark's message if Spark cannot parse the text.
+    """
+    return find_names(spark, text).references
+
+
+def find_names(spark: SparkSession, text: str, source: SourceText | None = None) -> StatementNames:
+    """`find_table_references`, with the aliases given in the statement. Raises what `parse_plan` raises."""
+    plan = parse_plan(spark, text, source)
+    ignores_case = str(spark.conf.get("spark.sql.caseSensitive")).lower() != "true"
+    walk = _ReferenceWalk(text, ignores_case)
+    walk.visit(plan, frozenset(), aliased=False, alias_at=0, parent="")
+    quoted_names = has_quoted_names(spark, text)
+    tokens = tokenize(text, quoted_names=quoted_names)
+    references = tuple(_with_form(found, tokens) for _, found in sorted(walk.found.items()))
+    return StatementNames(references, frozenset(walk.aliases), quoted_names)
+
+
+def has_quoted_names(spark: SparkSession, text: str) -> bool:
+    """True if double quotes in `text` hold names by the session's settings."""
+    if '"' not in text:
+        return False
+    session: Any = spark
+    return bool(session._jsparkSession.sessionState().conf().doubleQuotedIdentifiers())
+
+
+class UnplacedSyntaxError(SqlSyntaxError):
+    """Spark cannot parse a text; where that stands in the script, whoever runs the statement knows."""
+
+
+def parse_plan(spark: SparkSession, text: str, source: SourceText | None = None) -> Any:
+    """Spark's unresolved logical plan of a text (a JVM object).
+
+    `source` places the text in its script. Raises SqlSyntaxError, without `source` UnplacedSyntaxError.
+    """
+    from pyspark.errors import ParseException
+
+    session: Any = spark
+    # The parser takes its settings from the thread's active session.
+    spark_session = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
+    spark_session.setActiveSession(session._jsparkSession)
+    try:
+        return session._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    except ParseException as error:
+        if source is None:
+            raise UnplacedSyntaxError(translate_spark_error(error, SourceText(text)).message) from error
+        raise translate_spark_error(error, source) from error
+
+
+def replace_spans(text: str, replacements: Iterable[tuple[Span, str]]) -> str:
+    """`text` with each span (they must not overlap) replaced; equal starts keep the order given."""
+    pieces: list[str] = []
+    position = 0
+    for (start, end), new_text in sorted(replacements, key=lambda item: item[0]):
+        assert start >= position, "replacements overlap"
+        pieces += [text[position:start], new_text]
+        position = end
+    return "".join([*pieces, text[position:]])
+
+
+def find_qualifiers(
+    text: str,
+    database: str,
+    table: str,
+    columns: Container[str],
+    outside: Collection[Span],
+    *,
+    quoted_names: bool = False,
+) -> list[Span]:
+    """The spans of `[spark_catalog.]database.table` that qualify a column or a `*`, or stand in a hint.
+
+    `columns` are the table's columns in lower case; spans inside `outside` (the references themselves) are
+    left out. A struct field path that looks alike (`database.table.x` of a column `database`) is told apart
+    by `columns` only, as Spark prefers the table's column, too.
+    """
+    tokens = tokenize(text, quoted_names=quoted_names)
+    wanted = [database.lower(), table.lower()]
+    spans: list[Span] = []
+    in_hint = False
+    for position, token in enumerate(tokens):
+        if token.text in ("/*+", "*/"):
+            in_hint = token.text == "/*+"
+        start = _qualifier_at(tokens, position, wanted)
+        if start is None or any(begin <= token.start < end for begin, end in outside):
+            continue
+        following = tokens[position + 3 : position + 5]
+        if _names_a_column(following, columns) or (in_hint and not _says(following[:1], ".")):
+            spans.append((tokens[start].start, tokens[position + 2].end))
+    return spans
+
+
+def _qualifier_at(tokens: list[Token], position: int, wanted: list[str]) -> int | None:
+    """Where the qualifier starts whose `database` token is at `position`, or None if there is none."""
+    three = tokens[position : position + 3]
+    if len(three) < 3 or not (three[0].is_name and _says(three[1:2], ".") and three[2].is_name):
+        return None
+    if [three[0].name.lower(), three[2].name.lower()] != wanted:
+        return None
+    if not position or tokens[position - 1].text != ".":
+        return position
+    is_catalog = position >= 2 and tokens[position - 2].name.lower() == "spark_catalog"
+    return position - 2 if is_catalog and (position < 3 or tokens[position - 3].text != ".") else None
+
+
+def _names_a_column(following: list[Token], columns: Container[str]) -> bool:
+    if len(following) < 2 or not _says(following[:1], "."):
+        return False
+    return following[1].text == "*" or (following[1].is_name and following[1].name.lower() in columns)
+
+
+def _says(tokens: list[Token], mark: str) -> bool:
+    return bool(tokens) and tokens[0].text == mark
+
+
+def _with_form(found: TableReference, tokens: list[Token]) -> TableReference:
+    if found.form == "subject":
+        return found
+    before = [token for token in tokens if token.end <= found.span[0]][-2:]
+    if before and before[-1].says("TABLE"):
+        # The word TABLE is a part of what is replaced: `TABLE t` cannot carry an alias.
+        return replace(found, form="table", span=(before[-1].start, found.span[1]))
+    if len(before) == 2 and before[0].says("TABLE") and before[1].says("("):
+        return replace(found, form="argument")
+    return found
+
+
+class _ReferenceWalk:
+    """Visits a parsed plan with its expressions' subqueries; collects references by their place."""
+
+    def __init__(self, text: str, ignores_case: bool) -> None:
+        self._text = text
+        self._ignores_case = ignores_case
+        self.found: dict[int, TableReference] = {}
+        self.aliases: set[str] = set()
+
+    def visit(self, node: Any, hidden: frozenset[str], *, aliased: bool, alias_at: int, parent: str) -> None:
+        """Visit a logical plan node; `hidden` are the CTE names in scope."""
+        kind = node.getClass().getSimpleName()
+        if kind == "UnresolvedRelation":
+            self._add_relation(node, hidden, aliased, alias_at, parent)
+        elif kind == "SubqueryAlias":
+            self.aliases.add(str(node.alias()).lower())
+        elif kind == "RelationTimeTravel":
+            self._add_time_travel(node, hidden, aliased, alias_at)
+        elif kind == "UnresolvedWith":
+            hidden = self._visit_definitions(node, hidden)
+        elif kind == "PlanWithUnresolvedIdentifier" and parent and not node.children().size():
+            self._add_identifier(node, aliased, alias_at)
+        for plan in _plans_held_aside(node, kind):
+            self.visit(plan, hidden, aliased=False, alias_at=0, parent=kind)
+        keeps = kind in ("UnresolvedSubqueryColumnAliases", "Sample", "GlobalLimit", "LocalLimit")
+        if (
+            keeps
+            and (span := _span_of(node))
+            and self._text[span[0] : span[1]].upper().startswith("TABLESAMPLE")
+        ):
+            alias_at = max(alias_at, span[1])
+        for child in items_of(node.children()):
+            self.visit(
+                child,
+                hidden,
+                aliased=kind == "SubqueryAlias" or (keeps and aliased),
+                alias_at=alias_at if keeps else 0,
+                parent=kind,
+            )
+        for subquery in items_of(node.subqueries()):
+            self.visit(subquery, hidden, aliased=False, alias_at=0, parent="subquery")
+
+    def _visit_definitions(self, node: Any, hidden: frozenset[str]) -> frozenset[str]:
+        recursive = bool(node.allowRecursion())
+        for definition in items_of(node.cteRelations()):
+            name = self._folded(str(definition.productElement(0)))
+            inside = hidden | {name} if recursive else hidden
+            self.visit(
+                definition.productElement(1), inside, aliased=False, alias_at=0, parent="UnresolvedWith"
+            )
+            hidden |= {name}
+        return hidden
+
+    def _folded(self, name: str) -> str:
+        return name.lower() if self._ignores_case else name
+
+    def _add_relation(
+        self,
+        node: Any,
+        hidden: frozenset[str],
+        aliased: bool,
+        alias_at: int,
+        parent: str,
+        time_travel: TimeTravel | None = None,
+    ) -> None:
+        parts = tuple(str(part) for part in items_of(node.multipartIdentifier()))
+        span = _span_of(node)
+        if span is None or (len(parts) == 1 and self._folded(parts[0]) in hidden):
+            return
+        options = _options_of(node)
+        is_subject = parent == "CacheTable" or any(key.startswith("__required_write") for key, _ in options)
+        self.found[span[0]] = TableReference(
+            parts,
+            span,
+            aliased,
+            max(alias_at, span[1], time_travel.span[1] if time_travel else 0),
+            "subject" if is_subject else "relation",
+            time_travel,
+            options,
+        )
+
+    def _add_time_travel(self, node: Any, hidden: frozenset[str], aliased: bool, alias_at: int) -> None:
+        span = _span_of(node)
+        assert span is not None
+        timestamp = version = None
+        if node.timestamp().isDefined():
+            place = _span_of(node.timestamp().get())
+            timestamp = self._text[slice(*place)] if place else str(node.timestamp().get().sql())
+        if node.version().isDefined():
+            version = str(node.version().get())
+        relation = node.relation()
+        if relation.getClass().getSimpleName() == "UnresolvedRelation":
+            travel = TimeTravel(span, timestamp, version)
+            self._add_relation(relation, hidden, aliased, alias_at, "RelationTimeTravel", travel)
+
+    def _add_identifier(self, node: Any, aliased: bool, alias_at: int) -> None:
+        span = _span_of(node)
+        if span is None:
+            return
+        tokens = tokenize(self._text[slice(*span)])
+        inner = self._text[span[0] + tokens[1].end : span[0] + tokens[-1].start]
+        self.found[span[0]] = TableReference(
+            (), span, aliased, max(alias_at, span[1]), identifier_expression=inner
+        )
+
+
+def _plans_held_aside(node: Any, kind: str) -> Iterator[Any]:
+    # These keep the query they are about out of `children`.
+    if kind == "ExplainCommand":
+        yield node.logicalPlan()
+    elif kind == "DescribeQueryCommand":
+        yield node.plan()
+
+
+def _options_of(node: Any) -> tuple[tuple[str, str], ...]:
+    options = node.options()
+    # py4j ends an iteration by an exception, which PySpark takes apart in dozens of calls.
+    if options.isEmpty():
+        return ()
+    return tuple(sorted((str(key), str(value)) for key, value in options.asCaseSensitiveMap().items()))
+
+
+def _span_of(node: Any) -> Span | None:
+    # Spark counts code points, as Python does.
+    origin = node.origin()
+    start, stop = origin.startIndex(), origin.stopIndex()
+    return (int(start.get()), int(stop.get()) + 1) if start.isDefined() and stop.isDefined() else None

@@ -1,0 +1,408 @@
+"""Bind the table names of a statement: which are Hudi tables, which are views over Hudi tables.
+
+A bound text is the user's text in which only spans have changed: each Hudi table or view over Hudi tables is
+replaced by the name of a temporary view of its own. Names are resolved as Spark resolves them (temporary
+views first, then the current database). Nothing is read and no view is registered here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from hudisql.catalog.metastore_table import hudi_base_path, is_hudi_table, is_read_optimized
+from hudisql.context import Context
+from hudisql.errors import QueryError, UnsupportedStatementError
+from hudisql.format.spark_schema import quote_name
+from hudisql.sql.config.table_settings import reads_changed_sources
+from hudisql.sql.query.references import (
+    Span,
+    StatementNames,
+    TableReference,
+    UnplacedSyntaxError,
+    find_names,
+    find_qualifiers,
+    replace_spans,
+)
+from hudisql.sql.query.views import (
+    ViewDefinition,
+    active_session,
+    definition_of_metastore_view,
+    find_spark_view,
+    find_temporary_view,
+    session_of_view,
+)
+from hudisql.sql.text.spark_errors import SourceText
+from hudisql.table.hudi_table import HudiTable, open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MAX_VIEW_DEPTH = 100
+_CATALOG_TABLE = re.compile(
+    r"SubqueryAlias spark_catalog\.(`(?:[^`]|``)+`|[^.`\n]+)\.(`(?:[^`]|``)+`|[^.`\n]+)$", re.MULTILINE
+)
+_SHARED_ALIAS = re.compile(r"__hudisql_[0-9a-f]{8}_of_")
+
+
+@dataclass(frozen=True)
+class HudiEntry:
+    """A Hudi table under its name in the metastore; `path` is its base path, qualified."""
+
+    database: str
+    name: str
+    path: str
+    read_optimized: bool = False
+
+
+@dataclass(frozen=True)
+class HudiRelation:
+    """One reference to a Hudi table at offset `at`; `view_name` stands for it in the bound text.
+
+    `session` gives the text `timestamp` its meaning.
+    """
+
+    view_name: str
+    entry: HudiEntry
+    written: str
+    session: SparkSession = field(compare=False, repr=False)
+    timestamp: str | None = None
+    at: int = -1
+
+
+@dataclass(frozen=True)
+class ViewRelation:
+    """One reference to a view that reads Hudi tables, with its own query bound.
+
+    `session` has the settings that the view was made with: its query is analyzed there.
+    """
+
+    view_name: str
+    definition: ViewDefinition
+    body: BoundText
+    session: SparkSession = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class BoundText:
+    """A text whose Hudi tables and views over them are replaced by names of temporary views."""
+
+    original: str
+    text: str
+    relations: tuple[HudiRelation | ViewRelation, ...] = ()
+    replacements: tuple[tuple[Span, str], ...] = field(default=(), repr=False)
+
+    @cached_property
+    def hudi_relations(self) -> tuple[HudiRelation, ...]:
+        """Every reference to a Hudi table, those inside views too."""
+        return tuple(self._all_hudi_relations())
+
+    def _all_hudi_relations(self) -> Iterator[HudiRelation]:
+        for relation in self.relations:
+            if isinstance(relation, ViewRelation):
+                yield from relation.body.hudi_relations
+            else:
+                yield relation
+
+    @cached_property
+    def view_relations(self) -> tuple[ViewRelation, ...]:
+        """Every reference to a view over Hudi tables, those inside views too."""
+        direct = [relation for relation in self.relations if isinstance(relation, ViewRelation)]
+        return tuple(view for each in direct for view in (each, *each.body.view_relations))
+
+    def original_offset(self, offset: int) -> int:
+        """The offset of the user's text that an offset of `text` came from."""
+        shift = 0
+        for (start, end), new_text in self.replacements:
+            if start + shift > offset:
+                break
+            if offset < start + shift + len(new_text):
+                return start
+            shift += len(new_text) - (end - start)
+        return offset - shift
+
+    def restore_names(self, message: str) -> str:
+        """`message` with the names of temporary views replaced by what the user wrote."""
+        for relation in self.relations:
+            written = relation.written if isinstance(relation, HudiRelation) else relation.definition.name
+            message = re.sub(rf"`?{relation.view_name}\b`?", written.replace("\\", r"\\"), message)
+            if isinstance(relation, ViewRelation):
+                message = relation.body.restore_names(message)
+        return _SHARED_ALIAS.sub("", message)
+
+
+class TableBinder:
+    """Binds the texts of one statement; asks the metastore once a name and opens each table once."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._statement = uuid4().hex[:8]
+        self._count = 0
+        self._entries: dict[tuple[str, str], HudiEntry | ViewDefinition | None] = {}
+        self._tables: dict[str, HudiTable] = {}
+
+    def open(self, entry: HudiEntry) -> HudiTable:
+        """The table's metadata, read once a statement. Raises NoSuchTableError, UnsupportedTableError."""
+        if entry.path not in self._tables:
+            self._tables[entry.path] = open_table(
+                self._context.storage,
+                entry.path,
+                accepts_changed_sources=reads_changed_sources(self._context),
+            )
+        return self._tables[entry.path]
+
+    def bind(self, text: str, source: SourceText | None = None) -> BoundText:
+        """Bind a user's statement; `source` places it in its script.
+
+        Raises SqlSyntaxError, UnsupportedStatementError.
+        """
+        given = _substituted(self._context.spark, text)
+        place = source if given == text else None
+        return self._bind(given, self._context.current_database, None, 0, self._context.spark, place)
+
+    def check_permanent_view(self, parts: Sequence[str], query: BoundText) -> None:
+        """Refuse a permanent view that reads a temporary view or itself, as Spark does.
+
+        `parts` is the view's name. Raises UnsupportedStatementError.
+        """
+        for reference in find_names(self._context.spark, query.original).references:
+            if len(reference.parts) == 1 and find_temporary_view(self._context.spark, reference.parts[0]):
+                raise UnsupportedStatementError(
+                    f"the view {'.'.join(parts)} cannot read the temporary view {reference.parts[0]}, "
+                    "which ends with the session",
+                    hint="make it a temporary view, too, or the other one a permanent view",
+                )
+        own_name = ".".join(parts[-2:] if len(parts) > 1 else (self._context.current_database, parts[0]))
+        if own_name.lower() in {view.definition.name.lower() for view in query.view_relations}:
+            raise UnsupportedStatementError(f"the view {own_name} would read itself")
+
+    def refuse_hidden_tables(self, analyzed_plan: str) -> None:
+        """Refuse a statement whose analyzed plan (as text) still has a Hudi table in it.
+
+        Spark would read all versions of its files as plain parquet. Bodies of SQL functions are such places,
+        since Spark alone sees them. Raises UnsupportedStatementError.
+        """
+        for database, name in dict.fromkeys(_CATALOG_TABLE.findall(analyzed_plan)):
+            found = self._look_up(database.strip("`").lower(), name.strip("`"))
+            if isinstance(found, HudiEntry):
+                raise UnsupportedStatementError(
+                    f"the Hudi table {found.database}.{found.name} is read inside a SQL function, "
+                    "where hudisql cannot read it right",
+                    hint="write the function's query into the statement, or make it a view",
+                )
+
+    def _bind(
+        self,
+        text: str,
+        database: str,
+        view: ViewDefinition | None,
+        depth: int,
+        session: SparkSession,
+        source: SourceText | None = None,
+    ) -> BoundText:
+        if depth > _MAX_VIEW_DEPTH:
+            raise UnsupportedStatementError(
+                f"views are nested more than {_MAX_VIEW_DEPTH} deep, or in a circle"
+            )
+        names = find_names(session, text, source)
+        relations: list[HudiRelation | ViewRelation] = []
+        replacements: list[tuple[Span, str]] = []
+        for reference in names.references:
+            parts = self._parts_of(reference, session)
+            # What a command changes is looked at before anything is bound.
+            if parts is None or (reference.form == "subject" and reference.options):
+                continue
+            found = self._resolve(parts, database, temporary_allowed=view is None or view.is_temporary)
+            if isinstance(found, ViewDefinition):
+                own_session = session_of_view(session, found)
+                bound = self._bind_view(found, depth + 1, own_session, session)
+                relation: HudiRelation | ViewRelation | None = None
+                if bound.relations and reference.form != "subject":
+                    self._refuse_travel(reference, f"the view {found.name}")
+                    relation = ViewRelation(self._new_name(), found, bound, own_session)
+            elif found is not None:
+                if reference.form == "subject":
+                    raise UnsupportedStatementError(
+                        f"the Hudi table {'.'.join(parts)} cannot be cached under its own name",
+                        hint=f"CACHE TABLE <name> AS SELECT * FROM {'.'.join(parts)}",
+                    )
+                relation = self._hudi_relation(reference, found, parts, session)
+            else:
+                relation = None
+            if relation is not None:
+                relations.append(relation)
+                replacements += self._replace_reference(text, names, reference, parts, relation, database)
+            elif view is not None and not view.is_temporary and len(parts) == 1:
+                # The body is run in the session's database, not in the view's.
+                full = f"{quote_name(database)}.{quote_name(parts[0])}"
+                keyword = "TABLE " if reference.form == "table" else ""
+                replacements.append((reference.span, keyword + full))
+        if not relations:
+            return BoundText(text, text)
+        # References to one table share the qualifiers that mean it.
+        ordered = tuple(sorted(dict(replacements).items(), key=lambda item: item[0]))
+        return BoundText(text, replace_spans(text, ordered), tuple(relations), ordered)
+
+    def _bind_view(
+        self, view: ViewDefinition, depth: int, own_session: SparkSession, session: SparkSession
+    ) -> BoundText:
+        try:
+            with active_session(own_session, session):
+                return self._bind(view.text, view.database, view, depth, own_session)
+        except UnplacedSyntaxError as error:
+            raise QueryError(f"the query of the view {view.name}: {error.message}") from error
+
+    def _parts_of(self, reference: TableReference, session: SparkSession) -> tuple[str, ...] | None:
+        """The name's parts; an IDENTIFIER(expression) is evaluated. None if it is no table's name."""
+        if reference.identifier_expression is None:
+            return reference.parts
+        from pyspark.errors import PySparkException
+
+        from hudisql.context import split_identifier
+
+        try:
+            row = session.sql(f"SELECT {reference.identifier_expression} AS name").head()
+        except PySparkException:
+            # Spark says what is wrong with it when it runs the whole.
+            return None
+        return None if row is None or row[0] is None else split_identifier(str(row[0]))
+
+    def _resolve(
+        self, parts: tuple[str, ...], database: str, *, temporary_allowed: bool
+    ) -> HudiEntry | ViewDefinition | None:
+        spark = self._context.spark
+        if len(parts) == 3 and parts[0].lower() == "spark_catalog":
+            parts = parts[1:]
+        elif len(parts) == 1:
+            if temporary_allowed:
+                temporary = find_temporary_view(spark, parts[0])
+                if temporary is not False:
+                    return temporary if isinstance(temporary, ViewDefinition) else None
+            if spark.catalog.currentCatalog() != "spark_catalog":
+                return None
+            parts = (database, parts[0])
+        if len(parts) != 2:
+            return None
+        if parts[0].lower() == _global_database(spark):
+            shared = find_temporary_view(spark, parts[1], is_global=True)
+            return shared if isinstance(shared, ViewDefinition) else None
+        if spark.conf.get(f"spark.sql.catalog.{parts[0]}", None) is not None:
+            return None
+        return self._look_up(parts[0].lower(), parts[1])
+
+    def _look_up(self, database: str, name: str) -> HudiEntry | ViewDefinition | None:
+        if database == "hudi" and "/" in name:
+            # Spark's `SELECT … FROM format.`path``.
+            return HudiEntry(database, name, self._context.storage.qualify(name))
+        key = (database, name.lower())
+        if key not in self._entries:
+            found = self._context.metastore.get_table(database, name.lower())
+            entry: HudiEntry | ViewDefinition | None = None
+            if found is None:
+                entry = find_spark_view(self._context.spark, database, name)
+            elif found.is_view:
+                entry = definition_of_metastore_view(found)
+            elif is_hudi_table(found):
+                path = self._context.storage.qualify(hudi_base_path(found) or "")
+                entry = HudiEntry(database, name.lower(), path, is_read_optimized(found))
+            self._entries[key] = entry
+        return self._entries[key]
+
+    def _hudi_relation(
+        self, reference: TableReference, entry: HudiEntry, parts: tuple[str, ...], session: SparkSession
+    ) -> HudiRelation:
+        written = ".".join(parts)
+        if reference.options:
+            keys = ", ".join(key for key, _ in reference.options)
+            raise UnsupportedStatementError(
+                f"the Hudi table {written} takes no options in a query (given: {keys})"
+            )
+        if reference.time_travel is not None and reference.time_travel.timestamp is None:
+            self._refuse_travel(reference, f"the Hudi table {written}")
+        travel = reference.time_travel
+        timestamp = travel.timestamp if travel else None
+        return HudiRelation(self._new_name(), entry, written, session, timestamp, reference.span[0])
+
+    def _refuse_travel(self, reference: TableReference, what: str) -> None:
+        if reference.time_travel is not None:
+            raise UnsupportedStatementError(
+                f"{what} cannot be read by this clause: time travel goes by TIMESTAMP AS OF on Hudi tables",
+                hint="write TIMESTAMP AS OF '2024-03-01 12:00:00' or TIMESTAMP AS OF '<instant time>'",
+            )
+
+    def _new_name(self) -> str:
+        self._count += 1
+        return f"__hudisql_{self._statement}_{self._count}"
+
+    def _replace_reference(
+        self,
+        text: str,
+        names: StatementNames,
+        reference: TableReference,
+        parts: tuple[str, ...],
+        relation: HudiRelation | ViewRelation,
+        database: str,
+    ) -> list[tuple[Span, str]]:
+        """The reference's own replacement, the alias that it needs, and the qualifiers it can be meant by."""
+        own_name = quote_name(relation.view_name)
+        changes: list[tuple[Span, str]] = []
+        if reference.time_travel is not None:
+            changes.append((reference.time_travel.span, ""))
+        if reference.form == "argument" or (reference.form == "relation" and reference.aliased):
+            return [*changes, (reference.span, own_name)]
+        table_database = parts[-2] if len(parts) > 1 else database
+        qualifiers = find_qualifiers(
+            text,
+            table_database,
+            parts[-1],
+            _ColumnNames(lambda: self._column_names(relation)),
+            [other.span for other in names.references],
+            quoted_names=names.quoted_names,
+        )
+        # Where `t` can mean something else, too, a qualified `db.t.column` must not be taken for that.
+        others = [other.parts for other in names.references if not other.aliased and other.parts]
+        is_shared = parts[-1].lower() in names.aliases or any(
+            other[-1].lower() == parts[-1].lower()
+            and (other[-2] if len(other) > 1 else database).lower() != table_database.lower()
+            for other in others
+        )
+        alias = quote_name(parts[-1])
+        if qualifiers and is_shared:
+            # One for all references to the table, in the words that error messages show.
+            alias = quote_name(f"__hudisql_{self._statement}_of_{table_database}.{parts[-1]}".lower())
+        changes += [(span, alias) for span in qualifiers]
+        if reference.form == "table":
+            return [*changes, (reference.span, f"SELECT * FROM {own_name} AS {alias}")]
+        if reference.alias_at == reference.span[1]:
+            return [*changes, (reference.span, f"{own_name} AS {alias}")]
+        return [*changes, (reference.span, own_name), ((reference.alias_at,) * 2, f" AS {alias}")]
+
+    def _column_names(self, relation: HudiRelation | ViewRelation) -> set[str]:
+        if isinstance(relation, ViewRelation):
+            return {column.name.lower() for column in relation.definition.columns}
+        return {name.lower() for name in self.open(relation.entry).full_schema.names}
+
+
+class _ColumnNames:
+    """A table's column names, looked up only if a text has something that could be one."""
+
+    def __init__(self, load: Callable[[], Collection[str]]) -> None:
+        self._load = cache(load)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._load()
+
+
+def _substituted(spark: Any, text: str) -> str:
+    # Spark's parser counts offsets in the text after its own ${} substitution.
+    if "${" not in text:
+        return text
+    return str(spark._jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
+
+
+def _global_database(spark: Any) -> str:
+    return str(spark.conf.get("spark.sql.globalTempDatabase", "global_temp")).lower()

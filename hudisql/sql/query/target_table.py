@@ -1,0 +1,63 @@
+"""Which tables of a statement are Hudi tables: by the metastore's entry, as Spark would resolve the name.
+
+A temporary view hides a table of its name; names of other catalogs are never ours.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table
+from hudisql.errors import CorruptTableError, StorageError
+from hudisql.sql.config.table_settings import reads_changed_sources
+from hudisql.sql.text.statements import TableName
+from hudisql.table.hudi_table import HudiTable, find_table_root, open_table
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+def find_hudi_entry(context: Context, name: TableName) -> MetastoreTable | None:
+    """The metastore entry of a Hudi table of that name; None if there is none or it is no Hudi table."""
+    entry = find_entry(context, name)
+    return entry if entry is not None and is_hudi_table(entry) else None
+
+
+def find_entry(context: Context, name: TableName) -> MetastoreTable | None:
+    """The metastore entry that a name means to Spark; None for temporary views and other catalogs."""
+    parts = list(name.parts)
+    if len(parts) == 3 and parts[0].lower() == "spark_catalog":
+        parts = parts[1:]
+    if len(parts) > 2:
+        return None
+    if len(parts) == 1:
+        if is_temporary_view(context, parts[0]):
+            return None
+        parts = [context.current_database, *parts]
+    return context.metastore.get_table(parts[0].lower(), parts[1].lower())
+
+
+def open_hudi_entry(context: Context, entry: MetastoreTable) -> HudiTable:
+    """Open the table that a metastore entry stands for. Raises CorruptTableError, NoSuchTableError."""
+    location = hudi_base_path(entry)
+    if location is None:
+        raise CorruptTableError(f"the metastore knows no location of the Hudi table {entry.full_name}")
+    return open_table(
+        context.storage,
+        context.storage.qualify(location),
+        accepts_changed_sources=reads_changed_sources(context),
+    )
+
+
+def find_hudi_root(context: Context, path: str) -> str | None:
+    """The base path of the Hudi table that a path is or lies in; None if there is none, or no such store."""
+    try:
+        return find_table_root(context.storage, context.storage.qualify(path))
+    except StorageError:
+        return None
+
+
+def is_temporary_view(context: Context, name: str) -> bool:
+    """True if Spark has a temporary view of that name."""
+    session: Any = context.spark
+    return bool(session._jsparkSession.sessionState().catalog().getTempView(name).isDefined())

@@ -1,0 +1,278 @@
+"""Stored views: what Spark and Hive keep of them, and how CREATE VIEW over Hudi tables keeps the user's text.
+
+Follows Spark's `CatalogTable` view properties (`view.catalogAndNamespace`, `view.query.out.col`,
+`view.sqlConfig`) and Hive's expanded view text. Which tables a view reads is not looked at here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.errors import QueryError
+from hudisql.format.spark_schema import quote_name, with_local_zone
+from hudisql.spark.java_classes import java_class, scala_object
+from hudisql.spark.scala_values import pairs_of
+from hudisql.sql.query.references import parse_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_NAMESPACE = "view.catalogAndNamespace."
+_QUERY_COLUMNS = "view.query.out."
+_CONFIGURATION = "view.sqlConfig."
+_SCHEMA = "spark.sql.sources.schema"
+_SEPARATOR = "\x01"
+
+
+@dataclass(frozen=True)
+class ViewColumn:
+    """A column that a view shows; `type` is Spark's or Hive's type text."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class ViewDefinition:
+    """A view as it was stored: `text` is its query, whose names belong to `database`.
+
+    `query_columns` are the names that the query must give, in the order of `columns` (None: by position, as
+    Hive does it). `configuration` holds the SQL settings of the session that made the view.
+    """
+
+    name: str
+    database: str
+    text: str
+    columns: tuple[ViewColumn, ...]
+    query_columns: tuple[str, ...] | None = None
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    is_temporary: bool = False
+
+
+def definition_of_metastore_view(view: MetastoreTable) -> ViewDefinition | None:
+    """The definition of a metastore's view; None if it belongs to another Spark catalog or has no text."""
+    text = view.view_text or view.view_original_text
+    namespace = _numbered(view.parameters, _NAMESPACE + "numParts", _NAMESPACE + "part.")
+    if not text or (namespace and (namespace[0].lower() != "spark_catalog" or len(namespace) != 2)):
+        return None
+    database = view.parameters.get("view.default.database") or view.database
+    return ViewDefinition(
+        name=view.full_name,
+        database=namespace[1] if namespace else database,
+        text=text,
+        columns=_stored_columns(view),
+        query_columns=_query_columns(view.parameters),
+        configuration=_configuration(view.parameters),
+    )
+
+
+def find_temporary_view(spark: SparkSession, name: str, *, is_global: bool = False) -> ViewDefinition | bool:
+    """The definition of a temporary view; True if it has no text (made of a DataFrame), False if none."""
+    session: Any = spark
+    catalog = session._jsparkSession.sessionState().catalog()
+    found = catalog.getRawGlobalTempView(name) if is_global else catalog.getRawTempView(name)
+    if not found.isDefined():
+        return False
+    return _definition_of_catalog_table(found.get().tableMeta(), name, is_temporary=True) or True
+
+
+def find_spark_view(spark: SparkSession, database: str, name: str) -> ViewDefinition | None:
+    """The definition of a view in Spark's own catalog, for sessions whose catalog is not our metastore."""
+    session: Any = spark
+    catalog = session._jsparkSession.sessionState().catalog().externalCatalog()
+    if not catalog.tableExists(database, name):
+        return None
+    described = catalog.getTable(database, name)
+    if str(described.tableType().name()) != "VIEW":
+        return None
+    return _definition_of_catalog_table(described, f"{database}.{name}", is_temporary=False)
+
+
+def _definition_of_catalog_table(described: Any, name: str, *, is_temporary: bool) -> ViewDefinition | None:
+    properties = {str(key): str(value) for key, value in pairs_of(described.properties())}
+    namespace = _numbered(properties, _NAMESPACE + "numParts", _NAMESPACE + "part.")
+    if not described.viewText().isDefined() or len(namespace) != 2 or namespace[0] != "spark_catalog":
+        return None
+    return ViewDefinition(
+        name=name,
+        database=namespace[1],
+        text=str(described.viewText().get()),
+        columns=_columns_of(str(described.schema().json())),
+        query_columns=_query_columns(properties),
+        configuration=_configuration(properties),
+        is_temporary=is_temporary,
+    )
+
+
+def shape_view(frame: DataFrame, definition: ViewDefinition) -> DataFrame:
+    """`frame`, the result of the view's query, with the view's own column names and types.
+
+    Raises QueryError if the query no longer gives a column that the view was made of.
+    """
+    from pyspark.sql import functions
+
+    names = frame.columns
+    chosen = list(range(len(names)))
+    if definition.query_columns and len(set(definition.query_columns)) == len(definition.query_columns):
+        chosen = [_position_of(each, names, definition) for each in definition.query_columns]
+    if len(chosen) < len(definition.columns):
+        raise QueryError(
+            f"the view {definition.name} has {len(definition.columns)} columns, "
+            f"its query now gives {len(chosen)}",
+            hint="a table below it has changed: create the view again",
+        )
+    positional = frame.toDF(*(f"c{position}" for position in range(len(names))))
+    shown = []
+    for column, position in zip(definition.columns, chosen, strict=False):
+        value = functions.col(f"c{position}")
+        given = frame.schema.fields[position].dataType
+        if given.simpleString().lower() != column.type.lower():
+            value = value.cast(with_local_zone(column.type))
+        shown.append(value.alias(column.name))
+    return positional.select(*shown)
+
+
+def session_of_view(spark: SparkSession, definition: ViewDefinition) -> SparkSession:
+    """The session in which to analyze the view's query: `spark`, or a copy of it with the view's settings.
+
+    As `View.effectiveSQLConf` of Spark: a setting that the view would have stored, and has not, counts with
+    its default. The session itself is not changed: other threads use it meanwhile.
+    """
+    from pyspark.sql import SparkSession
+
+    if not definition.configuration:
+        # Hive stores none.
+        return spark
+    changed = {
+        key: value
+        for key, value in {
+            **dict.fromkeys(_settings_to_store(spark)),
+            **definition.configuration,
+        }.items()
+        if spark.conf.get(key, None) != value and spark.conf.isModifiable(key)
+    }
+    if not changed:
+        return spark
+    session: Any = spark
+    copied = SparkSession(spark.sparkContext, session._jsparkSession.cloneSession())
+    for key, value in changed.items():
+        if value is None:
+            copied.conf.unset(key)
+        else:
+            copied.conf.set(key, value)
+    return copied
+
+
+def _settings_to_store(spark: SparkSession) -> list[str]:
+    """The names of the session's settings that Spark would store with a view now."""
+    session: Any = spark
+    helper = scala_object(spark, "org.apache.spark.sql.execution.command.ViewHelper")
+    stored = helper.sqlConfigsToProps(session._jsparkSession.sessionState().conf(), "")
+    names = str(stored.keys().mkString(_SEPARATOR))
+    return names.split(_SEPARATOR) if names else []
+
+
+@contextmanager
+def active_session(session: SparkSession, before: SparkSession) -> Iterator[None]:
+    """`session` as the thread's active one, from which Spark's parser takes its settings; then `before`."""
+    if session is before:
+        yield
+        return
+    sessions = java_class(before, "org.apache.spark.sql.classic.SparkSession")
+    j_session: Any = session
+    j_before: Any = before
+    sessions.setActiveSession(j_session._jsparkSession)
+    try:
+        yield
+    finally:
+        sessions.setActiveSession(j_before._jsparkSession)
+
+
+def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
+    """The analyzed rows of a session as rows of another one that shares its SparkContext."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    if frame.sparkSession is spark:
+        return frame
+    session: Any = spark
+    datasets = scala_object(spark, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(datasets.ofRows(session._jsparkSession, frame._jdf.queryExecution().analyzed()), session)
+
+
+def query_text_of(statement: Any) -> str:
+    """The query in a parsed CREATE VIEW, ALTER VIEW … AS or CACHE TABLE … AS, as the user wrote it."""
+    original = statement.originalText()
+    return str(original.get() if hasattr(original, "get") else original)
+
+
+def store_view(spark: SparkSession, text: str, schema: StructType) -> None:
+    """Run the CREATE VIEW or ALTER VIEW … AS in `text`, whose query gives rows of `schema`.
+
+    Spark stores the user's own query text, column names, comments and settings; only what it would have to
+    find out by resolving the query, the schema, comes from us. Raises what Spark raises.
+    """
+    session: Any = spark
+    statement = parse_plan(spark, text)
+    columns = ", ".join(
+        f"CAST(NULL AS {with_local_zone(each.dataType.simpleString())}) AS {quote_name(each.name)}"
+        for each in schema.fields
+    )
+    stand_in = parse_plan(spark, f"SELECT {columns}")
+    children = [
+        stand_in if position == statement.children().size() - 1 else statement.children().apply(position)
+        for position in range(statement.children().size())
+    ]
+    j_children = session._jvm.java.util.ArrayList(children)
+    converters = session._jvm.scala.jdk.javaapi.CollectionConverters
+    complete = statement.withNewChildren(converters.asScala(j_children).toIndexedSeq())
+    mode = session._jvm.org.apache.spark.sql.execution.CommandExecutionMode.ALL()
+    session._jsparkSession.sessionState().executePlan(complete, mode).assertCommandExecuted()
+
+
+def _position_of(name: str, names: list[str], definition: ViewDefinition) -> int:
+    for position, given in enumerate(names):
+        if given == name:
+            return position
+    for position, given in enumerate(names):
+        if given.lower() == name.lower():
+            return position
+    raise QueryError(
+        f"the view {definition.name} needs the column '{name}', which its query no longer gives",
+        hint="a table below it has changed: create the view again",
+    )
+
+
+def _stored_columns(view: MetastoreTable) -> tuple[ViewColumn, ...]:
+    parts = _numbered(view.parameters, _SCHEMA + ".numParts", _SCHEMA + ".part.")
+    text = view.parameters.get(_SCHEMA) or "".join(parts)
+    if text:
+        return _columns_of(text)
+    return tuple(ViewColumn(each.name, each.type) for each in view.columns)
+
+
+def _columns_of(schema_json: str) -> tuple[ViewColumn, ...]:
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromJson(json.loads(schema_json))
+    return tuple(ViewColumn(each.name, each.dataType.simpleString()) for each in schema.fields)
+
+
+def _query_columns(properties: Mapping[str, str]) -> tuple[str, ...] | None:
+    found = _numbered(properties, _QUERY_COLUMNS + "numCols", _QUERY_COLUMNS + "col.")
+    return tuple(found) if found else None
+
+
+def _configuration(properties: Mapping[str, str]) -> dict[str, str]:
+    size = len(_CONFIGURATION)
+    return {key[size:]: value for key, value in properties.items() if key.startswith(_CONFIGURATION)}
+
+
+def _numbered(properties: Mapping[str, str], count_key: str, item_prefix: str) -> list[str]:
+    count = int(properties.get(count_key, "0"))
+    return [properties[f"{item_prefix}{position}"] for position in range(count)]

@@ -1,0 +1,1 @@
+"""Column types: table definitions, store assignment, ALTER TABLE's column changes."""

@@ -1,0 +1,190 @@
+"""What ALTER TABLE, TRUNCATE TABLE and COMMENT ON ask for, as Spark's own parser reads them.
+
+One value for each kind of change; what has none is refused by name. It knows neither tables nor files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from hudisql.errors import UnsupportedStatementError
+from hudisql.spark.scala_values import class_name, items_of, pairs_of
+from hudisql.sql.query.references import parse_plan
+from hudisql.sql.schema.table_definition import column_schema, data_type_document
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+# Spark's names of what it can parse and a Hudi table cannot do here, as SQL says it.
+_REFUSED: Final = {
+    "AddPartitions": "ADD PARTITION",
+    "DropColumns": "DROP COLUMN",
+    "RenameColumn": "RENAME COLUMN",
+    "RenamePartitions": "PARTITION … RENAME",
+    "ReplaceColumns": "REPLACE COLUMNS",
+    "SetTableLocation": "SET LOCATION",
+    "SetTableSerDeProperties": "SET SERDE",
+    "RecoverPartitions": "RECOVER PARTITIONS",
+}
+
+
+@dataclass(frozen=True)
+class RenameTable:
+    """RENAME TO: the parts of the new name."""
+
+    name: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SetProperties:
+    """SET TBLPROPERTIES, and COMMENT ON TABLE as the property `comment`."""
+
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class UnsettingOfProperties:
+    """UNSET TBLPROPERTIES."""
+
+    names: tuple[str, ...]
+    if_exists: bool
+
+
+@dataclass(frozen=True)
+class AddColumns:
+    """ADD COLUMNS."""
+
+    columns: pa.Schema
+
+
+@dataclass(frozen=True)
+class ChangedColumn:
+    """What is to become of one column; None leaves type or comment as it is, an empty comment removes it."""
+
+    name: str
+    type: pa.DataType | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True)
+class ChangedColumns:
+    """ALTER COLUMN, CHANGE COLUMN, COMMENT ON COLUMN."""
+
+    columns: tuple[ChangedColumn, ...]
+
+
+@dataclass(frozen=True)
+class DroppedPartitions:
+    """DROP PARTITION and TRUNCATE TABLE: the partitions with these values; no specification means all.
+
+    Values are texts; None is the NULL partition.
+    """
+
+    specifications: tuple[Mapping[str, str | None], ...] = ()
+    if_exists: bool = False
+
+
+Alteration = (
+    RenameTable | SetProperties | UnsettingOfProperties | AddColumns | ChangedColumns | DroppedPartitions
+)
+
+
+def read_alteration(context: Context, text: str) -> Alteration:
+    """What the statement changes.
+
+    Raises SqlSyntaxError, UnsupportedStatementError for what no Hudi table can do, UnsupportedTableError for
+    types that none can hold.
+    """
+    plan = parse_plan(context.spark, text)
+    kind = class_name(plan)
+    if kind == "RenameTable":
+        return RenameTable(tuple(str(part) for part in items_of(plan.newName())))
+    if kind == "SetTableProperties":
+        values = {str(name): str(value) for name, value in pairs_of(plan.properties())}
+        return SetProperties(values)
+    if kind == "CommentOnTable":
+        return SetProperties({"comment": str(plan.comment())})
+    if kind == "UnsetTableProperties":
+        names = tuple(str(name) for name in items_of(plan.propertyKeys()))
+        return UnsettingOfProperties(names, bool(plan.ifExists()))
+    if kind == "AddColumns":
+        return AddColumns(column_schema([_added_column(each) for each in items_of(plan.columnsToAdd())]))
+    if kind == "AlterColumns":
+        return ChangedColumns(tuple(_changed_column(each) for each in items_of(plan.specs())))
+    if kind == "DropPartitions":
+        return _dropped_partitions(plan)
+    if kind == "TruncateTable":
+        return DroppedPartitions()
+    if kind == "TruncatePartition":
+        return DroppedPartitions((_specification(plan.partitionSpec()),))
+    raise UnsupportedStatementError(
+        f"{_REFUSED.get(kind, kind)} is not supported on Hudi tables: nothing was run",
+        hint="docs/tables.md lists what ALTER TABLE can change",
+    )
+
+
+def _dropped_partitions(plan: Any) -> DroppedPartitions:
+    if plan.purge():
+        raise UnsupportedStatementError(
+            "DROP PARTITION … PURGE is not supported: nothing was run",
+            hint="without PURGE the rows are gone at once; files of older versions go with the next clean",
+        )
+    specifications = tuple(_specification(each) for each in items_of(plan.parts()))
+    return DroppedPartitions(specifications, bool(plan.ifExists()))
+
+
+def _specification(part: Any) -> dict[str, str | None]:
+    return {str(name): None if value is None else str(value) for name, value in pairs_of(part.spec())}
+
+
+def _added_column(column: Any) -> dict[str, Any]:
+    name = str(column.colName())
+    for clause, given in (
+        ("ADD COLUMNS to a struct", column.path().isDefined()),
+        ("a place for a new column (FIRST, AFTER)", column.position().isDefined()),
+        ("a DEFAULT value", column.default().isDefined()),
+        ("NOT NULL for a new column", not column.nullable()),
+    ):
+        if given:
+            raise UnsupportedStatementError(
+                f"column {name}: {clause} is not supported on Hudi tables: nothing was run",
+                hint="new columns come last and are NULL in the rows that are there",
+            )
+    comment = column.comment()
+    return {
+        "name": name,
+        "type": data_type_document(column.dataType(), name),
+        "nullable": True,
+        "metadata": {"comment": str(comment.get())} if comment.isDefined() else {},
+    }
+
+
+def _changed_column(specification: Any) -> ChangedColumn:
+    parts = [str(part) for part in items_of(specification.column().name())]
+    name = ".".join(parts)
+    for clause, given in _refused_clauses(specification, len(parts)):
+        if given:
+            raise UnsupportedStatementError(
+                f"column {name}: {clause} is not supported on Hudi tables: nothing was run",
+                hint="a column's comment can be changed, and its type widened",
+            )
+    data_type, comment = specification.newDataType(), specification.newComment()
+    wanted = None
+    if data_type.isDefined():
+        document = {"name": name, "type": data_type_document(data_type.get(), name), "nullable": True}
+        wanted = column_schema([document]).field(0).type
+    text = str(comment.get()) if comment.isDefined() else None
+    return ChangedColumn(name, wanted, "" if specification.dropComment() else text)
+
+
+def _refused_clauses(specification: Any, depth: int) -> Iterator[tuple[str, bool]]:
+    yield "changing a member of a struct", depth > 1
+    nullability = specification.newNullability()
+    yield "SET NOT NULL", nullability.isDefined() and not nullability.get()
+    yield "moving it (FIRST, AFTER)", specification.newPosition().isDefined()
+    default = specification.newDefaultExpression()
+    yield "a DEFAULT value", default.isDefined() or bool(specification.dropDefault())

@@ -1,0 +1,136 @@
+"""Values that a statement stores: cast to the table's types by Spark's own rule for it.
+
+Follows `TableOutputResolver` of Spark with `spark.sql.storeAssignmentPolicy=ANSI`, whatever the session's
+settings are: what cannot be meant is refused before anything runs, what does not fit fails while it runs.
+Expressions below the cast keep the session's semantics. Knows DataFrames, no statements.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hudisql.errors import WriteRefusedError
+from hudisql.format.spark_schema import quote_name
+from hudisql.read.arrow_scan import spark_struct
+from hudisql.spark.java_classes import java_class
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from hudisql.context import Context
+
+
+def with_types(
+    context: Context, frame: DataFrame, schema: pa.Schema, place: str, *, members_by_name: bool = False
+) -> DataFrame:
+    """The columns of `schema`, found by name, with its types; `place` names the table in errors.
+
+    With `members_by_name` so are the members of structs, and missing ones are null; else they count by their
+    place. Raises WriteRefusedError for a type that cannot be stored in its column.
+    """
+    from pyspark.sql import functions as sf
+
+    columns: list[Column] = []
+    for field in spark_struct(schema):
+        found = frame.schema[field.name].dataType
+        value = sf.col(quote_name(field.name))
+        if members_by_name and not _same_members(found, field.dataType):
+            value, found = _by_members(value, found, field.dataType, f"column '{field.name}' of {place}")
+        if not _can_assign(context, found, field.dataType):
+            raise WriteRefusedError(
+                f"column '{field.name}' of {place} is {field.dataType.simpleString()}: "
+                f"a value of type {found.simpleString()} cannot be stored in it",
+                hint=f"CAST the value AS {field.dataType.simpleString()} if that is what is meant",
+            )
+        columns.append(store_cast(context, value, found, field.dataType, field.name).alias(field.name))
+    return frame.select(*columns)
+
+
+def store_cast(context: Context, value: Column, found: Any, wanted: Any, name: str) -> Column:
+    """`value` of the type `found` as the type `wanted` of the column `name`; what does not fit fails.
+
+    Spark's own `cast` follows `spark.sql.ansi.enabled` and would wrap such values, or store NULL.
+    """
+    if found == wanted:
+        return value
+    from pyspark.sql.classic.column import Column
+
+    spark: Any = context.spark
+    expressions = "org.apache.spark.sql.catalyst.expressions"
+    utilities = java_class(spark, "org.apache.spark.sql.classic.ExpressionUtils")
+    no_zone = java_class(spark, "scala.Option").empty()
+    ansi = java_class(spark, f"{expressions}.EvalMode").ANSI()
+    parse = java_class(spark, "org.apache.spark.sql.types.DataType").fromJson
+    j_found, j_type = parse(found.json()), parse(wanted.json())
+    j_value: Any = value._jc
+    cast = java_class(spark, f"{expressions}.Cast")(utilities.expression(j_value), j_type, no_zone, ansi)
+    if not java_class(spark, f"{expressions}.Cast").canUpCast(j_found, j_type):
+        # Says the column's name where a value does not fit.
+        cast = java_class(spark, f"{expressions}.CheckOverflowInTableInsert")(cast, quote_name(name))
+    made: Column = Column(utilities.column(cast))
+    return made
+
+
+def _can_assign(context: Context, found: Any, wanted: Any) -> bool:
+    if found == wanted or found.simpleString() == "void":
+        return True
+    parse = java_class(context.spark, "org.apache.spark.sql.types.DataType").fromJson
+    cast = java_class(context.spark, "org.apache.spark.sql.catalyst.expressions.Cast")
+    return bool(cast.canANSIStoreAssign(parse(found.json()), parse(wanted.json())))
+
+
+def _same_members(found: Any, wanted: Any) -> bool:
+    """True if structs have the same members in the same order, so that a cast by place is one by name."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    if isinstance(found, StructType) and isinstance(wanted, StructType):
+        return found.fieldNames() == wanted.fieldNames() and all(
+            _same_members(one.dataType, other.dataType) for one, other in zip(found, wanted, strict=True)
+        )
+    if isinstance(found, ArrayType) and isinstance(wanted, ArrayType):
+        return _same_members(found.elementType, wanted.elementType)
+    if isinstance(found, MapType) and isinstance(wanted, MapType):
+        return _same_members(found.keyType, wanted.keyType) and _same_members(
+            found.valueType, wanted.valueType
+        )
+    return True
+
+
+def _by_members(value: Column, found: Any, wanted: Any, where: str) -> tuple[Column, Any]:
+    """The value with the members of its structs in the wanted order, and its type then.
+
+    Raises WriteRefusedError for a member that the column does not have.
+    """
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructField, StructType
+
+    if isinstance(found, ArrayType) and isinstance(wanted, ArrayType):
+        _, element = _by_members(value, found.elementType, wanted.elementType, where)
+        changed = sf.transform(
+            value, lambda each: _by_members(each, found.elementType, wanted.elementType, where)[0]
+        )
+        return changed, ArrayType(element)
+    if isinstance(found, MapType) and isinstance(wanted, MapType):
+        _, item = _by_members(value, found.valueType, wanted.valueType, where)
+        changed = sf.transform_values(
+            value, lambda _, each: _by_members(each, found.valueType, wanted.valueType, where)[0]
+        )
+        return changed, MapType(found.keyType, item)
+    if not isinstance(found, StructType) or not isinstance(wanted, StructType):
+        return value, found
+    given = {field.name.lower(): field for field in found}
+    extra = sorted(set(given) - {field.name.lower() for field in wanted})
+    if extra:
+        raise WriteRefusedError(f"{where} has no member '{given[extra[0]].name}'")
+    members, fields = [], []
+    for field in wanted:
+        member = given.get(field.name.lower())
+        if member is None:
+            inner, kind = sf.lit(None), NullType()
+        else:
+            inner, kind = _by_members(value.getField(member.name), member.dataType, field.dataType, where)
+        members.append(inner.alias(field.name))
+        fields.append(StructField(field.name, kind))
+    return sf.when(value.isNotNull(), sf.struct(*members)), StructType(fields)

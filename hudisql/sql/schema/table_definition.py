@@ -1,0 +1,260 @@
+"""What a CREATE TABLE … USING hudi defines, as Spark's own parser reads it.
+
+Columns, types, comments and clauses come from Spark's plan, so that whatever Spark's grammar takes is
+understood or refused by name, never dropped. It knows neither files nor the metastore.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from hudisql.errors import InvalidArgumentError, UnsupportedStatementError, UnsupportedTableError
+from hudisql.format.meta_columns import is_meta_column
+from hudisql.format.schema import avro_from_arrow
+from hudisql.format.spark_schema import arrow_from_spark_json
+from hudisql.format.table_properties import DATABASE_NAME, NAME, PARTITION_FIELDS
+from hudisql.spark.scala_values import class_name, items_of, pairs_of
+from hudisql.sql.query.references import parse_plan
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from hudisql.context import Context
+
+# What else can name the provider, by the class of its plan.
+_OTHER_FORMS: Final = {
+    "CreateTempViewUsing": "CREATE TEMPORARY TABLE",
+    "CreateTableLike": "CREATE TABLE LIKE",
+    "ReplaceTable": "CREATE OR REPLACE TABLE",
+    "ReplaceTableAsSelect": "CREATE OR REPLACE TABLE AS SELECT",
+}
+_CHARACTERS: Final = re.compile(r"(?:var)?char\(\d+\)", re.ASCII)
+
+
+# Where Spark's JSON keeps the collations of a column's texts.
+_COLLATIONS: Final = "__COLLATIONS"
+_PARTITION_OPTIONS: Final = ("hoodie.datasource.write.partitionpath.field", PARTITION_FIELDS)
+_NAME_OPTIONS: Final = (NAME, DATABASE_NAME, "hoodie.datasource.write.table.name")
+
+
+@dataclass(frozen=True)
+class TableDefinition:
+    """The definition of a table: `columns` in table order, partition columns last, as Spark orders them.
+
+    `properties` are TBLPROPERTIES and OPTIONS together; `location` is as written; `required` are the columns
+    declared NOT NULL.
+    """
+
+    columns: pa.Schema
+    partition_columns: tuple[str, ...]
+    properties: Mapping[str, str]
+    location: str | None = None
+    comment: str | None = None
+    required: frozenset[str] = frozenset()
+
+
+def read_table_definition(
+    context: Context, text: str, query_columns: list[dict[str, Any]] | None = None
+) -> TableDefinition:
+    """The definition in a CREATE TABLE statement; `query_columns` (Spark's JSON) are those of its AS SELECT.
+
+    Raises SqlSyntaxError, UnsupportedStatementError for clauses and UnsupportedTableError for types that a
+    Hudi table can't have, InvalidArgumentError for columns that contradict each other.
+    """
+    plan = parse_plan(context.spark, text)
+    wanted = "CreateTable" if query_columns is None else "CreateTableAsSelect"
+    if class_name(plan) != wanted:
+        raise UnsupportedStatementError(
+            f"{_OTHER_FORMS.get(class_name(plan), class_name(plan))} … USING hudi is not supported:"
+            " nothing was run",
+            hint="CREATE TABLE [IF NOT EXISTS] makes a Hudi table, DROP TABLE … PURGE takes one away",
+        )
+    if query_columns is None:
+        columns = [_column_document(column) for column in items_of(plan.columns())]
+    else:
+        columns = [as_nullable(column) for column in query_columns]
+    partition_columns = tuple(_partition_column(each) for each in items_of(plan.partitioning()))
+    schema = _ordered_schema(columns, partition_columns)
+    specification = plan.tableSpec()
+    if specification.constraints().size():
+        raise UnsupportedStatementError(
+            "table constraints are not supported on Hudi tables",
+            hint="TBLPROPERTIES (primaryKey = '…') names the record key",
+        )
+    for clause, given in (("ROW FORMAT", specification.serde()), ("COLLATION", specification.collation())):
+        if given.isDefined():
+            raise UnsupportedStatementError(f"{clause} is not supported on Hudi tables")
+    properties = _properties_of(specification)
+    path = next((properties.pop(key) for key in list(properties) if key.lower() == "path"), None)
+    if columns:
+        partition_columns = tuple(schema.names[len(schema) - len(partition_columns) :])
+    return TableDefinition(
+        schema,
+        partition_columns,
+        properties,
+        _text(specification.location()) or path,
+        _text(specification.comment()),
+        frozenset(each["name"] for each in columns if not each["nullable"]),
+    )
+
+
+def as_nullable(document: Any) -> Any:
+    """Spark's JSON of a column or type, with everything in it nullable, as a Hudi table has it."""
+    if isinstance(document, list):
+        return [as_nullable(each) for each in document]
+    if not isinstance(document, dict):
+        return document
+    flags = {"nullable", "containsNull", "valueContainsNull"}
+    return {key: True if key in flags else as_nullable(value) for key, value in document.items()}
+
+
+def definition_of_rows(
+    rows: StructType, properties: Mapping[str, str], location: str | None
+) -> TableDefinition:
+    """The definition of a table that is made of a DataFrame's columns and its writer's options.
+
+    Raises UnsupportedTableError for types that a Hudi table can't hold, InvalidArgumentError.
+    """
+    given = {name.lower(): value for name, value in properties.items()}
+    listed = next((given[name] for name in _PARTITION_OPTIONS if name in given), "")
+    # A custom key generator's fields come with their kinds, as `a:SIMPLE`.
+    names = tuple(part.partition(":")[0].strip() for part in listed.split(",") if part.strip())
+    schema = _ordered_schema([as_nullable(column) for column in rows.jsonValue()["fields"]], names)
+    own = {field.name.lower(): field.name for field in schema}
+    kept = {name: value for name, value in properties.items() if name.lower() not in _NAME_OPTIONS}
+    return TableDefinition(schema, tuple(own[name.lower()] for name in names), kept, location)
+
+
+def column_schema(documents: list[dict[str, Any]]) -> pa.Schema:
+    """The Arrow schema of columns in Spark's JSON.
+
+    Raises UnsupportedTableError for a type or a name that a Hudi table can't hold, naming the column.
+    """
+    for document in documents:
+        name = document["name"]
+        if is_meta_column(name):
+            raise UnsupportedTableError(
+                f"column {name}: Hudi adds its meta columns itself", hint="leave it out"
+            )
+        if _COLLATIONS in (document.get("metadata") or {}):
+            raise UnsupportedTableError(
+                f"column {name}: a Hudi table can't hold a STRING with a COLLATE clause", hint="use STRING"
+            )
+        _check_type(document["type"], name)
+    schema = arrow_from_spark_json(json.dumps({"type": "struct", "fields": documents}))
+    avro_from_arrow(schema, "table")
+    return schema
+
+
+def data_type_document(data_type: Any, name: str) -> Any:
+    """Spark's JSON of a column's type (a JVM object). Raises UnsupportedTableError for collated texts."""
+    if " COLLATE " in str(data_type.sql()):
+        raise UnsupportedTableError(
+            f"column {name}: a Hudi table can't hold {data_type.sql()}", hint="use STRING"
+        )
+    return json.loads(str(data_type.json()))
+
+
+def _column_document(column: Any) -> dict[str, Any]:
+    name = str(column.name())
+    for clause, given in (
+        ("a DEFAULT value", column.defaultValue()),
+        ("a generated value", column.generationExpression()),
+        ("an identity", column.identityColumnSpec()),
+    ):
+        if given.isDefined():
+            raise UnsupportedStatementError(
+                f"column {name}: {clause} is not supported on Hudi tables", hint="leave it out"
+            )
+    comment = _text(column.comment())
+    return {
+        "name": name,
+        "type": data_type_document(column.dataType(), name),
+        "nullable": bool(column.nullable()),
+        "metadata": {"comment": comment} if comment else {},
+    }
+
+
+def _check_type(document: Any, where: str) -> None:
+    """Refuse what Spark's types say and a Hudi table would lose: lengths of texts, nested NOT NULL."""
+    if isinstance(document, str):
+        if _CHARACTERS.fullmatch(document):
+            raise UnsupportedTableError(
+                f"column {where}: a Hudi table can't hold the length of {document.upper()}", hint="use STRING"
+            )
+        return
+    if document["type"] == "struct" and not document["fields"]:
+        raise UnsupportedTableError(f"column {where}: a Hudi table can't hold a struct without fields")
+    if document.get("containsNull") is False or document.get("valueContainsNull") is False:
+        raise UnsupportedTableError(f"column {where}: NOT NULL is not supported inside of a type")
+    for field in document.get("fields", ()):
+        if not field["nullable"]:
+            raise UnsupportedTableError(f"column {where}.{field['name']}: NOT NULL is not supported here")
+        _check_type(field["type"], f"{where}.{field['name']}")
+    for member in ("elementType", "keyType", "valueType"):
+        if member in document:
+            _check_type(document[member], where)
+
+
+def _partition_column(transform: Any) -> str:
+    if class_name(transform) != "IdentityTransform":
+        raise UnsupportedStatementError(
+            f"PARTITIONED BY ({_described(transform)}) is not supported on Hudi tables",
+            hint="PARTITIONED BY takes columns: add one that holds the value",
+        )
+    parts = transform.references()[0].fieldNames()
+    if len(parts) != 1:
+        raise UnsupportedStatementError(
+            f"PARTITIONED BY {transform.describe()} is not supported: a member of a struct is no column"
+        )
+    return str(parts[0])
+
+
+def _described(transform: Any) -> str:
+    """The transform in SQL: `days(at)`, `bucket(4, id)`."""
+    return str(transform.toString())  # py4j finds no describe() on all of Spark's transforms
+
+
+def _ordered_schema(columns: list[dict[str, Any]], partition_columns: tuple[str, ...]) -> pa.Schema:
+    seen: set[str] = set()
+    for document in columns:
+        if document["name"].lower() in seen:
+            raise InvalidArgumentError(f"column {document['name']} is there twice")
+        seen.add(document["name"].lower())
+    lower = [name.lower() for name in partition_columns]
+    if len(set(lower)) < len(lower):
+        raise InvalidArgumentError(f"PARTITIONED BY names a column twice: {', '.join(partition_columns)}")
+    if not columns:
+        return pa.schema([])
+    missing = [name for name in partition_columns if name.lower() not in seen]
+    if missing:
+        raise InvalidArgumentError(f"PARTITIONED BY names {', '.join(missing)}, which is no column")
+    if len(lower) == len(columns):
+        raise InvalidArgumentError("a table needs a column besides those of PARTITIONED BY")
+    by_name = {document["name"].lower(): document for document in columns}
+    data = [document for document in columns if document["name"].lower() not in lower]
+    return column_schema([*data, *(by_name[name] for name in lower)])
+
+
+def _properties_of(specification: Any) -> dict[str, str]:
+    return dict(_options_of(specification)) | {
+        str(key): str(value) for key, value in pairs_of(specification.properties())
+    }
+
+
+def _options_of(specification: Any) -> Iterator[tuple[str, str]]:
+    for pair in items_of(specification.optionExpression().options()):
+        value = pair.productElement(1)
+        if class_name(value) != "Literal":
+            raise UnsupportedStatementError(f"OPTIONS: {pair.productElement(0)} is not a constant")
+        yield str(pair.productElement(0)), str(value.toString())
+
+
+def _text(option: Any) -> str | None:
+    return str(option.get()) if option.isDefined() else None

@@ -1,0 +1,423 @@
+"""The clauses of INSERT, UPDATE, DELETE and MERGE as spans of the user's text.
+
+Reads the words between the expressions; what an expression means is Spark's matter, so that any valid Spark
+SQL may stand in it. Follows Spark's SqlBaseParser grammar of these statements. Knows no tables, no Spark.
+`quoted_names` is that of `tokenize`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NoReturn
+
+from hudisql.sql.text.script import syntax_error
+from hudisql.sql.text.tokens import Token, tokenize
+
+_DEFAULT: Final = "DEFAULT"
+_OPENING: Final = ("(", "[", "CASE")
+_CLOSING: Final = (")", "]", "END")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSpan:
+    """A part of the statement's text and the offset where it starts."""
+
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class TargetClause:
+    """The table that is changed: its name as written, and the alias, if any."""
+
+    name: SourceSpan
+    alias: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`column = value`; `column` has several parts for a field of a struct."""
+
+    column: tuple[str, ...]
+    value: SourceSpan
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteClauses:
+    """`DELETE FROM target [WHERE condition]`."""
+
+    target: TargetClause
+    condition: SourceSpan | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateClauses:
+    """`UPDATE target SET assignments [WHERE condition]`."""
+
+    target: TargetClause
+    assignments: tuple[Assignment, ...]
+    condition: SourceSpan | None
+
+
+@dataclass(frozen=True, slots=True)
+class InsertClauses:
+    """`[WITH …] INSERT {INTO|OVERWRITE} target [PARTITION (…)] [(columns)|BY NAME] query`.
+
+    A partition column without a value (None) takes it from the query. `prefix` is the WITH clause.
+    """
+
+    prefix: SourceSpan | None
+    target: TargetClause
+    overwrite: bool
+    partition: tuple[tuple[str, SourceSpan | None], ...]
+    columns: tuple[str, ...] | None
+    by_name: bool
+    query: SourceSpan
+
+
+@dataclass(frozen=True, slots=True)
+class MergeAction:
+    """One WHEN clause. `matched` is matched, not_matched or not_matched_by_source; `verb` UPDATE …
+
+    `assignments` None stands for `*`; those of an INSERT are the columns with their values.
+    """
+
+    matched: str
+    condition: SourceSpan | None
+    verb: str
+    assignments: tuple[Assignment, ...] | None
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClauses:
+    """`[WITH …] MERGE [WITH SCHEMA EVOLUTION] INTO target USING source ON condition WHEN …`.
+
+    `source` is without its alias, `column_names` the bracketed list behind that, if there is one.
+    """
+
+    prefix: SourceSpan | None
+    target: TargetClause
+    source: SourceSpan
+    source_alias: str | None
+    column_names: SourceSpan | None
+    condition: SourceSpan
+    actions: tuple[MergeAction, ...]
+    evolves: bool = False
+
+    @property
+    def has_star(self) -> bool:
+        """True if an action takes all columns of the source (`UPDATE SET *`, `INSERT *`)."""
+        return any(action.assignments is None and action.verb != "DELETE" for action in self.actions)
+
+
+def read_delete(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> DeleteClauses:
+    """The clauses of a DELETE. Raises SqlSyntaxError."""
+    reader = _Reader(text, line, column, quoted_names)
+    reader.expect("DELETE")
+    reader.expect("FROM")
+    target = reader.target()
+    condition = reader.rest() if reader.skip("WHERE") else None
+    reader.expect_end()
+    return DeleteClauses(target, condition)
+
+
+def read_update(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> UpdateClauses:
+    """The clauses of an UPDATE. Raises SqlSyntaxError."""
+    reader = _Reader(text, line, column, quoted_names)
+    reader.expect("UPDATE")
+    target = reader.target()
+    reader.expect("SET")
+    assignments = reader.assignments(("WHERE",))
+    condition = reader.rest() if reader.skip("WHERE") else None
+    reader.expect_end()
+    return UpdateClauses(target, assignments, condition)
+
+
+def read_insert(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> InsertClauses:
+    """The clauses of an INSERT into one table. Raises SqlSyntaxError."""
+    reader = _Reader(text, line, column, quoted_names)
+    if reader.says("FROM"):
+        reader.fail("FROM … INSERT is not supported on a Hudi table: write INSERT … SELECT … FROM …")
+    prefix = reader.with_clause("INSERT")
+    reader.expect("INSERT")
+    overwrite = reader.skip("OVERWRITE")
+    if not overwrite:
+        reader.expect("INTO")
+    reader.skip("TABLE")
+    target = TargetClause(reader.name(), None)
+    partition = reader.partition() if reader.skip("PARTITION") else ()
+    if reader.skip("IF"):
+        reader.fail("IF NOT EXISTS is not supported on a Hudi table")
+    if reader.says("REPLACE"):
+        reader.fail("REPLACE WHERE is not supported on a Hudi table: DELETE, then INSERT")
+    by_name = reader.skip("BY", "NAME")
+    columns = None if by_name else reader.columns()
+    return InsertClauses(
+        prefix, target, overwrite, partition, columns, by_name, nulls_for_defaults(reader.rest())
+    )
+
+
+def read_merge(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> MergeClauses:
+    """The clauses of a MERGE. Raises SqlSyntaxError."""
+    reader = _Reader(text, line, column, quoted_names)
+    prefix = reader.with_clause("MERGE")
+    reader.expect("MERGE")
+    evolves = reader.skip("WITH", "SCHEMA", "EVOLUTION")
+    reader.expect("INTO")
+    target = reader.target()
+    reader.expect("USING")
+    source = reader.source()
+    alias = reader.alias(("ON",))
+    column_names = reader.brackets() if alias is not None else None
+    reader.expect("ON")
+    condition = reader.expression(("WHEN",))
+    actions = []
+    while reader.skip("WHEN"):
+        actions.append(reader.action())
+    if not actions:
+        reader.fail("WHEN is missing")
+    reader.expect_end()
+    return MergeClauses(prefix, target, source, alias, column_names, condition, tuple(actions), evolves)
+
+
+class _Reader:
+    """Reads the tokens from left to right; `at` is the next token's index."""
+
+    def __init__(self, text: str, line: int, column: int, quoted_names: bool) -> None:
+        self._text = text
+        self._line = line
+        self._column = column
+        self._tokens: Sequence[Token] = tokenize(text, quoted_names=quoted_names)
+        self.at = 0
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raise SqlSyntaxError at the next token."""
+        if self.at < len(self._tokens):
+            token = self._tokens[self.at]
+            start, length = token.start, token.end - token.start
+        else:
+            start, length = len(self._text), 1
+        raise syntax_error(problem, self._text, start, length, line=self._line, column=self._column)
+
+    def says(self, *words: str) -> bool:
+        """True if these words come next."""
+        coming = self._tokens[self.at : self.at + len(words)]
+        return len(coming) == len(words) and all(
+            token.says(word) for token, word in zip(coming, words, strict=True)
+        )
+
+    def skip(self, *words: str) -> bool:
+        """Step over these words if they come next."""
+        found = self.says(*words)
+        self.at += len(words) if found else 0
+        return found
+
+    def expect(self, word: str) -> None:
+        """Step over the word. Raises SqlSyntaxError if another comes next."""
+        if not self.skip(word):
+            self.fail(f"{word} is missing")
+
+    def expect_end(self) -> None:
+        """Raise SqlSyntaxError if something is left."""
+        if self.at < len(self._tokens):
+            self.fail("this is not expected here")
+
+    def with_clause(self, verb: str) -> SourceSpan | None:
+        """The common table expressions before the verb."""
+        if not self.says("WITH"):
+            return None
+        return self.expression((verb,))
+
+    def expression(self, stops: Sequence[str]) -> SourceSpan:
+        """The text up to one of the words (or the end) outside of brackets and CASE … END."""
+        first = self.at
+        depth = 0
+        while self.at < len(self._tokens):
+            token = self._tokens[self.at]
+            if depth == 0 and token.says(*stops):
+                break
+            depth += 1 if token.says(*_OPENING) else -1 if token.says(*_CLOSING) else 0
+            self.at += 1
+        if self.at == first:
+            self.fail("an expression is missing")
+        start, end = self._tokens[first].start, self._tokens[self.at - 1].end
+        return SourceSpan(self._text[start:end], start)
+
+    def rest(self) -> SourceSpan:
+        """Everything that is left."""
+        return self.expression(())
+
+    def name(self) -> SourceSpan:
+        """A dotted name, or IDENTIFIER(…)."""
+        first = self.at
+        self._name_part()
+        if self._tokens[first].says("IDENTIFIER") and self.says("("):
+            self._skip_brackets()
+        while self.skip("."):
+            self._name_part()
+        start, end = self._tokens[first].start, self._tokens[self.at - 1].end
+        return SourceSpan(self._text[start:end], start)
+
+    def target(self) -> TargetClause:
+        """A table with its alias."""
+        name = self.name()
+        return TargetClause(name, self.alias(("SET", "WHERE", "USING")))
+
+    def alias(self, keywords: Sequence[str]) -> str | None:
+        """`[AS] alias`, if it is there: a name that is none of the keywords."""
+        explicit = self.skip("AS")
+        if self.at < len(self._tokens):
+            token = self._tokens[self.at]
+            if token.is_name and (explicit or not token.says(*keywords)):
+                self.at += 1
+                return token.text
+        if explicit:
+            self.fail("an alias is missing")
+        return None
+
+    def source(self) -> SourceSpan:
+        """A table's name, a bracketed query, or a table function's call."""
+        first = self.at
+        if self.says("("):
+            self._skip_brackets()
+        else:
+            self.name()
+            if self.says("("):
+                self._skip_brackets()
+        start, end = self._tokens[first].start, self._tokens[self.at - 1].end
+        return SourceSpan(self._text[start:end], start)
+
+    def brackets(self) -> SourceSpan | None:
+        """A bracketed part, if it is there."""
+        if not self.says("("):
+            return None
+        first = self._tokens[self.at].start
+        self._skip_brackets()
+        return SourceSpan(self._text[first : self._tokens[self.at - 1].end], first)
+
+    def partition(self) -> tuple[tuple[str, SourceSpan | None], ...]:
+        """`(column [= value], …)`."""
+        self.expect("(")
+        found = []
+        while True:
+            name = self._name_part()
+            found.append((name, self.expression((",", ")")) if self.skip("=") else None))
+            if not self.skip(","):
+                break
+        self.expect(")")
+        return tuple(found)
+
+    def columns(self) -> tuple[str, ...] | None:
+        """`(a, b, …)` if it is there and is no query."""
+        before = self.at
+        if not self.skip("("):
+            return None
+        names = []
+        while self.at < len(self._tokens) and self._tokens[self.at].is_name:
+            names.append(self._name_part())
+            if self.skip(")"):
+                return tuple(names)
+            if not self.skip(","):
+                break
+        self.at = before
+        return None
+
+    def assignments(self, stops: Sequence[str]) -> tuple[Assignment, ...]:
+        """`column = value, …` up to one of the words."""
+        found = []
+        while True:
+            start = self._tokens[self.at].start if self.at < len(self._tokens) else len(self._text)
+            path = [self._name_part()]
+            while self.skip("."):
+                path.append(self._name_part())
+            self.expect("=")
+            value = null_for_default(self.expression((",", *stops)))
+            found.append(Assignment(tuple(path), value, start))
+            if not self.skip(","):
+                return tuple(found)
+
+    def action(self) -> MergeAction:
+        """What follows a WHEN."""
+        start = self._tokens[self.at - 1].start
+        matched = "not_matched" if self.skip("NOT") else "matched"
+        self.expect("MATCHED")
+        if matched == "not_matched" and self.skip("BY", "SOURCE"):
+            matched = "not_matched_by_source"
+        elif matched == "not_matched":
+            self.skip("BY", "TARGET")
+        condition = self.expression(("THEN",)) if self.skip("AND") else None
+        self.expect("THEN")
+        if self.skip("DELETE"):
+            verb, assignments = "DELETE", None
+        elif self.skip("UPDATE"):
+            self.expect("SET")
+            verb = "UPDATE"
+            assignments = None if self.skip("*") else self.assignments(("WHEN",))
+        elif self.skip("INSERT"):
+            verb, assignments = "INSERT", self._inserted()
+        else:
+            self.fail("UPDATE, DELETE or INSERT is missing")
+        if (verb == "INSERT") != (matched == "not_matched"):
+            self.fail(f"{verb} cannot follow WHEN {matched.upper().replace('_', ' ')}")
+        if verb == "UPDATE" and assignments is None and matched == "not_matched_by_source":
+            self.fail("UPDATE SET * needs a source row")
+        return MergeAction(matched, condition, verb, assignments, start)
+
+    def _inserted(self) -> tuple[Assignment, ...] | None:
+        if self.skip("*"):
+            return None
+        start = self.at
+        columns = self.columns()
+        if columns is None:
+            self.fail("the columns are missing")
+        self.expect("VALUES")
+        self.expect("(")
+        values = []
+        while True:
+            values.append(null_for_default(self.expression((",", ")"))))
+            if not self.skip(","):
+                break
+        self.expect(")")
+        if len(values) != len(columns):
+            self.at = start
+            self.fail(f"{len(columns)} columns, but {len(values)} values")
+        offset = self._tokens[start].start
+        return tuple(Assignment((name,), value, offset) for name, value in zip(columns, values, strict=True))
+
+    def _name_part(self) -> str:
+        if self.at >= len(self._tokens) or not self._tokens[self.at].is_name:
+            self.fail("a name is missing")
+        self.at += 1
+        return self._tokens[self.at - 1].name
+
+    def _skip_brackets(self) -> None:
+        depth = 0
+        while self.at < len(self._tokens):
+            token = self._tokens[self.at]
+            depth += 1 if token.says("(") else -1 if token.says(")") else 0
+            self.at += 1
+            if depth == 0:
+                return
+        self.fail("a bracket is not closed")
+
+
+def null_for_default(value: SourceSpan) -> SourceSpan:
+    """The value, NULL for the word DEFAULT: no column of a Hudi table has another default."""
+    return replace(value, text="NULL") if value.text.upper() == _DEFAULT else value
+
+
+def nulls_for_defaults(query: SourceSpan) -> SourceSpan:
+    """A query with the word DEFAULT as a value of its VALUES (…) replaced; offsets stay."""
+    tokens = tokenize(query.text)
+    if not tokens or not tokens[0].says("VALUES"):
+        return query
+    text, depth = query.text, 0
+    for number, token in enumerate(tokens):
+        depth += 1 if token.says("(") else -1 if token.says(")") else 0
+        around = tokens[number - 1 : number + 2 : 2]
+        if depth == 1 and token.says(_DEFAULT) and all(each.says("(", ",", ")") for each in around):
+            text = text[: token.start] + "NULL".ljust(len(_DEFAULT)) + text[token.end :]
+    return replace(query, text=text)

@@ -1,0 +1,53 @@
+"""A SQL text put together from parts of the user's own, which remembers where each part came from.
+
+Spark is given the composed text, and the user the places in what was typed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hudisql.sql.text.clauses import SourceSpan
+from hudisql.sql.text.spark_errors import SourceText
+
+
+@dataclass
+class MappedSql:
+    """Parts in their order; plain text is hudisql's own, pieces are the user's."""
+
+    parts: list[str] = field(default_factory=list)
+    # (offset in the composed text, length, offset in the user's text) of each piece, in order.
+    _origins: list[tuple[int, int, int]] = field(default_factory=list)
+    _length: int = 0
+
+    def add(self, *parts: str | SourceSpan) -> MappedSql:
+        """Put the parts behind what is there."""
+        for part in parts:
+            text = part if isinstance(part, str) else part.text
+            if not isinstance(part, str):
+                self._origins.append((self._length, len(text), part.start))
+            self.parts.append(text)
+            self._length += len(text)
+        return self
+
+    @property
+    def text(self) -> str:
+        """The whole."""
+        return "".join(self.parts)
+
+    def original_offset(self, offset: int) -> int:
+        """The offset in the user's text that an offset of the composed one stands for."""
+        nearest = 0
+        for start, length, origin in self._origins:
+            if offset < start:
+                break
+            nearest = origin + min(offset - start, length)
+        return nearest
+
+    def composed_offset(self, offset: int) -> int | None:
+        """Where the piece stands that begins at an offset of the user's text; None if there is none."""
+        return next((start for start, _, origin in self._origins if origin == offset), None)
+
+    def source(self, statement: SourceText) -> SourceText:
+        """How errors about the composed text are shown in the user's statement."""
+        return SourceText(statement.text, statement.line, statement.column, self.text, self.original_offset)

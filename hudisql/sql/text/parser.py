@@ -1,0 +1,492 @@
+"""From the text of one statement to a typed statement (`statements.py`).
+
+What kind of statement it is, and which table it would change, is read from sqlglot's tokens, so that valid
+Spark SQL whose inside sqlglot cannot parse still gets its right kind; what hudisql executes itself (CALL,
+SHOW PARTITIONS, repair) is parsed wholly by our dialect. Knows neither Spark nor the metastore.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+
+from hudisql.context import split_identifier
+from hudisql.sql.text import dialect
+from hudisql.sql.text import statements as st
+from hudisql.sql.text.literals import NotConstantError, constant_value
+from hudisql.sql.text.script import position_at, split_script, syntax_error
+
+_QUERY_HEADS: Final = frozenset({"SELECT", "VALUES", "TABLE", "MAP", "REDUCE", "("})
+_DIRECTORY: Final = "INSERT OVERWRITE DIRECTORY"
+_EXPLAIN_MODES: Final = frozenset({"EXTENDED", "CODEGEN", "COST", "FORMATTED", "LOGICAL"})
+
+
+def parse_statement(text: str, *, line: int = 1, column: int = 1) -> st.Statement:
+    """The typed form of one statement; `line` and `column` say where it starts in its script.
+
+    Raises SqlSyntaxError (line, column, marked text) if it is empty, more than one, or not to be understood.
+    """
+    found = split_script(text)
+    if not found:
+        raise syntax_error("there is no statement here", text, 0, line=line, column=column)
+    if len(found) > 1:
+        offset = text.index(found[1].text, len(found[0].text))
+        raise syntax_error("more than one statement", text, offset, line=line, column=column)
+    only = found[0]
+    column = column + only.column - 1 if only.line == 1 else only.column
+    line += only.line - 1
+    try:
+        tokens = dialect.tokenize(only.text)
+    except TokenError as error:
+        raise syntax_error(str(error).splitlines()[0], only.text, 0, line=line, column=column) from error
+    return _Parser(only.text, tokens, line, column).parse()
+
+
+@dataclass
+class _Parser:
+    """Reads the tokens of one statement from left to right; `at` is the next token's index."""
+
+    text: str
+    tokens: Sequence[Token]
+    line: int
+    column: int
+    at: int = 0
+
+    def parse(self) -> st.Statement:
+        head = self.word()
+        reader = _READERS.get(head)
+        if reader is not None:
+            return reader(self)
+        if head in _QUERY_HEADS:
+            return st.QueryStatement(self.text)
+        return st.PassThroughStatement(self.text, " ".join(filter(None, [head, self.word(1)])))
+
+    # -- tokens -----------------------------------------------------------------------------------------
+
+    def word(self, ahead: int = 0) -> str:
+        """The upper-case text of a coming token; empty for a quoted name, a string or the end."""
+        index = self.at + ahead
+        if index >= len(self.tokens):
+            return ""
+        token = self.tokens[index]
+        quoted = self.text[token.start : token.start + 1] in ('"', "'", "`")
+        return "" if quoted else str(token.text).upper()
+
+    def skip(self, *words: str) -> bool:
+        """Step over these words if they come next."""
+        if all(self.word(index) == word for index, word in enumerate(words)):
+            self.at += len(words)
+            return True
+        return False
+
+    def skip_one_of(self, *words: str) -> str:
+        """Step over the one of these words that comes next; empty if none does."""
+        word = self.word()
+        return word if word and word in words and self.skip(word) else ""
+
+    def fail(self, problem: str, index: int | None = None) -> NoReturn:
+        """Raise SqlSyntaxError at a token (default: the next one)."""
+        position = self.at if index is None else index
+        if position < len(self.tokens):
+            token = self.tokens[position]
+            offset, length = token.start, token.end - token.start + 1
+        else:
+            offset, length = len(self.text), 1
+        raise syntax_error(problem, self.text, offset, length, line=self.line, column=self.column)
+
+    def skip_parentheses(self) -> None:
+        """Step over a bracketed part, to behind its closing bracket."""
+        depth = 0
+        while self.at < len(self.tokens):
+            kind = self.tokens[self.at].token_type
+            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(kind, 0)
+            self.at += 1
+            if depth == 0:
+                return
+        self.fail("a bracket is not closed")
+
+    def table_name(self) -> st.TableName:
+        """A dotted name, or IDENTIFIER('…') with literal text."""
+        if self.word() == "IDENTIFIER" and self.word(1) == "(":
+            literal = self.tokens[self.at + 2] if self.at + 2 < len(self.tokens) else None
+            if literal is None or literal.token_type != TokenType.STRING or self.word(3) != ")":
+                self.fail("IDENTIFIER must hold literal text here")
+            self.at += 4
+            return st.TableName(split_identifier(str(literal.text)))
+        parts = [self.name_part()]
+        while self.at < len(self.tokens) and self.tokens[self.at].token_type == TokenType.DOT:
+            self.at += 1
+            parts.append(self.name_part())
+        return st.TableName(tuple(parts))
+
+    def name_part(self) -> str:
+        if self.at >= len(self.tokens):
+            self.fail("a name is missing")
+        token = self.tokens[self.at]
+        text = str(token.text)
+        if token.token_type != TokenType.IDENTIFIER and not re.fullmatch(r"\w+", text):
+            self.fail("this is not a name")
+        self.at += 1
+        return text
+
+    def tail(self, index: int) -> str:
+        """The text from a token on."""
+        return self.text[self.tokens[index].start :] if index < len(self.tokens) else ""
+
+    def tree(self) -> exp.Expr:
+        """The whole statement as parsed by our dialect."""
+        try:
+            tree = dialect.parse_tokens(self.text, list(self.tokens))
+        except ParseError as error:
+            self._raise_parse_error(error)
+        assert tree is not None
+        return tree
+
+    def _raise_parse_error(self, error: ParseError) -> NoReturn:
+        details = error.errors[0] if error.errors else {}
+        highlight = str(details.get("highlight") or "")
+        offset = len(self.text)
+        for token in self.tokens:
+            if (token.line, token.col) == (details.get("line"), details.get("col")):
+                offset = token.start
+        problem = str(details.get("description") or error).rstrip(".")
+        raise syntax_error(
+            problem, self.text, offset, max(len(highlight), 1), line=self.line, column=self.column
+        ) from error
+
+    # -- statements -------------------------------------------------------------------------------------
+
+    def call(self) -> st.Statement:
+        node = self.tree()
+        assert isinstance(node, dialect.CallProcedure)
+        positional: list[object] = []
+        named: list[tuple[str, object]] = []
+        for argument in node.expressions:
+            is_named = isinstance(argument, exp.Kwarg)
+            value = self._constant(argument.expression if is_named else argument)
+            if is_named:
+                named.append((argument.this.name, value))
+            elif named:
+                self._fail_at(argument, "a positional argument cannot follow a named one")
+            else:
+                positional.append(value)
+        span = (self.tokens[0].start, self.tokens[-1].end + 1)
+        return st.CallStatement(self.text, str(node.this), tuple(positional), tuple(named), span)
+
+    def _constant(self, node: exp.Expr) -> object:
+        try:
+            return constant_value(node)
+        except NotConstantError as error:
+            self._fail_at(node, str(error))
+
+    def _fail_at(self, node: exp.Expr, problem: str) -> NoReturn:
+        start, end = node.meta.get("start", 0), node.meta.get("end", 0)
+        raise syntax_error(problem, self.text, start, end - start + 1, line=self.line, column=self.column)
+
+    def with_query(self) -> st.Statement:
+        """WITH: a query, or an INSERT behind its common table expressions."""
+        self.skip("WITH")
+        while self.at < len(self.tokens):
+            while self.at < len(self.tokens) and self.word() != "(":
+                self.at += 1
+            if self.at >= len(self.tokens):
+                break
+            self.skip_parentheses()
+            if self.word() in ("AS", "MAX", ","):
+                continue
+            reader = _CHANGES.get(self.word())
+            return reader(self) if reader is not None else self.from_query()
+        return st.QueryStatement(self.text)
+
+    def from_query(self) -> st.Statement:
+        """FROM …: a query, or Hive's FROM … INSERT … INSERT …"""
+        targets: list[st.TableName] = []
+        overwrite = False
+        is_from = self.word() == "FROM"
+        while is_from and self.at < len(self.tokens):
+            if self.word() == "(":
+                self.skip_parentheses()
+            elif self.word() == "INSERT" and self.word(1) in ("INTO", "OVERWRITE"):
+                overwrite = overwrite or self.word(1) == "OVERWRITE"
+                self.at += 2
+                if self._is_directory():
+                    continue
+                self.skip("TABLE")
+                targets.append(self.table_name())
+            else:
+                self.at += 1
+        if not targets:
+            # Overwriting nothing but directories, it has no table for a target.
+            return (
+                st.PassThroughStatement(self.text, _DIRECTORY) if overwrite else st.QueryStatement(self.text)
+            )
+        return st.InsertStatement(self.text, targets[0], overwrite, tuple(targets))
+
+    def insert(self) -> st.Statement:
+        self.skip("INSERT")
+        kind = self.skip_one_of("INTO", "OVERWRITE")
+        if not kind:
+            self.fail("INTO or OVERWRITE is missing")
+        if self._is_directory():
+            return st.PassThroughStatement(self.text, _DIRECTORY)
+        if self.word() == "TABLE" and self.word(1) != ".":
+            self.skip("TABLE")
+        table = self.table_name()
+        return st.InsertStatement(self.text, table, kind == "OVERWRITE", (table,))
+
+    def _is_directory(self) -> bool:
+        return self.word() == "DIRECTORY" or (self.word() == "LOCAL" and self.word(1) == "DIRECTORY")
+
+    def update(self) -> st.Statement:
+        self.skip("UPDATE")
+        return st.UpdateStatement(self.text, self.table_name())
+
+    def delete(self) -> st.Statement:
+        self.skip("DELETE")
+        if not self.skip("FROM"):
+            self.fail("FROM is missing")
+        return st.DeleteStatement(self.text, self.table_name())
+
+    def merge(self) -> st.Statement:
+        self.skip("MERGE")
+        self.skip("WITH", "SCHEMA", "EVOLUTION")
+        if not self.skip("INTO"):
+            self.fail("INTO is missing")
+        return st.MergeStatement(self.text, self.table_name())
+
+    def truncate(self) -> st.Statement:
+        self.skip("TRUNCATE")
+        self.skip("TABLE")
+        return st.TruncateStatement(self.text, self.table_name())
+
+    def alter(self) -> st.Statement:
+        if self.skip("ALTER", "TABLE"):
+            return st.AlterTableStatement(self.text, self.table_name())
+        if self.skip("ALTER", "VIEW"):
+            name = self.table_name()
+            if self.word() == "AS" or self.word() in _QUERY_HEADS:
+                return st.CreateViewStatement(self.text, name, replaces=True)
+        return st.PassThroughStatement(self.text, "ALTER")
+
+    def comment(self) -> st.Statement:
+        self.skip("COMMENT")
+        self.skip("ON")
+        kind = self.skip_one_of("TABLE", "COLUMN")
+        if not kind:
+            return st.PassThroughStatement(self.text, "COMMENT ON")
+        name = self.table_name()
+        parts = name.parts if kind == "TABLE" else name.parts[:-1]
+        return st.CommentOnStatement(self.text, st.TableName(parts or name.parts))
+
+    def drop(self) -> st.Statement:
+        self.skip("DROP")
+        if self.skip_one_of("DATABASE", "SCHEMA"):
+            if_exists = self.skip("IF", "EXISTS")
+            database = self.table_name().parts[-1]
+            return st.DropDatabaseStatement(self.text, database, if_exists, self.word() == "CASCADE")
+        if not self.skip("TABLE"):
+            return st.PassThroughStatement(self.text, f"DROP {self.word()}")
+        if_exists = self.skip("IF", "EXISTS")
+        table = self.table_name()
+        purge = self.skip("PURGE")
+        if self.at < len(self.tokens):
+            self.fail("this is not expected after DROP TABLE")
+        return st.DropTableStatement(self.text, table, if_exists, purge)
+
+    def create(self) -> st.Statement:
+        """CREATE VIEW and CREATE TABLE (also REPLACE TABLE); everything else is Spark's."""
+        head = self.skip_one_of("CREATE", "REPLACE")
+        replaces = self.skip("OR", "REPLACE") or head == "REPLACE"
+        self.skip_one_of("GLOBAL", "EXTERNAL")
+        temporary = bool(self.skip_one_of("TEMPORARY", "TEMP"))
+        if self.skip("VIEW"):
+            self.skip("IF", "NOT", "EXISTS")
+            view = self.table_name()
+            if self._depth_zero("USING") is not None and self._query_start() is None:
+                return st.PassThroughStatement(self.text, "CREATE VIEW USING")
+            return st.CreateViewStatement(self.text, view, temporary, replaces)
+        if not self.skip("TABLE"):
+            return st.PassThroughStatement(self.text, f"CREATE {self.word()}")
+        if_not_exists = self.skip("IF", "NOT", "EXISTS")
+        table = self.table_name()
+        like = self._after("LIKE", self.at)
+        using = self._depth_zero("USING")
+        provider = "" if using is None else self._dotted_text(using + 1).lower()
+        query = self._query_start()
+        if query is None:
+            return st.CreateTableStatement(self.text, table, provider, like, if_not_exists, replaces)
+        start = self.tokens[query].start
+        return st.CreateTableAsStatement(self.text, table, provider, None, if_not_exists, replaces, start)
+
+    def _dotted_text(self, index: int) -> str:
+        self.at = index
+        return str(self.table_name())
+
+    def _after(self, word: str, index: int) -> st.TableName | None:
+        if index < len(self.tokens) and self.word(index - self.at) == word:
+            self.at = index + 1
+            return self.table_name()
+        return None
+
+    def _depth_zero(self, *words: str) -> int | None:
+        """The index of the first of these words outside of brackets, from here on, before a query."""
+        depth = 0
+        for index in range(self.at, len(self.tokens)):
+            kind = self.tokens[index].token_type
+            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(kind, 0)
+            word = self.word(index - self.at)
+            if depth == 0 and word in words and index + 1 < len(self.tokens):
+                return index
+            if depth == 0 and word in ("SELECT", "WITH", "VALUES"):
+                return None
+        return None
+
+    def _query_start(self) -> int | None:
+        """The index of the query's first token behind the definition of a table or view."""
+        depth = 0
+        for index in range(self.at, len(self.tokens)):
+            word = self.word(index - self.at)
+            previous = self.word(index - 1 - self.at) if index else ""
+            if depth == 0 and (
+                word in ("SELECT", "WITH", "VALUES", "FROM")
+                or (previous == "AS" and word in ("TABLE", "(", "MAP", "REDUCE"))
+            ):
+                return index
+            kind = self.tokens[index].token_type
+            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(kind, 0)
+        return None
+
+    def explain(self) -> st.Statement:
+        self.skip("EXPLAIN")
+        mode = ""
+        if self.word() in _EXPLAIN_MODES:
+            mode = self.word()
+            self.at += 1
+        if self.at >= len(self.tokens):
+            self.fail("a statement is missing after EXPLAIN")
+        start = self.tokens[self.at].start
+        inner = self.text[start:]
+        line, column = position_at(self.text, start, self.line, self.column)
+        explained = _Parser(inner, dialect.tokenize(inner), line, column).parse()
+        return st.ExplainStatement(self.text, mode, explained)
+
+    def show(self) -> st.Statement:
+        if self.word(1) == "PARTITIONS":
+            node = self.tree()
+            assert isinstance(node, dialect.ShowPartitions)
+            values = dict(self._partition_value(each) for each in node.expressions)
+            return st.ShowPartitionsStatement(self.text, _name_of(node.this), values)
+        if self.word(1) == "CREATE" and self.word(2) == "TABLE":
+            return st.ShowCreateTableStatement(self.text, _name_of(self.tree().this))
+        if self.word(1) == "COLUMNS":
+            node = self.tree()
+            assert isinstance(node, dialect.ShowColumns)
+            name, database = _name_of(node.this), node.args.get("database")
+            parts = (database.name, name.parts[-1]) if database is not None else name.parts
+            return st.ShowColumnsStatement(self.text, st.TableName(parts))
+        if self.skip("SHOW", "TBLPROPERTIES"):
+            table = self.table_name()
+            key = self.tail(self.at).strip().removeprefix("(").removesuffix(")").strip()
+            return st.ShowPropertiesStatement(self.text, table, key.strip("'\"") or None)
+        return st.PassThroughStatement(self.text, f"SHOW {self.word(1)}")
+
+    def _partition_value(self, node: exp.Expr) -> tuple[str, str | None]:
+        if not isinstance(node, exp.EQ):
+            self.fail("a partition is given as column = value", len(self.tokens) - 1)
+        value = self._constant(node.expression)
+        return node.this.name, None if value is None else str(value)
+
+    def repair(self) -> st.Statement:
+        node = self.tree()
+        if not isinstance(node, dialect.RepairTable):
+            self.fail("this should be [MSCK] REPAIR TABLE", 0)
+        return st.MsckRepairStatement(self.text, _name_of(node.this), str(node.args["action"]))
+
+    def describe(self) -> st.Statement:
+        self.at += 1
+        if self.word() in ("DATABASE", "SCHEMA", "FUNCTION", "CATALOG", "PROCEDURE", "NAMESPACE"):
+            return st.PassThroughStatement(self.text, f"DESCRIBE {self.word()}")
+        if self.skip("QUERY") or self.word() in _QUERY_HEADS - {"TABLE"} | {"WITH", "FROM"}:
+            return st.DescribeQueryStatement(self.text, self.tail(self.at))
+        self.skip("TABLE")
+        extended = bool(self.skip_one_of("EXTENDED", "FORMATTED"))
+        table = self.table_name()
+        rest = self.tail(self.at)
+        is_column = bool(rest) and self.word() not in ("PARTITION", "AS")
+        column = ".".join(self.table_name().parts) if is_column else None
+        return st.DescribeStatement(self.text, table, extended, column, rest)
+
+    def cache(self) -> st.Statement:
+        self.skip("CACHE")
+        self.skip("LAZY")
+        if not self.skip("TABLE"):
+            return st.PassThroughStatement(self.text, "CACHE")
+        return st.CacheTableStatement(self.text, self.table_name(), self._query_start() is not None)
+
+    def uncache(self) -> st.Statement:
+        self.skip("UNCACHE", "TABLE")
+        self.skip("IF", "EXISTS")
+        return st.UncacheTableStatement(self.text, self.table_name())
+
+    def refresh(self) -> st.Statement:
+        self.skip("REFRESH")
+        if self.at < len(self.tokens) and self.tokens[self.at].token_type == TokenType.STRING:
+            return st.PassThroughStatement(self.text, "REFRESH")
+        if self.word() == "FUNCTION":
+            return st.PassThroughStatement(self.text, "REFRESH FUNCTION")
+        self.skip("TABLE")
+        return st.RefreshTableStatement(self.text, self.table_name())
+
+    def use(self) -> st.Statement:
+        return st.UseStatement(self.text)
+
+    def block(self) -> st.Statement:
+        return st.BlockStatement(self.text)
+
+    def execute(self) -> st.Statement:
+        return st.ExecuteImmediateStatement(self.text)
+
+
+def _name_of(node: exp.Expr) -> st.TableName:
+    if not isinstance(node, exp.Table):
+        return st.TableName((node.name,))
+    return st.TableName(tuple(part.name for part in node.parts))
+
+
+_CHANGES: Final[dict[str, Callable[[_Parser], st.Statement]]] = {
+    "INSERT": _Parser.insert,
+    "UPDATE": _Parser.update,
+    "DELETE": _Parser.delete,
+    "MERGE": _Parser.merge,
+}
+_READERS: Final[dict[str, Callable[[_Parser], st.Statement]]] = {
+    **_CHANGES,
+    "CALL": _Parser.call,
+    "WITH": _Parser.with_query,
+    "FROM": _Parser.from_query,
+    "TRUNCATE": _Parser.truncate,
+    "ALTER": _Parser.alter,
+    "COMMENT": _Parser.comment,
+    "DROP": _Parser.drop,
+    "CREATE": _Parser.create,
+    "REPLACE": _Parser.create,
+    "EXPLAIN": _Parser.explain,
+    "SHOW": _Parser.show,
+    "MSCK": _Parser.repair,
+    "MSCK REPAIR": _Parser.repair,
+    "REPAIR": _Parser.repair,
+    "DESCRIBE": _Parser.describe,
+    "DESC": _Parser.describe,
+    "CACHE": _Parser.cache,
+    "UNCACHE": _Parser.uncache,
+    "REFRESH": _Parser.refresh,
+    "USE": _Parser.use,
+    "BEGIN": _Parser.block,
+    "EXECUTE": _Parser.execute,
+}

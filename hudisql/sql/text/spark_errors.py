@@ -1,0 +1,194 @@
+"""Spark's exceptions as hudisql's: the message alone, without Java's stack, and the place in the script.
+
+An error that hudisql itself raised inside a Spark task comes back as its own class. Knows Spark's message
+layouts (error class, `line 1 pos 7`, `== SQL ==` blocks), not what the statement was about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from hudisql import errors
+from hudisql.errors import HudisqlError, QueryError, SqlSyntaxError
+from hudisql.format.file_names import is_data_file
+from hudisql.spark.cached_rows import LOST_ROWS
+from hudisql.spark.task_errors import REMOVED_HINT, translate_task_error, without_internal_names
+from hudisql.sql.text.script import marked_line, position_at
+
+_TASK_ERROR: Final = re.compile(
+    r"hudisql\.errors\.(?P<kind>\w+): (?P<message>.*?)(?=\n\s*\n|\n\tat |\Z)", re.DOTALL
+)
+_STACK: Final = re.compile(r"\n+(JVM stacktrace:|Driver stacktrace:|\s+at [\w.$]+[\w$.<>/]*\(|Caused by: )")
+_SQL_BLOCK: Final = re.compile(r"\n*== (SQL|DataFrame)[^\n]*==\n.*", re.DOTALL)
+_PLAN_DUMP: Final = re.compile(r";\s*\n\s*['!+\w].*", re.DOTALL)
+_POSITION: Final = re.compile(r"[;(,\s]*\(?line (?P<line>\d+),? pos (?P<position>\d+)\)?;?")
+_CONTEXT: Final = re.compile(
+    r"== SQL[^\n]*\(line (?P<line>\d+), position (?P<position>\d+)\) ==\n(?P<shown>[^\n]*)"
+)
+_GONE: Final = (
+    re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\][^\n]* file (?P<path>\S+)\. File does not exist"),
+    # The causes that Hadoop's file systems give it: local and HDFS, S3.
+    re.compile(r"\AFile (?:does not exist: )?(?P<path>\S+)"),
+    re.compile(r"\ANo such file or directory: (?P<path>\S+)"),
+)
+# Of Hadoop's file systems with `.<name>.crc` beside each file: what Spark says, or a cause of it.
+_CHECKSUM: Final = re.compile(r"Checksum error: (?:file:/*(?=/))?(?P<path>\S+) at \d+")
+_STATE: Final = re.compile(r"\s*SQLSTATE: \w{5}")
+_ABORTED: Final = re.compile(
+    r"^Job aborted due to stage failure: .*?(?:[\w.$]+(?:Exception|Error)): ", re.DOTALL
+)
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A statement as the user wrote it, and where it starts in the script.
+
+    `original_offset` maps an offset of the text that Spark was given back to the user's text.
+    """
+
+    text: str
+    line: int = 1
+    column: int = 1
+    spark_text: str | None = None
+    original_offset: Callable[[int], int] | None = None
+
+    def rewritten(self, before: str, text: str, offset_before: Callable[[int], int]) -> SourceText:
+        """The same statement when `before`, which Spark was to be given, has become `text`."""
+        if self.spark_text != before or self.original_offset is None:
+            return SourceText(before, self.line, self.column, text, offset_before)
+        earlier = self.original_offset
+        return SourceText(
+            self.text, self.line, self.column, text, lambda offset: earlier(offset_before(offset))
+        )
+
+    def spark_line(self, number: int) -> str | None:
+        """A line of the text that Spark was given (1-based)."""
+        lines = (self.spark_text if self.spark_text is not None else self.text).splitlines()
+        return lines[number - 1] if 1 <= number <= len(lines) else None
+
+    def mark(self, spark_line: int, spark_position: int) -> str | None:
+        """`line …, column …` and the marked text for a place that Spark named (1-based line, 0-based)."""
+        given = self.spark_text if self.spark_text is not None else self.text
+        lines = given.splitlines(keepends=True)
+        if not 1 <= spark_line <= len(lines):
+            return None
+        offset = sum(len(each) for each in lines[: spark_line - 1]) + spark_position
+        if self.original_offset is not None:
+            offset = self.original_offset(offset)
+        if offset > len(self.text):
+            return None
+        line, column = position_at(self.text, offset, self.line, self.column)
+        word = re.compile(r"\w+|.?").match(self.text, offset)
+        length = len(word.group()) if word else 1
+        return f"line {line}, column {column}:\n{marked_line(self.text, offset, length)}"
+
+
+@contextmanager
+def translated_spark_errors(source: SourceText | None = None) -> Iterator[None]:
+    """Turn what Spark raises inside into QueryError, SqlSyntaxError or the task's own HudisqlError."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise translate_spark_error(error, source) from error
+
+
+def translate_spark_error(error: BaseException, source: SourceText | None = None) -> HudisqlError:
+    """The hudisql error for an exception of Spark's."""
+    from pyspark.errors import ParseException
+
+    message = _message_of(error)
+    own = translate_task_error(error) or _own_error(message)
+    if own is not None:
+        return own
+    gone = _removed_data_file(message)
+    if gone is not None:
+        return QueryError(f"no such path: {gone}", hint=REMOVED_HINT)
+    checksum = _CHECKSUM.search(f"{message}\n{getattr(error, '_stackTrace', None) or ''}")
+    if checksum is not None:
+        return _checksum_error(checksum["path"])
+    if LOST_ROWS in message:
+        return QueryError(
+            "rows that the statement had computed were lost with an executor's memory or disk: nothing was "
+            "written",
+            hint="run the statement again",
+        )
+    place = _place_in(message, source)
+    text = _plain_message(message)
+    if place:
+        text = f"{text}\n{place}"
+    return SqlSyntaxError(text) if isinstance(error, ParseException) else QueryError(text)
+
+
+def _message_of(error: BaseException) -> str:
+    described = getattr(error, "_desc", None)
+    if described:
+        return str(described)
+    java = getattr(error, "java_exception", None)
+    if java is not None:
+        cause = java
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        return str(cause.getMessage() or cause.toString())
+    return str(error)
+
+
+def _own_error(message: str) -> HudisqlError | None:
+    found = _TASK_ERROR.search(message)
+    if found is None:
+        return None
+    kind = getattr(errors, found["kind"], None)
+    if not (isinstance(kind, type) and issubclass(kind, HudisqlError)):
+        return None
+    text, _, hint = found["message"].partition("\n  -> ")
+    return kind(text.strip(), hint=hint.strip() or None)
+
+
+def _removed_data_file(message: str) -> str | None:
+    """The data file of a Hudi table that Spark missed.
+
+    Its own advice, REFRESH TABLE, is for the file lists that it keeps of plain tables.
+    """
+    found = (pattern.search(message) for pattern in _GONE)
+    return next((each["path"] for each in found if each is not None and is_data_file(each["path"])), None)
+
+
+def _checksum_error(path: str) -> QueryError:
+    directory, _, name = path.rpartition("/")
+    return QueryError(
+        f"the checksum in {directory}/.{name}.crc is not that of {path}, which Spark therefore does not read",
+        hint="if the file is right (a tool that keeps no checksums has replaced it), delete the .crc file; "
+        "else put the original file back",
+    )
+
+
+def _place_in(message: str, source: SourceText | None) -> str | None:
+    if source is None:
+        return None
+    context = _CONTEXT.search(message)
+    if context:
+        # The text may be that of a view or of a part that was run before; of long ones Spark shows a part.
+        line = source.spark_line(int(context["line"]))
+        if line is None or context["shown"].strip(" .") not in line:
+            return None
+        return source.mark(int(context["line"]), int(context["position"]) - 1)
+    position = _POSITION.search(message)
+    return source.mark(int(position["line"]), int(position["position"])) if position else None
+
+
+def _plain_message(message: str) -> str:
+    text = message.strip()
+    stack = _STACK.search(text)
+    if stack:
+        text = text[: stack.start()]
+    text = _SQL_BLOCK.sub("", text)
+    text = _ABORTED.sub("", text)
+    text = _PLAN_DUMP.sub("", text)
+    text = _POSITION.sub("", text, count=1)
+    return without_internal_names(_STATE.sub("", text).strip().rstrip(";").strip())

@@ -1,0 +1,1 @@
+"""From changes to written files: index look-up, workload profile, partitioner, tasks, commit."""

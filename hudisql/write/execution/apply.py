@@ -1,0 +1,191 @@
+"""Apply changes to a table: count them, plan the work, write file slices in Spark tasks, commit.
+
+The way of all rows that change stored ones or may fill up small files; loads of new rows go by `load`.
+Follows Hudi's `BaseSparkCommitActionExecutor`: workload profile, partitioner, write handles, commit. Spark
+moves the rows, `write_tasks` writes them. Knows neither SQL text nor the metastore.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hudisql.errors import RepeatedKeysError, WriteRefusedError
+from hudisql.read.arrow_scan import calendar_settings
+from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.spark.cached_rows import cache_rows
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.execution.commit_files import WriteResult, commit_files
+from hudisql.write.execution.partitioner import (
+    BucketInfo,
+    BucketPlan,
+    buckets_a_task,
+    plan_bucketed_work,
+    plan_work,
+)
+from hudisql.write.execution.task_results import collect_files
+from hudisql.write.execution.workload_profile import WorkloadProfile, count_changes, route_changes
+from hudisql.write.execution.write_context import WriteContext, WriteTask, WrittenFile, task_of, work_of
+from hudisql.write.execution.write_tasks import BUCKET, run_write_tasks
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.index.bucket_index import check_bucket_index_declared, groups_of_buckets, with_hash_buckets
+from hudisql.write.keygen.generated_paths import with_generated_paths
+from hudisql.write.keygen.partition_paths import PartitionPaths, Values
+from hudisql.write.transaction.commit import OpenCommit
+from hudisql.write.transaction.pending_table_services import exclude_pending_clustering
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SHOWN_KEYS: Final = 3
+
+
+def apply_changes(
+    spark: SparkSession,
+    table: HudiTable,
+    changes: DataFrame,
+    operation_type: str,
+    options: WriteOptions,
+    *,
+    schema: pa.Schema | None = None,
+) -> WriteResult:
+    """Write `changes` (columns of `change_schema`, perhaps COMBINED) as one commit, visible when it is whole.
+
+    They are evaluated once. `schema` is what the commit makes the table's, by default it stays. Raises
+    WriteRefusedError, WriteConflictError, UnsupportedTableError, StorageError, and Spark's own exceptions;
+    the table is then as before.
+    """
+    schema = schema or table.schema
+    if options.key_generator is not None:
+        changes = with_generated_paths(changes, table, options.key_generator)
+    if options.index.buckets is not None:
+        changes = with_hash_buckets(changes, table, options.index.buckets, composite=options.complex_keys)
+    cached = cache_rows(changes)
+    try:
+        counted = count_changes(cached.frame, table)
+        if not counted.rows:
+            return WriteResult(None)
+        result = commit_files(
+            table,
+            operation_type,
+            schema,
+            lambda commit: _write_files(spark, commit, cached.frame, counted, options, schema),
+            concurrency=options.concurrency,
+            changed=counted.changed,
+        )
+        return replace(result, combined=result.combined + counted.combined)
+    finally:
+        cached.release()
+
+
+def _write_files(
+    spark: SparkSession,
+    commit: OpenCommit,
+    changes: DataFrame,
+    counted: WorkloadProfile,
+    options: WriteOptions,
+    schema: pa.Schema,
+) -> list[WrittenFile]:
+    """Write all files; new rows also go to small file groups that are there."""
+    from pyspark.sql import functions as sf
+
+    table = commit.table
+    paths = PartitionPaths(table, options.key_generator)
+    of_values = {values: paths.path(values) for values in counted.new_rows}
+    concerned = {path for path, _ in counted.changed} | set(of_values.values())
+    partitions = [paths.existing[path] for path in sorted(concerned) if path in paths.existing]
+    slices = exclude_pending_clustering(table, load_file_slices(table, partitions))
+    plan = _plan(table, slices, counted, of_values, options)
+    work = work_of(
+        commit,
+        options,
+        schema,
+        calendar_settings(spark),
+        log_merge_config=log_merge_config_of(table) if any(each.has_log_files for each in slices) else None,
+    )
+    values_of = {path: values for values, path in of_values.items()}
+    tasks = {
+        each.number: pickle.dumps(task_of_bucket(work, each, paths, values_of.get(each.partition_path)))
+        for each in plan.buckets
+    }
+    routed = route_changes(spark, changes, plan, of_values, table)
+    shared = spark.sparkContext.broadcast(tasks)
+
+    def write(_: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return run_write_tasks(work, shared.value, attempt, batches)
+
+    together = buckets_a_task(
+        plan.buckets, options.sizing.bytes_per_row, spark.sparkContext.defaultParallelism
+    )
+    number = sf.floor(sf.col(BUCKET) / together).cast("int")
+    files = collect_files(routed.repartitionById(math.ceil(len(plan.buckets) / together), number), write)
+    taken = sum(file.changes for file in files)
+    if taken != counted.rows:
+        raise WriteRefusedError(
+            f"the changes to {table.base_path} were {counted.rows} rows when they were counted, and {taken} "
+            "when they were written: they are not the same each time they are computed",
+            hint="store the source in a table first, then use that; nothing was written",
+        )
+    _refuse_repeated_keys(table, files)
+    return files
+
+
+def _plan(
+    table: HudiTable,
+    slices: Sequence[FileSlice],
+    counted: WorkloadProfile,
+    of_values: Mapping[Values, str],
+    options: WriteOptions,
+) -> BucketPlan:
+    if options.index.buckets is not None:
+        groups = groups_of_buckets(table, slices, options.index.buckets)
+        of_buckets: dict[tuple[str, int], int] = defaultdict(int)
+        for (values, bucket), rows in counted.of_buckets.items():
+            of_buckets[of_values[values], bucket] += rows
+        return plan_bucketed_work(slices, counted.changed, of_buckets, groups, options.index.buckets.count)
+    if counted.new_rows:
+        check_bucket_index_declared(table, slices)
+    new_by_path: dict[str, int] = defaultdict(int)
+    for values, rows in counted.new_rows.items():
+        new_by_path[of_values[values]] += rows
+    return plan_work(slices, counted.changed, new_by_path, options.sizing)
+
+
+def _refuse_repeated_keys(table: HudiTable, files: Sequence[WrittenFile]) -> None:
+    """Raise RepeatedKeysError if new rows of one partition share a record key."""
+    count = sum(file.repeated_keys.count for file in files)
+    if count:
+        samples = sorted({key for file in files for key in file.repeated_keys.samples})
+        shown = ", ".join(f"'{key}'" for key in samples[:_SHOWN_KEYS])
+        raise RepeatedKeysError(
+            f"several new rows have one record key: {count} key(s) of {table.base_path}, among them "
+            f"{shown}; nothing was written",
+            hint="make the source unique by the record key (for example by row_number())",
+        )
+
+
+def task_of_bucket(
+    work: WriteContext, bucket: BucketInfo, paths: PartitionPaths, values: Values | None
+) -> WriteTask:
+    """The work of a bucket; `values` are those of a partition that the table does not have yet."""
+    partition = paths.existing.get(bucket.partition_path)
+    found = partition.values if partition is not None else values
+    assert found is not None  # new rows alone make partitions, and theirs are known
+    return task_of(
+        work,
+        bucket.number,
+        bucket.partition_path,
+        paths.named(found),
+        is_new_partition=partition is None,
+        file_slice=bucket.file_slice,
+        rows=bucket.rows,
+        hash_bucket=bucket.hash_bucket,
+    )

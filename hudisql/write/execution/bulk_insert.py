@@ -1,0 +1,172 @@
+"""Load new rows into new file groups, as they come: bulk inserts, overwrites, CREATE TABLE AS SELECT.
+
+Follows `HoodieDatasetBulkInsertHelper` of Hudi 0.15: no key is looked up and no small file filled up, so each
+row passes once from the query to its file. Spark sorts and spreads the rows, a task writes the partitions of
+the table that it gets, one after the other. Knows neither SQL text nor the metastore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.format.spark_schema import quote_name
+from hudisql.read.arrow_scan import calendar_settings
+from hudisql.read.conform import conform_batch
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.changes import COMBINED
+from hudisql.write.execution.commit_files import WriteResult, commit_files
+from hudisql.write.execution.create_handle import NewFiles
+from hudisql.write.execution.task_results import collect_files, give_files
+from hudisql.write.execution.write_context import WriteContext, WrittenFile, task_of, work_of
+from hudisql.write.execution.write_tasks import split_by
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.index.bucket_index import HASH_BUCKET, bucket_column, check_bucket_index_declared
+from hudisql.write.keygen.generated_paths import GENERATED_PATH, path_column
+from hudisql.write.keygen.partition_paths import PartitionPaths, Values
+from hudisql.write.overwrite import Overwrite, load_operation_type
+from hudisql.write.transaction.commit import OpenCommit
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Rows that Spark expects to be fewer bytes go through an exchange, which puts them into few files.
+_FEW_BYTES: Final = 64 << 20
+
+
+def load_rows(
+    spark: SparkSession,
+    table: HudiTable,
+    rows: DataFrame,
+    options: WriteOptions,
+    *,
+    overwrite: Overwrite | None = None,
+) -> WriteResult:
+    """Write `rows` (the table's columns, its types; perhaps COMBINED) into new file groups as one commit.
+
+    They are evaluated once, while the commit is inflight. With `overwrite` they take the place of what that
+    says. Raises WriteRefusedError for rows without a record key, WriteConflictError, UnsupportedTableError,
+    StorageError, and Spark's own exceptions; the table is then as before.
+    """
+    return commit_files(
+        table,
+        load_operation_type(overwrite),
+        table.schema,
+        lambda commit: _write_files(spark, commit, rows, options, table.schema),
+        overwrite,
+        concurrency=options.concurrency,
+    )
+
+
+def load_partition(
+    work: WriteContext,
+    paths: PartitionPaths,
+    number: int,
+    attempt: int,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    most_open: int = 1,
+) -> Iterator[WrittenFile]:
+    """Write the rows of one Spark partition; those of a partition of the table need not follow each other.
+
+    Memory: a row group for each of `most_open` of them (with a bucket index: of their buckets); one more ends
+    the files that have waited the longest. Raises WriteRefusedError for rows without a record key,
+    WriteConflictError, StorageError.
+    """
+    writers: dict[tuple[str, int | None], NewFiles] = {}
+    row_keys = work.row_keys(number)
+    combined = 0
+    try:
+        for batch in batches:
+            if COMBINED in batch.schema.names:
+                combined += pc.sum(batch.column(COMBINED)).as_py() or 0
+            for values, bucket, part in _split(batch, paths, work.schema):
+                path = paths.path(values)
+                writer = writers.pop((path, bucket), None)
+                if writer is None:
+                    while len(writers) >= most_open:
+                        oldest = next(iter(writers))
+                        yield from writers[oldest].finish()
+                        del writers[oldest]
+                    named, is_new = paths.named(values), path not in paths.existing
+                    task = task_of(work, number, path, named, is_new_partition=is_new, hash_bucket=bucket)
+                    writer = NewFiles(work, task.of_attempt(attempt), row_keys)
+                writers[path, bucket] = writer
+                writer.write(part)
+        for place in list(writers):
+            for file in writers[place].finish():
+                yield replace(file, combined=combined)
+                combined = 0
+            del writers[place]
+    finally:
+        for writer in writers.values():
+            writer.abandon()
+
+
+def _split(
+    batch: pa.RecordBatch, paths: PartitionPaths, schema: pa.Schema
+) -> Iterator[tuple[Values, int | None, pa.RecordBatch]]:
+    """The rows of each partition, with a bucket index of each bucket in it."""
+    rows = conform_batch(batch, schema)
+    if HASH_BUCKET not in batch.schema.names:
+        yield from ((values, None, part) for values, part in paths.split(rows))
+        return
+    for values, part in paths.split(rows.append_column(HASH_BUCKET, batch.column(HASH_BUCKET))):
+        yield from ((values, bucket, inner) for bucket, inner in split_by(part, HASH_BUCKET))
+
+
+def _write_files(
+    spark: SparkSession, commit: OpenCommit, rows: DataFrame, options: WriteOptions, schema: pa.Schema
+) -> list[WrittenFile]:
+    table = commit.table
+    paths = PartitionPaths(table, options.key_generator)
+    if options.index.buckets is None:
+        check_bucket_index_declared(table, slices_as_asked(table, list(paths.existing.values())))
+    work = work_of(commit, options, schema, calendar_settings(spark))
+
+    def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return give_files(load_partition(work, paths, number, attempt, batches))
+
+    files = collect_files(_in_order(table, rows, options), write)
+    paths.refuse_nested({file.partition_path for file in files})
+    return files
+
+
+def slices_as_asked(table: HudiTable, partitions: Sequence[TablePartition]) -> Iterator[FileSlice]:
+    """The table's slices; more than one partition is listed only for who goes on asking."""
+    for some in (partitions[:1], partitions[1:]):
+        yield from load_file_slices(table, some) if some else ()
+
+
+def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataFrame:
+    """The rows spread over Spark's partitions and sorted in them, as `hoodie.bulkinsert.sort.mode` says."""
+    partition = [quote_name(column.name) for column in table.partition_columns]
+    if options.key_generator is not None:
+        rows = rows.withColumn(GENERATED_PATH, path_column(table, options.key_generator))
+        partition = [GENERATED_PATH]
+    if options.index.buckets is not None:
+        rows = rows.withColumn(
+            HASH_BUCKET, bucket_column(table, options.index.buckets, composite=options.complex_keys)
+        )
+        return rows.repartition(*partition, HASH_BUCKET).sortWithinPartitions(*partition, HASH_BUCKET)
+    if options.sort_columns:
+        return rows.orderBy(*partition, *(quote_name(name) for name in options.sort_columns))
+    keys = [quote_name(name.split(".")[0]) for name in table.properties.record_key_fields]
+    if options.sort_mode == "global" and (partition or keys):
+        return rows.orderBy(*partition, *keys)
+    if options.sort_mode == "local" and (partition or keys):
+        return rows.sortWithinPartitions(*partition, *keys)
+    if options.sort_mode == "partition" and (partition or _estimated_bytes(rows) < _FEW_BYTES):
+        rows = rows.hint("rebalance", *partition)
+    return rows.sortWithinPartitions(*partition) if partition else rows
+
+
+def _estimated_bytes(rows: DataFrame) -> int:
+    return int(rows._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())

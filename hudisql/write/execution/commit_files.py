@@ -1,0 +1,137 @@
+"""One commit around the writing of files: begin, write, complete, and take everything back if that fails.
+
+Follows `BaseCommitActionExecutor` of Hudi 0.15: write statistics become the commit's metadata.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeStats, WriteStat
+from hudisql.format.schema import avro_from_arrow
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.execution.write_context import WrittenFile
+from hudisql.write.overwrite import Overwrite, replaced_file_ids
+from hudisql.write.transaction.commit import (
+    OpenCommit,
+    begin_commit,
+    complete_commit,
+    discard_empty_commit,
+    rollback_commit,
+)
+from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
+from hudisql.write.transaction.conflicts import FileGroup
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What a commit did; `instant_time` is None if there was nothing to do and so no commit.
+
+    `combined` incoming rows gave way to others of their key. `dropped_metadata_table`: see `OpenCommit`.
+    """
+
+    instant_time: str | None
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    moved: int = 0
+    late: int = 0
+    combined: int = 0
+    files: int = 0
+    bytes: int = 0
+    dropped_metadata_table: bool = False
+
+
+def commit_files(
+    table: HudiTable,
+    operation_type: str,
+    schema: pa.Schema,
+    write: Callable[[OpenCommit], list[WrittenFile]],
+    overwrite: Overwrite | None = None,
+    *,
+    concurrency: Concurrency = SINGLE_WRITER,
+    changed: Collection[FileGroup] = (),
+) -> WriteResult:
+    """Make one commit of the files that `write` writes; nothing is visible before it.
+
+    `schema` is what the commit makes the table's, `changed` the file groups whose rows it changes. Without
+    files and `overwrite` there is no commit. Whatever goes wrong, what was written is taken back. Raises what
+    `write` raises, WriteConflictError, UnsupportedTableError, StorageError.
+    """
+    commit = begin_commit(
+        table, operation_type, replaces=overwrite is not None, concurrency=concurrency, changed=changed
+    )
+    try:
+        return finish_commit(commit, write(commit), schema, overwrite)
+    except BaseException:
+        rollback_commit(commit)
+        raise
+
+
+def finish_commit(
+    commit: OpenCommit, files: Sequence[WrittenFile], schema: pa.Schema, overwrite: Overwrite | None
+) -> WriteResult:
+    """Make the written files visible; without files and `overwrite` the commit is withdrawn.
+
+    Raises WriteConflictError, StorageError: the caller then abandons the commit.
+    """
+    if not files and overwrite is None:
+        discard_empty_commit(commit)
+        return WriteResult(None)
+    replaced = None
+    if overwrite is not None:
+        touched = {file.partition_path for file in files}
+        replaced = replaced_file_ids(commit.table, overwrite, touched)
+    complete_commit(commit, _metadata(commit, files, schema, replaced))
+    return WriteResult(
+        commit.instant_time,
+        inserted=sum(file.inserted - file.moved_in for file in files),
+        updated=sum(file.updated for file in files),
+        deleted=sum(file.deleted for file in files),
+        moved=sum(file.moved for file in files),
+        late=sum(file.late for file in files),
+        combined=sum(file.combined for file in files),
+        files=len(files),
+        bytes=sum(file.bytes for file in files),
+        dropped_metadata_table=commit.dropped_metadata_table,
+    )
+
+
+def _metadata(
+    commit: OpenCommit,
+    files: Sequence[WrittenFile],
+    schema: pa.Schema,
+    replaced: Mapping[str, tuple[str, ...]] | None,
+) -> CommitMetadata:
+    table = commit.table
+    stats: dict[str, list[WriteStat]] = defaultdict(list)
+    for file in sorted(files, key=lambda each: (each.partition_path, each.file_id)):
+        stats[file.partition_path].append(
+            WriteStat(
+                file_id=file.file_id,
+                path=file.path[len(table.base_path) :].lstrip("/"),
+                partition_path=file.partition_path,
+                prev_commit=file.previous_instant or "null",
+                num_writes=file.rows,
+                num_deletes=file.deleted + file.moved,
+                num_update_writes=file.updated,
+                num_inserts=file.inserted,
+                total_write_bytes=file.bytes,
+                file_size_in_bytes=file.bytes,
+                log_write=file.log,
+                runtime_stats=RuntimeStats(
+                    total_create_time=0 if file.previous_instant else file.milliseconds,
+                    total_upsert_time=file.milliseconds if file.previous_instant else 0,
+                ),
+            )
+        )
+    return CommitMetadata(
+        partition_to_write_stats={path: tuple(written) for path, written in stats.items()},
+        extra_metadata={SCHEMA_KEY: avro_from_arrow(schema, table.name)},
+        operation_type=commit.operation_type,
+        partition_to_replace_file_ids=replaced,
+    )

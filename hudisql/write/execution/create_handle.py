@@ -1,0 +1,122 @@
+"""New file groups of one partition, written by a task as the rows come; and what every written file needs.
+
+Follows `HoodieCreateHandle` of Hudi 0.15: a marker before each file, the partition's marker file before the
+first one of a partition.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from hudisql.format.partition_metadata import (
+    PARTITION_METADATA_FILE,
+    PartitionMetadata,
+    render_partition_metadata,
+)
+from hudisql.storage import join
+from hudisql.write.execution.late_attempts import check_commit_is_open, fence_late_attempt
+from hudisql.write.execution.write_context import WriteContext, WriteTask, WrittenFile
+from hudisql.write.handle.base_file import BaseFileWriter
+from hudisql.write.keygen.new_row_keys import NewRowKeys
+from hudisql.write.keygen.record_keys import NO_REPEATED_KEYS, repeated_keys
+from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
+
+
+class NewFiles:
+    """The new file groups of one bucket, written as the rows come."""
+
+    def __init__(self, work: WriteContext, task: WriteTask, row_keys: NewRowKeys) -> None:
+        """`row_keys` are those of the Spark task, which counts on over all of its new file groups."""
+        self._work = work
+        self._row_keys = row_keys
+        self._task = task
+        self._started = time.perf_counter()
+        self._keys: list[pa.StringArray] = []
+        self._moved_in = 0
+        _mark_partition(work, task)
+        self._writer = BaseFileWriter(
+            work.storage,
+            task.place,
+            work.schema,
+            work.avro_schema,
+            work.form,
+            expected_rows=task.rows,
+            bytes_per_row=work.bytes_per_row,
+            announce=lambda name: announce_file(work, task, name, MarkerKind.CREATE),
+        )
+
+    def write(self, rows: pa.RecordBatch, moved_in: int = 0, kept_keys: pa.StringArray | None = None) -> None:
+        """Take new rows, columns as in the schema; `moved_in` of them come from other files.
+
+        `kept_keys`: see `NewRowKeys.of`. Raises WriteRefusedError for null keys, StorageError.
+        """
+        keys = self._row_keys.of(rows, self._task.place.partition_path, kept_keys)
+        self._writer.write(keys, rows)
+        self._moved_in += moved_in
+        if self._work.unique_new_keys:
+            # A copy, since a slice of a batch would keep all its columns.
+            self._keys.append(pa.concat_arrays([keys.slice(0, 0), keys]))
+
+    def finish(self) -> list[WrittenFile]:
+        """Close the files and give them, unless they came too late.
+
+        Raises WriteConflictError then, StorageError.
+        """
+        files = self._writer.finish()
+        milliseconds = round((time.perf_counter() - self._started) * 1000)
+        repeated = repeated_keys(pa.chunked_array(self._keys, pa.string()))
+        written = [
+            WrittenFile(
+                file_id=file.file_id,
+                path=file.path,
+                partition_path=self._task.place.partition_path,
+                previous_instant=None,
+                rows=file.rows,
+                bytes=file.bytes,
+                inserted=file.rows,
+                updated=0,
+                deleted=0,
+                late=0,
+                moved=0,
+                milliseconds=milliseconds,
+                changes=file.rows,
+                # Only the totals are used: they are reported on the first file.
+                moved_in=self._moved_in if number == 0 else 0,
+                repeated_keys=repeated if number == 0 else NO_REPEATED_KEYS,
+            )
+            for number, file in enumerate(files)
+        ]
+        fence_late_attempt(self._work, written)
+        return written
+
+    def abandon(self) -> None:
+        """Delete the files."""
+        self._writer.abandon()
+
+
+def announce_file(work: WriteContext, task: WriteTask, name: str, kind: MarkerKind) -> None:
+    """Mark a file that is going to be written.
+
+    Raises WriteConflictError if the commit is over, StorageError.
+    """
+    marker = Marker(task.place.partition_path, name, kind)
+    create_marker(work.storage, work.base_path, work.instant_time, marker)
+    # After the marker, by which the driver finds the file if the commit completes from here on.
+    check_commit_is_open(work)
+
+
+def _mark_partition(work: WriteContext, task: WriteTask) -> None:
+    path = join(task.place.directory, PARTITION_METADATA_FILE)
+    if not task.is_new_partition and not _is_torn(work, path):
+        return
+    content = render_partition_metadata(PartitionMetadata(work.instant_time, task.depth), datetime.now(UTC))
+    work.storage.write(path, content)
+
+
+def _is_torn(work: WriteContext, path: str) -> bool:
+    """True if a writer was killed between making the marker and filling it: the directory counts as known."""
+    marker = work.storage.info(path)
+    return marker is not None and marker.length == 0

@@ -1,0 +1,204 @@
+"""Which file slice each change is written into: the work of a commit, one bucket a file slice.
+
+Follows `UpsertPartitioner` of Hudi 0.15: changed rows go to the file group that holds them, new rows first
+fill up small file groups of their partition, the rest makes new ones of about the target size. Plans from
+counts alone; knows neither Spark nor the rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from hudisql.table.file_slice import FileSlice
+
+# What opening, writing and marking a file costs, as bytes of it; and how much a task of small slices takes.
+_BUCKET_BYTES: Final = 256 << 10
+_TASK_BYTES: Final = 4 << 20
+_TASKS_A_CORE: Final = 4
+_BUCKETS_A_TASK: Final = (16, 8, 4, 2)
+HASH_RANGE = 1 << 30
+"""New rows are spread over the buckets of their partition by a hash below this number."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSizing:
+    """Bytes: files below `small_file_bytes` take new rows until they have about `max_file_bytes`."""
+
+    small_file_bytes: int = 104_857_600
+    max_file_bytes: int = 125_829_120
+    bytes_per_row: float = 1024.0
+
+    @property
+    def rows_per_file(self) -> int:
+        """About how many rows a new file takes."""
+        return max(1, int(self.max_file_bytes / self.bytes_per_row))
+
+
+@dataclass(frozen=True, slots=True)
+class BucketInfo:
+    """The work of one task: a slice to merge, or (None) new file groups for `rows` rows of the partition.
+
+    `hash_bucket` is there for a new file group of a table with a bucket index.
+    """
+
+    number: int
+    partition_path: str
+    file_slice: FileSlice | None
+    rows: int
+    hash_bucket: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InsertBuckets:
+    """How the new rows of a partition are spread: hashes below `bounds[i]` go to the i-th of `buckets`.
+
+    With a bucket index there are no bounds: rows of hash bucket i go to the i-th, -1 where there are none.
+    """
+
+    buckets: tuple[int, ...]
+    bounds: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPlan:
+    """All buckets; which one takes the changes of a file group and the new rows of a partition."""
+
+    buckets: tuple[BucketInfo, ...]
+    of_file_group: Mapping[tuple[str, str], int]
+    of_new_rows: Mapping[str, InsertBuckets]
+
+
+def buckets_a_task(buckets: Sequence[BucketInfo], bytes_per_row: float, parallelism: int) -> int:
+    """How many buckets that follow each other one Spark task takes, so that small slices share its cost.
+
+    Beside its largest slice no task gets more than a few megabytes, and all cores get several tasks.
+    """
+    costs = [
+        _BUCKET_BYTES
+        + (0 if each.file_slice is None else slice_bytes(each.file_slice) + _log_bytes(each.file_slice))
+        + each.rows * bytes_per_row
+        for each in buckets
+    ]
+    most = min(_TASK_BYTES, sum(costs) / (_TASKS_A_CORE * max(1, parallelism)))
+    for count in _BUCKETS_A_TASK:
+        groups = [costs[start : start + count] for start in range(0, len(costs), count)]
+        if all(sum(group) - max(group) <= most for group in groups):
+            return count
+    return 1
+
+
+def plan_work(
+    slices: Iterable[FileSlice],
+    changed: Mapping[tuple[str, str], int],
+    new_rows: Mapping[str, int],
+    sizing: FileSizing,
+) -> BucketPlan:
+    """Plan a commit. `changed` counts rows by (partition path, file id), `new_rows` by partition path.
+
+    `slices` are the latest ones of the partitions concerned; those with log files take no new rows.
+    """
+    slices = list(slices)
+    by_partition: dict[str, list[FileSlice]] = {}
+    for each in slices:
+        by_partition.setdefault(each.partition_path, []).append(each)
+    buckets, of_file_group = _merges(slices, changed)
+    of_new_rows = {}
+    for path, rows in sorted(new_rows.items()):
+        shares = _shares(rows, by_partition.get(path, ()), sizing)
+        numbers = []
+        for file_slice, share in shares:
+            known = of_file_group.get((path, file_slice.file_id)) if file_slice else None
+            if known is None:
+                known = len(buckets)
+                buckets.append(BucketInfo(known, path, file_slice, share))
+                if file_slice is not None:
+                    of_file_group[path, file_slice.file_id] = known
+            else:
+                buckets[known] = replace(buckets[known], rows=buckets[known].rows + share)
+            numbers.append(known)
+        of_new_rows[path] = InsertBuckets(tuple(numbers), _bounds([share for _, share in shares]))
+    return BucketPlan(tuple(buckets), of_file_group, of_new_rows)
+
+
+def plan_bucketed_work(
+    slices: Iterable[FileSlice],
+    changed: Mapping[tuple[str, str], int],
+    new_rows: Mapping[tuple[str, int], int],
+    group_of: Mapping[tuple[str, int], FileSlice],
+    hash_buckets: int,
+) -> BucketPlan:
+    """Plan a commit to a table with a bucket index.
+
+    `new_rows` counts rows by partition path and hash bucket, `group_of` are the slices of those that exist:
+    they take all rows of their bucket, log files or not.
+    """
+    buckets, of_file_group = _merges(slices, changed)
+    numbers: dict[str, list[int]] = {}
+    for (path, hash_bucket), rows in sorted(new_rows.items()):
+        file_slice = group_of.get((path, hash_bucket))
+        known = None if file_slice is None else of_file_group.get((path, file_slice.file_id))
+        if known is None:
+            known = len(buckets)
+            buckets.append(BucketInfo(known, path, file_slice, rows, hash_bucket))
+            if file_slice is not None:
+                of_file_group[path, file_slice.file_id] = known
+        else:
+            buckets[known] = replace(buckets[known], rows=buckets[known].rows + rows)
+        numbers.setdefault(path, [-1] * hash_buckets)[hash_bucket] = known
+    of_new_rows = {path: InsertBuckets(tuple(found), ()) for path, found in numbers.items()}
+    return BucketPlan(tuple(buckets), of_file_group, of_new_rows)
+
+
+def _merges(
+    slices: Iterable[FileSlice], changed: Mapping[tuple[str, str], int]
+) -> tuple[list[BucketInfo], dict[tuple[str, str], int]]:
+    """The buckets of slices whose rows change, and which one is whose."""
+    slice_of = {(each.partition_path, each.file_id): each for each in slices}
+    groups = sorted(changed.items())
+    buckets = [BucketInfo(number, key[0], slice_of[key], rows) for number, (key, rows) in enumerate(groups)]
+    return buckets, {key: number for number, (key, _) in enumerate(groups)}
+
+
+def slice_bytes(file_slice: FileSlice) -> int:
+    """What the slice's rows take as a base file: for a skeleton that and the external file."""
+    own = 0 if file_slice.base_file is None else file_slice.base_file.length
+    return own + (0 if file_slice.external_file is None else file_slice.external_file.length)
+
+
+def _log_bytes(file_slice: FileSlice) -> int:
+    return sum(each.length for each in file_slice.log_files)
+
+
+def _shares(rows: int, slices: Sequence[FileSlice], sizing: FileSizing) -> list[tuple[FileSlice | None, int]]:
+    """The file groups that take the partition's new rows (None: a new one), each with how many."""
+    shares: list[tuple[FileSlice | None, int]] = []
+    small = [
+        each
+        for each in slices
+        if not each.has_log_files
+        and each.base_file is not None
+        and slice_bytes(each) < sizing.small_file_bytes
+    ]
+    for each in sorted(small, key=lambda one: (slice_bytes(one), one.file_id)):
+        room = int((sizing.max_file_bytes - slice_bytes(each)) / sizing.bytes_per_row)
+        taken = min(rows, room)
+        if taken > 0:
+            shares.append((each, taken))
+            rows -= taken
+        if not rows:
+            return shares
+    files = math.ceil(rows / sizing.rows_per_file)
+    share, more = divmod(rows, files)
+    return shares + [(None, share + (number < more)) for number in range(files)]
+
+
+def _bounds(shares: Sequence[int]) -> tuple[int, ...]:
+    total = sum(shares)
+    bounds, upto = [], 0
+    for share in shares:
+        upto += share
+        bounds.append(HASH_RANGE * upto // total)
+    return tuple(bounds)

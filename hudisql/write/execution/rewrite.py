@@ -1,0 +1,100 @@
+"""Rewrite file slices as they are: each becomes a base file of its file group, all in one commit.
+
+What a copy-on-write merge without changes does (`HoodieMergeHandle`): rows keep their values, keys, commit
+times and sequence numbers. Bootstrapped slices no longer need their source files then. Knows neither SQL text
+nor the metastore.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hudisql.read.arrow_scan import calendar_settings
+from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import list_partitions
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.execution.commit_files import WriteResult, commit_files
+from hudisql.write.execution.task_results import collect_files, give_files
+from hudisql.write.execution.write_context import WrittenFile, task_of, work_of
+from hudisql.write.execution.write_tasks import rewrite_slice
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.transaction.commit import OpenCommit
+from hudisql.write.transaction.conflicts import FileGroup
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OPERATION_TYPE: Final = "UPSERT"
+_TASKS_A_CORE: Final = 4
+
+
+def rewrite_bootstrapped_slices(
+    spark: SparkSession, table: HudiTable, file_groups: Collection[FileGroup], options: WriteOptions
+) -> WriteResult:
+    """Turn the latest slices of these file groups (partition path, file id) into base files.
+
+    Log files are merged into them. File groups that are no longer bootstrapped are left alone; if none is
+    left there is no commit. Raises WriteConflictError, UnsupportedTableError, SourceChangedError,
+    StorageError, and Spark's own exceptions; the table is then as before.
+    """
+    if not file_groups:
+        return WriteResult(None)
+    return commit_files(
+        table,
+        OPERATION_TYPE,
+        table.schema,
+        lambda commit: _write_files(spark, commit, frozenset(file_groups), options),
+        concurrency=options.concurrency,
+        changed=file_groups,
+    )
+
+
+def _write_files(
+    spark: SparkSession, commit: OpenCommit, file_groups: frozenset[FileGroup], options: WriteOptions
+) -> list[WrittenFile]:
+    table = commit.table
+    paths = {path for path, _ in file_groups}
+    partitions = {each.path: each for each in list_partitions(table) if each.path in paths}
+    slices = [
+        each
+        for each in load_file_slices(table, list(partitions.values()))
+        if each.is_bootstrapped and (each.partition_path, each.file_id) in file_groups
+    ]
+    if not slices:
+        return []
+    rule = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
+    work = replace(
+        work_of(commit, options, table.schema, calendar_settings(spark), log_merge_config=rule), appends=False
+    )
+    names = [column.name for column in table.partition_columns]
+    tasks = [
+        pickle.dumps(
+            task_of(
+                work,
+                number,
+                each.partition_path,
+                dict(zip(names, partitions[each.partition_path].values, strict=True)),
+                is_new_partition=False,
+                file_slice=each,
+            )
+        )
+        for number, each in enumerate(slices)
+    ]
+    shared = spark.sparkContext.broadcast(tasks)
+
+    def write(_: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
+        return give_files(
+            written
+            for number in numbers
+            for written in rewrite_slice(work, pickle.loads(shared.value[number]).of_attempt(attempt))
+        )
+
+    parts = min(len(tasks), _TASKS_A_CORE * spark.sparkContext.defaultParallelism)
+    return collect_files(spark.range(0, len(tasks), 1, numPartitions=parts), write)

@@ -1,0 +1,63 @@
+"""Changes that wait in a task until all of their slice have come.
+
+In memory up to 64 MB, beyond that in Arrow files on the task's local disk, which are mapped when read.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+_HELD_BYTES: Final = 64 << 20
+
+
+class SpillableChangeBuffer:
+    """The changes of slices that wait for their merge: in memory, beyond 64 MB in files."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._held: dict[int, list[pa.RecordBatch]] = {}
+        self._spilled: dict[int, list[Path]] = {}
+        self._bytes = 0
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> SpillableChangeBuffer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._directory is not None:
+            self._directory.cleanup()
+
+    @property
+    def numbers(self) -> list[int]:
+        """The buckets there are changes for."""
+        return sorted({*self._held, *self._spilled})
+
+    def add(self, number: int, rows: pa.RecordBatch) -> None:
+        """Take in changes of a bucket."""
+        self._held.setdefault(number, []).append(rows)
+        self._bytes += rows.nbytes
+        if self._bytes >= _HELD_BYTES:
+            self._spill()
+
+    def table(self, number: int) -> pa.Table:
+        """All changes of a bucket; spilled ones are mapped into memory."""
+        batches = self._held.get(number, [])
+        spilled = self._spilled.get(number, [])
+        parts = [pa.ipc.open_file(pa.memory_map(str(path))).read_all() for path in spilled]
+        return pa.concat_tables([*parts, pa.Table.from_batches(batches, self._schema)])
+
+    def _spill(self) -> None:
+        if self._directory is None:
+            self._directory = tempfile.TemporaryDirectory(prefix="hudisql-changes-")
+        for number, batches in self._held.items():
+            paths = self._spilled.setdefault(number, [])
+            path = Path(self._directory.name) / f"{number}-{len(paths)}.arrow"
+            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, self._schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+            paths.append(path)
+        self._held, self._bytes = {}, 0

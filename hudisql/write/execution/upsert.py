@@ -1,0 +1,229 @@
+"""Upserts and deletes of rows that are known by their record key alone: the rows get their file groups.
+
+Follows `HoodieIndex.tagLocation` of Hudi 0.15: the keys of the incoming rows are looked up by the table's
+index (`index_lookup`), and what is done with a row follows from where its key is stored. Of several incoming
+rows with one key the one with the highest ordering value stays (`HoodieRecordPayload.preCombine`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hudisql.errors import WriteRefusedError
+from hudisql.format.spark_schema import quote_name
+from hudisql.read.arrow_scan import spark_struct
+from hudisql.spark.cached_rows import cache_rows
+from hudisql.spark.task_errors import encode_error
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.changes import (
+    COMBINED,
+    FILE_GROUP,
+    LOCATION_COLUMNS,
+    NEW_ROWS,
+    OPERATION,
+    PARTITION,
+    RECORD_KEY,
+    SEQUENCE_NUMBER,
+    Operation,
+)
+from hudisql.write.execution.precombine import is_higher, newest_first
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.index.key_lookup import STORED, STORED_GROUP, STORED_KEY, STORED_PARTITION, locate_keys
+from hudisql.write.index.record_index import RecordIndex
+from hudisql.write.keygen.partition_paths import PartitionPaths
+from hudisql.write.keygen.record_keys import render_record_keys
+from hudisql.write.transaction.commit import EVENT_TIME_PAYLOAD
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+IS_DELETED: Final = "_hoodie_is_deleted"
+_IS_FIRST: Final = "__hudisql_is_first"
+
+
+def tag_locations(
+    spark: SparkSession,
+    table: HudiTable,
+    rows: DataFrame,
+    options: WriteOptions,
+    held: ExitStack,
+    *,
+    deletes: bool = False,
+) -> tuple[DataFrame, int]:
+    """The rows (the table's columns, its types) as changes: known keys are updated, others inserted.
+
+    Second comes how many rows gave way to others of their key. What is computed stays cached until `held` is
+    closed.
+
+    Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key.
+    A global index looks for a key in all partitions. Raises WriteRefusedError for tables whose record keys
+    are generated, and in the tasks for rows without a record key.
+    """
+    from pyspark.sql import functions as sf
+
+    if table.properties.generates_record_keys:
+        raise WriteRefusedError(
+            f"the record keys of {table.base_path} are generated, so no given row has the key of a stored "
+            "one",
+            hint="MERGE INTO … ON <condition>, UPDATE and DELETE find stored rows by their values",
+        )
+    index = options.index
+    cached = cache_rows(_precombine_rows(_with_keys(table, rows, options), table, is_global=index.is_global))
+    held.callback(cached.release)
+    keyed = cached.frame
+    located, combined = locate_keys(spark, table, keyed, index, _stored_columns(table, index))
+    condition = sf.col(RECORD_KEY) == sf.col(STORED_KEY)
+    if not index.is_global:
+        condition = condition & (sf.col(PARTITION) == sf.col(STORED_PARTITION))
+    joined = keyed.join(located, condition, "left")
+    known = sf.col(STORED_GROUP).isNotNull()
+    deleted = sf.lit(deletes)
+    if IS_DELETED in table.schema.names:
+        deleted = deleted | sf.coalesce(sf.col(IS_DELETED), sf.lit(False))
+    of_known = _operations(Operation.UPSERT)
+    if index.is_global and index.moves_rows:
+        joined = joined.withColumn(_IS_FIRST, _is_first_of_key())
+        of_known = _operations_of_a_global_key(table)
+    operations = (
+        sf.when(known & deleted, _operations(Operation.DELETE))
+        .when(deleted, sf.array().cast("array<tinyint>"))
+        .when(known, of_known)
+        .otherwise(_operations(Operation.INSERT))
+    )
+    columns = [sf.col(quote_name(name)) for name in table.schema.names]
+    if index.is_global and not index.moves_rows:
+        columns = _with_stored_partition(table, known)
+    tagged = joined.select(
+        sf.explode(operations).alias(OPERATION),
+        sf.col(STORED_PARTITION).alias(PARTITION),
+        sf.col(STORED_GROUP).alias(FILE_GROUP),
+        RECORD_KEY,
+        sf.lit(None).cast("string").alias(SEQUENCE_NUMBER),
+        *columns,
+    )
+    is_new = sf.col(OPERATION).isin(*NEW_ROWS)
+    for name in LOCATION_COLUMNS:
+        tagged = tagged.withColumn(name, sf.when(~is_new, sf.col(name)))
+    return tagged, combined
+
+
+def others_of_one(*key: Column) -> Column:
+    """How many other rows have the values of `key` that a row has."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    return sf.count("*").over(Window.partitionBy(*key)) - 1
+
+
+def event_time_column(table: HudiTable) -> str | None:
+    """The column by which an incoming row can be older than the stored one, if the table has such a rule."""
+    properties = table.properties
+    ordering = properties.precombine_field
+    has_rule = properties.payload_class == EVENT_TIME_PAYLOAD and ordering in table.schema.names
+    return ordering if has_rule else None
+
+
+def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
+    """The columns of stored rows that decide what becomes of them."""
+    if not index.is_global:
+        return pa.schema([])
+    if not index.moves_rows:
+        return pa.schema(table.partition_columns)
+    ordering = event_time_column(table)
+    return pa.schema([] if ordering is None else [table.schema.field(ordering)])
+
+
+def _operations_of_a_global_key(table: HudiTable) -> Column:
+    """What is done with a stored row whose key comes in, where rows move to the partition they name.
+
+    Follows `HoodieIndexUtils.mergeForPartitionUpdatesIfNeeded`: a row that is older than the stored one does
+    not move it. A key has one row: where it has several, the one in the right partition stays.
+    """
+    from pyspark.sql import functions as sf
+
+    stays = sf.col(PARTITION) == sf.col(STORED_PARTITION)
+    operations = sf.when(stays, _operations(Operation.UPSERT))
+    operations = operations.when(~sf.col(_IS_FIRST), _operations(Operation.DELETE))
+    ordering = event_time_column(table)
+    if ordering is not None:
+        is_late = is_higher(STORED + ordering, ordering, ordering, table.schema)
+        operations = operations.when(is_late, _operations(Operation.UPSERT))
+    return operations.otherwise(_operations(Operation.MOVE_OUT, Operation.MOVE_IN))
+
+
+def _is_first_of_key() -> Column:
+    """True for the first of the stored rows of a key: one in the right partition if there is any."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    stays = sf.col(PARTITION) == sf.col(STORED_PARTITION)
+    order = Window.partitionBy(RECORD_KEY).orderBy(stays.desc(), STORED_PARTITION, STORED_GROUP)
+    return sf.row_number().over(order) == 1
+
+
+def _with_stored_partition(table: HudiTable, known: Column) -> list[Column]:
+    """The table's columns of rows that stay in the partition where their key is stored."""
+    from pyspark.sql import functions as sf
+
+    names = {column.name for column in table.partition_columns}
+    return [
+        sf.when(known, sf.col(quote_name(STORED + name))).otherwise(sf.col(quote_name(name))).alias(name)
+        if name in names
+        else sf.col(quote_name(name))
+        for name in table.schema.names
+    ]
+
+
+def _operations(*operations: Operation) -> Column:
+    from pyspark.sql import functions as sf
+
+    return sf.array(*[sf.lit(int(each)).cast("tinyint") for each in operations])
+
+
+def _with_keys(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataFrame:
+    """The rows with their record keys and partition paths, rendered as the tasks that write them do."""
+    schema = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION, pa.string()), *table.schema])
+    fields = table.properties.record_key_fields
+    composite = options.complex_keys
+    paths = PartitionPaths(table, options.key_generator)
+
+    def render(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            rendered = render_record_keys(batch, fields, composite=composite)
+            if rendered.null_keys.count:
+                raise encode_error(
+                    WriteRefusedError(
+                        f"{rendered.null_keys.count} row(s) have no record key: {', '.join(fields)} is null "
+                        "or empty",
+                        hint="give every row a value in the record key columns; nothing was written",
+                    )
+                )
+            try:
+                places = paths.of(batch)
+            except WriteRefusedError as error:
+                raise encode_error(error) from None
+            yield pa.record_batch(
+                [rendered.keys, places, *batch.columns],
+                names=[RECORD_KEY, PARTITION, *batch.schema.names],
+            )
+
+    return rows.select(*[quote_name(name) for name in table.schema.names]).mapInArrow(
+        render, spark_struct(schema)
+    )
+
+
+def _precombine_rows(keyed: DataFrame, table: HudiTable, *, is_global: bool) -> DataFrame:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    ordering = table.properties.precombine_field
+    key = [sf.col(RECORD_KEY)] if is_global else [sf.col(RECORD_KEY), sf.col(PARTITION)]
+    order = [sf.lit(0)] if ordering is None else newest_first(ordering, table.schema)
+    by = Window.partitionBy(*key).orderBy(*order)
+    numbered = keyed.withColumn("__hudisql_rank", sf.row_number().over(by))
+    numbered = numbered.withColumn(COMBINED, others_of_one(*key))
+    return numbered.filter("__hudisql_rank = 1").drop("__hudisql_rank")

@@ -1,0 +1,160 @@
+"""Counting changes, and moving each to the Spark task that writes its file slice.
+
+Follows Hudi's `WorkloadProfile` and the partitioning of `UpsertPartitioner`: both are columns and joins of
+Spark's, so that no row passes through Python before it is written. Knows neither commits nor files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hudisql.format.spark_schema import quote_name, quote_path
+from hudisql.read.arrow_scan import spark_struct
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.changes import COMBINED, FILE_GROUP, NEW_ROWS, OPERATION, PARTITION
+from hudisql.write.execution.partitioner import HASH_RANGE, BucketPlan
+from hudisql.write.execution.write_tasks import BUCKET
+from hudisql.write.index.bucket_index import HASH_BUCKET
+from hudisql.write.keygen.generated_paths import GENERATED_PATH, partition_source_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class WorkloadProfile:
+    """Rows by what they concern: file groups (partition path, file id) or values of the partition columns.
+
+    `of_buckets` tells the new rows of a table with a bucket index by values and bucket. `combined` more
+    incoming rows gave way to newer ones of their keys.
+    """
+
+    changed: Mapping[tuple[str, str], int]
+    new_rows: Mapping[tuple[object, ...], int]
+    of_buckets: Mapping[tuple[tuple[object, ...], int], int] = field(default_factory=dict)
+    combined: int = 0
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return sum(self.changed.values()) + sum(self.new_rows.values())
+
+
+def count_changes(changes: DataFrame, table: HudiTable) -> WorkloadProfile:
+    """Count the changes by file group, and new rows by their values of the partition columns.
+
+    With a column of hash buckets new rows are also counted by these.
+    """
+    from pyspark.sql import functions as sf
+
+    columns = [column.name for column in partition_source_columns(changes, table)]
+    is_new = sf.col(OPERATION).isin(*NEW_ROWS)
+    values = [sf.when(is_new, sf.col(quote_name(name))).alias(f"p{n}") for n, name in enumerate(columns)]
+    bucket = sf.col(HASH_BUCKET) if HASH_BUCKET in changes.columns else sf.lit(None).cast("int")
+    changed: dict[tuple[str, str], int] = {}
+    new_rows: dict[tuple[object, ...], int] = defaultdict(int)
+    of_buckets: dict[tuple[tuple[object, ...], int], int] = {}
+    groups = changes.groupBy(sf.col(PARTITION), sf.col(FILE_GROUP), bucket.alias("b"), *values)
+    left_out = sf.sum(COMBINED) if COMBINED in changes.columns else sf.lit(0)
+    combined = 0
+    for row in groups.agg(left_out, sf.count("*")).collect():
+        combined += row[-2] or 0
+        if row[1] is not None:
+            changed[row[0], row[1]] = row[-1]
+            continue
+        # One object for every NaN, so that dictionaries find it again.
+        values_of_row = tuple(math.nan if value != value else value for value in row[3:-2])
+        new_rows[values_of_row] += row[-1]
+        if row[2] is not None:
+            of_buckets[values_of_row, row[2]] = row[-1]
+    return WorkloadProfile(changed, dict(new_rows), of_buckets, combined)
+
+
+def route_changes(
+    spark: SparkSession,
+    changes: DataFrame,
+    plan: BucketPlan,
+    of_values: Mapping[tuple[object, ...], str],
+    table: HudiTable,
+) -> DataFrame:
+    """The changes with the number of the bucket each one goes to."""
+    from pyspark.sql import functions as sf
+
+    is_new = sf.col(OPERATION).isin(*NEW_ROWS)
+    parts = []
+    if plan.of_file_group:
+        groups = spark.createDataFrame(
+            [(path, file_id, number) for (path, file_id), number in plan.of_file_group.items()],
+            f"g_path string, g_file string, {BUCKET} int",
+        )
+        stored = changes.filter(~is_new).join(
+            sf.broadcast(groups),
+            (sf.col(PARTITION) == sf.col("g_path")) & (sf.col(FILE_GROUP) == sf.col("g_file")),
+        )
+        parts.append(stored.drop("g_path", "g_file"))
+    if plan.of_new_rows:
+        parts.append(_spread(spark, changes.filter(is_new), plan, of_values, table))
+    routed = parts[0]
+    for part in parts[1:]:
+        routed = routed.unionByName(part)
+    return routed.drop(HASH_BUCKET, GENERATED_PATH, COMBINED)
+
+
+def _spread_by(table: HudiTable) -> list[Column]:
+    """What new rows are spread over file groups by: the key columns, or the row itself if it has none.
+
+    The choice must be the same each time that a row is computed.
+    """
+    from pyspark.sql import functions as sf
+
+    fields = table.properties.record_key_fields
+    if fields:
+        return [sf.col(quote_path(name)) for name in fields]
+    # Spark hashes no maps, and no other type has a map inside unless it is nested.
+    return [
+        sf.col(quote_name(field.name)).cast("string")
+        if pa.types.is_nested(field.type)
+        else sf.col(quote_name(field.name))
+        for field in table.schema
+    ]
+
+
+def _spread(
+    spark: SparkSession,
+    new_rows: DataFrame,
+    plan: BucketPlan,
+    of_values: Mapping[tuple[object, ...], str],
+    table: HudiTable,
+) -> DataFrame:
+    from pyspark.sql import functions as sf
+
+    columns = partition_source_columns(new_rows, table)
+    is_bucketed = HASH_BUCKET in new_rows.columns
+    spreads = [(values, plan.of_new_rows[path]) for values, path in of_values.items()]
+    schema = spark_struct(
+        pa.schema(
+            [
+                *(pa.field(f"v{number}", column.type) for number, column in enumerate(columns)),
+                pa.field("bounds", pa.list_(pa.int32())),
+                pa.field("buckets", pa.list_(pa.int32())),
+            ]
+        )
+    )
+    rows = [(*values, list(spread.bounds), list(spread.buckets)) for values, spread in spreads]
+    places = spark.createDataFrame(rows, schema)
+    hashed = sf.pmod(sf.xxhash64(*_spread_by(table)), sf.lit(HASH_RANGE))
+    condition = sf.lit(True)
+    for number, column in enumerate(columns):
+        condition = condition & sf.col(quote_name(column.name)).eqNullSafe(sf.col(f"v{number}"))
+    placed = new_rows.withColumn("__hash", hashed).join(sf.broadcast(places), condition)
+    in_spread = sf.expr("size(filter(bounds, bound -> bound <= __hash))")
+    position = sf.col(HASH_BUCKET) if is_bucketed else in_spread
+    return placed.withColumn(BUCKET, sf.get("buckets", position)).drop(
+        "__hash", "bounds", "buckets", *(f"v{number}" for number in range(len(columns)))
+    )

@@ -1,0 +1,181 @@
+"""What the tasks of a commit are told, and what they give back: values between driver and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from hudisql.format.bucket_id import new_file_id_prefix
+from hudisql.format.commit_metadata import LogWriteStat
+from hudisql.format.file_names import new_file_id, write_token
+from hudisql.format.instant import InstantState
+from hudisql.format.table_properties import UNSAFE_TYPES
+from hudisql.format.timeline import instant_path
+from hudisql.read.hybrid_calendar import CalendarSettings
+from hudisql.read.merge_mode import LogMergeConfig
+from hudisql.storage import Storage, join
+from hudisql.table.file_slice import FileSlice
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.handle.base_file import BaseFileConfig, FileNaming, base_file_avro_schema
+from hudisql.write.handle.log_file import LogFileConfig
+from hudisql.write.keygen.new_row_keys import NewRowKeys
+from hudisql.write.keygen.record_keys import NO_REPEATED_KEYS, RepeatedKeys
+from hudisql.write.transaction.commit import OpenCommit
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """One bucket's work: `file_slice` to merge with, or None for new file groups.
+
+    `rows` is None if nobody has counted them; `is_new_partition` asks for the marker file, `depth`
+    is the number of its directories.
+    """
+
+    number: int
+    file_slice: FileSlice | None
+    partition_values: Mapping[str, object]
+    place: FileNaming
+    rows: int | None
+    is_new_partition: bool
+    depth: int
+
+    def of_attempt(self, attempt: int) -> WriteTask:
+        """The task with file names of their own for one of several tries."""
+        token, _, _ = self.place.write_token.rpartition("-")
+        return replace(self, place=replace(self.place, write_token=f"{token}-{attempt}"))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteContext:
+    """What all tasks of a commit share; see `MergeTask` for `ordering`, `precombine_field` and
+    `log_merge_config`.
+
+    With `appends` (merge-on-read) changes go to log files where those say the same;
+    `merges_bootstrapped` says that Apache Hudi would read skeletons with log files wrong. With
+    `unique_new_keys` the results name keys that several new rows have.
+    """
+
+    storage: Storage
+    base_path: str
+    instant_time: str
+    inflight_path: str
+    completed_path: str
+    schema: pa.Schema
+    avro_schema: str
+    form: BaseFileConfig
+    record_key_fields: tuple[str, ...]
+    composite: bool
+    ordering: str | None
+    precombine_field: str | None
+    bytes_per_row: float
+    calendars: CalendarSettings
+    log_merge_config: LogMergeConfig | None = None
+    appends: bool = False
+    merges_bootstrapped: bool = False
+    log_form: LogFileConfig = field(default_factory=LogFileConfig)
+    unique_new_keys: bool = False
+
+    def row_keys(self, task: int) -> NewRowKeys:
+        """What makes the record keys of the new rows of one task, by its number."""
+        return NewRowKeys(self.record_key_fields, self.composite, self.instant_time, task)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in.
+
+    `moved_in` of the inserted rows come from other files, where they count as moved. `combined` incoming rows
+    were left out, since another of their key (or of the row that they change) is newer.
+    `log` is there for a log file; `repeated_keys` are those of several new rows, if that was asked for.
+    """
+
+    file_id: str
+    path: str
+    partition_path: str
+    previous_instant: str | None
+    rows: int
+    bytes: int
+    inserted: int
+    updated: int
+    deleted: int
+    late: int
+    moved: int
+    milliseconds: int
+    changes: int
+    moved_in: int = 0
+    combined: int = 0
+    log: LogWriteStat | None = None
+    repeated_keys: RepeatedKeys = NO_REPEATED_KEYS
+
+
+def work_of(
+    commit: OpenCommit,
+    options: WriteOptions,
+    schema: pa.Schema,
+    calendars: CalendarSettings,
+    *,
+    log_merge_config: LogMergeConfig | None = None,
+) -> WriteContext:
+    """What the tasks of this commit share."""
+    table = commit.table
+    return WriteContext(
+        storage=table.storage,
+        base_path=table.base_path,
+        instant_time=commit.instant_time,
+        inflight_path=instant_path(table.base_path, commit.instant),
+        completed_path=instant_path(table.base_path, commit.instant.in_state(InstantState.COMPLETED)),
+        schema=schema,
+        avro_schema=base_file_avro_schema(schema, table.name),
+        form=options.form,
+        record_key_fields=table.properties.record_key_fields,
+        composite=options.complex_keys,
+        ordering=options.ordering,
+        precombine_field=options.precombine_field,
+        bytes_per_row=options.sizing.bytes_per_row,
+        calendars=calendars,
+        log_merge_config=log_merge_config,
+        appends=table.is_merge_on_read,
+        merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
+        log_form=options.log_form,
+        unique_new_keys=options.unique_new_keys,
+    )
+
+
+def task_of(
+    work: WriteContext,
+    number: int,
+    partition_path: str,
+    partition_values: Mapping[str, object],
+    *,
+    is_new_partition: bool,
+    file_slice: FileSlice | None = None,
+    rows: int | None = None,
+    hash_bucket: int | None = None,
+) -> WriteTask:
+    """The work of bucket (or Spark partition) `number` in one partition of the table.
+
+    `hash_bucket` is the one whose new file group it is, in a table with a bucket index.
+    """
+    return WriteTask(
+        number=number,
+        file_slice=file_slice,
+        partition_values=partition_values,
+        place=FileNaming(
+            directory=join(work.base_path, partition_path) if partition_path else work.base_path,
+            partition_path=partition_path,
+            instant_time=work.instant_time,
+            file_id_prefix=new_file_id() if hash_bucket is None else new_file_id_prefix(hash_bucket),
+            write_token=write_token(number, _stage_of(work.instant_time), 0),
+            task_partition_id=number,
+        ),
+        rows=rows,
+        is_new_partition=is_new_partition,
+        depth=len([part for part in partition_path.split("/") if part]),
+    )
+
+
+def _stage_of(instant_time: str) -> int:
+    """A number in place of Spark's stage, by which two writers never give a log file the same name."""
+    return int(instant_time[-9:])

@@ -1,0 +1,176 @@
+"""What one Spark task does for a commit: take the changes of its buckets, write their file slices.
+
+A task gets Arrow batches of changes that carry their bucket's number. Slices are merged (copy-on-write), new
+rows go straight into new base files. Results are small pickled values. Knows no Spark besides the shape of
+`mapInArrow`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.read.conform import conform_batch
+from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation, change_schema
+from hudisql.write.execution.create_handle import NewFiles, announce_file
+from hudisql.write.execution.late_attempts import fence_late_attempt
+from hudisql.write.execution.spillable_change_buffer import SpillableChangeBuffer
+from hudisql.write.execution.task_results import give_files
+from hudisql.write.execution.write_context import WriteContext, WriteTask, WrittenFile
+from hudisql.write.handle.append_handle import append_changes, can_append
+from hudisql.write.handle.merge_handle import MergeTask, merge_slice
+from hudisql.write.transaction.markers import MarkerKind
+
+BUCKET: Final = "__hudisql_bucket"
+
+
+def write_buckets(
+    work: WriteContext, tasks: Mapping[int, WriteTask], attempt: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[WrittenFile]:
+    """Write the slices of the buckets whose changes come in `batches`, each batch of one Spark partition.
+
+    `attempt` tells apart the files of several tries. Raises what `merge_slice` raises, StorageError.
+    """
+    schema = change_schema(work.schema)
+    with SpillableChangeBuffer(schema) as held:
+        writers: dict[int, NewFiles] = {}
+        try:
+            for batch in batches:
+                for number, part in split_by(batch, BUCKET):
+                    task = tasks[number].of_attempt(attempt)
+                    rows = conform_batch(part, schema)
+                    if task.file_slice is not None:
+                        held.add(number, rows)
+                        continue
+                    if number not in writers:
+                        writers[number] = NewFiles(work, task, work.row_keys(number))
+                    moved_in = int(pc.sum(pc.equal(rows.column(OPERATION), Operation.MOVE_IN)).as_py() or 0)
+                    own = rows.drop_columns(list(CHANGE_COLUMNS))
+                    writers[number].write(own, moved_in, rows.column(RECORD_KEY))
+            for number in held.numbers:
+                merged = _merge(work, tasks[number].of_attempt(attempt), held.table(number))
+                fence_late_attempt(work, merged)
+                yield from merged
+            for number in sorted(writers):
+                files = writers[number].finish()
+                del writers[number]
+                yield from files
+        finally:
+            for writer in writers.values():
+                writer.abandon()
+
+
+def rewrite_slice(work: WriteContext, task: WriteTask) -> list[WrittenFile]:
+    """Write the task's slice as a base file, unchanged. Raises what `merge_slice` raises, StorageError."""
+    written = _merge(work, task, change_schema(work.schema).empty_table())
+    fence_late_attempt(work, written)
+    return written
+
+
+def run_write_tasks(
+    work: WriteContext, tasks: Mapping[int, bytes], attempt: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """`write_buckets` as Spark's `mapInArrow` calls it."""
+    return give_files(write_buckets(work, _Unpickled(tasks), attempt, batches))
+
+
+class _Unpickled(dict[int, WriteTask]):
+    """Unpickles a bucket's task when it is asked for: of thousands a Spark task needs its own alone."""
+
+    def __init__(self, pickled: Mapping[int, bytes]) -> None:
+        super().__init__()
+        self._pickled = pickled
+
+    def __missing__(self, number: int) -> WriteTask:
+        task: WriteTask = pickle.loads(self._pickled[number])
+        self[number] = task
+        return task
+
+
+def _merge(work: WriteContext, task: WriteTask, changes: pa.Table) -> list[WrittenFile]:
+    started = time.perf_counter()
+    assert task.file_slice is not None
+    merge = MergeTask(
+        file_slice=task.file_slice,
+        partition_values=task.partition_values,
+        place=task.place,
+        schema=work.schema,
+        avro_schema=work.avro_schema,
+        form=work.form,
+        record_key_fields=work.record_key_fields,
+        composite=work.composite,
+        ordering=work.ordering,
+        precombine_field=work.precombine_field,
+        calendars=work.calendars,
+        log_merge_config=work.log_merge_config,
+        unique_new_keys=work.unique_new_keys,
+    )
+    keeps_source_safe = not (work.merges_bootstrapped and task.file_slice.is_bootstrapped)
+    if work.appends and keeps_source_safe and can_append(work.storage, merge, changes):
+        return _append(work, task, merge, changes, started)
+    merged = merge_slice(
+        work.storage, merge, changes, lambda name: announce_file(work, task, name, MarkerKind.MERGE)
+    )
+    written = WrittenFile(
+        file_id=task.file_slice.file_id,
+        path=merged.path,
+        partition_path=task.place.partition_path,
+        previous_instant=task.file_slice.base_instant_time,
+        rows=merged.rows,
+        bytes=merged.bytes,
+        inserted=merged.inserted,
+        updated=merged.updated,
+        deleted=merged.deleted,
+        late=merged.late,
+        moved=merged.moved,
+        combined=merged.combined,
+        milliseconds=round((time.perf_counter() - started) * 1000),
+        changes=changes.num_rows,
+        repeated_keys=merged.repeated_keys,
+    )
+    return [written]
+
+
+def _append(
+    work: WriteContext, task: WriteTask, merge: MergeTask, changes: pa.Table, started: float
+) -> list[WrittenFile]:
+    def announce(name: str) -> None:
+        announce_file(work, task, name, MarkerKind.APPEND)
+
+    logged = list(append_changes(work.storage, merge, changes, work.log_form, announce))
+    milliseconds = round((time.perf_counter() - started) * 1000)
+    combined = changes.num_rows - sum(each.updated + each.deleted + each.moved for each in logged)
+    return [
+        WrittenFile(
+            file_id=merge.file_slice.file_id,
+            path=each.path,
+            partition_path=task.place.partition_path,
+            previous_instant=merge.file_slice.log_base_instant,
+            rows=each.updated,
+            bytes=each.bytes,
+            inserted=0,
+            updated=each.updated,
+            deleted=each.deleted,
+            late=0,
+            moved=each.moved,
+            milliseconds=milliseconds if number == 0 else 0,
+            changes=changes.num_rows if number == 0 else 0,
+            combined=combined if number == 0 else 0,
+            log=each.stat,
+        )
+        for number, each in enumerate(logged)
+    ]
+
+
+def split_by(batch: pa.RecordBatch, name: str) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each number in the column `name`, without it, in the order in which these first come."""
+    numbers = batch.column(name)
+    rest = batch.drop_columns([name])
+    distinct = numbers.unique().to_pylist()
+    for number in distinct:
+        yield number, rest if len(distinct) == 1 else rest.filter(pc.equal(numbers, number))

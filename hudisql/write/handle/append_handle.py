@@ -1,0 +1,185 @@
+"""Merge-on-read: the changed rows of a file slice become new log files on top of it.
+
+Follows `HoodieAppendHandle` of Hudi 0.15: one log file a slice and commit, or several that follow each other
+where one would grow too large, rows in data blocks, deletes in a delete block, both found again by record key
+when the slice is read. Of the stored rows the record keys are read at most.
+Works on Arrow tables inside one task; knows no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.format import meta_columns
+from hudisql.format.commit_metadata import LogWriteStat
+from hudisql.format.file_names import log_file_name
+from hudisql.format.log_block import LogBlock
+from hudisql.read.conform import batch_of
+from hudisql.read.predicates import And, Comparison
+from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.storage import Storage
+from hudisql.table.file_slice import FileSlice
+from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation
+from hudisql.write.handle.log_file import (
+    LogFileConfig,
+    data_blocks,
+    delete_block,
+    next_log_version,
+    write_log_file,
+)
+from hudisql.write.handle.merge_handle import MergeTask, one_change_for_each_row
+from hudisql.write.handle.meta_arrays import meta_arrays_of_new_rows
+from hudisql.write.handle.row_identity import selects_rows
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedChanges:
+    """What one log file appends to a slice; `bytes` is its length."""
+
+    path: str
+    bytes: int
+    updated: int
+    deleted: int
+    moved: int
+    stat: LogWriteStat
+
+
+def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
+    """True if a log file says the same as a merge would.
+
+    New rows are no log rows. A row that a statement sets to a lower ordering value would lose against an
+    earlier log row, with event-time payloads against the base row too, so then the slice is merged. A log
+    record concerns all base rows of its key, so a slice is merged, too, if a statement selects some of them.
+    Reads the base file's record keys for that; raises CorruptTableError, StorageError.
+    """
+    operations = changes.column(OPERATION).to_numpy()
+    if np.isin(operations, NEW_ROWS).any():
+        return False
+    has_updates = bool((operations == Operation.UPDATE).any())
+    if has_updates and (task.file_slice.has_log_files or task.ordering is not None):
+        return False
+    return not (selects_rows(changes) and _repeats_keys(storage, task.file_slice, changes))
+
+
+def _repeats_keys(storage: Storage, file_slice: FileSlice, changes: pa.Table) -> bool:
+    """True if the base file holds one of the changed record keys more than once."""
+    if file_slice.base_file is None:
+        return False
+    keys = pc.unique(changes.column(RECORD_KEY))
+    key = (meta_columns.RECORD_KEY,)
+    bounds = pc.min_max(keys).as_py()
+    between = And((Comparison(key, ">=", bounds["min"]), Comparison(key, "<=", bounds["max"])))
+    schema = pa.schema([meta_columns.META_SCHEMA.field(meta_columns.RECORD_KEY)])
+    own_file = replace(file_slice, external_file=None, log_files=())
+    met = np.zeros(len(keys), dtype=np.int64)
+    for batch in read_file_slice(storage, SliceRead(own_file, schema, predicate=between)):
+        found = pc.index_in(batch.column(0), value_set=keys).drop_null()
+        met += np.bincount(found.to_numpy(), minlength=len(keys))
+        if (met > 1).any():
+            return True
+    return False
+
+
+def append_changes(
+    storage: Storage,
+    task: MergeTask,
+    changes: pa.Table,
+    form: LogFileConfig,
+    announce: Callable[[str], None],
+) -> Iterator[LoggedChanges]:
+    """Write the changes (columns of `changes.change_schema`) as the slice's next log files, mostly one.
+
+    `announce` is told each file's name before it is made. Raises WriteRefusedError if several changes meet
+    one row, StorageError.
+    """
+    file_slice, place = task.file_slice, task.place
+    base_instant = file_slice.log_base_instant
+    # The slice that a pending compaction has begun has no base file yet.
+    base_file = None if file_slice.compaction_instant else file_slice.base_file
+    first = next_log_version(file_slice, base_instant)
+    pieces = _pieces(task, one_change_for_each_row(task, changes), form)
+    for version, together in enumerate(_files(pieces, form.max_file_bytes), first):
+        announce(log_file_name(file_slice.file_id, base_instant, version, place.write_token))
+        log_file = write_log_file(
+            storage,
+            place.directory,
+            file_slice.file_id,
+            base_instant,
+            version,
+            place.write_token,
+            [piece.block for piece in together],
+        )
+        yield LoggedChanges(
+            path=log_file.path,
+            bytes=log_file.length,
+            updated=sum(piece.updated for piece in together),
+            deleted=sum(piece.deleted for piece in together),
+            moved=sum(piece.moved for piece in together),
+            stat=LogWriteStat(
+                log_version=version,
+                log_offset=0,
+                base_file="" if base_file is None else base_file.path.rsplit("/", 1)[-1],
+                log_files=(log_file.path.rsplit("/", 1)[-1],),
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    block: LogBlock
+    updated: int = 0
+    deleted: int = 0
+    moved: int = 0
+
+
+def _pieces(task: MergeTask, chosen: pa.Table, form: LogFileConfig) -> Iterator[_Piece]:
+    """The blocks, encoded one after the other; deletes come last."""
+    place = task.place
+    operations = chosen.column(OPERATION).to_numpy()
+    removes = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
+    if not removes.all():
+        rows = _log_rows(task, chosen.filter(pa.array(~removes)))
+        for block, count in data_blocks(rows, task.schema, task.avro_schema, place.instant_time, form):
+            yield _Piece(block, updated=count)
+    if removes.any():
+        keys = chosen.column(RECORD_KEY).combine_chunks().filter(pa.array(removes))
+        yield _Piece(
+            delete_block(keys, place.partition_path, task.avro_schema, place.instant_time),
+            deleted=int((operations == Operation.DELETE).sum()),
+            moved=int((operations == Operation.MOVE_OUT).sum()),
+        )
+
+
+def _files(pieces: Iterable[_Piece], max_bytes: int) -> Iterator[list[_Piece]]:
+    """The pieces of each log file; one that is larger than a file may be has a file of its own."""
+    together: list[_Piece] = []
+    length = 0
+    for piece in pieces:
+        if together and length + len(piece.block.content) > max_bytes:
+            yield together
+            together, length = [], 0
+        together.append(piece)
+        length += len(piece.block.content)
+    if together:
+        yield together
+
+
+def _log_rows(task: MergeTask, changes: pa.Table) -> pa.RecordBatch:
+    """The rows with their meta columns; a log row's file name is the file id."""
+    meta = meta_arrays_of_new_rows(
+        changes.column(RECORD_KEY).combine_chunks(),
+        instant_time=task.place.instant_time,
+        partition_path=task.place.partition_path,
+        file_name=task.file_slice.file_id,
+        task=task.place.task_partition_id,
+        first_row=0,
+    )
+    columns = [pc.cast(array, pa.string()) for array in meta]
+    rows = changes.drop_columns(list(CHANGE_COLUMNS)).combine_chunks()
+    columns += [rows.column(field.name).combine_chunks() for field in task.schema]
+    return batch_of(columns, pa.schema([*meta_columns.META_SCHEMA, *task.schema]), rows.num_rows)

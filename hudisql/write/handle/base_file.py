@@ -1,0 +1,215 @@
+"""Base files: whole records with their five meta columns, written row group by row group, rolled at a size.
+
+Follows what Hudi 0.15's bulk insert leaves on disk (`HoodieCreateHandle`, `HoodieAvroParquetWriter`): file
+ids `<uuid>-<n>`, meta columns first, every column optional, decimals FIXED, timestamps in microseconds, keys
+and bloom filter in the footer. Lists are 3-level ones, as the parquet format asks, since 2-level ones hold no
+null elements. Takes Arrow batches and their keys; knows no Spark and not where the rows come from.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.format import meta_columns
+from hudisql.format.file_names import base_file_name, parse_base_file_name
+from hudisql.format.schema import avro_from_arrow
+from hudisql.storage import Storage, join
+from hudisql.write.handle.key_footer import KeyFooter
+from hudisql.write.handle.meta_arrays import META_ARRAY_SCHEMA, meta_arrays_of_new_rows
+from hudisql.write.handle.open_base_file import OpenBaseFile, dictionary_columns
+
+DEFAULT_MAX_FILE_BYTES: Final = 120 * 1024 * 1024
+DEFAULT_BLOOM_FPP: Final = 1e-3
+# What is held of a row group before it is written, in Arrow's form; pages are about a quarter of that.
+ROW_GROUP_BYTES: Final = 64 << 20
+# A file this near to its size takes no further row group.
+_IS_FULL: Final = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileConfig:
+    """How base files are written.
+
+    `codec` is gzip, zstd, snappy or none; `bloom_entries` None sizes a file's filter to its rows.
+    """
+
+    codec: str = "gzip"
+    max_file_bytes: int = DEFAULT_MAX_FILE_BYTES
+    bloom_entries: int | None = None
+    bloom_fpp: float = DEFAULT_BLOOM_FPP
+
+
+@dataclass(frozen=True, slots=True)
+class FileNaming:
+    """Where one task's files go and what their names and sequence numbers are made of.
+
+    `directory` is the partition's whole path; file ids are `<file_id_prefix>-<n>`.
+    """
+
+    directory: str
+    partition_path: str
+    instant_time: str
+    file_id_prefix: str
+    write_token: str
+    task_partition_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBaseFile:
+    """One finished base file."""
+
+    file_id: str
+    path: str
+    rows: int
+    bytes: int
+    min_key: str | None
+    max_key: str | None
+
+
+def base_file_avro_schema(schema: pa.Schema, table_name: str) -> str:
+    """The Avro schema that a base file's footer carries: the table's, with the meta columns in front."""
+    document = json.loads(avro_from_arrow(schema, table_name))
+    meta_fields = json.loads(meta_columns.SKELETON_AVRO_SCHEMA)["fields"]
+    document["fields"] = [*meta_fields, *document["fields"]]
+    return json.dumps(document, separators=(",", ":"))
+
+
+class BaseFileWriter:
+    """Writes rows of one partition into as many base files as their size asks for.
+
+    `announce` is told the name of each file before it is made. Whoever does not come to `finish` must
+    `abandon` it. `expected_rows` (None if nobody knows) and `bytes_per_row` (about) size the bloom filters
+    and the first row groups; the files' real size decides when to roll. Memory: one row group of 64 MB of
+    Arrow data, or what fits into a file if that is less.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        place: FileNaming,
+        schema: pa.Schema,
+        avro_schema: str,
+        form: BaseFileConfig,
+        *,
+        expected_rows: int | None,
+        bytes_per_row: float,
+        first_sequence_number: int = 0,
+        announce: Callable[[str], None] | None = None,
+    ) -> None:
+        self.written: list[WrittenBaseFile] = []
+        self._storage = storage
+        self._place = place
+        self._schema = pa.schema([*META_ARRAY_SCHEMA, *schema])
+        self._avro_schema = avro_schema
+        self._form = form
+        self._expected_rows = expected_rows
+        self._bytes_per_row = max(bytes_per_row, 0.01)
+        self._dictionary_columns = dictionary_columns(self._schema)
+        self._announce = announce
+        self._held: list[tuple[pa.StringArray, pa.RecordBatch]] = []
+        self._held_rows = 0
+        self._held_bytes = 0
+        self._sequence_number = first_sequence_number
+        self._rows_before = 0
+        self._file: OpenBaseFile | None = None
+
+    def write(self, keys: pa.StringArray, rows: pa.RecordBatch) -> list[tuple[int, int]]:
+        """Take the rows, columns as in the schema, and their record keys.
+
+        Returns which file, counted from 0, takes how many of the rows, in their order. Raises StorageError.
+        """
+        runs = []
+        while rows.num_rows:
+            taken = min(rows.num_rows, max(1, self._room() - self._held_rows))
+            self._hold(keys.slice(0, taken), rows.slice(0, taken))
+            runs.append((len(self.written), taken))
+            keys, rows = keys.slice(taken), rows.slice(taken)
+            if self._held_bytes >= ROW_GROUP_BYTES or self._held_rows >= self._room():
+                self._write_row_group()
+        return runs
+
+    def finish(self) -> list[WrittenBaseFile]:
+        """Write what is held, close the last file and return all of them. Raises StorageError."""
+        self._write_row_group()
+        self._close_file()
+        return self.written
+
+    def abandon(self) -> None:
+        """Delete all files, the unfinished one too."""
+        if self._file is not None:
+            self._file.abandon()
+        self._storage.delete_files([file.path for file in self.written])
+
+    def _hold(self, keys: pa.StringArray, rows: pa.RecordBatch) -> None:
+        self._held.append((keys, rows))
+        self._held_rows += rows.num_rows
+        self._held_bytes += rows.nbytes + keys.nbytes
+
+    def _room(self) -> int:
+        """About how many rows the present file still takes, those held included."""
+        used = 0 if self._file is None else self._file.bytes
+        return max(1, math.ceil((self._form.max_file_bytes - used) / self._bytes_per_row))
+
+    def _write_row_group(self) -> None:
+        if not self._held:
+            return
+        if self._file is None:
+            self._file = self._open_file()
+        file = self._file
+        keys = pa.chunked_array([keys for keys, _ in self._held])
+        rows = pa.Table.from_batches([rows for _, rows in self._held])
+        self._held, self._held_rows, self._held_bytes = [], 0, 0
+        meta = meta_arrays_of_new_rows(
+            keys.combine_chunks(),
+            instant_time=self._place.instant_time,
+            partition_path=self._place.partition_path,
+            file_name=file.name,
+            task=self._place.task_partition_id,
+            first_row=self._sequence_number,
+        )
+        file.write(pa.Table.from_arrays([*meta, *rows.columns], schema=self._schema))
+        self._sequence_number += rows.num_rows
+        self._rows_before += rows.num_rows
+        self._bytes_per_row = max(file.bytes / file.rows, 0.01)
+        if file.bytes >= self._form.max_file_bytes * _IS_FULL:
+            self._close_file()
+
+    def _open_file(self) -> OpenBaseFile:
+        file_id = f"{self._place.file_id_prefix}-{len(self.written)}"
+        name = base_file_name(file_id, self._place.write_token, self._place.instant_time)
+        if self._announce is not None:
+            self._announce(name)
+        return OpenBaseFile(
+            self._storage,
+            join(self._place.directory, name),
+            self._schema,
+            self._dictionary_columns,
+            KeyFooter(self._bloom_entries(), self._form.bloom_fpp),
+            self._form.codec,
+        )
+
+    def _bloom_entries(self) -> int | None:
+        if self._form.bloom_entries is not None or self._expected_rows is None:
+            return self._form.bloom_entries
+        remaining = max(self._expected_rows - self._rows_before, self._held_rows)
+        fitting = max(self._held_rows, math.ceil(self._room() * 1.1))
+        return max(1, min(remaining, fitting))
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            file = self._file
+            file.close(self._avro_schema)
+            name = parse_base_file_name(file.name)
+            assert name is not None  # it was made by base_file_name
+            self.written.append(
+                WrittenBaseFile(
+                    name.file_id, file.path, file.rows, file.bytes, file.footer.min_key, file.footer.max_key
+                )
+            )
+            self._file = None

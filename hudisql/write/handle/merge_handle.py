@@ -1,0 +1,379 @@
+"""Copy-on-write: one file slice and its changed rows become a new base file of the same file group.
+
+Follows `HoodieMergeHandle` of Hudi 0.15: untouched rows keep their commit time, sequence number and values;
+changed and new rows get the commit's. A skeleton with its external file becomes a whole base file, and the
+external file is only read. Works on Arrow tables inside one task; knows no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hudisql.errors import WriteConflictError, WriteRefusedError
+from hudisql.format import meta_columns
+from hudisql.format.file_names import base_file_name
+from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
+from hudisql.read.merge_mode import LogMergeConfig
+from hudisql.read.ordering import comparable
+from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.storage import Storage, join
+from hudisql.table.file_slice import FileSlice
+from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation
+from hudisql.write.handle.base_file import ROW_GROUP_BYTES, BaseFileConfig, FileNaming
+from hudisql.write.handle.key_footer import KeyFooter
+from hudisql.write.handle.meta_arrays import meta_arrays_of_new_rows
+from hudisql.write.handle.open_base_file import OpenBaseFile, dictionary_columns
+from hudisql.write.handle.row_identity import ChangedRows, change_identities, key_of_identity
+from hudisql.write.keygen.new_row_keys import NewRowKeys
+from hudisql.write.keygen.record_keys import NO_REPEATED_KEYS, RepeatedKeys, repeated_keys
+
+_SHOWN_KEYS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MergeTask:
+    """A slice to merge and what its new base file is made with.
+
+    `schema` is the table's (data and partition columns), `ordering` the column by which an UPSERT yields to a
+    newer stored row, or None if the incoming row always wins; `precombine_field` the column that decides
+    between several changes of one row. `log_merge_config` is needed for slices with log files,
+    `place.file_id_prefix` is not used. With `unique_new_keys` the result names keys that several new rows
+    have.
+    """
+
+    file_slice: FileSlice
+    partition_values: Mapping[str, object]
+    place: FileNaming
+    schema: pa.Schema
+    avro_schema: str
+    form: BaseFileConfig
+    record_key_fields: tuple[str, ...]
+    composite: bool
+    ordering: str | None = None
+    precombine_field: str | None = None
+    calendars: CalendarSettings = DEFAULT_CALENDARS
+    log_merge_config: LogMergeConfig | None = None
+    unique_new_keys: bool = False
+
+    @property
+    def file_name(self) -> str:
+        """The new base file's name."""
+        return base_file_name(self.file_slice.file_id, self.place.write_token, self.place.instant_time)
+
+
+@dataclass(frozen=True, slots=True)
+class MergedSlice:
+    """What came of a merge: the new base file, and how many rows came of what."""
+
+    path: str
+    rows: int
+    bytes: int
+    inserted: int
+    updated: int
+    deleted: int
+    late: int
+    moved: int
+    combined: int
+    repeated_keys: RepeatedKeys = NO_REPEATED_KEYS
+
+
+@dataclass(slots=True)
+class _Counts:
+    updated: int = 0
+    deleted: int = 0
+    late: int = 0
+    moved: int = 0
+    matched: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """The changes to stored rows, and the rows to append; both with the table's columns.
+
+    `asked` counts for each change the ones that mean the same row, of which it alone is left.
+    """
+
+    keys: pa.StringArray
+    stored: ChangedRows
+    asked: npt.NDArray[np.int64]
+    operations: npt.NDArray[np.int8]
+    rows: pa.Table
+    new_keys: pa.StringArray
+    new_rows: pa.Table
+    moved_in: int
+
+
+def merge_slice(
+    storage: Storage, task: MergeTask, changes: pa.Table, announce: Callable[[str], None] | None = None
+) -> MergedSlice:
+    """Write the slice's next base file; `changes` has the columns of `changes.change_schema`.
+
+    `announce` is told the file's name before it is made; an unfinished file is deleted. Memory: a row group
+    and the changes. Raises WriteRefusedError if several changes meet one row or a new key is null,
+    WriteConflictError if a row to change is not there, what `read_file_slice` raises, StorageError.
+    """
+    prepared = _prepare(task, changes)
+    path = join(task.place.directory, task.file_name)
+    if announce is not None:
+        announce(task.file_name)
+    schema = pa.schema([*meta_columns.META_SCHEMA, *task.schema])
+    entries = task.form.bloom_entries or max(1, _stored_rows(storage, task) + prepared.new_rows.num_rows)
+    file = OpenBaseFile(
+        storage,
+        path,
+        schema,
+        dictionary_columns(schema),
+        KeyFooter(entries, task.form.bloom_fpp),
+        task.form.codec,
+    )
+    counts = _Counts()
+    try:
+        for group in _row_groups(_merged_tables(storage, task, schema, prepared, counts)):
+            file.write(group)
+        _check_rows_met(task, prepared)
+        file.close(task.avro_schema)
+    except BaseException:
+        file.abandon()
+        raise
+    return MergedSlice(
+        path=path,
+        rows=file.rows,
+        bytes=file.bytes,
+        inserted=prepared.new_rows.num_rows - prepared.moved_in,
+        updated=counts.updated,
+        deleted=counts.deleted,
+        late=counts.late,
+        moved=counts.moved,
+        combined=int(np.maximum(prepared.asked - prepared.stored.met, 0).sum()),
+        repeated_keys=repeated_keys(prepared.new_keys) if task.unique_new_keys else NO_REPEATED_KEYS,
+    )
+
+
+def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
+    operations = changes.column(OPERATION).to_numpy()
+    is_new = np.isin(operations, NEW_ROWS)
+    rows = changes.drop_columns(list(CHANGE_COLUMNS))
+    all_stored = changes.filter(pa.array(~is_new))
+    stored = one_change_for_each_row(task, all_stored)
+    new_rows = rows.filter(pa.array(is_new))
+    place = task.place
+    new_keys = NewRowKeys(
+        task.record_key_fields, task.composite, place.instant_time, place.task_partition_id
+    ).of(new_rows, place.partition_path, changes.column(RECORD_KEY).filter(pa.array(is_new)).combine_chunks())
+    return _Changes(
+        keys=stored.column(RECORD_KEY).combine_chunks(),
+        stored=ChangedRows(stored),
+        asked=_asked(all_stored, stored),
+        operations=stored.column(OPERATION).to_numpy(),
+        rows=stored.drop_columns(list(CHANGE_COLUMNS)),
+        new_keys=new_keys,
+        new_rows=new_rows,
+        moved_in=int((operations == Operation.MOVE_IN).sum()),
+    )
+
+
+def _asked(changes: pa.Table, chosen: pa.Table) -> npt.NDArray[np.int64]:
+    """How many of the changes mean the row of each chosen one."""
+    if changes.num_rows == chosen.num_rows:
+        return np.ones(chosen.num_rows, dtype=np.int64)
+    number = pc.index_in(change_identities(changes), value_set=change_identities(chosen))
+    return np.bincount(number.to_numpy(), minlength=chosen.num_rows)
+
+
+def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
+    """One change for each stored row: of several the newest, by `task.precombine_field`.
+
+    Deleting a row twice, by two source rows, is deleting it once. Raises WriteRefusedError if nothing says
+    which of several changes is the newest.
+    """
+    if len(pc.unique(changes.column(RECORD_KEY))) == changes.num_rows:
+        return changes
+    rows = change_identities(changes)
+    distinct = pc.unique(rows)
+    if len(distinct) == len(rows):
+        return changes
+    if (changes.column(OPERATION).to_numpy() == Operation.DELETE).all():
+        return changes.take(pc.index_in(distinct, value_set=rows))
+    if task.precombine_field is None:
+        raise _repeated_error(task, rows)
+    order = pc.sort_indices(
+        pa.table(
+            {"row": rows, "ordering": comparable(changes.column(task.precombine_field).combine_chunks())}
+        ),
+        sort_keys=[("row", "ascending"), ("ordering", "descending")],
+    )
+    ordered, by_row = changes.take(order), rows.take(order)
+    starts = np.ones(len(by_row), dtype=bool)
+    starts[1:] = pc.not_equal(by_row[1:], by_row[:-1]).to_numpy(zero_copy_only=False)
+    values = comparable(ordered.column(task.precombine_field).combine_chunks())
+    is_tie = np.zeros(len(by_row), dtype=bool)
+    tied = pc.fill_null(pc.equal(values[1:], values[:-1]), True).to_numpy(zero_copy_only=False)
+    is_tie[1:] = tied & ~starts[1:] & starts[:-1]
+    moved = ordered.column(OPERATION).to_numpy() == Operation.MOVE_OUT
+    if is_tie.any() or (moved & ~starts).any():
+        raise _repeated_error(task, by_row.filter(pa.array(is_tie | (moved & ~starts))), ordered=True)
+    return ordered.filter(pa.array(starts))
+
+
+def _repeated_error(task: MergeTask, rows: pa.StringArray, *, ordered: bool = False) -> WriteRefusedError:
+    counted = pc.value_counts(rows)
+    repeated = counted if ordered else counted.filter(pc.greater(counted.field("counts"), 1))
+    keys = [key_of_identity(row) for row in repeated.field("values").slice(0, _SHOWN_KEYS).to_pylist()]
+    why = f" with the same {task.precombine_field}" if ordered else ""
+    return WriteRefusedError(
+        f"several source rows{why} change one row, or rows that share a record key and a commit sequence "
+        f"number: {len(repeated)} row(s), with the key(s) {_quoted(keys)}, {_place(task)}",
+        hint="make the source unique by the join columns (for example by row_number()); DELETE removes rows "
+        "that nothing tells apart; nothing was written",
+    )
+
+
+def _quoted(keys: Iterable[str]) -> str:
+    return ", ".join(f"'{key}'" for key in keys)
+
+
+def _place(task: MergeTask) -> str:
+    return f"in file group {task.file_slice.file_id} of partition '{task.place.partition_path}'"
+
+
+def _stored_rows(storage: Storage, task: MergeTask) -> int:
+    base_file = task.file_slice.base_file
+    if base_file is None:
+        return 0
+    with storage.open_input(base_file.path) as stream:
+        return int(pq.read_metadata(stream).num_rows)
+
+
+def _merged_tables(
+    storage: Storage, task: MergeTask, schema: pa.Schema, changes: _Changes, counts: _Counts
+) -> Iterator[pa.Table]:
+    """The new file's rows: stored ones in their order, changed in their places, new ones at the end."""
+    read = SliceRead(
+        task.file_slice,
+        schema,
+        task.partition_values,
+        calendars=task.calendars,
+        log_merge_config=task.log_merge_config,
+    )
+    numbered = 0
+    for batch in read_file_slice(storage, read):
+        merged, replaced = _merge_batch(task, batch, changes, counts, numbered)
+        numbered += replaced
+        if merged.num_rows:
+            yield merged
+    if changes.new_rows.num_rows:
+        meta = _new_meta(task, changes.new_keys, numbered)
+        yield pa.Table.from_arrays([*meta, *changes.new_rows.columns], schema=schema)
+
+
+def _merge_batch(
+    task: MergeTask, batch: pa.RecordBatch, changes: _Changes, counts: _Counts, numbered: int
+) -> tuple[pa.Table, int]:
+    """The batch with its changes done, and how many rows of it were replaced."""
+    renamed = _with_file_name(batch, task.file_name)
+    keys = batch.column(meta_columns.RECORD_KEY)
+    at, change = changes.stored.find(batch)
+    if not len(at):
+        return pa.Table.from_batches([renamed]), 0
+    operations = changes.operations[change]
+    removed = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
+    late = _late_rows(task, batch, changes, at, change, operations)
+    counts.deleted += int((operations == Operation.DELETE).sum())
+    counts.moved += int((operations == Operation.MOVE_OUT).sum())
+    counts.late += int(late.sum())
+    replaced = ~removed & ~late
+    counts.updated += int(replaced.sum())
+    rows = changes.rows.take(pa.array(change[replaced]))
+    meta = _new_meta(task, keys.take(pa.array(at[replaced])), numbered)
+    fresh = pa.Table.from_arrays([*meta, *rows.columns], schema=renamed.schema)
+    both = pa.concat_tables([pa.Table.from_batches([renamed]), fresh]).combine_chunks()
+    order = np.arange(batch.num_rows, dtype=np.int64)
+    order[at[replaced]] = batch.num_rows + np.arange(int(replaced.sum()))
+    kept = np.ones(batch.num_rows, dtype=bool)
+    kept[at[removed]] = False
+    return both.take(pa.array(order[kept])), int(replaced.sum())
+
+
+def _late_rows(
+    task: MergeTask,
+    batch: pa.RecordBatch,
+    changes: _Changes,
+    at: npt.NDArray[np.int64],
+    change: npt.NDArray[np.int32],
+    operations: npt.NDArray[np.int8],
+) -> npt.NDArray[np.bool_]:
+    """Which of the changes are UPSERTs that are older than the rows they would replace."""
+    is_upsert = operations == Operation.UPSERT
+    if task.ordering is None or not is_upsert.any():
+        return np.zeros(len(at), dtype=bool)
+    stored = batch.column(task.ordering).take(pa.array(at))
+    incoming = changes.rows.column(task.ordering).combine_chunks().take(pa.array(change))
+    older = pc.fill_null(pc.greater(comparable(stored), comparable(incoming)), False)
+    is_late: npt.NDArray[np.bool_] = np.asarray(older.to_numpy(zero_copy_only=False), dtype=bool)
+    late: npt.NDArray[np.bool_] = is_late & is_upsert
+    return late
+
+
+def _with_file_name(batch: pa.RecordBatch, file_name: str) -> pa.RecordBatch:
+    position = meta_columns.META_COLUMNS.index(meta_columns.FILE_NAME)
+    columns = batch.columns
+    columns[position] = pa.repeat(pa.scalar(file_name), batch.num_rows)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _new_meta(task: MergeTask, keys: pa.StringArray, first_row: int) -> list[pa.Array]:
+    arrays = meta_arrays_of_new_rows(
+        keys,
+        instant_time=task.place.instant_time,
+        partition_path=task.place.partition_path,
+        file_name=task.file_name,
+        task=task.place.task_partition_id,
+        first_row=first_row,
+    )
+    return [pc.cast(array, pa.string()) for array in arrays]
+
+
+def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    held: list[pa.Table] = []
+    held_bytes = 0
+    for table in tables:
+        held.append(table)
+        held_bytes += table.nbytes
+        if held_bytes >= ROW_GROUP_BYTES:
+            yield pa.concat_tables(held)
+            held, held_bytes = [], 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _check_rows_met(task: MergeTask, changes: _Changes) -> None:
+    """Raise WriteConflictError if a row is not there, WriteRefusedError if a change met rows beside its own.
+
+    Rows that share key and number have the same values, unless another writer made them: a statement then
+    selects all of them or none.
+    """
+    met = changes.stored.met
+    if (met == 0).any():
+        missing = changes.keys.take(pa.array(np.flatnonzero(met == 0)[:1])).to_pylist()
+        raise WriteConflictError(
+            f"{int((met == 0).sum())} row(s) to change are not {_place(task)}, among them '{missing[0]}'",
+            hint="another writer has changed the table meanwhile: run the statement again",
+        )
+    if not changes.stored.are_single:
+        return
+    deletes_all = (changes.operations == Operation.DELETE) & (changes.asked % met == 0)
+    alike = np.flatnonzero((met > 1) & ~deletes_all)
+    if len(alike):
+        keys = changes.keys.take(pa.array(alike[:_SHOWN_KEYS])).to_pylist()
+        raise WriteRefusedError(
+            f"one change meets several rows that share a record key and a commit sequence number: the key(s) "
+            f"{_quoted(keys)} {_place(task)}",
+            hint="DELETE all rows of the key and INSERT what is to stay; nothing was written",
+        )

@@ -1,0 +1,137 @@
+"""One base file that is being written: the parquet form that every reader takes, and its footer.
+
+Follows `HoodieAvroParquetWriter` of Hudi 0.15: meta columns first, every column optional, decimals FIXED,
+timestamps in microseconds, v1 pages, PLAIN or dictionary, keys and bloom filter in the footer. Takes whole
+tables as row groups; knows nothing of file groups or commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hudisql.errors import HudisqlError, StorageError
+from hudisql.format import meta_columns
+from hudisql.format.calendar import PROLEPTIC_SPARK_VERSION, SPARK_VERSION_KEY
+from hudisql.storage import Storage
+from hudisql.write.handle.key_footer import KeyFooter
+from hudisql.write.handle.meta_arrays import UNIQUE_COLUMNS
+
+_CODEC_LEVELS: Final[Mapping[str, int | None]] = {"gzip": 1, "zstd": 1, "snappy": None, "none": None}
+_SAMPLE_ROWS: Final = 4096
+_DISTINCT: Final = 0.9
+CODECS: Final = tuple(_CODEC_LEVELS)
+
+
+class OpenBaseFile:
+    """Writes row groups to `path`; `schema` starts with the meta columns. Its owner closes or abandons it."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        path: str,
+        schema: pa.Schema,
+        dictionary_columns: Sequence[str],
+        footer: KeyFooter,
+        codec: str,
+    ) -> None:
+        self._storage = storage
+        self.path = path
+        self.name = path.rsplit("/", 1)[-1]
+        self.footer = footer
+        self.rows = 0
+        self.bytes = 0
+        storage.delete_file(path)  # and with it the stale checksum of an earlier try
+        self._schema = schema
+        self._dictionary_columns = dictionary_columns
+        self._codec = codec
+        self._sink: Any = storage.open_output(path)
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, table: pa.Table) -> None:
+        """Write one row group. Raises StorageError."""
+        with _storage_errors(self.path):
+            if self._writer is None:
+                self._writer = self._open_writer(_mostly_distinct(table))
+            self._writer.write_table(table, row_group_size=table.num_rows)
+            self.bytes = self._sink.tell()
+        self.footer.add(table.column(meta_columns.RECORD_KEY).combine_chunks())
+        self.rows += table.num_rows
+
+    def close(self, avro_schema: str) -> None:
+        """Write the footer. Raises StorageError."""
+        with _storage_errors(self.path):
+            footer = self.footer.key_values(avro_schema)
+            footer[SPARK_VERSION_KEY.decode()] = PROLEPTIC_SPARK_VERSION
+            writer = self._writer or self._open_writer(())
+            writer.add_key_value_metadata(footer)
+            writer.close()
+            self.bytes = self._sink.tell()
+            self._sink.close()
+
+    def _open_writer(self, plain: Collection[str]) -> pq.ParquetWriter:
+        return pq.ParquetWriter(
+            self._sink,
+            self._schema,
+            compression=self._codec,
+            compression_level=_CODEC_LEVELS[self._codec],
+            use_dictionary=[path for path in self._dictionary_columns if path not in plain],
+            version="2.6",
+            data_page_version="1.0",
+            coerce_timestamps="us",
+            store_decimal_as_integer=False,
+            store_schema=False,
+        )
+
+    def abandon(self) -> None:
+        """Close and delete the file, whatever state it is in."""
+        for part in (self._writer, self._sink):
+            try:
+                if part is not None:
+                    part.close()
+            except (pa.ArrowException, OSError):
+                continue
+        self._storage.delete_file(self.path)
+
+
+class _storage_errors:  # noqa: N801
+    """Turns what pyarrow raises while it writes `path` into a StorageError that names it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, (pa.ArrowException, OSError)) and not isinstance(error, HudisqlError):
+            raise StorageError(f"cannot write {self._path}: {error}") from error
+
+
+def _mostly_distinct(table: pa.Table) -> list[str]:
+    """Columns in which hardly a value comes twice: a dictionary costs time there and saves nothing."""
+    if table.num_rows < _SAMPLE_ROWS:
+        return []
+    rows = np.random.default_rng(0).integers(0, table.num_rows, _SAMPLE_ROWS)
+    flat = [
+        field.name
+        for field in table.schema
+        if not (pa.types.is_nested(field.type) or pa.types.is_dictionary(field.type))
+    ]
+    sample = table.select(flat).take(pa.array(np.sort(rows)))
+    return [name for name in flat if pc.count_distinct(sample[name]).as_py() > _SAMPLE_ROWS * _DISTINCT]
+
+
+def dictionary_columns(schema: pa.Schema) -> list[str]:
+    """The leaves, by their path in the file, that are worth a dictionary: all but those of unique values."""
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, schema, store_schema=False):
+        pass
+    leaves = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
+    paths = [leaves.column(number).path for number in range(len(leaves))]
+    return [path for path in paths if path not in UNIQUE_COLUMNS]

@@ -1,0 +1,109 @@
+"""Rows and file groups of a table with Hudi's bucket index: which bucket a new row goes to.
+
+Follows `HoodieSimpleBucketIndex` and `SparkBucketIndexPartitioner` of Hudi 0.15: a bucket has one file group
+in each partition, whose id begins with the bucket's number. Spark moves key columns alone to Python for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.errors import UnsupportedTableError, WriteRefusedError
+from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
+from hudisql.format.spark_schema import quote_name
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.changes import NEW_ROWS, OPERATION
+from hudisql.write.index.record_index import HashBuckets
+from hudisql.write.keygen.record_keys import render_record_keys
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+HASH_BUCKET: Final = "__hudisql_hash_bucket"
+"""int, the bucket of a new row; NULL for changes of stored rows, whose file group is known."""
+# Of random ids two in a million are those of buckets below this number.
+_SURELY_BUCKETS: Final = 10_000
+
+
+def with_hash_buckets(
+    changes: DataFrame, table: HudiTable, buckets: HashBuckets, *, composite: bool
+) -> DataFrame:
+    """The changes with the bucket of each new row."""
+    from pyspark.sql import functions as sf
+
+    is_new = sf.col(OPERATION).isin(*NEW_ROWS)
+    return changes.withColumn(
+        HASH_BUCKET, sf.when(is_new, bucket_column(table, buckets, composite=composite))
+    )
+
+
+def bucket_column(table: HudiTable, buckets: HashBuckets, *, composite: bool) -> Column:
+    """The bucket of a row of the table, as a column."""
+    from pyspark.sql import functions as sf
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    fields = table.properties.record_key_fields
+    names = list(dict.fromkeys(name.split(".")[0] for name in fields))
+
+    def bucket_of(*columns: pa.Array) -> pa.Array:
+        batch = pa.RecordBatch.from_arrays(list(columns), names=names)
+        keys = render_record_keys(batch, fields, composite=composite).keys
+        return pc.cast(pa.array(bucket_ids(keys, buckets.fields, buckets.count)), pa.int32())
+
+    make_udf: Any = arrow_udf  # its types know no variable arguments
+    column: Column = make_udf(bucket_of, "int")(*(sf.col(quote_name(name)) for name in names))
+    return column
+
+
+def groups_of_buckets(
+    table: HudiTable, slices: Iterable[FileSlice], buckets: HashBuckets
+) -> Mapping[tuple[str, int], FileSlice]:
+    """The file slice of each (partition path, bucket) that has one.
+
+    Raises UnsupportedTableError for file groups that are no buckets (those of a bootstrap never are), or of
+    another number of buckets.
+    """
+    found: dict[tuple[str, int], FileSlice] = {}
+    for each in slices:
+        bucket = bucket_of_file_id(each.file_id)
+        where = f"file group {each.file_id} of partition '{each.partition_path}' of {table.base_path}"
+        if bucket is None or each.is_bootstrapped:
+            raise UnsupportedTableError(
+                f"{where} is no bucket, so the table cannot have a bucket index"
+                + (": it was bootstrapped" if table.is_bootstrapped else ""),
+                hint="set hoodie.index.type to BLOOM or SIMPLE",
+            )
+        if bucket >= buckets.count:
+            raise UnsupportedTableError(
+                f"{where} is bucket {bucket}, but hoodie.bucket.index.num.buckets is {buckets.count}",
+                hint="set it to the number that the table was written with",
+            )
+        if (each.partition_path, bucket) in found:
+            raise UnsupportedTableError(f"{where} is the second one of its bucket")
+        found[each.partition_path, bucket] = each
+    return found
+
+
+def check_bucket_index_declared(table: HudiTable, slices: Iterable[FileSlice]) -> None:
+    """Raise WriteRefusedError if the file ids are those of buckets, though no setting says so.
+
+    New rows in file groups of random ids would end the table's use by writers with a bucket index. No more of
+    `slices` are taken than it takes to know.
+    """
+    has_any = False
+    for each in slices:
+        number = bucket_of_file_id(each.file_id)
+        if number is None or number >= _SURELY_BUCKETS:
+            return
+        has_any = True
+    if has_any:
+        raise WriteRefusedError(
+            f"the file groups of {table.base_path} are those of a bucket index, but no setting says so",
+            hint="ALTER TABLE … SET TBLPROPERTIES (hoodie.index.type = 'BUCKET', "
+            "hoodie.bucket.index.num.buckets = '…'), with the number that the table was written with",
+        )

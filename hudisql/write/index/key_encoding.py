@@ -1,0 +1,75 @@
+"""Which form a table's record keys have: the plain value, or `column:value` pairs.
+
+Follows `KeyGenUtils` of Hudi. A complex key generator with one key column wrote `id:k` up to Hudi 0.14.0 and
+from 1.1 on, and `k` in between, so there the table's own files say which form it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.meta_columns import META_SCHEMA, RECORD_KEY
+from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.index.slice_key_lookup import read_key_footer
+
+_KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
+
+
+def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | None = None) -> bool:
+    """True if keys are `column:value` pairs, as found in the newest of `slices` of each instant.
+
+    Without `slices` the table's own are listed if they have to be asked.
+
+    Raises UnsupportedTableError if the table's files do not agree.
+    """
+    fields = table.properties.record_key_fields
+    if len(fields) != 1:
+        return len(fields) > 1
+    generator = (table.properties.key_generator_class or "").rsplit(".", 1)[-1]
+    is_complex = generator.startswith("Complex") or (table.properties.key_generator_type or "").startswith(
+        "COMPLEX"
+    )
+    if not is_complex:
+        return False
+    slices = load_file_slices(table) if slices is None else slices
+    samples = {each.base_instant_time: each for each in slices if each.base_file is not None}
+    prefix = f"{fields[0]}:"
+    forms = {key.startswith(prefix) for each in samples.values() for key in _sample_keys(table, each, prefix)}
+    if len(forms) > 1:
+        raise UnsupportedTableError(
+            f"the record keys of the Hudi table at {table.base_path} are written as '{prefix}value' in "
+            "some files and as the plain value in others",
+            hint="writers of several Hudi versions have mixed them; rewrite the table with one of them",
+        )
+    return forms == {True}
+
+
+def _sample_keys(table: HudiTable, file_slice: FileSlice, prefix: str) -> list[str]:
+    """Keys of the slice that show whether some are pairs and others are not.
+
+    All texts between two that begin alike begin so, too: the footer's least and greatest key answer for all,
+    unless the pairs' place in the order lies between them.
+    """
+    assert file_slice.base_file is not None
+    footer = read_key_footer(table.storage, file_slice.base_file.path)
+    ends = [key for key in (footer.min_key, footer.max_key) if key is not None]
+    if len(ends) == 2 and not ends[0] < prefix < ends[1]:
+        return ends
+    # Writers of one version have written base file and logs alike: the base file alone answers.
+    read = SliceRead(replace(file_slice, log_files=()), _KEYS)
+    batch = next(iter(read_file_slice(table.storage, read)), None)
+    return ends if batch is None else [*ends, *_one_of_each_form(batch.column(0), prefix)]
+
+
+def _one_of_each_form(keys: pa.StringArray, prefix: str) -> list[str]:
+    is_pair = pc.starts_with(keys, prefix)
+    return [part[0].as_py() for part in (keys.filter(is_pair), keys.filter(pc.invert(is_pair))) if len(part)]

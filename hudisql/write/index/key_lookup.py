@@ -1,0 +1,229 @@
+"""Finding where a table holds record keys, spread over Spark: one piece of work for each file slice.
+
+Follows `HoodieIndex.tagLocation` of Hudi 0.15. Few keys travel to all slices of their partition, each of
+which is read only if its footer allows for one of them; of many keys all slices are read and joined. What a
+slice is asked is `stored_keys`' matter.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
+from hudisql.read.arrow_scan import spark_struct
+from hudisql.read.conform import batch_of, conform_array
+from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.spark.task_errors import carry_errors, spark_job
+from hudisql.spark.task_heap import freeze_loaded_modules
+from hudisql.storage import Storage
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import list_partitions
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.changes import COMBINED, PARTITION, RECORD_KEY
+from hudisql.write.index.bucket_index import groups_of_buckets
+from hudisql.write.index.record_index import RecordIndex
+from hudisql.write.index.slice_key_lookup import (
+    SliceLookup,
+    find_keys,
+    possible_keys,
+    read_key_footer,
+    read_keys,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STORED_KEY: Final = "__hudisql_stored_key"
+STORED_GROUP: Final = "__hudisql_stored_group"
+STORED_PARTITION: Final = "__hudisql_stored_partition"
+STORED: Final = "__hudisql_stored_"
+"""Prefix of the table's columns that stored rows come with."""
+# Keys that each task takes whole: some tens of megabytes of them.
+_MOST_KEYS_SENT: Final = 1_000_000
+_MOST_BYTES_SENT: Final = 64 << 20
+_ANYWHERE: Final = ""
+_FEWEST_ASKED: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _SentKeys:
+    """The incoming keys that travel to the slices, by partition path (`_ANYWHERE` of a global index).
+
+    With a bucket index they are told apart by bucket, too.
+    """
+
+    keys: Mapping[tuple[str, int | None], pa.StringArray] = field(default_factory=dict)
+
+    def of(self, file_slice: FileSlice, index: RecordIndex) -> pa.StringArray:
+        """The keys that are looked for in a slice."""
+        path = _ANYWHERE if index.is_global else file_slice.partition_path
+        bucket = None if index.buckets is None else bucket_of_file_id(file_slice.file_id)
+        return self.keys.get((path, bucket), pa.array([], pa.string()))
+
+
+def locate_keys(
+    spark: SparkSession, table: HudiTable, keyed: DataFrame, index: RecordIndex, columns: pa.Schema
+) -> tuple[DataFrame, int]:
+    """Where the table holds the incoming keys: key, partition path, file group and the stored `columns`.
+
+    `keyed` has the record key and partition path of each incoming row, each key once, and COMBINED, whose sum
+    comes second. Rows that are stored
+    under other keys may be among the result; whoever joins it leaves them out. Raises UnsupportedTableError
+    if the table does not have the index.
+    """
+    from pyspark.sql import functions as sf
+
+    totals = (sf.count("*"), sf.sum(sf.octet_length(RECORD_KEY)), sf.sum(COMBINED))
+    counted = keyed.groupBy(PARTITION).agg(*totals).collect()
+    sizes = {row[0]: (row[1], row[2]) for row in counted}
+    combined = sum(row[3] for row in counted)
+    lookups = _lookups(table, None if index.is_global else set(sizes), columns)
+    if index.buckets is not None:
+        groups_of_buckets(table, [each.file_slice for each in lookups], index.buckets)
+    keys = sum(count for count, _ in sizes.values())
+    length = sum(length for _, length in sizes.values())
+    spares_slices = index.asks_footers or index.buckets is not None
+    is_sent = spares_slices and keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
+    sent = _collect_keys(keyed, index) if is_sent else None
+    return _stored_rows(spark, table.storage, lookups, columns, index, sent), combined
+
+
+def slices_without(
+    spark: SparkSession, table: HudiTable, keys: pa.StringArray, values: Mapping[str, Collection[object]]
+) -> frozenset[tuple[str, str]]:
+    """(partition path, file id) of the slices whose footers rule all these record keys out.
+
+    Of partitions with other values of the columns that `values` names nothing is said, nor of slices with log
+    files. Few slices are not worth the question. Raises CorruptTableError, StorageError.
+    """
+    names = [column.name for column in table.partition_columns]
+    partitions = [
+        each
+        for each in list_partitions(table)
+        if all(value in values.get(name, (value,)) for name, value in zip(names, each.values, strict=True))
+    ]
+    slices = [
+        each
+        for each in load_file_slices(table, partitions)
+        if each.base_file is not None and not each.has_log_files
+    ]
+    if len(slices) < _FEWEST_ASKED:
+        return frozenset()
+    tasks = min(len(slices), 4 * spark.sparkContext.defaultParallelism)
+    paths = [each.base_file.path for each in slices if each.base_file is not None]
+    storage = table.storage
+
+    def rule_out(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                numbers = range(task, len(paths), tasks)
+                footers = carry_errors(read_key_footer(storage, paths[number]) for number in numbers)
+                ruled_out = [
+                    number
+                    for number, footer in zip(numbers, footers, strict=True)
+                    if not len(possible_keys(footer, keys))
+                ]
+                yield pa.record_batch([pa.array(ruled_out, pa.int64())], names=["slice"])
+        freeze_loaded_modules()
+
+    positions = spark.range(0, tasks, 1, numPartitions=tasks)
+    with spark_job("cannot read the footers of the table's files"):
+        found = [slices[row[0]] for row in positions.mapInArrow(rule_out, "slice bigint").collect()]
+    return frozenset((each.partition_path, each.file_id) for each in found)
+
+
+def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> list[SliceLookup]:
+    """The slices of the partitions (None: of all), large ones first."""
+    partitions = [each for each in list_partitions(table) if paths is None or each.path in paths]
+    names = [column.name for column in table.partition_columns]
+    values = {each.path: dict(zip(names, each.values, strict=False)) for each in partitions}
+    slices = load_file_slices(table, partitions)
+    rule = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
+    return [
+        SliceLookup(each, values[each.partition_path], columns, rule if each.has_log_files else None)
+        for each in sorted(slices, key=_bytes_of, reverse=True)
+    ]
+
+
+def _bytes_of(file_slice: FileSlice) -> int:
+    base_file = file_slice.base_file
+    return (0 if base_file is None else base_file.length) + sum(log.length for log in file_slice.log_files)
+
+
+def _collect_keys(keyed: DataFrame, index: RecordIndex) -> _SentKeys:
+    rows = keyed.select(PARTITION, RECORD_KEY).toArrow()
+    keys = pc.cast(rows.column(1), pa.string()).combine_chunks()
+    if index.is_global:
+        return _SentKeys({(_ANYWHERE, None): keys})
+    paths = rows.column(0).combine_chunks().dictionary_encode()
+    sent: dict[tuple[str, int | None], pa.StringArray] = {}
+    for number, path in enumerate(paths.dictionary.to_pylist()):
+        of_path = keys.filter(pc.equal(paths.indices, number))
+        if index.buckets is None:
+            sent[path, None] = of_path
+            continue
+        buckets = pa.array(bucket_ids(of_path, index.buckets.fields, index.buckets.count))
+        for bucket in buckets.unique().to_pylist():
+            sent[path, bucket] = of_path.filter(pc.equal(buckets, bucket))
+    return _SentKeys(sent)
+
+
+def _stored_rows(
+    spark: SparkSession,
+    storage: Storage,
+    lookups: Sequence[SliceLookup],
+    columns: pa.Schema,
+    index: RecordIndex,
+    sent: _SentKeys | None,
+) -> DataFrame:
+    output = pa.schema(
+        [
+            *(pa.field(name, pa.string()) for name in (STORED_KEY, STORED_PARTITION, STORED_GROUP)),
+            *(pa.field(STORED + each.name, each.type) for each in columns),
+        ]
+    )
+    if not lookups:
+        return spark.createDataFrame([], spark_struct(output))
+    tasks = min(len(lookups), 4 * spark.sparkContext.defaultParallelism)
+    pieces = spark.sparkContext.broadcast(
+        [pickle.dumps(list(lookups[number::tasks])) for number in range(tasks)]
+    )
+    shared = spark.sparkContext.broadcast(sent)
+
+    def look_up(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for lookup in pickle.loads(pieces.value[number]):
+                    yield from carry_errors(_rows_of_slice(storage, lookup, index, shared.value, output))
+        freeze_loaded_modules()
+
+    positions = spark.range(0, tasks, 1, numPartitions=tasks)
+    return positions.mapInArrow(look_up, spark_struct(output))
+
+
+def _rows_of_slice(
+    storage: Storage, lookup: SliceLookup, index: RecordIndex, sent: _SentKeys | None, output: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    file_slice = lookup.file_slice
+    if sent is None:
+        found = read_keys(storage, lookup)
+    else:
+        keys = sent.of(file_slice, index)
+        found = find_keys(storage, lookup, keys, asks_footer=index.asks_footers)
+    for batch in found:
+        place = [
+            pa.repeat(pa.scalar(text, pa.string()), batch.num_rows)
+            for text in (file_slice.partition_path, file_slice.file_id)
+        ]
+        stored = [
+            conform_array(column, field.type)
+            for column, field in zip(batch.columns[1:], lookup.columns, strict=True)
+        ]
+        yield batch_of([batch.column(0), *place, *stored], output, batch.num_rows)

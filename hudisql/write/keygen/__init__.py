@@ -1,0 +1,1 @@
+"""Record keys and partition paths of rows, by Hudi's key generators."""

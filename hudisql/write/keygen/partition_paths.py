@@ -1,0 +1,186 @@
+"""Which partition rows belong to, by their values of the partition columns.
+
+Follows `PartitionPathEncodeUtils` and the hive-style option of Hudi 0.15. An existing partition keeps its
+directory, whoever named it; a new one is refused if its directory would not be read as its values. Where a
+key generator computes the directories, the path itself is what tells the partitions of rows apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.errors import CorruptTableError, UnsupportedTableError, WriteRefusedError
+from hudisql.format.partition_path import (
+    HIVE_DEFAULT_PARTITION,
+    partition_path,
+    render_directory_value,
+    split_partition_path,
+    unique_values,
+)
+from hudisql.format.table_properties import URL_ENCODE_PARTITIONING
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition, list_partitions, reads_escaped
+from hudisql.write.keygen.key_generator import KeyGenerator, generates_paths
+
+Values = tuple[object, ...]
+
+
+class PartitionPaths:
+    """Partition paths of rows; each combination of values is rendered once. Travels to tasks."""
+
+    def __init__(self, table: HudiTable, generator: KeyGenerator | None = None) -> None:
+        if generator is None and generates_paths(table):
+            raise UnsupportedTableError(
+                f"hudisql does not know how the Hudi table at {table.base_path} names its directories, "
+                "which are "
+                "not the values of its partition columns"
+            )
+        self._generator = generator
+        self.names = tuple(column.name for column in table.partition_columns)
+        self._types = tuple(column.type for column in table.partition_columns)
+        self._hive_style = table.properties.hive_style_partitioning
+        self._url_encode = table.properties.url_encode_partitioning
+        self._place = table.base_path
+        self._is_read_escaped = reads_escaped(table)
+        self.existing: Mapping[str, TablePartition] = {each.path: each for each in list_partitions(table)}
+        """The partitions that the table has, by path."""
+        self._known: dict[Values, str] = {
+            unique_values(each.values): each.path for each in self.existing.values()
+        }
+        self._paths: set[str] = set()
+        self._above: set[str] = set()
+        for path in self.existing:
+            self._take(path)
+
+    def path(self, values: Values) -> str:
+        """The path of the partition with these values: an existing one's, or as the table makes them.
+
+        Raises WriteRefusedError for values that no directory of the table can stand for.
+        """
+        if self._generator is not None:
+            path = str(values[0])
+            self.refuse_nested([path])
+            return path
+        known = unique_values(values)
+        if known not in self._known:
+            texts = [
+                render_directory_value(value, value_type)
+                for value, value_type in zip(values, self._types, strict=True)
+            ]
+            self._refuse_default_partition(texts)
+            path = partition_path(self.names, texts, hive_style=self._hive_style, url_encode=self._url_encode)
+            if not self._reads_as(path, texts) or not self._stands_apart(path):
+                listed = ", ".join(f"{name} = '{text}'" for name, text in zip(self.names, texts, strict=True))
+                raise WriteRefusedError(
+                    f"{listed} cannot be a partition of the Hudi table at {self._place}: readers would not "
+                    f"find these values in the directory '{path}'; nothing was written",
+                    hint=f"change the value, or make a table with {URL_ENCODE_PARTITIONING} = 'true'",
+                )
+            self._known[known] = path
+            self._take(path)
+        return self._known[known]
+
+    def _refuse_default_partition(self, texts: Sequence[str | None]) -> None:
+        """Raise WriteRefusedError for the text of the NULL partition, which every reader takes for NULL."""
+        for name, text in zip(self.names, texts, strict=True):
+            if text == HIVE_DEFAULT_PARTITION:
+                raise WriteRefusedError(
+                    f"{name} = '{HIVE_DEFAULT_PARTITION}' cannot be a partition of the Hudi table at "
+                    f"{self._place}: every reader takes that directory for NULL; nothing was written",
+                    hint=f"write NULL, or another text (such as nullif({name}, '{HIVE_DEFAULT_PARTITION}'))",
+                )
+
+    def refuse_nested(self, paths: Collection[str]) -> None:
+        """Raise WriteRefusedError if one of the partitions lies in the directory of another, or is none.
+
+        For tasks that each know but the partitions of their own rows.
+        """
+        for path in sorted(set(paths) - self._paths):
+            if not _is_directory(path):
+                raise WriteRefusedError(
+                    f"'{path}' cannot be the directory of a partition of the Hudi table at {self._place}; "
+                    "nothing was written",
+                    hint="change the values of the partition columns",
+                )
+            if not self._stands_apart(path):
+                raise WriteRefusedError(
+                    f"the partition '{path}' of the Hudi table at {self._place} and another would lie in one "
+                    "directory, where no reader finds both; nothing was written",
+                    hint="change the values of the partition column",
+                )
+            self._take(path)
+
+    def _stands_apart(self, path: str) -> bool:
+        """True if the directory lies in no other partition's and none in it: no reader would list both."""
+        return path not in self._above and self._paths.isdisjoint(_directories_above(path))
+
+    def _take(self, path: str) -> None:
+        self._paths.add(path)
+        self._above.update(_directories_above(path))
+
+    def _reads_as(self, path: str, texts: list[str | None]) -> bool:
+        """True if readers take these values from the path, and find it below the table's directory."""
+        if not _is_directory(path):
+            return False
+        try:
+            read = split_partition_path(path, self.names, url_encode=self._is_read_escaped)
+        except CorruptTableError:
+            return False
+        return read == tuple(text or None for text in texts)
+
+    def named(self, values: Values) -> dict[str, object]:
+        """The values of the partition columns that directories say, by name."""
+        return {} if self._generator is not None else dict(zip(self.names, values, strict=True))
+
+    def of(self, batch: pa.RecordBatch) -> pa.Array:
+        """The partition path of each row."""
+        if self._generator is not None:
+            return self._generator.paths(batch)
+        values, number = self._combinations(batch)
+        return pa.array([self.path(each) for each in values], pa.string()).take(pa.array(number))
+
+    def split(self, batch: pa.RecordBatch) -> Iterator[tuple[Values, pa.RecordBatch]]:
+        """The rows of each partition with its values, in the order in which the partitions first come."""
+        if not self.names and self._generator is None:
+            yield (), batch
+            return
+        values, number = self._combinations(batch)
+        if len(values) == 1:
+            yield values[0], batch
+            return
+        order = np.argsort(number, kind="stable")
+        starts = np.searchsorted(number[order], np.arange(len(values) + 1))
+        by_first = sorted(range(len(values)), key=lambda each: int(order[starts[each]]))
+        for each in by_first:
+            yield values[each], batch.take(pa.array(order[starts[each] : starts[each + 1]]))
+
+    def _combinations(self, batch: pa.RecordBatch) -> tuple[list[Values], npt.NDArray[np.int64]]:
+        """The distinct combinations of values, and the number of each row's."""
+        if self._generator is not None:
+            columns = [self._generator.paths(batch).dictionary_encode()]
+        else:
+            columns = [batch.column(name).dictionary_encode() for name in self.names]
+        codes = np.zeros(batch.num_rows, dtype=np.int64)
+        for column in columns:
+            indices = pc.fill_null(column.indices, len(column.dictionary)).to_numpy(zero_copy_only=False)
+            codes = codes * (len(column.dictionary) + 1) + indices
+        _, first, number = np.unique(codes, return_index=True, return_inverse=True)
+        return [tuple(column[int(row)].as_py() for column in columns) for row in first], number
+
+
+def _is_directory(path: str) -> bool:
+    """True if the path leads to a directory of rows below the table's own."""
+    directories = path.split("/") if path else []
+    return directories[:1] != [".hoodie"] and not any(
+        directory in ("", ".", "..") for directory in directories
+    )
+
+
+def _directories_above(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]

@@ -1,0 +1,1 @@
+"""The commit protocol: instants, markers, locks, conflicts, heartbeats, rollbacks."""

@@ -1,0 +1,169 @@
+"""How a writer shares its table with others, as Hudi's settings say: concurrency mode, lock, failed writes.
+
+Follows `HoodieWriteConfig`, `HoodieLockConfig` and `HoodieCleanConfig` of Hudi 0.15, defaults included. Which
+lock provider a table names is never passed over: one that hudisql lacks is refused by name, since writing
+without it would break the other writers' trust.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from hudisql.errors import SettingsError, UnsupportedTableError
+from hudisql.storage import Storage
+from hudisql.write.setting_lookup import Lookup, read_number
+from hudisql.write.transaction.lock import (
+    LOCK_EXPIRE,
+    FileSystemLock,
+    InProcessLock,
+    LockRetryPolicy,
+    TableLock,
+)
+
+CONCURRENCY_MODE: Final = "hoodie.write.concurrency.mode"
+FAILED_WRITES: Final = "hoodie.cleaner.policy.failed.writes"
+LOCK_PROVIDER: Final = "hoodie.write.lock.provider"
+LOCK_PATH: Final = "hoodie.write.lock.filesystem.path"
+CONFLICT_STRATEGY: Final = "hoodie.write.lock.conflict.resolution.strategy"
+CONFLICT_RETRIES: Final = "hoodie.write.num.retries.on.conflict.failures"
+HEARTBEAT_INTERVAL: Final = "hoodie.client.heartbeat.interval_in_ms"
+HEARTBEAT_MISSES: Final = "hoodie.client.heartbeat.tolerable.misses"
+
+_LOCK_PACKAGE: Final = "org.apache.hudi.client.transaction.lock"
+FILE_SYSTEM_PROVIDER: Final = f"{_LOCK_PACKAGE}.FileSystemBasedLockProvider"
+IN_PROCESS_PROVIDER: Final = f"{_LOCK_PACKAGE}.InProcessLockProvider"
+_DEFAULT_PROVIDER: Final = f"{_LOCK_PACKAGE}.ZookeeperBasedLockProvider"
+_SIMPLE_STRATEGY: Final = (
+    "org.apache.hudi.client.transaction.SimpleConcurrentFileWritesConflictResolutionStrategy"
+)
+_OPTIMISTIC: Final = "OPTIMISTIC_CONCURRENCY_CONTROL"
+_SINGLE_WRITER: Final = "SINGLE_WRITER"
+_LEAST_INTERVAL_MS: Final = 1000
+
+LockFactory = Callable[[], TableLock]
+
+
+class FailedWrites(StrEnum):
+    """Who rolls back what a writer has left unfinished (Hudi's `HoodieFailedWritesCleaningPolicy`).
+
+    EAGER: the next writer; LAZY: the next one that finds its heartbeat expired; NEVER: nobody.
+    """
+
+    EAGER = "EAGER"
+    LAZY = "LAZY"
+    NEVER = "NEVER"
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    """How a writer shares the table; by default it is alone, as Hudi's without a lock provider.
+
+    With `optimistic` other commits may come between, if they touched other file groups. `conflict_retries` is
+    how often a statement is run again after a conflict.
+    """
+
+    optimistic: bool = False
+    failed_writes: FailedWrites = FailedWrites.EAGER
+    lock: TableLock | None = None
+    patience: LockRetryPolicy = field(default_factory=LockRetryPolicy)
+    heartbeat_interval_ms: int = 60_000
+    tolerable_misses: int = 2
+    conflict_retries: int = 0
+
+    @property
+    def heartbeat_tolerance_ms(self) -> int:
+        """For how long a writer without a heartbeat is taken to be alive."""
+        return self.heartbeat_interval_ms * self.tolerable_misses
+
+    @property
+    def known_by_heartbeats_ms(self) -> int | None:
+        """The tolerance if the table's writers go by heartbeats; None if they give none."""
+        return self.heartbeat_tolerance_ms if self.failed_writes is FailedWrites.LAZY else None
+
+
+SINGLE_WRITER: Final = Concurrency()
+
+
+def read_concurrency(
+    lookup: Lookup,
+    storage: Storage,
+    base_path: str,
+    more_locks: Mapping[str, LockFactory] | None = None,
+) -> Concurrency:
+    """The rules that the settings give for the table at `base_path`.
+
+    `more_locks` makes the locks of further provider classes. Raises SettingsError for values that are not
+    understood, UnsupportedTableError for a mode, lock provider or strategy that hudisql lacks.
+    """
+    optimistic = _is_optimistic(lookup, base_path)
+    policy = lookup(FAILED_WRITES, "LAZY" if optimistic else "EAGER").upper()
+    if policy not in FailedWrites.__members__:
+        raise SettingsError(f"{FAILED_WRITES} must be EAGER, LAZY or NEVER, not '{policy}'")
+    interval = read_number(lookup, HEARTBEAT_INTERVAL, 60_000)
+    if interval < _LEAST_INTERVAL_MS:
+        raise SettingsError(f"{HEARTBEAT_INTERVAL} must be at least {_LEAST_INTERVAL_MS}, not {interval}")
+    return Concurrency(
+        optimistic=optimistic,
+        # Hudi sets it so, whatever is asked for: others' unfinished writes are not failed ones.
+        failed_writes=FailedWrites.LAZY if optimistic else FailedWrites(policy),
+        lock=_lock(lookup, storage, base_path, more_locks or {}, is_needed=optimistic),
+        patience=LockRetryPolicy(
+            retries=read_number(lookup, "hoodie.write.lock.client.num_retries", 50),
+            wait_ms=read_number(lookup, "hoodie.write.lock.client.wait_time_ms_between_retry", 5_000),
+            attempt_ms=read_number(lookup, "hoodie.write.lock.wait_time_ms", 60_000),
+        ),
+        heartbeat_interval_ms=interval,
+        tolerable_misses=read_number(lookup, HEARTBEAT_MISSES, 2),
+        conflict_retries=read_number(lookup, CONFLICT_RETRIES, 0) if optimistic else 0,
+    )
+
+
+def _is_optimistic(lookup: Lookup, base_path: str) -> bool:
+    mode = lookup(CONCURRENCY_MODE, _SINGLE_WRITER).upper()
+    if mode not in (_SINGLE_WRITER, _OPTIMISTIC):
+        raise _refused(base_path, CONCURRENCY_MODE, mode, f"{_SINGLE_WRITER} and {_OPTIMISTIC}")
+    strategy = lookup(CONFLICT_STRATEGY, _SIMPLE_STRATEGY)
+    if strategy != _SIMPLE_STRATEGY:
+        raise _refused(base_path, CONFLICT_STRATEGY, strategy, _SIMPLE_STRATEGY.rpartition(".")[2])
+    if mode == _OPTIMISTIC and lookup("hoodie.index.type", "").upper() == "BUCKET":
+        raise _refused(base_path, "hoodie.index.type", "BUCKET", "other indexes for concurrent writers")
+    return mode == _OPTIMISTIC
+
+
+def _lock(
+    lookup: Lookup,
+    storage: Storage,
+    base_path: str,
+    more_locks: Mapping[str, LockFactory],
+    *,
+    is_needed: bool,
+) -> TableLock | None:
+    provider = lookup(LOCK_PROVIDER, "")
+    if not provider:
+        if is_needed:
+            known = ", ".join(name.rpartition(".")[2] for name in (FILE_SYSTEM_PROVIDER, *more_locks))
+            raise UnsupportedTableError(
+                f"{CONCURRENCY_MODE} = {_OPTIMISTIC} needs a lock, and the Hudi table at {base_path} names "
+                f"none: Hudi then takes {_DEFAULT_PROVIDER}, which hudisql lacks",
+                hint=f"set {LOCK_PROVIDER} to {FILE_SYSTEM_PROVIDER} for all writers (known are {known})",
+            )
+        return None
+    if provider == FILE_SYSTEM_PROVIDER:
+        directory = lookup(LOCK_PATH, "") or f"{base_path}/.hoodie"
+        return FileSystemLock(storage, storage.qualify(directory), read_number(lookup, LOCK_EXPIRE, 0))
+    if provider == IN_PROCESS_PROVIDER:
+        return InProcessLock(base_path)
+    if provider in more_locks:
+        return more_locks[provider]()
+    known = ", ".join(name.rpartition(".")[2] for name in (FILE_SYSTEM_PROVIDER, *more_locks))
+    raise _refused(base_path, LOCK_PROVIDER, provider, known)
+
+
+def _refused(base_path: str, key: str, value: str, known: str) -> UnsupportedTableError:
+    return UnsupportedTableError(
+        f"hudisql does not write to the Hudi table at {base_path} with {key} = {value}",
+        hint=f"hudisql knows {known}; all writers of a table must agree",
+    )

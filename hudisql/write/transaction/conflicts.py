@@ -1,0 +1,146 @@
+"""Whether commits that came between stand in the way of one that is about to complete.
+
+Follows `SimpleConcurrentFileWritesConflictResolutionStrategy` and `ConcurrentOperation` of Hudi 0.15: two
+commits conflict if they touched the same file group; what a statement has merely read does not count.
+Besides, a commit never takes back a schema that another has changed, which Hudi does not look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pyarrow as pa
+
+from hudisql.errors import WriteConflictError
+from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
+from hudisql.format.instant import COMPACTION, REPLACE_COMMIT, Instant
+from hudisql.format.meta_columns import is_meta_column
+from hudisql.format.schema import arrow_from_avro
+from hudisql.format.timeline import Timeline
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.transaction.timeline_payloads import planned_file_groups
+
+FileGroup = tuple[str, str]
+"""Partition path and file id."""
+_SHOWN = 3
+_AGAIN = (
+    "run the statement again: it then works on the table as that commit left it "
+    "(hoodie.write.num.retries.on.conflict.failures does so by itself)"
+)
+
+
+def touched_file_groups(metadata: CommitMetadata) -> frozenset[FileGroup]:
+    """The file groups that a commit has written or replaced."""
+    written = {
+        (partition, stat.file_id)
+        for partition, stats in metadata.partition_to_write_stats.items()
+        for stat in stats
+    }
+    replaced = {
+        (partition, file_id)
+        for partition, ids in (metadata.partition_to_replace_file_ids or {}).items()
+        for file_id in ids
+    }
+    return frozenset(written | replaced)
+
+
+def check_no_conflict(
+    known: HudiTable, timeline: Timeline, touched: Collection[FileGroup], schema: pa.Schema | None = None
+) -> None:
+    """Raise WriteConflictError if commits that `known` was opened without stand in the way of one more.
+
+    That one touches the file groups `touched` and makes `schema` the table's (None: as it is). `timeline` is
+    the table's as it stands now.
+    """
+    _check_none_vanished(known, timeline)
+    _check_plans(known, timeline, touched)
+    changes_schema = schema is not None and _shape(schema) != _shape(known.schema)
+    for other in _new_commits(known, timeline):
+        metadata = read_commit_metadata(known.storage, known.base_path, other)
+        if changes_schema:
+            raise WriteConflictError(
+                f"another writer has committed {other.timestamp} to {known.base_path} while its schema was "
+                "being changed",
+                hint=_AGAIN,
+            )
+        if metadata.schema and _shape(arrow_from_avro(metadata.schema)) != _shape(known.schema):
+            raise WriteConflictError(
+                f"the commit {other.timestamp} of another writer has changed the schema of {known.base_path}",
+                hint=_AGAIN,
+            )
+        # Whoever began while a compaction was pending has written beside it.
+        if other.timestamp not in known.timeline.pending_compactions:
+            _check_apart(known, other, touched, touched_file_groups(metadata))
+
+
+def check_no_commit(known: HudiTable, timeline: Timeline, touched: Collection[FileGroup]) -> None:
+    """Raise WriteConflictError if anybody has committed since `known` was opened.
+
+    But for compactions that were pending then: whoever began since has written beside them. Those that were
+    planned since count for their file groups.
+    """
+    _check_plans(known, timeline, touched)
+    pending = known.timeline.pending_compactions
+    others = [each for each in _new_commits(known, timeline) if each.timestamp not in pending]
+    if others:
+        raise WriteConflictError(
+            f"another writer has committed {others[-1].timestamp} to {known.base_path} meanwhile",
+            hint="run the statement again: it then works on the table as that commit left it",
+        )
+
+
+def _new_commits(known: HudiTable, timeline: Timeline) -> list[Instant]:
+    """The commits of the timeline that `known` was opened without, oldest first."""
+    before = {(each.timestamp, each.action) for each in known.timeline.completed}
+    return [each for each in timeline.commits if (each.timestamp, each.action) not in before]
+
+
+def _check_apart(
+    known: HudiTable, other: Instant, touched: Collection[FileGroup], theirs: Collection[FileGroup]
+) -> None:
+    both = sorted(set(touched) & set(theirs))
+    if not both:
+        return
+    shown = ", ".join("/".join(part for part in group if part) for group in both[:_SHOWN])
+    more = f" and {len(both) - _SHOWN} more" if len(both) > _SHOWN else ""
+    what = f"the commit {other.timestamp}" if other.is_completed else f"the planned {_service(other)}"
+    raise WriteConflictError(
+        f"{what} of another writer has touched file groups of {known.base_path} that this statement changes: "
+        f"{shown}{more}",
+        hint=_AGAIN,
+    )
+
+
+def _service(instant: Instant) -> str:
+    return f"{'compaction' if instant.action == COMPACTION else 'clustering'} {instant.timestamp}"
+
+
+def _check_none_vanished(known: HudiTable, timeline: Timeline) -> None:
+    """Raise WriteConflictError if a commit that was there is gone, and not by archiving."""
+    first = timeline.first_active_time
+    now = {(each.timestamp, each.action) for each in timeline.completed}
+    for commit in known.timeline.commits:
+        is_active = first is not None and commit.timestamp > first
+        if is_active and (commit.timestamp, commit.action) not in now:
+            raise WriteConflictError(
+                f"another writer has taken back the commit {commit.timestamp} of {known.base_path}",
+                hint=_AGAIN,
+            )
+
+
+def _check_plans(known: HudiTable, timeline: Timeline, touched: Collection[FileGroup]) -> None:
+    """Raise WriteConflictError if a compaction or clustering of the file groups was planned meanwhile."""
+    before = {each.timestamp for each in known.timeline.instants}
+    for other in timeline.pending:
+        if other.action in (COMPACTION, REPLACE_COMMIT) and other.timestamp not in before:
+            planned = planned_file_groups(known.storage, known.base_path, other)
+            _check_apart(known, other, touched, planned)
+
+
+def _shape(schema: pa.Schema) -> list[tuple[str, str]]:
+    """Names and types of the data columns; writers differ in what they call nullable."""
+    return [
+        (field.name.lower(), str(field.type).replace(" not null", ""))
+        for field in schema
+        if not is_meta_column(field.name)
+    ]

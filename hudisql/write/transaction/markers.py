@@ -1,0 +1,113 @@
+"""Markers: small files that say which data files a commit was going to write.
+
+Follows Hudi's `DirectWriteMarkers` and, for reading, `TimelineServerBasedWriteMarkers`: a marker is made
+before its data file, so that whoever rolls the commit back, hudisql or Apache Hudi, finds every file of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from hudisql.errors import NoSuchPathError
+from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.storage import Storage, join
+from hudisql.table.recorded_paths import recorded_data_path
+
+_MARKERS_DIRECTORY: Final = ".temp"
+_MARKER: Final = ".marker."
+_TYPE_FILE: Final = "MARKERS.type"
+_LIST_PREFIX: Final = "MARKERS"
+
+
+class MarkerKind(StrEnum):
+    """What is done to the marked file (Hudi's `IOType`)."""
+
+    CREATE = "CREATE"
+    MERGE = "MERGE"
+    APPEND = "APPEND"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Marker:
+    """A marked data file: its partition path, its name, and what was going to be done to it."""
+
+    partition_path: str
+    file_name: str
+    kind: MarkerKind
+
+
+def marker_directory(base_path: str, instant_time: str) -> str:
+    """The directory with the markers of one instant."""
+    return join(base_path, TIMELINE_DIRECTORY, _MARKERS_DIRECTORY, instant_time)
+
+
+def create_marker(storage: Storage, base_path: str, instant_time: str, marker: Marker) -> None:
+    """Write a marker; it must be there before the data file is. Raises StorageError."""
+    storage.write(_marker_path(base_path, instant_time, marker), b"")
+
+
+def delete_some_markers(
+    storage: Storage, base_path: str, instant_time: str, markers: Sequence[Marker]
+) -> None:
+    """Remove these markers. Raises StorageError."""
+    storage.delete_files([_marker_path(base_path, instant_time, marker) for marker in markers])
+
+
+def list_markers(storage: Storage, base_path: str, instant_time: str) -> list[Marker]:
+    """All markers of the instant, whichever of Hudi's two ways they were written in. Raises StorageError."""
+    directory = marker_directory(base_path, instant_time)
+    try:
+        files = storage.list_files(directory)
+    except NoSuchPathError:
+        return []
+    found: set[Marker] = set()
+    for file in files:
+        relative = file.path[len(directory) :].lstrip("/")
+        if "/" not in relative and relative.startswith(_LIST_PREFIX) and relative != _TYPE_FILE:
+            lines = storage.read(file.path).decode().splitlines()
+            found.update(marker for line in lines if (marker := _parse_marker(line.strip())))
+        elif (marker := _parse_marker(relative)) is not None:
+            found.add(marker)
+    return sorted(found)
+
+
+def marked_files(storage: Storage, base_path: str, instant_time: str) -> dict[str, Marker]:
+    """Where the data files of the instant are, or were to be, each with its marker.
+
+    Raises CorruptTableError for a marker of something outside of the table, StorageError.
+    """
+    source = f"a marker in {marker_directory(base_path, instant_time)}"
+    return {
+        recorded_data_path(base_path, marker.partition_path, marker.file_name, source): marker
+        for marker in list_markers(storage, base_path, instant_time)
+    }
+
+
+def delete_markers(storage: Storage, base_path: str, instant_time: str) -> None:
+    """Remove all markers of the instant. Raises StorageError."""
+    storage.delete_directory(marker_directory(base_path, instant_time))
+
+
+def marked_instants(storage: Storage, base_path: str) -> list[str]:
+    """The times of the instants that have markers. Raises StorageError."""
+    try:
+        entries = storage.list_directory(join(base_path, TIMELINE_DIRECTORY, _MARKERS_DIRECTORY))
+    except NoSuchPathError:
+        return []
+    return [entry.name for entry in entries if entry.name.isdigit()]
+
+
+def _marker_path(base_path: str, instant_time: str, marker: Marker) -> str:
+    directory = marker_directory(base_path, instant_time)
+    return join(directory, marker.partition_path, f"{marker.file_name}{_MARKER}{marker.kind}")
+
+
+def _parse_marker(relative: str) -> Marker | None:
+    path, separator, kind = relative.rpartition(_MARKER)
+    if not separator or kind not in MarkerKind.__members__:
+        return None
+    partition_path, _, name = path.rpartition("/")
+    return Marker(partition_path, name, MarkerKind(kind))

@@ -1,0 +1,111 @@
+"""Rollbacks that somebody has begun and not ended: whose they are, and which of them a writer may end.
+
+Follows `BaseHoodieTableServiceClient.getPendingRollbackInfos` of Hudi 0.15. A rollback of a compaction or
+clustering keeps the plan, which stays good: it is left to the writer who runs the plan. One of a commit that
+was complete, and a restore, somebody has asked Apache Hudi for, which alone can end them.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.instant import (
+    BOOTSTRAP_INSTANT_TIMES,
+    COMMIT_ACTIONS,
+    RESTORE,
+    ROLLBACK,
+    Instant,
+    InstantState,
+)
+from hudisql.format.timeline import Timeline, instant_path
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.recorded_paths import recorded_data_path
+from hudisql.write.transaction.pending_table_services import is_clustering
+from hudisql.write.transaction.timeline_payloads import RollbackPlan, parse_rollback_plan
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRollback:
+    """A rollback, requested or inflight, with its plan."""
+
+    instant: Instant
+    plan: RollbackPlan
+
+    @property
+    def target(self) -> Instant:
+        """What is being rolled back, as an inflight instant."""
+        return self.plan.target
+
+    def paths(self, base_path: str) -> list[str]:
+        """The data files that the plan names. Raises CorruptTableError if one is outside of the table."""
+        source = f"the plan of the rollback {self.instant.timestamp}"
+        return [recorded_data_path(base_path, partition, name, source) for partition, name in self.plan.files]
+
+
+def pending_rollbacks(table: HudiTable, timeline: Timeline) -> list[PendingRollback]:
+    """The rollbacks on the timeline that are not completed. Raises CorruptTableError, StorageError."""
+    found = [(each, _plan_of(table, each)) for each in timeline.pending if each.action == ROLLBACK]
+    return [PendingRollback(each, plan) for each, plan in found if plan is not None]
+
+
+def rollbacks_of_failed_writes(
+    table: HudiTable, tolerance_ms: int | None
+) -> tuple[list[Instant], list[Instant]]:
+    """The writes, inflight, whose rollbacks may be under way, and those whose were interrupted.
+
+    A rollback that was begun less than the tolerance ago may be under way; without one, none is. Raises
+    UnsupportedTableError for one that hudisql cannot end, CorruptTableError, StorageError.
+    """
+    under_way: list[Instant] = []
+    interrupted: list[Instant] = []
+    for rollback in pending_rollbacks(table, table.timeline):
+        if rollback.target.action not in COMMIT_ACTIONS or is_clustering(table, rollback.target):
+            continue
+        _check_ours_to_end(table, rollback)
+        is_young = tolerance_ms is not None and _was_begun_within(table, rollback.instant, tolerance_ms)
+        (under_way if is_young else interrupted).append(rollback.target)
+    return under_way, interrupted
+
+
+def check_not_restored(table: HudiTable, timeline: Timeline) -> None:
+    """Raise UnsupportedTableError while a restore is not done: what counts after it is open until then."""
+    for pending in timeline.pending:
+        if pending.action == RESTORE:
+            raise UnsupportedTableError(
+                f"the Hudi table at {table.base_path} is being restored ({pending.timestamp}), and that is "
+                "not done",
+                hint="let Apache Hudi end it (CALL rollback_to_savepoint), then run this again",
+            )
+
+
+def _check_ours_to_end(table: HudiTable, rollback: PendingRollback) -> None:
+    target = rollback.target
+    completed = {each.timestamp for each in table.timeline.completed}
+    reason = None
+    if target.timestamp in completed:
+        reason = "was complete"
+    elif target.timestamp in BOOTSTRAP_INSTANT_TIMES:
+        reason = "is the table's bootstrap"
+    elif not rollback.plan.names_all:
+        reason = "has written log blocks that the rollback's plan does not place"
+    if reason is not None:
+        raise UnsupportedTableError(
+            f"a rollback ({rollback.instant.timestamp}) of the {target.action} {target.timestamp} on "
+            f"{table.base_path} is not done, and that {target.action} {reason}",
+            hint="let Apache Hudi end the rollback (any write of its own does), then run this again",
+        )
+
+
+def _was_begun_within(table: HudiTable, rollback: Instant, milliseconds: int) -> bool:
+    begun = table.storage.info(instant_path(table.base_path, rollback))
+    return begun is not None and time.time() * 1000 - begun.modification_time_ms <= milliseconds
+
+
+def _plan_of(table: HudiTable, rollback: Instant) -> RollbackPlan | None:
+    path = instant_path(table.base_path, rollback.in_state(InstantState.REQUESTED))
+    if not table.storage.exists(path):
+        return None
+    content = table.storage.read(path)
+    return parse_rollback_plan(content, path) if content else None

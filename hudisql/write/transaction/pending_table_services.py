@@ -1,0 +1,79 @@
+"""What writers must heed while a compaction or clustering is planned and not done.
+
+Follows `SparkRejectUpdateStrategy` (groups that are to be clustered take no changes) and the file system view
+of Hudi 0.15 (logs of groups that are to be compacted belong to the compaction's instant already). Reads plans
+only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.instant import COMPACTION, REPLACE_COMMIT, Instant, InstantState
+from hudisql.format.timeline import instant_path
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.transaction.timeline_payloads import planned_file_groups, requested_operation
+
+_SHOWN = 3
+
+
+def is_clustering(table: HudiTable, instant: Instant) -> bool:
+    """True if the pending instant is a clustering and no overwrite.
+
+    Raises CorruptTableError, StorageError.
+    """
+    if instant.action != REPLACE_COMMIT:
+        return False
+    requested = instant.in_state(InstantState.REQUESTED)
+    return requested_operation(table.storage, instant_path(table.base_path, requested)) == "CLUSTER"
+
+
+def check_not_clustered(table: HudiTable, touched: Collection[tuple[str, str]]) -> None:
+    """Raise UnsupportedTableError if file groups to change or replace are about to be clustered."""
+    for instant, planned in _clusterings(table):
+        both = sorted(planned & set(touched))
+        if both:
+            shown = ", ".join("/".join(part for part in group if part) for group in both[:_SHOWN])
+            more = f" and {len(both) - _SHOWN} more" if len(both) > _SHOWN else ""
+            raise UnsupportedTableError(
+                f"a clustering ({instant.timestamp}) of the Hudi table at {table.base_path} is not done, and "
+                f"it is going to rewrite file groups that this statement changes: {shown}{more}",
+                hint="let Apache Hudi run it (CALL run_clustering), then run this again",
+            )
+
+
+def exclude_pending_clustering(table: HudiTable, slices: Sequence[FileSlice]) -> list[FileSlice]:
+    """The slices that may be written to: without those about to be clustered.
+
+    Those about to be compacted say to which compaction their next log files belong.
+    """
+    clustered = {group for _, planned in _clusterings(table) for group in planned}
+    compacted = {
+        group: instant.timestamp
+        for instant in table.timeline.pending
+        if instant.action == COMPACTION
+        for group in planned_file_groups(table.storage, table.base_path, instant)
+    }
+    return [
+        _with_compaction(each, compacted.get((each.partition_path, each.file_id)))
+        for each in slices
+        if (each.partition_path, each.file_id) not in clustered
+    ]
+
+
+def _with_compaction(file_slice: FileSlice, instant_time: str | None) -> FileSlice:
+    # A base file that was written after the plan holds all that was there: logs belong on top of it.
+    if instant_time is None or file_slice.base_instant_time >= instant_time:
+        return file_slice
+    return replace(file_slice, compaction_instant=instant_time)
+
+
+def _clusterings(table: HudiTable) -> list[tuple[Instant, frozenset[tuple[str, str]]]]:
+    return [
+        (instant, planned_file_groups(table.storage, table.base_path, instant))
+        for instant in table.timeline.pending
+        if is_clustering(table, instant)
+    ]

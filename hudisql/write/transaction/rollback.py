@@ -1,0 +1,125 @@
+"""Rolling back a write that never completed, found by its markers and by the plan of a rollback of it.
+
+Follows `BaseRollbackActionExecutor` and `MarkerBasedRollbackStrategy` of Hudi 0.15: a rollback instant is
+requested with its plan, the files are taken back, the failed instant is taken off the timeline, and the
+rollback completes. A rollback that was itself interrupted is ended by the next one, Hudi's or ours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from hudisql.errors import PathExistsError, UnsupportedTableError
+from hudisql.format.file_names import is_log_file
+from hudisql.format.instant import ROLLBACK, Instant, InstantState, new_instant_time
+from hudisql.format.timeline import Timeline, instant_path, load_timeline
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.transaction.markers import delete_markers, marked_files
+from hudisql.write.transaction.pending_rollbacks import PendingRollback, pending_rollbacks
+from hudisql.write.transaction.timeline_payloads import (
+    FailedFiles,
+    render_rollback_metadata,
+    render_rollback_plan,
+)
+from hudisql.write.transaction.uncommitted_files import delete_uncommitted_files, holds_blocks_of_others
+
+
+def roll_back_instant(table: HudiTable, instant: Instant) -> None:
+    """Take back what the pending `instant` has written, then the instant itself.
+
+    If it completes just now, it stands. Raises UnsupportedTableError if it has appended to log files that
+    others wrote, CorruptTableError for records of files outside of the table, StorageError.
+    """
+    started = time.monotonic()
+    storage, base_path = table.storage, table.base_path
+    timeline = load_timeline(storage, base_path)
+    inflight = instant.in_state(InstantState.INFLIGHT)
+    begun = [each for each in pending_rollbacks(table, timeline) if each.target == inflight]
+    planned = {path for each in begun for path in each.paths(base_path)}
+    paths = marked_files(storage, base_path, instant.timestamp).keys() | planned
+    _check_log_files(table, instant, paths)
+    files = _files_by_partition(table, paths)
+    rollback = _open_rollback(table, instant, files, timeline, begun)
+    if not begun and storage.exists(instant_path(base_path, instant.in_state(InstantState.COMPLETED))):
+        # Its writer looks for rollbacks once it has completed it: `commit._discard_if_rolled_back`.
+        for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+            storage.delete_file(instant_path(base_path, rollback.in_state(state)))
+        return
+    delete_uncommitted_files(storage, paths)
+    for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+        storage.delete_file(instant_path(base_path, instant.in_state(state)))
+    # A task that outlives its writer keeps its files if it still finds the instant; its markers are older.
+    late = {
+        path
+        for path in marked_files(storage, base_path, instant.timestamp).keys() - paths
+        if not holds_blocks_of_others(table.storage, path, instant.timestamp)
+    }
+    if late:
+        files = _files_by_partition(table, paths | late)
+        delete_uncommitted_files(storage, late)
+    milliseconds = round((time.monotonic() - started) * 1000)
+    content = render_rollback_metadata(instant, rollback.timestamp, milliseconds, files)
+    # The writer of the instant may be rolling it back, too, and end this very rollback.
+    with suppress(PathExistsError):
+        storage.create(instant_path(base_path, rollback.in_state(InstantState.COMPLETED)), content)
+    delete_markers(storage, base_path, instant.timestamp)
+
+
+def _files_by_partition(table: HudiTable, paths: Collection[str]) -> dict[str, FailedFiles]:
+    """The data files by partition path; log files only if they are there."""
+    files: dict[str, FailedFiles] = defaultdict(FailedFiles)
+    ordered = sorted(paths)
+    for path, info in zip(ordered, table.storage.infos(ordered), strict=True):
+        partition = path[len(table.base_path) :].strip("/").rpartition("/")[0]
+        if not is_log_file(path):
+            files[partition].base_files.append(table.storage.hadoop_uri(path))
+        elif info is not None:
+            files[partition].log_files[table.storage.hadoop_uri(path)] = info.length
+    return files
+
+
+def _open_rollback(
+    table: HudiTable,
+    instant: Instant,
+    files: Mapping[str, FailedFiles],
+    timeline: Timeline,
+    begun: list[PendingRollback],
+) -> Instant:
+    """A rollback of this instant in state inflight: the interrupted one if there is one."""
+    storage, base_path = table.storage, table.base_path
+    if begun:
+        requested = begun[0].instant
+    else:
+        time_now = new_instant_time(timeline.latest_time, now_on_timeline(table))
+        requested = Instant(time_now, ROLLBACK, InstantState.REQUESTED)
+        storage.create(instant_path(base_path, requested), render_rollback_plan(instant, files))
+    inflight = requested.in_state(InstantState.INFLIGHT)
+    if requested.state is InstantState.REQUESTED:
+        with suppress(PathExistsError):
+            storage.create(instant_path(base_path, inflight), b"")
+    return inflight
+
+
+def now_on_timeline(table: HudiTable) -> datetime:
+    """The present moment as the timeline's clock shows it, tagged UTC."""
+    if table.properties.timeline_timezone == "UTC":
+        return datetime.now(UTC)
+    return datetime.now().replace(tzinfo=UTC)
+
+
+def _check_log_files(table: HudiTable, instant: Instant, paths: Collection[str]) -> None:
+    """Raise UnsupportedTableError if a log file holds blocks of other commits, too.
+
+    Each of hudisql's commits, and of Hudi's on most stores, writes log files of its own, which may go.
+    """
+    for path in sorted(paths):
+        if holds_blocks_of_others(table.storage, path, instant.timestamp):
+            raise UnsupportedTableError(
+                f"the failed write {instant.timestamp} on {table.base_path} has appended to {path}, which "
+                "holds rows of other commits",
+                hint="let Apache Hudi write to the table once: it rolls the write back first",
+            )

@@ -1,0 +1,70 @@
+"""Commits that write no rows: a new schema, or partitions whose file groups are gone.
+
+Follows `AlterHoodieTableAddColumnsCommand.commitWithSchema` (operation ALTER_SCHEMA) and
+`SparkDeletePartitionCommitActionExecutor` (a replacecommit of the operation DELETE_PARTITION) of Hudi 0.15.
+No file is deleted, least of all a bootstrap's source: the next clean takes what no version needs any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.format.commit_metadata import DELETE_PARTITION, SCHEMA_KEY, CommitMetadata
+from hudisql.format.schema import avro_from_arrow
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.transaction.commit import OpenCommit, begin_commit, complete_commit, rollback_commit
+from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
+
+ALTER_SCHEMA: Final = "ALTER_SCHEMA"
+
+
+def commit_schema(
+    table: HudiTable, schema: pa.Schema, concurrency: Concurrency = SINGLE_WRITER
+) -> OpenCommit:
+    """Make `schema` (without meta columns) the table's; gives the commit, which is completed.
+
+    Raises UnsupportedTableError, WriteConflictError, StorageError; the table is then as before.
+    """
+    commit = begin_commit(table, ALTER_SCHEMA, concurrency=concurrency)
+    _complete(commit, schema)
+    return commit
+
+
+def commit_without_partitions(
+    table: HudiTable, partitions: Sequence[TablePartition], concurrency: Concurrency = SINGLE_WRITER
+) -> OpenCommit:
+    """Replace all file groups of the partitions by nothing; gives the commit, which is completed.
+
+    Raises UnsupportedTableError, WriteConflictError, StorageError; the table is then as before.
+    """
+    commit = begin_commit(table, DELETE_PARTITION, replaces=True, concurrency=concurrency)
+    try:
+        replaced: dict[str, list[str]] = {partition.path: [] for partition in partitions}
+        for file_slice in load_file_slices(commit.table, partitions):
+            replaced[file_slice.partition_path].append(file_slice.file_id)
+    except BaseException:
+        rollback_commit(commit)
+        raise
+    _complete(commit, table.schema, {path: tuple(ids) for path, ids in replaced.items()})
+    return commit
+
+
+def _complete(
+    commit: OpenCommit, schema: pa.Schema, replaced: Mapping[str, tuple[str, ...]] | None = None
+) -> None:
+    metadata = CommitMetadata(
+        partition_to_write_stats={},
+        extra_metadata={SCHEMA_KEY: avro_from_arrow(schema, commit.table.name)},
+        operation_type=commit.operation_type,
+        partition_to_replace_file_ids=replaced,
+    )
+    try:
+        complete_commit(commit, metadata)
+    except BaseException:
+        rollback_commit(commit)
+        raise

@@ -1,0 +1,71 @@
+"""What writers that died leave beside the timeline: markers and heartbeats of commits that are over.
+
+Apache Hudi reads neither of them again, but nobody would ever remove them. Which commits are to be rolled
+back, `write/transaction/commit` knows; here an instant is either at work or not.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Final
+
+from hudisql.errors import StorageError
+from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.format.timeline import TIMELINE_DIRECTORY, Timeline, load_timeline
+from hudisql.storage import join
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.transaction.heartbeat import delete_heartbeat, heartbeat_instants, is_alive
+from hudisql.write.transaction.markers import delete_markers, marked_instants
+from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
+from hudisql.write.transaction.uncommitted_files import delete_unnamed_files, named_files
+
+# A file is staged for the moment in which it is created; clocks may differ.
+_STAGED_FOR_LONG_MS: Final = 3_600_000
+
+
+def delete_stale_files(table: HudiTable, heartbeat_tolerance_ms: int | None) -> None:
+    """Remove the markers and the expired heartbeats of all instants that are neither pending nor being rolled
+    back, and what killed writers have staged in the timeline's directory.
+
+    Without a tolerance the table's writers go by no heartbeats. Whoever is at work made his instant before
+    his markers, and keeps his heartbeat fresh; what cannot be removed is only litter.
+    """
+    storage, base_path = table.storage, table.base_path
+    with suppress(StorageError):
+        timeline_directory = join(base_path, TIMELINE_DIRECTORY)
+        storage.delete_staged(timeline_directory, int(time.time() * 1000) - _STAGED_FOR_LONG_MS)
+        marked = marked_instants(storage, base_path)
+        silent: list[str] = []
+        if heartbeat_tolerance_ms is not None:
+            silent = [
+                each
+                for each in heartbeat_instants(storage, base_path)
+                if not is_alive(storage, base_path, each, heartbeat_tolerance_ms)
+            ]
+        if not marked and not silent:
+            return
+        # Asked after the listings: an instant that is not there now was over then, or has no markers yet.
+        timeline = load_timeline(storage, base_path)
+        pending = {each.timestamp for each in timeline.pending}
+        pending |= {each.target.timestamp for each in pending_rollbacks(table, timeline)}
+        for instant_time in set(marked) - pending:
+            _delete_unnamed_files(table, timeline, instant_time)
+            delete_markers(storage, base_path, instant_time)
+        for instant_time in set(silent) - pending:
+            delete_heartbeat(storage, base_path, instant_time)
+
+
+def _delete_unnamed_files(table: HudiTable, timeline: Timeline, instant_time: str) -> None:
+    """Delete what attempts of tasks that outlived the instant, and were then killed, may have left.
+
+    Of an instant that is archived nobody knows any more which files are its own: they stay.
+    """
+    commits = [each for each in timeline.commits if each.timestamp == instant_time]
+    if not commits and timeline.is_visible(instant_time):
+        return
+    named: set[str] = set()
+    for commit in commits:
+        metadata = read_commit_metadata(table.storage, table.base_path, commit)
+        named |= named_files(table.base_path, metadata)
+    delete_unnamed_files(table.storage, table.base_path, instant_time, named)

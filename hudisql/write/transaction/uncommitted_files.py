@@ -1,0 +1,62 @@
+"""Taking back data files whose commit does not stand: a commit that failed, or a task that was tried twice.
+
+Base files of no commit are seen by nobody and go. A log file's name does not say which commit it is of, so
+readers and Apache Hudi's plans for compactions name it as soon as it is there, and fail for good if it then
+goes: it stays, empty. Hudi leaves it whole and adds a rollback block instead, which is dear to every reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hudisql.format.commit_metadata import CommitMetadata
+from hudisql.format.file_names import is_log_file
+from hudisql.format.log_block import LogBlockHead, scan_log_blocks
+from hudisql.storage import Storage, join
+from hudisql.write.transaction.markers import delete_some_markers, marked_files
+
+
+def delete_uncommitted_files(storage: Storage, paths: Collection[str]) -> None:
+    """Delete the base files and empty the log files among these data files, as far as they are there.
+
+    Raises StorageError.
+    """
+    storage.delete_files([path for path in paths if not is_log_file(path)])
+    found = storage.infos([path for path in paths if is_log_file(path)])
+    storage.write_files([each.path for each in found if each is not None], b"")
+
+
+def delete_unnamed_files(storage: Storage, base_path: str, instant_time: str, named: Collection[str]) -> bool:
+    """Take back the files with a marker of this instant that are not among the paths `named`.
+
+    Hudi's `reconcileAgainstMarkers`. The markers of those that were there go with them. Gives False if some
+    were not there: an attempt of a task that is still alive may make such a file later, so its marker must
+    stay. Raises CorruptTableError, StorageError.
+    """
+    marked = marked_files(storage, base_path, instant_time)
+    unnamed = sorted(marked.keys() - set(named))
+    found = [each.path for each in storage.infos(unnamed) if each is not None]
+    delete_uncommitted_files(
+        storage, [path for path in found if not holds_blocks_of_others(storage, path, instant_time)]
+    )
+    delete_some_markers(storage, base_path, instant_time, [marked[path] for path in found])
+    return len(found) == len(unnamed)
+
+
+def named_files(base_path: str, metadata: CommitMetadata) -> set[str]:
+    """The paths of the data files that a commit's metadata names."""
+    named = {join(base_path, stat.path) for stat in metadata.write_stats if stat.path}
+    for partition, stats in metadata.partition_to_write_stats.items():
+        for stat in stats:
+            if stat.log_write is not None:
+                named |= {join(base_path, partition, name) for name in stat.log_write.log_files}
+    return named
+
+
+def holds_blocks_of_others(storage: Storage, path: str, instant_time: str) -> bool:
+    """True if this is a log file with blocks of other instants, too. Raises StorageError."""
+    if not is_log_file(path) or not storage.exists(path):
+        return False
+    with storage.open_input(path) as source:
+        blocks = scan_log_blocks(source, path)
+        return any(isinstance(each, LogBlockHead) and each.instant_time != instant_time for each in blocks)

@@ -1,0 +1,67 @@
+import pytest
+
+from hudisql.bootstrap.plan.request import BootstrapRequest, apply_options, parse_table_type
+from hudisql.errors import InvalidArgumentError
+
+_GOOD = {"database": "db", "name": "t", "record_key": ("id",), "source_path": "/s"}
+
+
+def test_table_types_are_taken_in_any_form():
+    assert {parse_table_type(text) for text in ("cow", "COPY_ON_WRITE", "Cow ")} == {"COPY_ON_WRITE"}
+    assert parse_table_type("mor") == "MERGE_ON_READ"
+    with pytest.raises(InvalidArgumentError):
+        parse_table_type("table")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"source_path": None}, "either source"),
+        ({"source_table": ("db", "s")}, "either source"),
+        ({"source_path": ""}, "source is an empty path"),
+        ({"target_path": " "}, "target_path is an empty path"),
+        ({"name": "a-b"}, "not a name that the metastore takes"),
+        ({"record_key": ("",)}, "names no column"),
+        ({"key_check": "x"}, "it is 'unique' or 'unique_global' or 'nulls' or 'none'"),
+        ({"compression": "zip"}, "it is 'gzip' or 'compact'"),
+        ({"bloom_entries": 0}, "bloom_entries"),
+        ({"bloom_fpp": 1.0}, "bloom_fpp"),
+        ({"sort_mode": "SOME"}, "hoodie.bulkinsert.sort.mode 'SOME' is unknown"),
+        ({"codec": "lzo"}, "hoodie.parquet.compression.codec 'lzo' is unknown"),
+        ({"max_file_bytes": 0}, "hoodie.parquet.max.file.size must be 1 or more"),
+        ({"options": {"a.b": "1"}}, "a.b"),
+    ],
+)
+def test_words_that_make_no_request_are_refused(changes, words):
+    with pytest.raises(InvalidArgumentError, match=words):
+        BootstrapRequest(**{**_GOOD, **changes})
+
+
+def test_options_fill_in_parameters_that_were_not_given():
+    request = BootstrapRequest(
+        **_GOOD,
+        precombine="seq",
+        options={
+            "hoodie.table.precombine.field": "other",
+            "hoodie.index.bloom.num_entries": "500",
+            "hoodie.index.bloom.fpp": "0.01",
+            "hoodie.datasource.write.table.type": "mor",
+            "hoodie.datasource.hive_sync.table.strategy": "RO",
+            "hoodie.metadata.enable": "true",
+            "hoodie.whatever": "1",
+        },
+    )
+    applied, findings = apply_options(request, frozenset({"precombine"}))
+    assert (applied.precombine, applied.bloom_entries, applied.bloom_fpp) == ("seq", 500, 0.01)
+    assert applied.is_merge_on_read
+    assert applied.sync_options == {"hoodie.datasource.hive_sync.table.strategy": "RO"}
+    assert [finding.message for finding in findings] == [
+        "hoodie.metadata.enable: a bootstrap writes no metadata table",
+        "option hoodie.whatever has no effect on a bootstrap",
+    ]
+
+
+def test_options_that_would_make_a_bad_request_are_refused_too():
+    request = BootstrapRequest(**_GOOD, options={"hoodie.index.bloom.fpp": "3"})
+    with pytest.raises(InvalidArgumentError, match="between 0 and 1"):
+        apply_options(request, frozenset())

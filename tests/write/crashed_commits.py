@@ -1,0 +1,107 @@
+"""Commits without Spark, each in a process of its own that may be killed before any of its steps.
+
+Run as a program this forks for every line of JSON that it reads, so that a strike costs milliseconds; what
+a commit does between its first and its last step is as in `hudisql.write.execution.commit_files`, on real
+files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import uuid
+from pathlib import Path
+from typing import Any, Literal
+
+from hudisql.errors import StorageError
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.write.execution.commit_files import WriteResult, commit_files
+from hudisql.write.execution.write_context import WrittenFile
+from hudisql.write.overwrite import Overwrite
+from hudisql.write.transaction.commit import OpenCommit
+from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
+from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy
+from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
+from tests.fault_injection import ROOT, StrikingStorage
+from tests.oracle.line_process import LineProcess, start_line_process
+
+PARTITION = "dt=2024-03-01"
+AT_ONCE = LockRetryPolicy(retries=0)
+
+
+def sharing(storage: Storage, base_path: str, *, is_shared: bool, expire_minutes: int = 0) -> Concurrency:
+    """Alone, or as one of several writers: a lock file, heartbeats every minute of which two may fail."""
+    if not is_shared:
+        return SINGLE_WRITER
+    lock = FileSystemLock(storage, f"{base_path}/.hoodie", expire_minutes)
+    return Concurrency(True, FailedWrites.LAZY, lock, AT_ONCE)
+
+
+def commit_a_file(
+    storage: Storage,
+    base_path: str,
+    *,
+    is_shared: bool = False,
+    expire_minutes: int = 0,
+    overwrites: bool = False,
+    end: Literal["committed", "failed", "killed"] = "committed",
+) -> WriteResult:
+    """One commit of one new file group; `end` says what comes once its files are there."""
+    table = open_table(storage, base_path)
+    rows = next(Path(base_path, PARTITION).glob("*.parquet")).read_bytes()
+
+    def write(commit: OpenCommit) -> list[WrittenFile]:
+        written = [_write_file(storage, commit, rows) for _ in range(2)]
+        if end == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if end == "failed":
+            raise StorageError("the task failed")
+        # The other file is that of a task which was tried twice.
+        return written[:1]
+
+    return commit_files(
+        table,
+        "INSERT_OVERWRITE" if overwrites else "INSERT",
+        table.schema,
+        write,
+        Overwrite("touched") if overwrites else None,
+        concurrency=sharing(storage, base_path, is_shared=is_shared, expire_minutes=expire_minutes),
+    )
+
+
+def _write_file(storage: Storage, commit: OpenCommit, rows: bytes) -> WrittenFile:
+    base_path, file_id = commit.table.base_path, f"{uuid.uuid4()}-0"
+    name = f"{file_id}_0-0-0_{commit.instant_time}.parquet"
+    create_marker(storage, base_path, commit.instant_time, Marker(PARTITION, name, MarkerKind.CREATE))
+    path = f"{base_path}/{PARTITION}/{name}"
+    storage.write(path, rows)
+    counts = dict.fromkeys(("rows", "inserted", "updated", "deleted", "late", "moved", "changes"), 0)
+    return WrittenFile(file_id, path, PARTITION, None, bytes=len(rows), milliseconds=1, **counts)
+
+
+def start_committer(directory: Path) -> LineProcess:
+    """Start the program; its requests are the arguments of `_commit_struck`, its answers have the `code`."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    return start_line_process("committer", [sys.executable, "-m", __name__], directory, environment)
+
+
+def _commit_struck(base_path: str, step: int, **told: Any) -> int:
+    """Commit in a child, killed before its `step`-th change of the store; gives the child's exit code."""
+    child = os.fork()
+    if not child:
+        try:
+            commit_a_file(StrikingStorage(target=base_path, step=step), base_path, **told)
+        except StorageError:
+            os._exit(1)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(json.dumps({"ok": True, "code": _commit_struck(**json.loads(line))}), flush=True)

@@ -1,0 +1,53 @@
+"""Files whose bloom filters know none of a source's keys are not read by a MERGE."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from hudisql.read.predicates import And, InSet, Predicate
+from hudisql.session import Session
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.index.file_pruning import prune_by_key_lookup
+from tests.sql.changed_tables import ChangedTable, setting
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+
+def test_a_merge_leaves_out_files_that_hold_none_of_its_keys(session: Session, table: ChangedTable) -> None:
+    for day in ("2024-03-01", "2024-03-04"):
+        values = ", ".join(f"('x{number:03d}', 1, '{day}')" for number in range(0, 100, 2))
+        with setting(session, "hoodie.parquet.small.file.limit", "0"):
+            table.run(f"INSERT INTO {{t}} (id, seq, dt) VALUES {values}")
+    opened = open_table(Storage(), table.path)
+    slices = load_file_slices(opened)
+    assert len(slices) == 5
+
+    def spared(*keys: str, days: tuple[str, ...] = ()) -> list[str]:
+        predicate: Predicate = InSet(("id",), pa.array(sorted(keys)))
+        if days:
+            predicate = And((predicate, InSet(("dt",), pa.array(days))))
+        return sorted(path for path, _ in prune_by_key_lookup(session.spark, opened, predicate))
+
+    assert spared("nothing") == sorted(each.partition_path for each in slices)
+    assert spared("x001", "x007") == sorted(each.partition_path for each in slices)
+    assert spared("k03", "x002") == ["dt=2024-03-02", "dt=2024-03-03"]
+    # One partition has too few files to be asked.
+    assert spared("nothing", days=("2024-03-01",)) == []
+    assert prune_by_key_lookup(session.spark, opened, InSet(("seq",), pa.array([1]))) == frozenset()
+
+    source = "(SELECT 'x004' AS id, '2024-03-05' AS dt UNION ALL SELECT 'k29', '' UNION ALL SELECT 'y', '')"
+    merge = (
+        f"MERGE INTO {{t}} t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET seq = 99 "
+        "WHEN NOT MATCHED THEN INSERT (id, seq, dt) VALUES (s.id, 99, '2024-03-02')"
+    )
+    counts = table.run(merge)
+    assert (counts["updated"], counts["inserted"]) == (3, 1)
+    assert sorted(table.rows("id, dt", "seq = 99")) == [
+        ("k29", "2024-03-03"),
+        ("x004", "2024-03-01"),
+        ("x004", "2024-03-04"),
+        ("y", "2024-03-02"),
+    ]

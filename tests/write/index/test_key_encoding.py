@@ -1,0 +1,75 @@
+"""The form of record keys of a complex key generator with one field, as the table's files have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.table_properties import KEY_GENERATOR_CLASS, RECORD_KEY_FIELDS, TableProperties
+from hudisql.format.timeline import Timeline
+from hudisql.storage import Storage
+from hudisql.table.file_slice import BaseFile, FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.handle.base_file import BaseFileConfig, BaseFileWriter, FileNaming, base_file_avro_schema
+from hudisql.write.index.key_encoding import uses_complex_key_encoding
+
+SCHEMA = pa.schema([pa.field("id", pa.string())])
+STORAGE = Storage()
+
+
+def _table(directory: Path, generator: str = "ComplexKeyGenerator", fields: str = "id") -> HudiTable:
+    properties = {KEY_GENERATOR_CLASS: f"org.apache.hudi.keygen.{generator}", RECORD_KEY_FIELDS: fields}
+    return HudiTable(str(directory), TableProperties(properties), Timeline(()), STORAGE)
+
+
+def _slice(directory: Path, number: int, keys: list[str]) -> FileSlice:
+    instant = f"2024030100000000{number}"
+    place = FileNaming(str(directory), "", instant, f"f{number}", "0-0-0", 0)
+    writer = BaseFileWriter(
+        STORAGE,
+        place,
+        SCHEMA,
+        base_file_avro_schema(SCHEMA, "t"),
+        BaseFileConfig(),
+        expected_rows=len(keys),
+        bytes_per_row=50,
+    )
+    writer.write(pa.array(keys), pa.record_batch([pa.array(keys)], schema=SCHEMA))
+    (file,) = writer.finish()
+    return FileSlice(
+        "", file.file_id, instant, BaseFile(file.path, file.bytes, file.file_id, "0-0-0", instant)
+    )
+
+
+@pytest.mark.parametrize(
+    ("fencing_epochs", "expected"),
+    [
+        ([["id:a", "id:b"], ["id:c"]], True),
+        ([["k1", "k2"], ["a"]], False),
+        ([["a", "z"]], False),
+        ([], False),
+    ],
+)
+def test_the_form_of_the_keys_is_that_of_the_files(
+    tmp_path: Path, fencing_epochs: list[list[str]], expected: bool
+) -> None:
+    slices = [_slice(tmp_path, number, keys) for number, keys in enumerate(fencing_epochs)]
+    assert uses_complex_key_encoding(_table(tmp_path), slices) is expected
+
+
+@pytest.mark.parametrize(
+    "fencing_epochs", [[["id:a"], ["k1"]], [["a", "id:a"]], [["id:a", "k1"]], [["a", "id:a", "z"]]]
+)
+def test_a_mix_of_both_forms_is_refused(tmp_path: Path, fencing_epochs: list[list[str]]) -> None:
+    slices = [_slice(tmp_path, number, keys) for number, keys in enumerate(fencing_epochs)]
+    with pytest.raises(UnsupportedTableError, match="'id:value' in some files and as the plain value"):
+        uses_complex_key_encoding(_table(tmp_path), slices)
+
+
+def test_other_generators_say_it_by_the_number_of_fields(tmp_path: Path) -> None:
+    assert uses_complex_key_encoding(_table(tmp_path, fields="id,seq"), []) is True
+    mixed = [_slice(tmp_path, 0, ["id:a"]), _slice(tmp_path, 1, ["k1"])]
+    assert uses_complex_key_encoding(_table(tmp_path, generator="SimpleKeyGenerator"), mixed) is False
