@@ -29,7 +29,6 @@ from hudisql.bootstrap.plan.request import (
     apply_options,
     parse_table_type,
 )
-from hudisql.bootstrap.plan.schema_drift import SchemaDrift
 from hudisql.bootstrap.source.partition_columns import parse_partition_by
 from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedTableError
 from hudisql.format.table_properties import HFILE_BOOTSTRAP_INDEX, parse_properties
@@ -129,7 +128,7 @@ _OUTPUT: Final = (
             "string",
             "fail",
             "files whose columns differ: fail, widen (null where a column is missing, the widest of int and"
-            " bigint, float and double, decimals of one scale), report (only names each file that differs)",
+            " bigint, float and double, decimals of one scale); a dry run names each file that differs",
         ),
         Parameter(
             "protect_source",
@@ -140,7 +139,12 @@ _OUTPUT: Final = (
         Parameter("parallelism", "int", None, "number of Spark tasks; default: by the number of cores"),
         Parameter("bloom_entries", "int", None, "keys a file's bloom filter is made for; default: its rows"),
         Parameter("bloom_fpp", "double", 1e-3, "false positives of the bloom filters"),
-        Parameter("compression", "string", "gzip", "gzip (every reader) or compact (zstd; not for Hive 2.3)"),
+        Parameter(
+            "skeleton_encoding",
+            "string",
+            "plain",
+            "encoding of keys in skeletons: plain (every reader), or delta (smaller; not for Hive 2.3)",
+        ),
         Parameter("verify", "boolean", True, "compare counts and a sample with the source after the commit"),
         Parameter(
             "resume",
@@ -193,7 +197,7 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
         parallelism=arguments.parallelism,
         bloom_entries=arguments.bloom_entries,
         bloom_fpp=arguments.bloom_fpp,
-        compression=arguments.compression.strip().lower(),
+        skeleton_encoding=arguments.skeleton_encoding.strip().lower(),
         sync=arguments.sync,
         resume=arguments.resume,
         options=arguments.options or {},
@@ -208,8 +212,6 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
     plan = plan_bootstrap(context, request, findings)
     if arguments.dry_run:
         return _checked_plan(plan, estimate_time(context, plan), fails=arguments.fail_on_error)
-    if request.on_schema_drift == SchemaDrift.REPORT:
-        return _checked_plan(plan, None, fails=arguments.fail_on_error)
     result = _run(context, plan)
     notices = _verify(context, plan) if arguments.verify else ()
     return list(_result_rows(plan, result, notices))

@@ -156,7 +156,7 @@ def test_a_changed_request_is_refused_by_name_and_harms_nothing(
     for more, words in (
         ({"record_key": "seq"}, "record_key was 'id', now it is 'seq'"),
         ({"record_key": "id,seq"}, "record_key was 'id', now it is 'id,seq'"),
-        ({"compression": "compact"}, "compression was 'gzip', now it is 'compact'"),
+        ({"skeleton_encoding": "delta"}, "skeleton_encoding was 'plain', now it is 'delta'"),
         ({"partition_filter": "dt > '2024-03-01'"}, "partition_filter was not given, now it is"),
         ({"source": other}, f"source was '{daily_orders}', now it is '{other}'"),
     ):

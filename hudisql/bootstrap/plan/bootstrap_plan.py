@@ -109,7 +109,7 @@ class BootstrapPlan:
 
     `schema` holds data columns, then partition columns; `protection` is what must be set on the source table
     first (only with `protect_source`). `file_differences` names each file that differs from the table's
-    columns, and how (only with `on_schema_drift => 'report'`); `unsafe_types` are the columns that stay
+    columns, and how; `unsafe_types` are the columns that stay
     stored in a way that somebody breaks on, with the names of their incompatibilities.
     """
 
@@ -224,6 +224,7 @@ def plan_bootstrap(
         found += verdict.findings
         found += check_int96_conversion(context.spark, footers)
         found += checks.check_encodings(kept)
+        found += checks.check_written_files(request.skeleton_encoding, request.codec)
         found += _check_keys(request, source, footers, schema)
     return BootstrapPlan(
         request,

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from hudisql.bootstrap.files.skeleton import SkeletonEncoding
 from hudisql.bootstrap.findings import Finding, blocker, count_files, name_some, warning
 from hudisql.bootstrap.plan.bootstrap_mode import PartitionMismatchPolicy
 from hudisql.bootstrap.source.footers import FileFooter, SourceSchema, files_by_schema
@@ -179,6 +180,14 @@ def check_encodings(footers: Sequence[FileFooter]) -> Iterator[Finding]:
             f"DELTA_BYTE_ARRAY pages of a writer that names no build in {count_files(delta)}:"
             " Hive 2.3 fails on them (PARQUET-246)"
         )
+
+
+def check_written_files(skeleton_encoding: str, codec: str) -> Iterator[Finding]:
+    """Findings on the encoding and the codec of the files that the bootstrap writes."""
+    if skeleton_encoding == SkeletonEncoding.DELTA:
+        yield warning("skeleton_encoding => 'delta': Hive 2.3 cannot read the meta columns (PARQUET-246)")
+    if codec.upper() in CODEC_HAZARDS:
+        yield warning(f"{codec} compression of the files written: {CODEC_HAZARDS[codec.upper()]}")
 
 
 def describe_unreadable(footers: Sequence[FileFooter]) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from hudisql.format.spark_schema import spark_type_name
 
 _WAY_OUT: Final = (
     "on_schema_drift => 'widen' takes it: null where the column is missing, the widest type where types"
-    " differ; on_schema_drift => 'report' lists every file"
+    " differ; dry_run => true names every file"
 )
 _NO_WAY_OUT: Final = "no type carries all of them: rewrite the fewer files, or leave their partitions out"
 
@@ -34,8 +34,6 @@ class SchemaDrift(StrEnum):
     """Any difference is a blocker."""
     WIDEN = "widen"
     """Differences that every reader gets right are taken, the others are blockers."""
-    REPORT = "report"
-    """As `widen`, but every file that differs is named with its differences, and nothing is written."""
 
 
 @dataclass(frozen=True, slots=True)

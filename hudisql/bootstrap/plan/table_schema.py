@@ -27,7 +27,7 @@ from hudisql.format.spark_schema import spark_type_name
 class TableSchema:
     """The table's data columns, then its partition columns, and what was found while making them.
 
-    `file_differences` are the paths of files that differ from the merged columns, and how: for a report only.
+    `file_differences` are the paths of files that differ from the merged columns, and how.
     """
 
     schema: pa.Schema
@@ -54,11 +54,10 @@ def build_table_schema(
         unusable = {column.name.lower() for column in reference if column.type is None}
         fields, fitted = _fit_to_declaration(fields, declared, unusable)
         findings += fitted
-    is_report = drift is SchemaDrift.REPORT
     return TableSchema(
         pa.schema([*fields, *partition_fields(partition_columns)]),
         tuple(findings),
-        tuple(describe_file_differences(files, merged.columns)) if is_report else (),
+        tuple(describe_file_differences(files, merged.columns)),
     )
 
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from hudisql.bootstrap.files.skeleton import (
     KeyCheck,
+    SkeletonEncoding,
     SkeletonFileTask,
-    SkeletonForm,
     SkeletonResult,
     write_skeleton,
 )
@@ -245,7 +245,8 @@ def skeleton_task(
         composite=plan.uses_complex_key_encoding,
         bloom_entries=request.bloom_entries,
         bloom_fpp=request.bloom_fpp,
-        compression=SkeletonForm(request.compression),
+        codec=request.codec,
+        encoding=SkeletonEncoding(request.skeleton_encoding),
         key_check=KeyCheck(plan.key_check),
         partition_values=_key_partition_values(plan, partition),
     )
