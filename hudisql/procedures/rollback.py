@@ -21,7 +21,7 @@ from hudisql.procedures.registry import (
 )
 
 if TYPE_CHECKING:
-    from hudisql.bootstrap.rollback.rollback_plan import RollbackPlan
+    from hudisql.bootstrap.rollback.rollback_plan import BootstrapRollbackPlan
     from hudisql.context import Context
 
 
@@ -49,26 +49,27 @@ def rollback_bootstrap(context: Context, arguments: Arguments) -> Iterable[Seque
     Raises RollbackRefusedError unless forced, which a dry run gives as the error of its rows;
     NoSuchTableError if there is nothing to remove.
     """
-    from hudisql.bootstrap.rollback.rollback_plan import plan_rollback, run_rollback
+    from hudisql.bootstrap.rollback.rollback_plan import plan_rollback
+    from hudisql.bootstrap.rollback.table_removal import run_removal
 
     name, base_path = _locate(context, arguments)
     plan = plan_rollback(context, base_path, name)
     if arguments.dry_run:
         return _checked_plan(context, plan, fails=arguments.fail_on_error and not arguments.force)
     if not arguments.force:
-        plan.raise_if_refused()
-    elif plan.in_the_way is not None:
-        context.console.warning(plan.in_the_way)
-    run_rollback(context, plan)
+        plan.raise_if_blocked()
+    elif plan.blocked_reason is not None:
+        context.console.warning(plan.blocked_reason)
+    run_removal(context, plan.removal)
     return list(_rows(plan, lost="lost", removed="removed", kept="kept"))
 
 
-def _checked_plan(context: Context, plan: RollbackPlan, *, fails: bool) -> CheckedRows:
+def _checked_plan(context: Context, plan: BootstrapRollbackPlan, *, fails: bool) -> CheckedRows:
     rows = list(_rows(plan, lost="would lose", removed="would remove", kept="would keep"))
     if fails:
-        return CheckedRows(rows, plan.describe_refusal("if that is meant to be: force => true"))
-    if plan.in_the_way is not None:
-        context.console.warning(f"{plan.in_the_way}; it needs force => true")
+        return CheckedRows(rows, plan.blocking_error("to roll back anyway: force => true"))
+    if plan.blocked_reason is not None:
+        context.console.warning(f"{plan.blocked_reason}; it needs force => true")
     return CheckedRows(rows, None)
 
 
@@ -97,19 +98,19 @@ def _locate(context: Context, arguments: Arguments) -> tuple[tuple[str, str] | N
     return (database, name), default_target_path(context, database, name)
 
 
-def _rows(plan: RollbackPlan, *, lost: str, removed: str, kept: str) -> Iterator[Sequence[object]]:
-    for commit in plan.lost:
+def _rows(plan: BootstrapRollbackPlan, *, lost: str, removed: str, kept: str) -> Iterator[Sequence[object]]:
+    for commit in plan.lost_commits:
         yield (lost, "commit", str(commit), None, None)
-    for removal in plan.removals:
+    for removal in plan.removal.removals:
         yield (removed, "files", removal.directory or "(table)", len(removal.files), removal.bytes)
         for path in removal.kept:
             yield (kept, "file", path, None, None)
-    for database, name in plan.entries:
+    for database, name in plan.removal.entries:
         yield (removed, "metastore entry", f"{database}.{name}", None, None)
     yield (
         removed,
-        plan.state.value,
-        plan.base_path,
-        sum(len(removal.files) for removal in plan.removals),
-        sum(removal.bytes for removal in plan.removals),
+        plan.removal.state.value,
+        plan.removal.base_path,
+        sum(len(removal.files) for removal in plan.removal.removals),
+        sum(removal.bytes for removal in plan.removal.removals),
     )

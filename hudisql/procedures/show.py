@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from hudisql.bootstrap.type_safety import TYPE_HAZARDS
+from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.bootstrap_index import (
@@ -137,7 +137,7 @@ def _unsafe_types(table: HudiTable) -> Iterator[tuple[object, ...]]:
     """What the bootstrap took with `on_unsafe_type => 'warn'`, in words."""
     for column, names in table.properties.unsafe_types.items():
         for name in names:
-            incompatibility = TYPE_HAZARDS.get(name)
+            incompatibility = TYPE_INCOMPATIBILITIES.get(name)
             text = (
                 name
                 if incompatibility is None

@@ -28,7 +28,7 @@ from hudisql.bootstrap.source.hive_source import (
     protection_for,
     scan_hive_source,
 )
-from hudisql.bootstrap.source.partition_columns import check_partition_values, choose_partitions
+from hudisql.bootstrap.source.partition_columns import check_partition_values, filter_partitions
 from hudisql.bootstrap.source.source_files import (
     BootstrapSource,
     ChoosePartitions,
@@ -271,7 +271,7 @@ def _choose_modes(
     if choice.where is None:
         return choice.of_paths([partition.path for partition in source.partitions])
     values = [partition.values for partition in source.partitions]
-    taken = choose_partitions(
+    taken = filter_partitions(
         context.spark, choice.where, source.partition_columns, values, parameter="full_record_where"
     )
     return [BootstrapMode.FULL_RECORD if is_taken else BootstrapMode.METADATA_ONLY for is_taken in taken]
@@ -364,7 +364,7 @@ def _chooser(context: Context, request: BootstrapRequest, findings: list[Finding
     def choose(
         columns: Sequence[PartitionColumn], values: Sequence[tuple[str | None, ...]]
     ) -> Sequence[bool]:
-        chosen = choose_partitions(context.spark, predicate, columns, values)
+        chosen = filter_partitions(context.spark, predicate, columns, values)
         findings.extend(_check_null_partitions(predicate, columns, values, chosen))
         return chosen
 

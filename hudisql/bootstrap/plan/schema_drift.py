@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
 from hudisql.bootstrap.source.footers import SourceColumn, SourceSchema
-from hudisql.bootstrap.type_safety import widest_type
 from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.type_widening import widest_type
 
 _WAY_OUT: Final = (
     "on_schema_drift => 'widen' takes it: null where the column is missing, the widest type where types"

@@ -15,17 +15,17 @@ from hudisql.bootstrap.plan.request import BootstrapRequest
 from hudisql.bootstrap.target.checkpoint import delete_checkpoint
 from hudisql.bootstrap.target.lease import Lease
 from hudisql.bootstrap.target.target_state import (
-    ALIVE_FILE,
+    HEARTBEAT_FILE,
     TargetState,
-    directory_state,
     lease_epochs,
     read_lease,
+    read_target_state,
 )
-from hudisql.catalog.hive_ddl import quote
 from hudisql.catalog.metastore_table import NAME_SUFFIXES, hudi_base_path
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.sync_entries import sync_options_from
 from hudisql.errors import TableExistsError
+from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.partitions import list_partitions
@@ -41,7 +41,7 @@ def describe_existing_bootstrap(context: Context, request: BootstrapRequest) -> 
     table raises.
     """
     target, is_registered = _find_target(context, request)
-    if directory_state(context.storage, target) is not TargetState.TABLE:
+    if read_target_state(context.storage, target) is not TargetState.TABLE:
         return None
     table = open_table(context.storage, target)
     differences = list(_differences(context, request, table))
@@ -60,7 +60,7 @@ def describe_existing_bootstrap(context: Context, request: BootstrapRequest) -> 
     if request.sync and not is_registered:
         text += (
             "; the metastore does not know it:"
-            f" CALL hive_sync(table => {quote(request.full_name)}, path => {quote(target)})"
+            f" CALL hive_sync(table => {quote_string(request.full_name)}, path => {quote_string(target)})"
         )
     return text
 
@@ -73,11 +73,11 @@ def finalize_bootstrap(context: Context, request: BootstrapRequest) -> str:
     storage = context.storage
     target, _ = _find_target(context, request)
     lease = read_lease(storage, target)
-    if lease is None or lease.is_gone:
+    if lease is None or lease.is_expired:
         delete_checkpoint(storage, target)
         for fencing_epoch in lease_epochs(storage, target):
             Lease(target, fencing_epoch).release(storage)
-        storage.delete_file(join(target, ALIVE_FILE))
+        storage.delete_file(join(target, HEARTBEAT_FILE))
     if request.sync:
         options = sync_options_from(request.sync_options)
         table = open_table(storage, target)
