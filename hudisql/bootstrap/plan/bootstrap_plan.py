@@ -39,12 +39,12 @@ from hudisql.bootstrap.source.source_files import (
 from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
 from hudisql.catalog.metastore_table import NAME_SUFFIXES
 from hudisql.catalog.sync_entries import sync_options_from
+from hudisql.catalog.table_location import default_table_location
 from hudisql.errors import BootstrapBlockedError, SourceProtectedError
 from hudisql.format import table_properties as keys
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION
 from hudisql.format.spark_schema import quote_name
-from hudisql.storage import join
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -226,6 +226,8 @@ def plan_bootstrap(
         found += checks.check_encodings(kept)
         found += checks.check_written_files(request.skeleton_encoding, request.codec)
         found += _check_keys(request, source, footers, schema)
+    record_key = tuple(_spelled(path, schema) for path in request.record_key)
+    checks.check_key_generator(request.key_generator_class, record_key, source.partition_columns)
     return BootstrapPlan(
         request,
         target,
@@ -234,7 +236,7 @@ def plan_bootstrap(
         source.is_hive_style,
         source.is_url_encoded,
         schema,
-        tuple(_spelled(path, schema) for path in request.record_key),
+        record_key,
         None if request.precombine is None else _spelled(request.precombine, schema),
         tuple(
             _plan_partition(request, partition, own, mode)
@@ -310,19 +312,12 @@ def _check_other_sources(context: Context, request: BootstrapRequest, target: st
 
 
 def target_path_of(context: Context, request: BootstrapRequest) -> str:
-    """Where the new table will lie."""
+    """The directory of the new table."""
     if request.target_path is not None:
         return context.storage.qualify(request.target_path)
-    return default_target_path(context, request.database, request.name)
-
-
-def default_target_path(context: Context, name_of_database: str, name: str) -> str:
-    """Where a table lies if nobody says otherwise: in its database's directory."""
-    database = context.metastore.get_database(name_of_database)
-    if database is not None and database.location:
-        return join(context.storage.qualify(database.location), name)
-    directory = name if name_of_database == "default" else f"{name_of_database}.db/{name}"
-    return join(context.warehouse, directory)
+    return default_table_location(
+        context.storage, context.metastore, context.warehouse, request.database, request.name
+    )
 
 
 def scan_source(

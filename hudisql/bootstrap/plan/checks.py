@@ -19,12 +19,14 @@ from hudisql.bootstrap.source.footers import FileFooter, SourceSchema, files_by_
 from hudisql.bootstrap.source.source_files import BootstrapSource, PartitionColumn, SourcePartition
 from hudisql.bootstrap.target.target_state import TargetState, read_target_state
 from hudisql.bootstrap.type_safety import CODEC_INCOMPATIBILITIES, UNSHARED_CODECS
+from hudisql.errors import InvalidArgumentError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.partition_path import partition_path
 from hudisql.format.schema import is_avro_name
 from hudisql.format.spark_schema import spark_type_name
 from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, is_inside, join
+from hudisql.table.new_table import key_generator_class
 
 _META_PREFIX = "_hoodie_"
 
@@ -267,6 +269,24 @@ def _column_paths(schema: pa.Schema) -> Iterator[str]:
         yield field.name
         if pa.types.is_struct(field.type):
             yield from (f"{field.name}.{child.name}" for child in field.type)
+
+
+def check_key_generator(
+    key_generator: str | None, record_key: Sequence[str], partition_columns: Sequence[PartitionColumn]
+) -> None:
+    """Raise InvalidArgumentError if the key generator makes other keys or paths than the table has."""
+    if key_generator is None:
+        return
+    needed = key_generator_class(record_key, partition_columns)
+    requested, plain = key_generator.rsplit(".", 1)[-1], needed.rsplit(".", 1)[-1]
+    # The complex generator makes the simple one's keys and paths of one key and one partition column.
+    if requested == plain or (plain == "SimpleKeyGenerator" and requested == "ComplexKeyGenerator"):
+        return
+    raise InvalidArgumentError(
+        f"key_generator_class '{key_generator}' does not fit a table with the record key"
+        f" {', '.join(record_key)} and {len(partition_columns)} partition columns",
+        hint=f"it needs {needed}",
+    )
 
 
 def check_keys_in_files(

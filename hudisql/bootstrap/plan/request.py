@@ -53,7 +53,8 @@ class BootstrapRequest:
     `mode` says which partitions are rewritten; `bloom_entries` None sizes each file's filter to its rows;
     `parallelism` is the number of Spark tasks; `codec` is that of all parquet files written,
     `skeleton_encoding` is for skeletons, `max_file_bytes` and `sort_mode` are for full-record partitions.
-    `resume` takes up a run that did not finish, and keeps what is done if this fails.
+    `resume` continues a run that did not finish, and keeps finished files if this one
+    fails. `key_generator_class` is checked against the one that the table needs.
     """
 
     database: str
@@ -80,6 +81,7 @@ class BootstrapRequest:
     sort_mode: str = "NONE"
     codec: str = "gzip"
     sync: bool = True
+    key_generator_class: str | None = None
     resume: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
 

@@ -1,7 +1,7 @@
-"""A bootstrap that was asked for again: is what lies at the target the very table that was asked for?
+"""A bootstrap that is called again: is the table at the target the one that the request describes?
 
-Compares the request with the table's own properties. Plans nothing; what a run that was killed after the
-table was there had still to do (sync, clearing its journal away) is done only when it is resumed.
+Compares the request with the table's own properties. What a run that was killed after its commit did not do
+(the sync, deleting its checkpoint) is done only with `resume`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def describe_existing_bootstrap(context: Context, request: BootstrapRequest) -> str | None:
-    """A sentence if the table that the request is for stands already, None if there is no table yet.
+    """A sentence if the table is bootstrapped from this source already, None if there is no table yet.
 
     Raises TableExistsError if another table is there (other source, name, key or type), and what opening a
     table raises.
@@ -48,7 +48,7 @@ def describe_existing_bootstrap(context: Context, request: BootstrapRequest) -> 
     if differences:
         raise TableExistsError(
             f"there is a Hudi table at {target} already: {'; '.join(differences)}",
-            hint="choose another target_path; CALL rollback_bootstrap takes a bootstrapped table away",
+            hint="choose another target_path; CALL rollback_bootstrap removes a bootstrapped table",
         )
     text = f"{request.full_name} is bootstrapped from this source already, at {target}: nothing was done"
     if missing := _missing_partitions(context, request, table):
@@ -66,7 +66,7 @@ def describe_existing_bootstrap(context: Context, request: BootstrapRequest) -> 
 
 
 def finalize_bootstrap(context: Context, request: BootstrapRequest) -> str:
-    """Do what the run that made the table may not have come to; gives a sentence about it.
+    """Delete the remains of the run that made the table, and sync; gives a sentence about it.
 
     Raises SyncFailedError and what syncing raises.
     """
@@ -79,16 +79,21 @@ def finalize_bootstrap(context: Context, request: BootstrapRequest) -> str:
             Lease(target, fencing_epoch).release(storage)
         storage.delete_file(join(target, HEARTBEAT_FILE))
     if request.sync:
-        options = sync_options_from(request.sync_options)
-        table = open_table(storage, target)
-        sync_table(context.metastore, table, request.database, request.name, options)
+        sync_bootstrapped_table(context, request, target)
     return (
         f"{request.full_name} is bootstrapped from this source already, at {target}: nothing was left to do"
     )
 
 
+def sync_bootstrapped_table(context: Context, request: BootstrapRequest, target: str) -> None:
+    """Register the table at `target` in the metastore. Raises SyncFailedError."""
+    options = sync_options_from(request.sync_options)
+    table = open_table(context.storage, target)
+    sync_table(context.metastore, table, request.database, request.name, options)
+
+
 def _missing_partitions(context: Context, request: BootstrapRequest, table: HudiTable) -> list[str]:
-    """The partitions that the request's filter takes and the table does not have."""
+    """The partitions that the request's filter selects and the table does not have."""
     if request.partition_filter is None:
         return []
     source, _, _ = scan_source(context, request)
@@ -97,7 +102,7 @@ def _missing_partitions(context: Context, request: BootstrapRequest, table: Hudi
 
 
 def _find_target(context: Context, request: BootstrapRequest) -> tuple[str, bool]:
-    """Where the table lies, and whether the metastore knows it there."""
+    """The table's directory, and whether the metastore has an entry with it."""
     storage = context.storage
     target = target_path_of(context, request) if request.target_path is not None else None
     for suffix in NAME_SUFFIXES if _uses_metastore(request) else ():

@@ -95,7 +95,6 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
     the source changed meanwhile, StorageError, TableExistsError; after any of these the target is as before.
     With `resume`, finished files are kept instead, except after blockers; InvalidArgumentError if the run to
     resume had other arguments.
-    Raises SyncFailedError if only the metastore could not follow: the table stands.
     """
     plan.raise_if_blocked()
     started = time.monotonic()
@@ -120,10 +119,7 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
         lease.check_held(storage)
         written += publish_table(storage, plan, now)
         _discard_if_taken_over(storage, plan, lease)
-    result = _summarise(plan, files, written, time.monotonic() - started, resumed)
-    if plan.request.sync:
-        _sync(context, plan)
-    return result
+    return _summarise(plan, files, written, time.monotonic() - started, resumed)
 
 
 def _discard_if_taken_over(storage: Storage, plan: BootstrapPlan, lease: Lease) -> None:
@@ -395,15 +391,3 @@ def _summarise(
         )
     file_bytes = sum(partition.written_bytes for partition in partitions)
     return BootstrapResult(tuple(partitions), file_bytes + other_bytes, seconds, kept)
-
-
-def _sync(context: Context, plan: BootstrapPlan) -> None:
-    """Let the metastore follow. Raises SyncFailedError that says how to run it again."""
-    from hudisql.catalog.sync import sync_table
-    from hudisql.catalog.sync_entries import sync_options_from
-    from hudisql.table.hudi_table import open_table
-
-    request = plan.request
-    table = open_table(context.storage, plan.target_path)
-    options = sync_options_from(request.sync_options)
-    sync_table(context.metastore, table, request.database, request.name, options)

@@ -15,6 +15,7 @@ from hudisql.bootstrap.findings import name_some
 from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
 from hudisql.catalog.metastore_table import FURTHER_SUFFIXES
 from hudisql.catalog.sync import sync_table
+from hudisql.catalog.table_location import database_directory
 from hudisql.errors import (
     InvalidArgumentError,
     NoSuchTableError,
@@ -297,13 +298,12 @@ def _check_name(database: str, name: str) -> None:
 
 def _place_of(context: Context, definition: TableDefinition, database: str, name: str) -> str:
     """The table's directory: the given one, or that of its name in the database's directory."""
-    found = context.metastore.get_database(database)
-    if found is None:
+    if context.metastore.get_database(database) is None:
         raise NoSuchTableError(f"there is no database {database}", hint=f"CREATE DATABASE {database}")
-    home = found.location or join(context.warehouse, f"{database}.db")
+    home = database_directory(context.storage, context.metastore, context.warehouse, database)
     location = definition.location
     if location is None:
-        return context.storage.qualify(join(home, name))
+        return join(home, name)
     is_relative = not location.startswith("/") and ":/" not in location
     return context.storage.qualify(join(home, location) if is_relative else location)
 
