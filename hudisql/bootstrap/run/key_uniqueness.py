@@ -3,7 +3,7 @@
 Hudi takes key and partition path as a record's identity and would update one of two equal records at random.
 Files whose ranges of keys overlap are compared by 64-bit hashes that Spark brings together from the
 skeletons' own key columns; where hashes are equal, the keys decide. (Hashes kept from the first pass would
-spare that reading, at the price of scratch files to write, find again and clean up.) Reads skeletons only.
+avoid that reading, at the cost of scratch files to write, list and delete.) Reads skeletons only.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def _gather_suspects(most: int, pieces: Iterator[bytes]) -> Suspects:
     for piece in pieces:
         held.append(np.frombuffer(piece, dtype=np.uint64))
         added += len(held[-1])
-        # Keys in very many rows make a bucket larger than planned: copies beyond two tell nothing.
+        # Keys in very many rows make a bucket larger than planned: copies beyond two add nothing.
         if added > max(_HASHES_A_BUCKET, len(held[0])):
             held, added = [at_most_two_of_each(np.sort(np.concatenate(held)))], 0
     if not held:
@@ -339,7 +339,7 @@ def _repeated_keys_error(
         f"{'at least ' if found.is_cut else ''}{subject} more than once in {scope},"
         f" in {found.rows:,} rows; rows count from 0:{listed}",
         blockers=blockers,
-        hint="nothing was kept: an update would hit any one of the rows of a key;"
+        hint="no file was kept: an update would hit any one of the rows of a key;"
         f" add a column to the key, remove the surplus rows, or {remedy} with key_check => 'nulls'",
     )
 

@@ -1,6 +1,6 @@
 """The state of a bootstrap's target directory: nothing, a table, an unfinished bootstrap or rollback.
 
-Marker files in `.hoodie` tell: `hoodie.properties` means a table, a lease file an unfinished bootstrap, a
+Marker files in `.hoodie` decide: `hoodie.properties` means a table, a lease file an unfinished bootstrap, a
 rollback marker a removal that has begun. Reads only.
 """
 
@@ -156,7 +156,7 @@ def _is_running_since(process: int, acquired_at: float) -> bool:
 
 
 def _start_of(process: int) -> float | None:
-    """When the process started (epoch seconds), None where the system does not tell; a zombie has ended."""
+    """When the process started (epoch seconds), None where the system does not say; a zombie has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         booted = next(
