@@ -1,7 +1,7 @@
 """Refuse words that readers from the field do not understand (part of `make lint`).
 
-Each pattern stands beside the word to use instead; docs/glossary.md explains those. CHANGELOG.md and this file
-are left out.
+Each pattern stands beside the word to use instead; docs/glossary.md explains those. CHANGELOG.md and this
+file are left out.
 """
 
 from __future__ import annotations
