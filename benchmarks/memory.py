@@ -85,7 +85,7 @@ def _run_task(path: Path) -> dict[str, int]:
             instant_time=instant,
             task_partition_id=0,
             record_key_fields=KEY_COLUMNS,
-            composite=True,
+            complex_keys=True,
         ),
     )
     after_write = peak_resident_bytes(pid)

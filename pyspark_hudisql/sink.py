@@ -32,13 +32,13 @@ from hudisql.sql.dataframe.frame_options import (
 from hudisql.sql.dml.schema_evolution import describe_difference, evolved_schema
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.write.execution.bulk_insert import load_partition, slices_as_asked
+from hudisql.write.execution.bulk_insert import bulk_insert_partition, slices_until_known
 from hudisql.write.execution.commit_files import finish_commit
 from hudisql.write.execution.write_context import WrittenFile, work_of
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.bucket_index import check_bucket_index_declared
 from hudisql.write.keygen.partition_paths import PartitionPaths
-from hudisql.write.overwrite import Overwrite, load_operation_type
+from hudisql.write.overwrite import Overwrite, bulk_insert_operation_type
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, check_writable, rollback_commit
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 
@@ -79,7 +79,7 @@ class HudiWriter(DataSourceArrowWriter):
             )
         self._columns, self._paths = prepared.columns, prepared.paths
         self._overwrite = _LOADS[prepared.operation]
-        operation_type = load_operation_type(self._overwrite)
+        operation_type = bulk_insert_operation_type(self._overwrite)
         self._commit: OpenCommit = begin_commit(table, operation_type, replaces=self._overwrite is not None)
         self._schema = table.schema
         self._work = work_of(self._commit, chosen, table.schema, DEFAULT_CALENDARS)
@@ -94,7 +94,9 @@ class HudiWriter(DataSourceArrowWriter):
             batch.select(self._columns).rename_columns(self._schema.names)
             for batch in complete_input(iterator)
         )
-        files = load_partition(self._work, self._paths, number, int(attempt), batches, most_open=_MOST_OPEN)
+        files = bulk_insert_partition(
+            self._work, self._paths, number, int(attempt), batches, most_open=_MOST_OPEN
+        )
         return WrittenFiles(tuple(files))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -150,7 +152,7 @@ def _prepare(
             hint="use hudisql.write_table(df, table, **options)",
         )
     paths = PartitionPaths(table, chosen.key_generator)
-    check_bucket_index_declared(table, slices_as_asked(table, list(paths.existing.values())))
+    check_bucket_index_declared(table, slices_until_known(table, list(paths.existing.values())))
     return PreparedWrite(operation, table, columns, chosen, paths)
 
 

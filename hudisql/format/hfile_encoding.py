@@ -50,9 +50,9 @@ def _crc32c_tables() -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
         base = np.where(base & 1, (base >> 1) ^ np.uint32(0x82F63B78), base >> 1).astype(np.uint32)
     in_segment = np.empty((_SEGMENT_BYTES, 256), dtype=np.uint32)
     in_segment[-1] = base
-    for place in range(_SEGMENT_BYTES - 2, -1, -1):
-        following = in_segment[place + 1]
-        in_segment[place] = (following >> np.uint32(8)) ^ base[following & np.uint32(0xFF)]
+    for position in range(_SEGMENT_BYTES - 2, -1, -1):
+        following = in_segment[position + 1]
+        in_segment[position] = (following >> np.uint32(8)) ^ base[following & np.uint32(0xFF)]
     past_segments = np.zeros((BYTES_PER_CHECKSUM // _SEGMENT_BYTES, 4, 256), dtype=np.uint32)
     past_segments[1] = in_segment[:4]
     for segment in range(2, len(past_segments)):

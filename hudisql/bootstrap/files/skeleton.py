@@ -270,7 +270,7 @@ def _record_keys(
             yield render_record_keys(
                 batch,
                 task.record_key_fields,
-                composite=task.composite,
+                complex_keys=task.composite,
                 consistent_logical_timestamp=task.consistent_logical_timestamp,
             )
         return

@@ -272,7 +272,7 @@ class _FileCheck:
                         constant = constant_column(values[name], field.type, batch.num_rows)
                         batch = batch.append_column(field, constant)
                 composite = len(self._record_key) > 1
-                keys = render_record_keys(batch, self._record_key, composite=composite).keys
+                keys = render_record_keys(batch, self._record_key, complex_keys=composite).keys
                 self._compare_meta(seen.slice(compared, len(batch)), keys, compared)
                 compared += len(batch)
         return compared

@@ -204,7 +204,7 @@ def _compare_keys(
     for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[0], use_threads=False):
         # A generated key is the sequence number that the bootstrap gave the row.
         expected = (
-            render_record_keys(batch, record_key, composite=len(record_key) > 1).keys
+            render_record_keys(batch, record_key, complex_keys=len(record_key) > 1).keys
             if record_key
             else batch.column(meta_columns.COMMIT_SEQNO)
         )

@@ -30,7 +30,7 @@ from hudisql.write.changes import (
     change_schema,
 )
 from hudisql.write.execution.apply import task_of_bucket
-from hudisql.write.execution.partitioner import HASH_RANGE, InsertBuckets, plan_work
+from hudisql.write.execution.partitioner import HASH_RANGE, InsertBuckets, assign_buckets
 from hudisql.write.execution.upsert import IS_DELETED
 from hudisql.write.execution.write_context import WrittenFile, work_of
 from hudisql.write.execution.write_tasks import BUCKET, write_buckets
@@ -65,7 +65,7 @@ def upsert_here(
     tagged = _tag(commit, options, newest, slices, rule, deletes=deletes)
     changed = {group: sum(part.num_rows for part in parts) for group, parts in tagged.of_group.items()}
     new_rows = {path: part.num_rows for path, part in tagged.new.items()}
-    plan = plan_work(slices, changed, new_rows, options.sizing)
+    plan = assign_buckets(slices, changed, new_rows, options.sizing)
     work = work_of(commit, options, table.schema, DEFAULT_CALENDARS, log_merge_config=rule)
     tasks = {
         each.number: task_of_bucket(work, each, paths, of_path.get(each.partition_path))
@@ -82,14 +82,14 @@ def upsert_here(
     return list(write_buckets(work, tasks, 0, batches()))
 
 
-def precombine_rows(rows: pa.Table, ordering: str | None) -> pa.Table:
+def precombine_rows(rows: pa.Table, precombine_field: str | None) -> pa.Table:
     """One row for each key and partition: the one with the highest ordering value, else the first."""
     if not rows.num_rows:
         return rows
     by = {PARTITION: rows.column(PARTITION), RECORD_KEY: rows.column(RECORD_KEY)}
     keys = [(PARTITION, "ascending"), (RECORD_KEY, "ascending")]
-    if ordering is not None:
-        by["ordering"] = comparable(rows.column(ordering).combine_chunks())
+    if precombine_field is not None:
+        by["ordering"] = comparable(rows.column(precombine_field).combine_chunks())
         keys.append(("ordering", "descending"))
     ordered = rows.take(pc.sort_indices(pa.table(by), sort_keys=keys))
     is_first = np.zeros(ordered.num_rows, dtype=bool)
@@ -131,7 +131,7 @@ def _tag(
         is_known = np.zeros(len(keys), dtype=bool)
         for file_slice in of_path[path]:
             lookup = SliceLookup(file_slice, log_merge_config=rule)
-            found = find_keys(storage, lookup, keys, asks_footer=options.index.asks_footers)
+            found = find_keys(storage, lookup, keys, prunes_by_footer=options.index.prunes_by_footer)
             for batch in found:
                 at = pc.index_in(batch.column(0), value_set=keys).to_numpy()
                 is_known[at] = True

@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-def newest_first(ordering: str, schema: pa.Schema) -> list[Column]:
-    """The sort order that puts the highest value of the column `ordering` (of `schema`) first, nulls last."""
+def newest_first(precombine_field: str, schema: pa.Schema) -> list[Column]:
+    """The sort order that puts the highest value of the column (of `schema`) first, nulls last."""
     from pyspark.sql import functions as sf
 
-    value = sf.col(quote_path(ordering))
+    value = sf.col(quote_path(precombine_field))
     order = [value.desc_nulls_last()]
-    if _is_floating(ordering, schema):
+    if _is_floating(precombine_field, schema):
         order.append(_zero_as_text(value).desc_nulls_last())
     return order
 
 
-def is_higher(one: str, other: str, ordering: str, schema: pa.Schema) -> Column:
-    """True where the column `one` has a higher value than `other`, both of the type of `ordering`."""
+def is_higher(one: str, other: str, precombine_field: str, schema: pa.Schema) -> Column:
+    """True where the column `one` has a higher value than `other`, both of the type of `precombine_field`."""
     from pyspark.sql import functions as sf
 
     left, right = sf.col(quote_path(one)), sf.col(quote_path(other))
     higher = left > right
-    if _is_floating(ordering, schema):
+    if _is_floating(precombine_field, schema):
         higher = higher | (_zero_as_text(left) > _zero_as_text(right))
     return higher
 

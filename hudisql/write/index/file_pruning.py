@@ -13,7 +13,7 @@ import pyarrow as pa
 from hudisql.read.predicates import InSet, Predicate, split_conjuncts
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
-from hudisql.write.index.key_lookup import slices_without
+from hudisql.write.index.key_lookup import prune_by_bloom_filter
 from hudisql.write.keygen.record_keys import render_record_keys
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ def prune_by_key_lookup(
     if keys is None or not len(keys) or len(keys) > _MOST_KEYS:
         return frozenset()
     rows = pa.record_batch([keys], names=list(names))
-    texts = render_record_keys(rows, names, composite=uses_complex_key_encoding(table)).keys
+    texts = render_record_keys(rows, names, complex_keys=uses_complex_key_encoding(table)).keys
     partitions = {
         column.name: frozenset(values[(column.name,)].to_pylist())
         for column in table.partition_columns
         if (column.name,) in values
     }
-    return slices_without(spark, table, texts, partitions)
+    return prune_by_bloom_filter(spark, table, texts, partitions)

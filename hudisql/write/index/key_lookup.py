@@ -1,8 +1,8 @@
-"""Finding where a table holds record keys, spread over Spark: one piece of work for each file slice.
+"""Find the file groups that hold given record keys: a Spark job with one unit of work for each file slice.
 
-Follows `HoodieIndex.tagLocation` of Hudi 0.15. Few keys travel to all slices of their partition, each of
-which is read only if its footer allows for one of them; of many keys all slices are read and joined. What a
-slice is asked is `stored_keys`' matter.
+Follows `HoodieIndex.tagLocation` of Hudi 0.15. A small number of keys is sent to all slices of their
+partitions, and a slice is read only if its footer may hold one of them; for a large number all slices are
+read and joined. `slice_key_lookup` looks keys up in one slice.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ STORED: Final = "__hudisql_stored_"
 _MOST_KEYS_SENT: Final = 1_000_000
 _MOST_BYTES_SENT: Final = 64 << 20
 _ANYWHERE: Final = ""
-_FEWEST_ASKED: Final = 4
+_FEWEST_SLICES_TO_PRUNE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +74,8 @@ def locate_keys(
     """Where the table holds the incoming keys: key, partition path, file group and the stored `columns`.
 
     `keyed` has the record key and partition path of each incoming row, each key once, and COMBINED, whose sum
-    comes second. Rows that are stored
-    under other keys may be among the result; whoever joins it leaves them out. Raises UnsupportedTableError
-    if the table does not have the index.
+    is the second result. The result may contain rows with other keys; a join drops them. Raises
+    UnsupportedTableError if the table does not have the index.
     """
     from pyspark.sql import functions as sf
 
@@ -89,19 +88,19 @@ def locate_keys(
         groups_of_buckets(table, [each.file_slice for each in lookups], index.buckets)
     keys = sum(count for count, _ in sizes.values())
     length = sum(length for _, length in sizes.values())
-    spares_slices = index.asks_footers or index.buckets is not None
-    is_sent = spares_slices and keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
+    prunes_slices = index.prunes_by_footer or index.buckets is not None
+    is_sent = prunes_slices and keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
     sent = _collect_keys(keyed, index) if is_sent else None
     return _stored_rows(spark, table.storage, lookups, columns, index, sent), combined
 
 
-def slices_without(
+def prune_by_bloom_filter(
     spark: SparkSession, table: HudiTable, keys: pa.StringArray, values: Mapping[str, Collection[object]]
 ) -> frozenset[tuple[str, str]]:
-    """(partition path, file id) of the slices whose footers rule all these record keys out.
+    """(partition path, file id) of the slices that hold none of these record keys, by their footers.
 
-    Of partitions with other values of the columns that `values` names nothing is said, nor of slices with log
-    files. Few slices are not worth the question. Raises CorruptTableError, StorageError.
+    `values` restricts the partitions: those with other values of its columns are not checked, nor are slices
+    with log files. Nothing is pruned if there are only a few slices. Raises CorruptTableError, StorageError.
     """
     names = [column.name for column in table.partition_columns]
     partitions = [
@@ -114,7 +113,7 @@ def slices_without(
         for each in load_file_slices(table, partitions)
         if each.base_file is not None and not each.has_log_files
     ]
-    if len(slices) < _FEWEST_ASKED:
+    if len(slices) < _FEWEST_SLICES_TO_PRUNE:
         return frozenset()
     tasks = min(len(slices), 4 * spark.sparkContext.defaultParallelism)
     paths = [each.base_file.path for each in slices if each.base_file is not None]
@@ -216,9 +215,9 @@ def _rows_of_slice(
         found = read_keys(storage, lookup)
     else:
         keys = sent.of(file_slice, index)
-        found = find_keys(storage, lookup, keys, asks_footer=index.asks_footers)
+        found = find_keys(storage, lookup, keys, prunes_by_footer=index.prunes_by_footer)
     for batch in found:
-        place = [
+        location = [
             pa.repeat(pa.scalar(text, pa.string()), batch.num_rows)
             for text in (file_slice.partition_path, file_slice.file_id)
         ]
@@ -226,4 +225,4 @@ def _rows_of_slice(
             conform_array(column, field.type)
             for column, field in zip(batch.columns[1:], lookup.columns, strict=True)
         ]
-        yield batch_of([batch.column(0), *place, *stored], output, batch.num_rows)
+        yield batch_of([batch.column(0), *location, *stored], output, batch.num_rows)

@@ -27,7 +27,7 @@ class NewRowKeys:
     """
 
     fields: tuple[str, ...]
-    composite: bool
+    complex_keys: bool
     instant_time: str
     task: int
     generated: int = field(default=0, init=False)
@@ -41,7 +41,7 @@ class NewRowKeys:
         columns keep theirs. Raises WriteRefusedError for rows whose key columns are null or empty.
         """
         if self.fields:
-            rendered = render_record_keys(rows, self.fields, composite=self.composite)
+            rendered = render_record_keys(rows, self.fields, complex_keys=self.complex_keys)
             if rendered.null_keys.count:
                 raise null_key_error(self.fields, partition_path, rendered.null_keys.count)
             return rendered.keys

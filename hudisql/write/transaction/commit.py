@@ -112,7 +112,7 @@ def begin_commit(
     check_writable(table)
     heartbeat: Heartbeat | None = None
     try:
-        with holding(concurrency.lock, concurrency.patience):
+        with holding(concurrency.lock, concurrency.lock_retry_policy):
             table, dropped = _clear_up(table, concurrency, changed)
             action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
             requested, heartbeat = _request_instant(table, action, concurrency)
@@ -154,7 +154,7 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
     table, storage = commit.table, commit.table.storage
     completed = commit.instant.in_state(InstantState.COMPLETED)
     named = named_files(table.base_path, metadata)
-    with holding(commit.concurrency.lock, commit.concurrency.patience) as held:
+    with holding(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
         _check_table_unchanged(commit, _reopen(commit), metadata)
         delete_unnamed_files(storage, table.base_path, commit.instant_time, named)
         if commit.heartbeat is not None:
@@ -228,8 +228,8 @@ def rollback_commit(commit: OpenCommit) -> None:
     """
     table, concurrency = commit.table, commit.concurrency
     completed = commit.instant.in_state(InstantState.COMPLETED)
-    patience = concurrency.patience
-    briefly = replace(patience, retries=min(patience.retries, _ROLLBACK_LOCK_RETRIES))
+    lock_retry_policy = concurrency.lock_retry_policy
+    briefly = replace(lock_retry_policy, retries=min(lock_retry_policy.retries, _ROLLBACK_LOCK_RETRIES))
     try:
         if not table.storage.exists(instant_path(table.base_path, completed)):
             with suppress(TableLockedError), holding(concurrency.lock, briefly):

@@ -68,7 +68,7 @@ class Concurrency:
     optimistic: bool = False
     failed_writes: FailedWrites = FailedWrites.EAGER
     lock: TableLock | None = None
-    patience: LockRetryPolicy = field(default_factory=LockRetryPolicy)
+    lock_retry_policy: LockRetryPolicy = field(default_factory=LockRetryPolicy)
     heartbeat_interval_ms: int = 60_000
     tolerable_misses: int = 2
     conflict_retries: int = 0
@@ -110,7 +110,7 @@ def read_concurrency(
         # Hudi sets it so, whatever is asked for: others' unfinished writes are not failed ones.
         failed_writes=FailedWrites.LAZY if optimistic else FailedWrites(policy),
         lock=_lock(lookup, storage, base_path, more_locks or {}, is_needed=optimistic),
-        patience=LockRetryPolicy(
+        lock_retry_policy=LockRetryPolicy(
             retries=read_number(lookup, "hoodie.write.lock.client.num_retries", 50),
             wait_ms=read_number(lookup, "hoodie.write.lock.client.wait_time_ms_between_retry", 5_000),
             attempt_ms=read_number(lookup, "hoodie.write.lock.wait_time_ms", 60_000),

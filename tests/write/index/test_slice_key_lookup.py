@@ -67,17 +67,17 @@ def _with_log(directory: Path, file_slice: FileSlice, new: list[str], deleted: l
     return FileSlice("", file_slice.file_id, BASE, file_slice.base_file, (log,))
 
 
-def _find(file_slice: FileSlice, keys: list[str], *, asks_footer: bool = True) -> list[str]:
+def _find(file_slice: FileSlice, keys: list[str], *, prunes_by_footer: bool = True) -> list[str]:
     lookup = SliceLookup(file_slice, log_merge_config=RULE)
-    batches = find_keys(STORAGE, lookup, pa.array(keys, pa.string()), asks_footer=asks_footer)
+    batches = find_keys(STORAGE, lookup, pa.array(keys, pa.string()), prunes_by_footer=prunes_by_footer)
     return sorted(key for batch in batches for key in batch.column(0).to_pylist())
 
 
-@pytest.mark.parametrize("asks_footer", [True, False])
-def test_keys_are_found_where_they_are_stored(tmp_path: Path, asks_footer: bool) -> None:
+@pytest.mark.parametrize("prunes_by_footer", [True, False])
+def test_keys_are_found_where_they_are_stored(tmp_path: Path, prunes_by_footer: bool) -> None:
     stored = _stored(tmp_path, [f"k{number:03d}" for number in range(100)])
-    assert _find(stored, ["k007", "k099", "k100", "a"], asks_footer=asks_footer) == ["k007", "k099"]
-    assert _find(stored, ["zzz"], asks_footer=asks_footer) == []
+    assert _find(stored, ["k007", "k099", "k100", "a"], prunes_by_footer=prunes_by_footer) == ["k007", "k099"]
+    assert _find(stored, ["zzz"], prunes_by_footer=prunes_by_footer) == []
 
 
 def test_a_key_that_a_slice_holds_twice_is_found_once(tmp_path: Path) -> None:

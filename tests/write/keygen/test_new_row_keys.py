@@ -12,7 +12,7 @@ ROWS = pa.record_batch({"id": ["a", None], "v": [1, 2]})
 
 
 def test_generated_keys_count_on_within_a_task_and_are_its_own() -> None:
-    keys = NewRowKeys((), composite=False, instant_time="20240101000000000", task=3)
+    keys = NewRowKeys((), complex_keys=False, instant_time="20240101000000000", task=3)
     assert keys.of(ROWS, "p=x").to_pylist() == ["20240101000000000_3_0", "20240101000000000_3_1"]
     assert keys.of(ROWS.slice(0, 0), "p=y").to_pylist() == []
     kept = pa.array([None, "20230101000000000_0_7"], pa.string())
@@ -21,8 +21,8 @@ def test_generated_keys_count_on_within_a_task_and_are_its_own() -> None:
 
 
 def test_key_columns_make_the_keys_and_must_have_values() -> None:
-    keys = NewRowKeys(("v",), composite=True, instant_time="20240101000000000", task=3)
+    keys = NewRowKeys(("v",), complex_keys=True, instant_time="20240101000000000", task=3)
     kept = pa.array(["other", None], pa.string())
     assert keys.of(ROWS, "p=x", kept).to_pylist() == ["v:1", "v:2"]
     with pytest.raises(WriteRefusedError, match=r"1 new row\(s\) of partition 'p=x' have no record key: id"):
-        NewRowKeys(("id",), composite=False, instant_time="20240101000000000", task=3).of(ROWS, "p=x")
+        NewRowKeys(("id",), complex_keys=False, instant_time="20240101000000000", task=3).of(ROWS, "p=x")

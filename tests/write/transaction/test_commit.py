@@ -373,8 +373,8 @@ def _stat(partition: str, file_id: str) -> CommitMetadata:
 
 def _shared(table: HudiTable, **more: Any) -> Concurrency:
     lock = FileSystemLock(STORAGE, f"{table.base_path}/.hoodie")
-    patience = LockRetryPolicy(retries=2, wait_ms=20)
-    return Concurrency(True, FailedWrites.LAZY, lock, patience, **more)
+    lock_retry_policy = LockRetryPolicy(retries=2, wait_ms=20)
+    return Concurrency(True, FailedWrites.LAZY, lock, lock_retry_policy, **more)
 
 
 def _begin(table: HudiTable, **more: Any) -> OpenCommit:
