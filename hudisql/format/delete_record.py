@@ -41,12 +41,13 @@ NATURAL_ORDER = 0
 class DeleteRecords:
     """Deletes of one block: a key and a partition path each, and ordering values by their Java type.
 
-    `ordering` has a column for each of Hudi's wrappers (`int`, `long` …), null where a delete has another.
+    `ordering_values` has a column for each of Hudi's wrappers (`int`, `long` …), null where a delete has
+    another.
     """
 
     record_keys: pa.Array
     partition_paths: pa.Array
-    ordering: pa.RecordBatch
+    ordering_values: pa.RecordBatch
 
 
 def decode_delete_records(content: memoryview | bytes) -> DeleteRecords:

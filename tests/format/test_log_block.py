@@ -168,8 +168,8 @@ def test_a_delete_takes_any_number_of_keys_of_any_text() -> None:
     for keys in ([], ["a"], [f"k{number}é" for number in range(1000)]):
         found = decode_delete_records(encode_delete_records(pa.array(keys, pa.string()), "dt=1"))
         assert found.record_keys.to_pylist() == keys
-        assert found.ordering.column("int").to_pylist() == [0] * len(keys)
-        assert found.ordering.column("long").null_count == len(keys)
+        assert found.ordering_values.column("int").to_pylist() == [0] * len(keys)
+        assert found.ordering_values.column("long").null_count == len(keys)
 
 
 def test_damaged_contents_are_named_corrupt() -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from hudisql.errors import WriteRefusedError
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
+from hudisql.read.precombine import is_higher_column, keep_newest
 from hudisql.spark.cached_rows import cache_rows
 from hudisql.spark.task_errors import encode_error
 from hudisql.table.hudi_table import HudiTable
@@ -30,7 +31,6 @@ from hudisql.write.changes import (
     SEQUENCE_NUMBER,
     Operation,
 )
-from hudisql.write.execution.precombine import is_higher, newest_first
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.key_lookup import STORED, STORED_GROUP, STORED_KEY, STORED_PARTITION, locate_keys
 from hudisql.write.index.record_index import RecordIndex
@@ -111,14 +111,6 @@ def tag_locations(
     return tagged, combined
 
 
-def others_of_one(*key: Column) -> Column:
-    """How many other rows have the values of `key` that a row has."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as sf
-
-    return sf.count("*").over(Window.partitionBy(*key)) - 1
-
-
 def event_time_field_of(table: HudiTable) -> str | None:
     """The column by which an incoming row can be older than the stored one, if the table has such a rule."""
     properties = table.properties
@@ -150,8 +142,9 @@ def _operations_of_a_global_key(table: HudiTable) -> Column:
     operations = operations.when(~sf.col(_IS_FIRST), _operations(Operation.DELETE))
     event_time_field = event_time_field_of(table)
     if event_time_field is not None:
-        is_late = is_higher(STORED + event_time_field, event_time_field, event_time_field, table.schema)
-        operations = operations.when(is_late, _operations(Operation.UPSERT))
+        field = table.schema.field(event_time_field)
+        is_late_arriving = is_higher_column(STORED + event_time_field, event_time_field, field)
+        operations = operations.when(is_late_arriving, _operations(Operation.UPSERT))
     return operations.otherwise(_operations(Operation.MOVE_OUT, Operation.MOVE_IN))
 
 
@@ -217,13 +210,7 @@ def _with_keys(table: HudiTable, rows: DataFrame, options: WriteOptions) -> Data
 
 
 def _precombine_rows(keyed: DataFrame, table: HudiTable, *, is_global: bool) -> DataFrame:
-    from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
-    precombine_field = table.properties.precombine_field
     key = [sf.col(RECORD_KEY)] if is_global else [sf.col(RECORD_KEY), sf.col(PARTITION)]
-    order = [sf.lit(0)] if precombine_field is None else newest_first(precombine_field, table.schema)
-    by = Window.partitionBy(*key).orderBy(*order)
-    numbered = keyed.withColumn("__hudisql_rank", sf.row_number().over(by))
-    numbered = numbered.withColumn(COMBINED, others_of_one(*key))
-    return numbered.filter("__hudisql_rank = 1").drop("__hudisql_rank")
+    return keep_newest(keyed, key, table.properties.precombine_field, table.schema, combined=COMBINED)

@@ -21,7 +21,7 @@ from hudisql.format import meta_columns
 from hudisql.format.file_names import base_file_name
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.merge_mode import LogMergeConfig
-from hudisql.read.ordering import comparable
+from hudisql.read.precombine import comparable, is_higher, newest_first
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
@@ -35,6 +35,7 @@ from hudisql.write.keygen.new_row_keys import NewRowKeys
 from hudisql.write.keygen.record_keys import NO_REPEATED_KEYS, RepeatedKeys, repeated_keys
 
 _SHOWN_KEYS = 3
+_ROW = "__hudisql_row"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +213,8 @@ def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
         return changes.take(pc.index_in(distinct, value_set=rows))
     if task.precombine_field is None:
         raise _repeated_error(task, rows)
-    order = pc.sort_indices(
-        pa.table(
-            {"row": rows, "ordering": comparable(changes.column(task.precombine_field).combine_chunks())}
-        ),
-        sort_keys=[("row", "ascending"), ("ordering", "descending")],
-    )
-    ordered, by_row = changes.take(order), rows.take(order)
-    starts = np.ones(len(by_row), dtype=bool)
-    starts[1:] = pc.not_equal(by_row[1:], by_row[:-1]).to_numpy(zero_copy_only=False)
+    ordered, starts = newest_first(changes.append_column(_ROW, rows), (_ROW,), task.precombine_field)
+    by_row = ordered.column(_ROW).combine_chunks()
     values = comparable(ordered.column(task.precombine_field).combine_chunks())
     is_tie = np.zeros(len(by_row), dtype=bool)
     tied = pc.fill_null(pc.equal(values[1:], values[:-1]), True).to_numpy(zero_copy_only=False)
@@ -228,7 +222,7 @@ def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
     moved = ordered.column(OPERATION).to_numpy() == Operation.MOVE_OUT
     if is_tie.any() or (moved & ~starts).any():
         raise _repeated_error(task, by_row.filter(pa.array(is_tie | (moved & ~starts))), ordered=True)
-    return ordered.filter(pa.array(starts))
+    return ordered.drop_columns([_ROW]).filter(pa.array(starts))
 
 
 def _repeated_error(task: MergeTask, rows: pa.StringArray, *, ordered: bool = False) -> WriteRefusedError:
@@ -324,9 +318,7 @@ def _late_arriving(
         return np.zeros(len(at), dtype=bool)
     stored = batch.column(task.event_time_field).take(pa.array(at))
     incoming = changes.rows.column(task.event_time_field).combine_chunks().take(pa.array(change))
-    older = pc.fill_null(pc.greater(comparable(stored), comparable(incoming)), False)
-    is_older: npt.NDArray[np.bool_] = np.asarray(older.to_numpy(zero_copy_only=False), dtype=bool)
-    is_late_arriving: npt.NDArray[np.bool_] = is_older & is_upsert
+    is_late_arriving: npt.NDArray[np.bool_] = is_higher(stored, incoming) & is_upsert
     return is_late_arriving
 
 

@@ -144,9 +144,11 @@ def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> li
     names = [column.name for column in table.partition_columns]
     values = {each.path: dict(zip(names, each.values, strict=False)) for each in partitions}
     slices = load_file_slices(table, partitions)
-    rule = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
+    log_merge_config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
     return [
-        SliceLookup(each, values[each.partition_path], columns, rule if each.has_log_files else None)
+        SliceLookup(
+            each, values[each.partition_path], columns, log_merge_config if each.has_log_files else None
+        )
         for each in sorted(slices, key=_bytes_of, reverse=True)
     ]
 
