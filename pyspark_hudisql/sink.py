@@ -37,6 +37,7 @@ from hudisql.write.execution.commit_files import finish_commit
 from hudisql.write.execution.write_context import WrittenFile, work_of
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.bucket_index import check_bucket_index_declared
+from hudisql.write.keygen.new_row_keys import effective_operation
 from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.overwrite import Overwrite, bulk_insert_operation_type
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, check_writable, rollback_commit
@@ -133,7 +134,7 @@ def _prepare(
 ) -> PreparedWrite:
     refuse_misspelt_options(options)
     table = _open_root(storage, options)
-    operation = _operation_on(table, _operation_of(options, overwrite=overwrite))
+    operation = effective_operation(table, _operation_of(options, overwrite=overwrite))
     given = read_frame_options(operation, {k: v for k, v in options.items() if not _is_of_storage(k)})
     check_agreement(given, table, table.name)
     check_writable(table)
@@ -179,19 +180,6 @@ def _operation_of(options: Mapping[str, str], *, overwrite: bool) -> str:
             hint="mode('append') goes with every operation",
         )
     return operation
-
-
-def _operation_on(table: HudiTable, operation: str) -> str:
-    """The operation; an insert instead of an upsert if the record keys are generated, as in Hudi."""
-    if not table.properties.generates_record_keys or operation in _LOADS:
-        return operation
-    if operation == "upsert":
-        return "insert"
-    raise InvalidArgumentError(
-        f"{operation}: the record keys of {table.base_path} are generated, so no given row has the key of a "
-        "stored one",
-        hint="DELETE FROM … WHERE <condition> in hudisql",
-    )
 
 
 def _open_root(storage: Storage, options: Mapping[str, str]) -> HudiTable:

@@ -29,6 +29,7 @@ from hudisql.write.changes import COMBINED, LOCATION_COLUMNS, OPERATION, Operati
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.generated_paths import path_column
 from hudisql.write.keygen.key_generator import KeyGenerator, generates_paths
+from hudisql.write.keygen.new_row_keys import effective_operation
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.setting_lookup import Lookup
 
@@ -84,11 +85,11 @@ def rows_to_insert(
 def without_upsert(
     context: Context, table: HudiTable, operation: InsertOperation, place: str
 ) -> InsertOperation:
-    """The operation; an insert instead of an upsert if the table's record keys are generated, with a warning.
+    """The operation that has an effect (`effective_operation`), with a warning if it is not the given one.
 
-    So does Hudi, which generates new keys for such rows. `place` names the table.
+    `place` names the table.
     """
-    if operation != "upsert" or not table.properties.generates_record_keys:
+    if effective_operation(table, operation) == operation:
         return operation
     context.console.warning(
         f"{place}: its record keys are generated, so the upsert adds all rows and replaces none; "

@@ -34,6 +34,7 @@ from hudisql.write.changes import (
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.key_lookup import STORED, STORED_GROUP, STORED_KEY, STORED_PARTITION, locate_keys
 from hudisql.write.index.record_index import RecordIndex
+from hudisql.write.keygen.new_row_keys import check_has_record_key
 from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.keygen.record_keys import render_record_keys
 from hudisql.write.transaction.commit import EVENT_TIME_PAYLOAD
@@ -65,12 +66,7 @@ def tag_locations(
     """
     from pyspark.sql import functions as sf
 
-    if table.properties.generates_record_keys:
-        raise WriteRefusedError(
-            f"the record keys of {table.base_path} are generated, so no given row has the key of a stored "
-            "one",
-            hint="MERGE INTO … ON <condition>, UPDATE and DELETE find stored rows by their values",
-        )
+    check_has_record_key(table)
     index = options.index
     cached = cache_rows(_precombine_rows(_with_keys(table, rows, options), table, is_global=index.is_global))
     resources.callback(cached.release)
