@@ -15,6 +15,7 @@ from hudisql.errors import CorruptTableError
 from hudisql.format.avro_container import AvroRecordCodec, encode_bytes, encode_long, load_codec
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.hfile import HFileReader, write_hfile
+from hudisql.format.timeline_layout import auxiliary_directory
 from hudisql.storage import Storage, join
 
 _INDEX_FILE = "00000000-0000-0000-0000-000000000000-0_1-0-1_00000000000001.hfile"
@@ -50,12 +51,12 @@ class BootstrapIndexInfo:
 
 def partition_index_path(base_path: str) -> str:
     """The path of the index file keyed by partition."""
-    return join(base_path, ".hoodie/.aux/.bootstrap/.partitions", _INDEX_FILE)
+    return join(auxiliary_directory(base_path), ".bootstrap/.partitions", _INDEX_FILE)
 
 
 def file_id_index_path(base_path: str) -> str:
     """The path of the index file keyed by partition and file id."""
-    return join(base_path, ".hoodie/.aux/.bootstrap/.fileids", _INDEX_FILE)
+    return join(auxiliary_directory(base_path), ".bootstrap/.fileids", _INDEX_FILE)
 
 
 def has_bootstrap_index(storage: Storage, base_path: str) -> bool:

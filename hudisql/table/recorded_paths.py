@@ -7,7 +7,7 @@ deleted, so a path that climbs out of the table (`../../x`), or names the timeli
 from __future__ import annotations
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import join
 
 
@@ -18,7 +18,7 @@ def recorded_data_path(base_path: str, partition_path: str, name: str, recorded_
     """
     relative = join("", partition_path, name).lstrip("/")
     parts = relative.split("/")
-    if not name or "/" in name or parts[0] == TIMELINE_DIRECTORY or {".", ".."} & set(parts):
+    if not name or "/" in name or parts[0] == METADATA_DIRECTORY or {".", ".."} & set(parts):
         raise CorruptTableError(
             f"{recorded_in} names the file '{relative}', which is no data file of the Hudi table at "
             f"{base_path}",

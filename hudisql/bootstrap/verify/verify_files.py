@@ -104,7 +104,7 @@ def committed_files(table: HudiTable, instant_time: str) -> dict[str, WriteStat]
         join(table.base_path, stat.path): stat
         for commit in table.timeline.commits
         if commit.timestamp == instant_time
-        for stat in read_commit_metadata(table.storage, table.base_path, commit).write_stats
+        for stat in read_commit_metadata(table.storage, table.instant_path(commit)).write_stats
         if stat.path
     }
 

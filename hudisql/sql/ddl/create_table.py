@@ -26,7 +26,7 @@ from hudisql.format import table_properties as keys
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.schema import LOCAL_TIMESTAMP, avro_from_arrow
 from hudisql.format.spark_schema import spark_type_name
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.result import LocalResult, Result
 from hudisql.sql.config.known_settings import warn_of_properties
 from hudisql.sql.config.writer_settings import write_options
@@ -323,7 +323,7 @@ def _check_free(context: Context, path: str) -> None:
     info = storage.info(path)
     if info is None:
         return
-    timeline = join(path, TIMELINE_DIRECTORY)
+    timeline = join(path, METADATA_DIRECTORY)
     entries = storage.list_directory(path) if info.is_directory else [info]
     others = [entry.path for entry in entries if entry.path != timeline]
     if not others and entries:

@@ -12,7 +12,6 @@ from hudisql.format.commit_metadata import LogWriteStat
 from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.instant import InstantState
 from hudisql.format.table_properties import UNSAFE_TYPES
-from hudisql.format.timeline import instant_path
 from hudisql.read.hybrid_calendar import CalendarSettings
 from hudisql.read.merge_mode import LogMergeConfig
 from hudisql.storage import Storage, join
@@ -124,8 +123,8 @@ def work_of(
         storage=table.storage,
         base_path=table.base_path,
         instant_time=commit.instant_time,
-        inflight_path=instant_path(table.base_path, commit.instant),
-        completed_path=instant_path(table.base_path, commit.instant.in_state(InstantState.COMPLETED)),
+        inflight_path=table.instant_path(commit.instant),
+        completed_path=table.instant_path(commit.instant.in_state(InstantState.COMPLETED)),
         schema=schema,
         avro_schema=base_file_avro_schema(schema, table.name),
         base_file_config=options.base_file_config,

@@ -23,6 +23,7 @@ from hudisql.format.partition_path import (
     unique_values,
 )
 from hudisql.format.table_properties import URL_ENCODE_PARTITIONING
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, list_partitions, reads_escaped
 from hudisql.write.keygen.key_generator import KeyGenerator, generates_paths
@@ -176,7 +177,7 @@ class PartitionPaths:
 def _is_directory(path: str) -> bool:
     """True if the path leads to a directory of rows below the table's own."""
     directories = path.split("/") if path else []
-    return directories[:1] != [".hoodie"] and not any(
+    return directories[:1] != [METADATA_DIRECTORY] and not any(
         directory in ("", ".", "..") for directory in directories
     )
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from hudisql.errors import SettingsError, UnsupportedTableError
+from hudisql.format.timeline_layout import metadata_directory
 from hudisql.storage import Storage
 from hudisql.write.setting_lookup import Lookup, read_number
 from hudisql.write.transaction.lock import (
@@ -152,7 +153,7 @@ def _lock(
             )
         return None
     if provider == FILE_SYSTEM_PROVIDER:
-        directory = lookup(LOCK_PATH, "") or f"{base_path}/.hoodie"
+        directory = lookup(LOCK_PATH, "") or metadata_directory(base_path)
         return FileSystemLock(storage, storage.qualify(directory), read_number(lookup, LOCK_EXPIRE, 0))
     if provider == IN_PROCESS_PROVIDER:
         return InProcessLock(base_path)

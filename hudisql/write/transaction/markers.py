@@ -12,11 +12,10 @@ from enum import StrEnum
 from typing import Final
 
 from hudisql.errors import NoSuchPathError
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import temporary_directory
 from hudisql.storage import Storage, join
 from hudisql.table.recorded_paths import recorded_data_path
 
-_MARKERS_DIRECTORY: Final = ".temp"
 _MARKER: Final = ".marker."
 _TYPE_FILE: Final = "MARKERS.type"
 _LIST_PREFIX: Final = "MARKERS"
@@ -41,7 +40,7 @@ class Marker:
 
 def marker_directory(base_path: str, instant_time: str) -> str:
     """The directory with the markers of one instant."""
-    return join(base_path, TIMELINE_DIRECTORY, _MARKERS_DIRECTORY, instant_time)
+    return join(temporary_directory(base_path), instant_time)
 
 
 def create_marker(storage: Storage, base_path: str, instant_time: str, marker: Marker) -> None:
@@ -94,7 +93,7 @@ def delete_markers(storage: Storage, base_path: str, instant_time: str) -> None:
 def marked_instants(storage: Storage, base_path: str) -> list[str]:
     """The times of the instants that have markers. Raises StorageError."""
     try:
-        entries = storage.list_directory(join(base_path, TIMELINE_DIRECTORY, _MARKERS_DIRECTORY))
+        entries = storage.list_directory(temporary_directory(base_path))
     except NoSuchPathError:
         return []
     return [entry.name for entry in entries if entry.name.isdigit()]
