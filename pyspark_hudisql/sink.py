@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
-from hudisql.spark.task_input import complete_input
+from hudisql.spark.python_worker import complete_input
 from hudisql.sql.config.insert_options import check_insert_dup_policy
 from hudisql.sql.config.known_settings import refuse_misspelt_options
 from hudisql.sql.config.writer_settings import COMBINE_BEFORE_INSERT, write_options_by

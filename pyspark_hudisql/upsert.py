@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from hudisql.errors import InvalidArgumentError, WriteRefusedError
 from hudisql.read.conform import conform_batch
-from hudisql.spark.task_input import complete_input
+from hudisql.spark.python_worker import complete_input
 from hudisql.write.changes import PARTITION, RECORD_KEY
 from hudisql.write.execution.commit_files import finish_commit
 from hudisql.write.execution.driver_upsert import precombine_rows, upsert_here

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hudisql.format.bloom_kernels import compiled
+from hudisql.format.numba_compiled import compiled
 
 DATA, DELETE, ORDERED_DELETE = 0, 1, 2
 """Kinds of events: a row, a delete that always holds, a delete with an ordering value."""

@@ -20,8 +20,6 @@ import pyarrow.compute as pc
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.avro_program import program_of
-from hudisql.format.data_block import decode_data_block
-from hudisql.format.delete_record import NATURAL_ORDER, DeleteRecords, decode_delete_records
 from hudisql.format.log_block import (
     BlockType,
     CorruptBlock,
@@ -30,6 +28,12 @@ from hudisql.format.log_block import (
     LogBlockHead,
     parse_log_blocks,
     scan_log_blocks,
+)
+from hudisql.format.log_block_content import (
+    NATURAL_ORDER,
+    DeleteRecords,
+    decode_data_block,
+    decode_delete_records,
 )
 from hudisql.format.meta_columns import IS_DELETED, OPERATION, RECORD_KEY
 from hudisql.read.conform import batch_of, conform_array, find_field

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.avro_container import load_codec
-from hudisql.format.data_block import encode_data_block
-from hudisql.format.delete_record import encode_delete_records
 from hudisql.format.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
+from hudisql.format.log_block_content import encode_data_block, encode_delete_records
 from hudisql.format.meta_columns import META_SCHEMA
 from hudisql.format.schema import avro_from_arrow
 from hudisql.read import merged_log_scanner as log_records

@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudisql.format import meta_columns
-from hudisql.format.data_block import encode_data_block
-from hudisql.format.delete_record import encode_delete_records
 from hudisql.format.file_names import log_file_name
 from hudisql.format.log_block import ROLLBACK_BLOCK, BlockType, HeaderKey, LogBlock, encode_log_block
+from hudisql.format.log_block_content import encode_data_block, encode_delete_records
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice, LogFile

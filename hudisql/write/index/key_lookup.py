@@ -8,7 +8,7 @@ read and joined. `slice_key_lookup` looks keys up in one slice.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +19,8 @@ from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.merge_mode import log_merge_config_of
-from hudisql.spark.task_errors import carry_errors, spark_job
-from hudisql.spark.task_heap import freeze_loaded_modules
+from hudisql.spark.python_worker import freeze_loaded_modules
+from hudisql.spark.task_errors import carry_errors
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
@@ -32,8 +32,6 @@ from hudisql.write.index.record_index import RecordIndex
 from hudisql.write.index.slice_key_lookup import (
     SliceLookup,
     find_keys,
-    possible_keys,
-    read_key_footer,
     read_keys,
 )
 
@@ -49,7 +47,6 @@ STORED: Final = "__hudisql_stored_"
 _MOST_KEYS_SENT: Final = 1_000_000
 _MOST_BYTES_SENT: Final = 64 << 20
 _ANYWHERE: Final = ""
-_FEWEST_SLICES_TO_PRUNE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,50 +89,6 @@ def locate_keys(
     is_sent = prunes_slices and keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
     sent = _collect_keys(keyed, index) if is_sent else None
     return _stored_rows(spark, table.storage, lookups, columns, index, sent), combined
-
-
-def prune_by_bloom_filter(
-    spark: SparkSession, table: HudiTable, keys: pa.StringArray, values: Mapping[str, Collection[object]]
-) -> frozenset[tuple[str, str]]:
-    """(partition path, file id) of the slices that hold none of these record keys, by their footers.
-
-    `values` restricts the partitions: those with other values of its columns are not checked, nor are slices
-    with log files. Nothing is pruned if there are only a few slices. Raises CorruptTableError, StorageError.
-    """
-    names = [column.name for column in table.partition_columns]
-    partitions = [
-        each
-        for each in list_partitions(table)
-        if all(value in values.get(name, (value,)) for name, value in zip(names, each.values, strict=True))
-    ]
-    slices = [
-        each
-        for each in load_file_slices(table, partitions)
-        if each.base_file is not None and not each.has_log_files
-    ]
-    if len(slices) < _FEWEST_SLICES_TO_PRUNE:
-        return frozenset()
-    tasks = min(len(slices), 4 * spark.sparkContext.defaultParallelism)
-    paths = [each.base_file.path for each in slices if each.base_file is not None]
-    storage = table.storage
-
-    def rule_out(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for task in batch.column(0).to_pylist():
-                numbers = range(task, len(paths), tasks)
-                footers = carry_errors(read_key_footer(storage, paths[number]) for number in numbers)
-                ruled_out = [
-                    number
-                    for number, footer in zip(numbers, footers, strict=True)
-                    if not len(possible_keys(footer, keys))
-                ]
-                yield pa.record_batch([pa.array(ruled_out, pa.int64())], names=["slice"])
-        freeze_loaded_modules()
-
-    positions = spark.range(0, tasks, 1, numPartitions=tasks)
-    with spark_job("cannot read the footers of the table's files"):
-        found = [slices[row[0]] for row in positions.mapInArrow(rule_out, "slice bigint").collect()]
-    return frozenset((each.partition_path, each.file_id) for each in found)
 
 
 def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> list[SliceLookup]:

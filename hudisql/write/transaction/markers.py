@@ -2,6 +2,8 @@
 
 Follows Hudi's `DirectWriteMarkers` and, for reading, `TimelineServerBasedWriteMarkers`: a marker is made
 before its data file, so that whoever rolls the commit back, hudisql or Apache Hudi, finds every file of it.
+Marked files are deleted by a rollback, and anybody with access to the table can write markers: a path outside
+of the table's data is refused.
 """
 
 from __future__ import annotations
@@ -11,10 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from hudisql.errors import NoSuchPathError
-from hudisql.format.timeline_layout import temporary_directory
+from hudisql.errors import CorruptTableError, NoSuchPathError
+from hudisql.format.timeline_layout import METADATA_DIRECTORY, temporary_directory
 from hudisql.storage import Storage, join
-from hudisql.table.recorded_paths import recorded_data_path
 
 _MARKER: Final = ".marker."
 _TYPE_FILE: Final = "MARKERS.type"
@@ -36,6 +37,22 @@ class Marker:
     partition_path: str
     file_name: str
     kind: MarkerKind
+
+
+def recorded_data_path(base_path: str, partition_path: str, name: str, recorded_in: str) -> str:
+    """The path of a data file that `recorded_in` (a file, for the message) names.
+
+    Raises CorruptTableError if it is not below the table's data directories.
+    """
+    relative = join("", partition_path, name).lstrip("/")
+    parts = relative.split("/")
+    if not name or "/" in name or parts[0] == METADATA_DIRECTORY or {".", ".."} & set(parts):
+        raise CorruptTableError(
+            f"{recorded_in} names the file '{relative}', which is no data file of the Hudi table at "
+            f"{base_path}",
+            hint="nothing was deleted; find out who wrote that file, and remove it by hand",
+        )
+    return join(base_path, relative)
 
 
 def marker_directory(base_path: str, instant_time: str) -> str:

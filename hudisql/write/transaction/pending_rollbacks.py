@@ -21,7 +21,7 @@ from hudisql.format.instant import (
 )
 from hudisql.format.timeline import Timeline
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.recorded_paths import recorded_data_path
+from hudisql.write.transaction.markers import recorded_data_path
 from hudisql.write.transaction.pending_table_services import is_clustering
 from hudisql.write.transaction.timeline_payloads import RollbackPlan, parse_rollback_plan
 
