@@ -61,7 +61,7 @@ def check_is_whole(storage: Storage, target: str) -> None:
     """The commit names each data file, each stands for its source file, and nothing is left of the run."""
     table = open_table(storage, target)
     instant = Instant(METADATA_BOOTSTRAP_INSTANT_TIME, "commit", InstantState.COMPLETED)
-    named = {stat.path for stat in read_commit_metadata(storage, target, instant).write_stats}
+    named = {stat.path for stat in read_commit_metadata(storage, table.instant_path(instant)).write_stats}
     files = [file.path[len(target) + 1 :] for file in storage.list_files(target)]
     assert named == {path for path in files if path.endswith(".parquet")}
     assert not [path for path in files if "hudisql" in path]

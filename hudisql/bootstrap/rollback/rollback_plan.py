@@ -34,7 +34,7 @@ from hudisql.format.file_names import is_log_file, parse_base_file_name
 from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, WRITE_ACTIONS, Instant
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.table_properties import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import FileInfo, Storage, is_inside, join, parent_of
 from hudisql.table.hudi_table import HudiTable, open_table
 
@@ -194,7 +194,7 @@ def run_rollback(context: Context, plan: RollbackPlan) -> None:
         for removal in plan.removals:
             _remove(storage, base_path, removal)
             progress.advance()
-    timeline = join(base_path, TIMELINE_DIRECTORY)
+    timeline = join(base_path, METADATA_DIRECTORY)
     mark_path = join(base_path, ROLLBACK_FILE)
     for entry in storage.list_directory(timeline):
         if entry.is_directory:
@@ -277,7 +277,7 @@ def _later_commits(table: HudiTable) -> Iterator[LostCommit]:
 
 def _counted(table: HudiTable, instant: Instant) -> LostCommit:
     try:
-        stats = list(read_commit_metadata(table.storage, table.base_path, instant).write_stats)
+        stats = list(read_commit_metadata(table.storage, table.instant_path(instant)).write_stats)
     except CorruptTableError:
         return LostCommit(instant.timestamp, instant.action)
     return LostCommit(
@@ -308,7 +308,7 @@ def _plan_removals(storage: Storage, base_path: str, state: TargetState) -> Iter
     for entry in storage.list_directory(base_path):
         if not entry.is_directory:
             beside.append(entry)
-        elif entry.name != TIMELINE_DIRECTORY:
+        elif entry.name != METADATA_DIRECTORY:
             made, kept = _sort_out(storage.list_files(entry.path), state)
             # A linked directory may lead out of the table.
             is_own = is_inside(storage.resolve(entry.path), root)

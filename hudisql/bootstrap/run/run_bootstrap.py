@@ -50,7 +50,7 @@ from hudisql.errors import (
     TableExistsError,
 )
 from hudisql.format.table_properties import PROPERTIES_FILE
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.spark.task_runner import describe_rows_written, run_on_files
 from hudisql.storage import Storage, ancestors_of, is_inside, is_staged, join
 
@@ -164,7 +164,7 @@ def _leased_target(context: Context, plan: BootstrapPlan) -> Iterator[Lease]:
     storage = context.storage
     made = _missing_directories(storage, plan.target_path)
     resumes = plan.request.resume
-    timeline = join(plan.target_path, TIMELINE_DIRECTORY)
+    timeline = join(plan.target_path, METADATA_DIRECTORY)
     try:
         lease = acquire_lease(storage, plan.target_path, plan.request.full_name, takes_over=resumes)
     except TableExistsError:
@@ -215,12 +215,12 @@ def _end_failed_run(
 
 def _check_still_empty(storage: Storage, plan: BootstrapPlan, lease: Lease) -> None:
     """Raise TableExistsError if something came into the target between the plan and the lease."""
-    timeline = join(plan.target_path, TIMELINE_DIRECTORY)
+    timeline = join(plan.target_path, METADATA_DIRECTORY)
     came = [
         entry.name
         for entry in (*storage.list_directory(plan.target_path), *storage.list_directory(timeline))
         # Whoever else tries to lease the target stages its lease here for a moment.
-        if entry.path != lease.path and entry.name != TIMELINE_DIRECTORY and not is_staged(entry.path)
+        if entry.path != lease.path and entry.name != METADATA_DIRECTORY and not is_staged(entry.path)
     ]
     if came:
         raise TableExistsError(
@@ -257,7 +257,7 @@ def _remove_what_was_made(storage: Storage, plan: BootstrapPlan, lease: Lease, m
         delete_checkpoint(storage, plan.target_path)
         lease.release(storage)
     else:
-        storage.delete_directory(join(plan.target_path, TIMELINE_DIRECTORY))
+        storage.delete_directory(join(plan.target_path, METADATA_DIRECTORY))
     between = {
         directory
         for partition in plan.partitions

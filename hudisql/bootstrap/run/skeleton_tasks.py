@@ -38,11 +38,10 @@ from hudisql.format.file_names import base_file_name, new_file_id, parse_base_fi
 from hudisql.format.instant import (
     BOOTSTRAP_INSTANT_TIMES,
     METADATA_BOOTSTRAP_INSTANT_TIME,
-    parse_instant_file_name,
 )
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.partition_path import parse_partition_value
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import LAYOUT_V1, METADATA_DIRECTORY
 from hudisql.storage import FileInfo, Storage, is_inside, join
 
 # What a request may change between the runs: it has no part in how the table will look.
@@ -174,12 +173,12 @@ def _clear_away(storage: Storage, plan: BootstrapPlan, kept: set[str], lease: Le
             if is_made_by_bootstrap(file.name) and file.path not in kept
         ]
     )
-    timeline = join(plan.target_path, TIMELINE_DIRECTORY)
+    timeline = join(plan.target_path, METADATA_DIRECTORY)
     claimed = storage.info(lease.path)
     if claimed is not None:
         storage.delete_staged(timeline, claimed.modification_time_ms)
     for entry in storage.list_directory(timeline):
-        instant = parse_instant_file_name(entry.name)
+        instant = LAYOUT_V1.parse_file_name(entry.name)
         is_own = instant is not None and instant.timestamp in BOOTSTRAP_INSTANT_TIMES
         if not entry.is_directory and is_own:
             storage.delete_file(entry.path)
@@ -187,7 +186,7 @@ def _clear_away(storage: Storage, plan: BootstrapPlan, kept: set[str], lease: Le
 
 def list_data_files(storage: Storage, base_path: str) -> list[FileInfo]:
     """All files of the table's directory that do not belong to its timeline."""
-    timeline = join(base_path, TIMELINE_DIRECTORY)
+    timeline = join(base_path, METADATA_DIRECTORY)
     return [file for file in storage.list_files(base_path) if not is_inside(file.path, timeline)]
 
 

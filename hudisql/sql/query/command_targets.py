@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.spark.scala_values import class_name, items_of
+from hudisql.spark.java_objects import class_name, items_of
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.query.target_table import find_hudi_entry
 from hudisql.sql.text.statements import TableName

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from hudisql.spark.scala_values import class_name, pairs_of
+from hudisql.spark.java_objects import class_name, pairs_of
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.query.target_table import find_entry
 from hudisql.sql.text.statements import AlterTableStatement

@@ -39,7 +39,7 @@ class WriteResult:
     updated: int = 0
     deleted: int = 0
     moved: int = 0
-    late: int = 0
+    late_arriving: int = 0
     combined: int = 0
     files: int = 0
     bytes: int = 0
@@ -93,7 +93,7 @@ def finish_commit(
         updated=sum(file.updated for file in files),
         deleted=sum(file.deleted for file in files),
         moved=sum(file.moved for file in files),
-        late=sum(file.late for file in files),
+        late_arriving=sum(file.late_arriving for file in files),
         combined=sum(file.combined for file in files),
         files=len(files),
         bytes=sum(file.bytes for file in files),
