@@ -25,8 +25,9 @@ from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
 GOLDEN = Path(__file__).parent / "golden"
 
 # Examples are timed by the clock, which says nothing on a machine that runs other things too.
-settings.register_profile("hudisql", deadline=None)
-settings.load_profile("hudisql")
+settings.register_profile("quick", deadline=None, max_examples=40)
+settings.register_profile("soak", deadline=None, max_examples=500)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 # About what a test takes in seconds, by the first of these marks that it has.

@@ -182,7 +182,7 @@ def _model(
     return sorted(merged.values())
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     base=st.none() | st.dictionaries(KEYS, SEQUENCES),
     blocks=st.lists(log_blocks(), min_size=1, max_size=7),
