@@ -29,6 +29,7 @@ from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, Shape
 from tests.oracle.sources import sample_rows
+from tests.soak import parameters
 
 pytestmark = pytest.mark.oracle
 
@@ -254,7 +255,11 @@ def test_hudi_12_upgrades_a_table_under_an_open_commit(
 
 @pytest.mark.spark
 @pytest.mark.hms
-@pytest.mark.parametrize("shape", [SHAPE, MERGE_ON_READ], ids=lambda shape: shape.name)
+@pytest.mark.parametrize(
+    "shape",
+    parameters([SHAPE, MERGE_ON_READ], in_ci=["merge_on_read"]),
+    ids=lambda shape: shape.name,
+)
 def test_statements_and_hudi_015_write_at_the_same_time(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, background: ThreadPoolExecutor, shape: Shape
 ) -> None:

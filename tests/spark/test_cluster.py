@@ -317,6 +317,7 @@ def test_a_task_that_dies_with_its_executor_leaves_no_rows(
 @pytest.mark.hms
 @pytest.mark.oracle
 @pytest.mark.slow
+@pytest.mark.soak
 def test_an_attempt_that_loses_to_its_speculative_copy_leaves_no_rows(
     tmp_path: Path, spark_home: Path, oracle_015: HudiOracle
 ) -> None:
