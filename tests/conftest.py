@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Workers begin with the files that take longest, so that the last ones end at about the same time."""
     if not hasattr(config, "workerinput"):
         return
-    seconds: Counter[Path] = Counter()
+    seconds: defaultdict[Path, float] = defaultdict(float)
     for item in items:
         marks = [SECONDS_BY_MARK[name] for name in SECONDS_BY_MARK if item.get_closest_marker(name)]
         seconds[item.path] += next(iter(marks), 0.05)

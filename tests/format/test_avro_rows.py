@@ -143,7 +143,7 @@ def _record(*fields: tuple[str, Any]) -> str:
 
 
 def _decoded(rows: list[Any], schema_text: str) -> list[Any]:
-    return decode_framed_rows(_framed(rows, schema_text), len(rows), schema_text).to_pylist()  # type: ignore[no-any-return]
+    return decode_framed_rows(_framed(rows, schema_text), len(rows), schema_text).to_pylist()
 
 
 def test_unions_may_name_null_last_or_not_at_all() -> None:

@@ -271,7 +271,12 @@ def test_statements_and_hudi_015_write_at_the_same_time(
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in (SHARED | AGAIN).items())
     session.sql(f"ALTER TABLE oracle.{name} SET TBLPROPERTIES ({listed})")
     rows = _rows(0, 60, "theirs", partition=2)
-    theirs = background.submit(lambda: [oracle_015.upsert(rows, path, options | SHARED) for _ in range(2)])
+
+    def upsert_twice() -> None:
+        for _ in range(2):
+            oracle_015.upsert(rows, path, options | SHARED)
+
+    theirs = background.submit(upsert_twice)
     for number in range(2):
         session.sql(f"UPDATE oracle.{name} SET note = 'ours {number}' WHERE dt = '2024-03-03'")
     session.sql(f"DELETE FROM oracle.{name} WHERE dt = '2024-03-03' AND seq < 30")
