@@ -26,6 +26,7 @@ from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.fault_injection import run_struck
+from tests.file_slices import base_file_path
 from tests.storage.conftest import Store
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -69,7 +70,7 @@ def check_is_whole(storage: Storage, target: str) -> None:
     assert len(slices) == len(named) == FILES
     keys = []
     for each in slices:
-        with storage.open_input(each.base_file.path) as stream:
+        with storage.open_input(base_file_path(each)) as stream:
             keys += pq.read_table(stream)["_hoodie_record_key"].to_pylist()
         assert each.external_file is not None
         assert storage.exists(each.external_file.path)
