@@ -34,9 +34,9 @@ def evolved_schema(
 
     Columns are found by name, whatever their case. Those of the record key and of partitions keep their
     types. With `into_structs` structs gain members, which a Hive Metastore refuses to follow.
-    `table_label` names the table in errors. Raises WriteRefusedError for a column whose values no type carries along with those
-    that are there, or that is given twice, UnsupportedTableError for a new column of a type or name that a
-    Hudi table can't hold.
+    `table_label` names the table in errors. Raises WriteRefusedError for a column whose values no type
+    carries along with those that are there, or that is given twice, UnsupportedTableError for a new column of
+    a type or name that a Hudi table can't hold.
     """
     documents = _documents_of(rows, table_label)
     known = {field.name.lower(): field for field in table.schema}

@@ -73,12 +73,11 @@ def find_table_references(spark: SparkSession, text: str) -> tuple[TableReferenc
     the targets of INSERT are not relations to Spark's parser and not among them. Raises SqlSyntaxError with
     Spark's message if Spark cannot parse the text.
     """
-    return find_names(spark, text).references
+    return find_names(spark, text, parse_plan(spark, text)).references
 
 
-def find_names(spark: SparkSession, text: str, source: SourceText | None = None) -> StatementNames:
-    """`find_table_references`, with the aliases given in the statement. Raises what `parse_plan` raises."""
-    plan = parse_plan(spark, text, source)
+def find_names(spark: SparkSession, text: str, plan: Any) -> StatementNames:
+    """`find_table_references` of a parsed text, with the aliases given in the statement."""
     ignores_case = str(spark.conf.get("spark.sql.caseSensitive")).lower() != "true"
     walk = _ReferenceWalk(text, ignores_case)
     walk.visit(plan, frozenset(), aliased=False, alias_at=0, parent="")
