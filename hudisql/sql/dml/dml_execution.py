@@ -176,7 +176,7 @@ def commit_rows(
     """
     options = write_options(context, table, entry.parameters)
     check_insert_dup_policy(settings_of(context, table, entry.parameters))
-    if given.operation != "upsert" and given.combines_by(options):
+    if given.operation != "upsert" and given.combines_before_insert(options):
         given = replace(given, rows=precombined_rows(given.rows, table, options))
     # A bucket has one file group, which a load would not look for.
     fills_buckets = options.index.buckets is not None and given.overwrite is None
