@@ -40,7 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "session": WORK | {"sql", "procedures", "result"},
     "cli": GROUND | FACE | {"session", "sql", "result", "catalog", "context", ""},
     "__main__": {"cli"},
-    "": {"session"},
+    "": {"errors", "result", "session", "write"},
     "pyspark_hudisql": TABLE | {"spark", "read", "write", "sql"},
 }
 # The parts of the large packages, from the bottom up: each may import from those before it only.

@@ -20,8 +20,8 @@ from hudisql.format.bootstrap_index import (
     read_bootstrap_mappings,
 )
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
-from hudisql.format.instant import ROLLBACK, Instant, InstantState, parse_instant_file_name
-from hudisql.format.timeline import TIMELINE_DIRECTORY, instant_path
+from hudisql.format.instant import ROLLBACK, Instant, InstantState
+from hudisql.format.timeline_layout import archive_directory
 from hudisql.procedures.registry import (
     Arguments,
     Column,
@@ -32,7 +32,7 @@ from hudisql.procedures.registry import (
 )
 from hudisql.procedures.table_argument import TableArguments, find_table
 from hudisql.spark.task_errors import without_internal_names
-from hudisql.storage import FileInfo, join
+from hudisql.storage import FileInfo
 from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
@@ -229,9 +229,9 @@ def show_commits(context: Context, arguments: ShowCommitsArguments) -> Iterable[
 
 
 def _commit_row(table: HudiTable, instant: Instant) -> CommitRow:
-    metadata: CommitMetadata = read_commit_metadata(table.storage, table.base_path, instant)
+    metadata: CommitMetadata = read_commit_metadata(table.storage, table.instant_path(instant))
     stats = list(metadata.write_stats)
-    info = table.storage.info(instant_path(table.base_path, instant))
+    info = table.storage.info(table.instant_path(instant))
     return CommitRow(
         instant.timestamp,
         None if info is None else _as_time(info, "%Y%m%d%H%M%S%f")[:17],
@@ -299,7 +299,7 @@ def show_timeline(context: Context, arguments: ShowTimelineArguments) -> Iterabl
 
 
 def _check_archive_is_empty(table: HudiTable) -> None:
-    directory = join(table.base_path, TIMELINE_DIRECTORY, table.properties.archive_directory)
+    directory = archive_directory(table.base_path, table.properties.archive_directory)
     if table.storage.exists(directory) and table.storage.list_files(directory):
         raise UnsupportedTableError(
             f"the archived timeline in {directory} cannot be shown",
@@ -310,8 +310,9 @@ def _check_archive_is_empty(table: HudiTable) -> None:
 def _timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
     """Rows of the active timeline, newest first; times are those of the instants' files."""
     reached: dict[tuple[str, str], dict[InstantState, FileInfo]] = {}
-    for entry in table.storage.list_directory(join(table.base_path, TIMELINE_DIRECTORY)):
-        instant = parse_instant_file_name(entry.name)
+    layout = table.timeline.layout
+    for entry in table.storage.list_directory(layout.timeline_directory(table.base_path)):
+        instant = layout.parse_file_name(entry.name)
         if instant is not None:
             states = reached.setdefault((instant.timestamp, instant.completed_action), {})
             states[instant.state] = entry
@@ -337,7 +338,7 @@ def _rollback_info(table: HudiTable, instant: Instant) -> str | None:
     """The commits that a completed rollback rolled back."""
     if instant.action != ROLLBACK or not instant.is_completed:
         return None
-    path = instant_path(table.base_path, instant)
+    path = table.instant_path(instant)
     metadata = load_codec("HoodieRollbackMetadata").decode(table.storage.read(path), path)
     return f"Rolled back {', '.join(metadata['commitsRollback'])}"
 

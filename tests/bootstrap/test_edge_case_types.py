@@ -223,7 +223,7 @@ def test_a_file_of_hive_2_is_rewritten_as_hive_reads_it(context: Context, tmp_pa
     for words in ("column d (date): dates before 1582-10-15", "column t (timestamp): INT96 timestamp"):
         assert words in told
     settings = [f"spark.sql.parquet.{kind}RebaseModeInRead" for kind in ("datetime", "int96")]
-    before = {name: context.spark.conf.get(name) for name in settings}
+    before = {name: str(context.spark.conf.get(name)) for name in settings}
     try:
         for name in settings:
             context.spark.conf.set(name, "LEGACY")
@@ -289,7 +289,7 @@ def test_lists_of_every_form_are_right(context: Context, tmp_path: Path, form: s
         [row("a", [1, 2]), row("b", None), row("c", []), row("d", [3])],
     )
     found = read_both_ways(context.spark, bootstrap(context, tmp_path / "s", tmp_path / "t"))
-    nothing = [] if form == "bare" else None
+    nothing: list[int] | None = [] if form == "bare" else None
     assert found["l"].to_pylist() == [[1, 2], nothing, [], [3]]
 
 

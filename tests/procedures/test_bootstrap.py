@@ -19,6 +19,7 @@ from hudisql.format.bootstrap_index import read_bootstrap_index
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
+from tests.file_slices import base_file_path, external_file_path
 from tests.procedures.conftest import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -29,7 +30,7 @@ def _skeleton_rows(target: Path) -> list[dict[str, str]]:
     return [
         row
         for each in load_file_slices(table)
-        for row in pq.read_table(each.base_file.path, partitioning=None).to_pylist()
+        for row in pq.read_table(base_file_path(each), partitioning=None).to_pylist()
     ]
 
 
@@ -37,8 +38,8 @@ def _read_back(target: Path) -> list[dict[str, object]]:
     """Skeletons and their external files, zipped row by row: what any Hudi reader must see."""
     found = []
     for each in load_file_slices(open_table(Storage(), str(target))):
-        meta = pq.read_table(each.base_file.path, partitioning=None).to_pylist()
-        data = pq.read_table(each.external_file.path, partitioning=None).to_pylist()
+        meta = pq.read_table(base_file_path(each), partitioning=None).to_pylist()
+        data = pq.read_table(external_file_path(each), partitioning=None).to_pylist()
         assert len(meta) == len(data)
         found += [left | right for left, right in zip(meta, data, strict=True)]
     return found

@@ -27,6 +27,7 @@ from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.fault_injection import run_struck
+from tests.file_slices import base_file_path
 from tests.storage.conftest import Store
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -62,7 +63,7 @@ def check_is_whole(storage: Storage, target: str) -> None:
     """The commit names each data file, each stands for its source file, and nothing is left of the run."""
     table = open_table(storage, target)
     instant = Instant(METADATA_BOOTSTRAP_INSTANT_TIME, "commit", InstantState.COMPLETED)
-    named = {stat.path for stat in read_commit_metadata(storage, target, instant).write_stats}
+    named = {stat.path for stat in read_commit_metadata(storage, table.instant_path(instant)).write_stats}
     files = [file.path[len(target) + 1 :] for file in storage.list_files(target)]
     assert named == {path for path in files if path.endswith(".parquet")}
     assert not [path for path in files if "hudisql" in path]
@@ -70,7 +71,7 @@ def check_is_whole(storage: Storage, target: str) -> None:
     assert len(slices) == len(named) == FILES
     keys = []
     for each in slices:
-        with storage.open_input(each.base_file.path) as stream:
+        with storage.open_input(base_file_path(each)) as stream:
             keys += pq.read_table(stream)["_hoodie_record_key"].to_pylist()
         assert each.external_file is not None
         assert storage.exists(each.external_file.path)

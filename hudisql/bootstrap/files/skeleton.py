@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from hudisql.bootstrap.files.key_ranges import KeyRange, KeyRangeFinder
 from hudisql.errors import HudisqlError, NoSuchPathError, SourceChangedError, SourceError, StorageError
 from hudisql.format import meta_columns
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.bootstrap_index import ExternalFile
 from hudisql.read.conform import rebase_batch
 from hudisql.read.hybrid_calendar import rebases_of
 from hudisql.storage import Storage
@@ -272,7 +272,7 @@ def _record_keys(
             yield render_record_keys(
                 batch,
                 task.record_key_fields,
-                composite=task.composite,
+                complex_keys=task.composite,
                 consistent_logical_timestamp=task.consistent_logical_timestamp,
             )
         return

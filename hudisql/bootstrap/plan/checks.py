@@ -24,6 +24,8 @@ from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.partition_path import partition_path
 from hudisql.format.schema import is_avro_name
 from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.table_properties import PROPERTIES_FILE
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, is_inside, join
 from hudisql.table.new_table import key_generator_class
@@ -391,9 +393,9 @@ def check_target(
     children = storage.list_directory(target)
     if not children:
         return
-    if storage.exists(join(target, ".hoodie", "hoodie.properties")):
+    if storage.exists(join(target, PROPERTIES_FILE)):
         yield blocker(f"the target {target} is a Hudi table already", hint="choose another target_path")
-    elif any(child.name == ".hoodie" for child in children):
+    elif any(child.name == METADATA_DIRECTORY for child in children):
         if resumes and read_target_state(storage, target) is TargetState.RUN:
             yield warning(f"the target {target} holds a bootstrap that did not finish: it is resumed")
             return

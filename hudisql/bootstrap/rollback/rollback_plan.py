@@ -153,7 +153,7 @@ def _later_commits(table: HudiTable) -> Iterator[LostCommit]:
 
 def _with_row_counts(table: HudiTable, instant: Instant) -> LostCommit:
     try:
-        stats = list(read_commit_metadata(table.storage, table.base_path, instant).write_stats)
+        stats = list(read_commit_metadata(table.storage, table.instant_path(instant)).write_stats)
     except CorruptTableError:
         return LostCommit(instant.timestamp, instant.action)
     return LostCommit(

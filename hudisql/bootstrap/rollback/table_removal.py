@@ -22,7 +22,7 @@ from hudisql.format.file_names import is_log_file, parse_base_file_name
 from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.table_properties import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import FileInfo, Storage, is_inside, join, parent_of
 from hudisql.table.hudi_table import HudiTable
 
@@ -100,7 +100,7 @@ def run_removal(context: Context, plan: TableRemovalPlan) -> None:
         for removal in plan.removals:
             _remove(storage, base_path, removal)
             progress.advance()
-    timeline = join(base_path, TIMELINE_DIRECTORY)
+    timeline = join(base_path, METADATA_DIRECTORY)
     marker_path = join(base_path, ROLLBACK_FILE)
     for entry in storage.list_directory(timeline):
         if entry.is_directory:
@@ -166,7 +166,7 @@ def _plan_directories(storage: Storage, base_path: str, state: TargetState) -> I
     for entry in storage.list_directory(base_path):
         if not entry.is_directory:
             beside.append(entry)
-        elif entry.name != TIMELINE_DIRECTORY:
+        elif entry.name != METADATA_DIRECTORY:
             made, kept = _split_by_origin(storage.list_files(entry.path), state)
             # A symbolic link may lead out of the table.
             is_own = is_inside(storage.resolve(entry.path), root)

@@ -50,7 +50,7 @@ from hudisql.errors import (
     TableExistsError,
 )
 from hudisql.format.table_properties import PROPERTIES_FILE
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.spark.task_runner import describe_rows_written, run_on_files
 from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, ancestors_of, is_inside, is_staged, join
@@ -161,7 +161,7 @@ def _leased_target(context: Context, plan: BootstrapPlan) -> Iterator[Lease]:
     storage = context.storage
     created = _missing_directories(storage, plan.target_path)
     resumes = plan.request.resume
-    timeline = join(plan.target_path, TIMELINE_DIRECTORY)
+    timeline = join(plan.target_path, METADATA_DIRECTORY)
     try:
         lease = acquire_lease(storage, plan.target_path, plan.request.full_name, takes_over=resumes)
     except TableExistsError:
@@ -212,12 +212,12 @@ def _end_failed_run(
 
 def _check_still_empty(storage: Storage, plan: BootstrapPlan, lease: Lease) -> None:
     """Raise TableExistsError if the target got files between the plan and the lease."""
-    timeline = join(plan.target_path, TIMELINE_DIRECTORY)
+    timeline = join(plan.target_path, METADATA_DIRECTORY)
     new_entries = [
         entry.name
         for entry in (*storage.list_directory(plan.target_path), *storage.list_directory(timeline))
         # Other runs that try to acquire the lease stage their lease file here for a moment.
-        if entry.path != lease.path and entry.name != TIMELINE_DIRECTORY and not is_staged(entry.path)
+        if entry.path != lease.path and entry.name != METADATA_DIRECTORY and not is_staged(entry.path)
     ]
     if new_entries:
         raise TableExistsError(
@@ -258,7 +258,7 @@ def _delete_files_of_run(storage: Storage, plan: BootstrapPlan, lease: Lease, cr
         delete_checkpoint(storage, plan.target_path)
         lease.release(storage)
     else:
-        storage.delete_directory(join(plan.target_path, TIMELINE_DIRECTORY))
+        storage.delete_directory(join(plan.target_path, METADATA_DIRECTORY))
     between = {
         directory
         for partition in plan.partitions

@@ -37,11 +37,10 @@ from hudisql.format.file_names import base_file_name, new_file_id, parse_base_fi
 from hudisql.format.instant import (
     BOOTSTRAP_INSTANT_TIMES,
     METADATA_BOOTSTRAP_INSTANT_TIME,
-    parse_instant_file_name,
 )
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.partition_path import parse_partition_value
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import LAYOUT_V1, METADATA_DIRECTORY
 from hudisql.sql_literals import quote_string
 from hudisql.storage import FileInfo, Storage, is_inside, join
 
@@ -173,12 +172,12 @@ def _delete_remains(storage: Storage, plan: BootstrapPlan, kept: set[str], lease
             if is_made_by_bootstrap(file.name) and file.path not in kept
         ]
     )
-    timeline = join(plan.target_path, TIMELINE_DIRECTORY)
+    timeline = join(plan.target_path, METADATA_DIRECTORY)
     lease_file = storage.info(lease.path)
     if lease_file is not None:
         storage.delete_staged(timeline, lease_file.modification_time_ms)
     for entry in storage.list_directory(timeline):
-        instant = parse_instant_file_name(entry.name)
+        instant = LAYOUT_V1.parse_file_name(entry.name)
         is_own = instant is not None and instant.timestamp in BOOTSTRAP_INSTANT_TIMES
         if not entry.is_directory and is_own:
             storage.delete_file(entry.path)
@@ -186,7 +185,7 @@ def _delete_remains(storage: Storage, plan: BootstrapPlan, kept: set[str], lease
 
 def list_target_files(storage: Storage, base_path: str) -> list[FileInfo]:
     """All files of the table's directory that do not belong to its timeline."""
-    timeline = join(base_path, TIMELINE_DIRECTORY)
+    timeline = join(base_path, METADATA_DIRECTORY)
     return [file for file in storage.list_files(base_path) if not is_inside(file.path, timeline)]
 
 

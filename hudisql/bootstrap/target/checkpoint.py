@@ -18,10 +18,11 @@ from typing import Any, Final
 from hudisql.bootstrap.files.key_ranges import KeyRange
 from hudisql.bootstrap.files.skeleton import SkeletonResult
 from hudisql.errors import StorageError
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.bootstrap_index import ExternalFile
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import Storage, join
 
-CHECKPOINT_DIRECTORY: Final = ".hoodie/.temp/hudisql-bootstrap"
+CHECKPOINT_DIRECTORY: Final = f"{METADATA_DIRECTORY}/.temp/hudisql-bootstrap"
 REQUEST_FILE: Final = f"{CHECKPOINT_DIRECTORY}/request.json"
 VERSION: Final = 1
 _FILE_SUFFIX: Final = ".jsonl"

@@ -18,14 +18,14 @@ from typing import Any, Final
 
 from hudisql.bootstrap.target.checkpoint import REQUEST_FILE
 from hudisql.format.bootstrap_index import partition_index_path
-from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, parse_instant_file_name
+from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.format.table_properties import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import LAYOUT_V1, METADATA_DIRECTORY
 from hudisql.storage import Storage, join
 
-LEASE_FILE: Final = ".hoodie/.hudisql-bootstrap"
-HEARTBEAT_FILE: Final = ".hoodie/.hudisql-alive"
-ROLLBACK_FILE: Final = ".hoodie/.hudisql-rollback"
+LEASE_FILE: Final = f"{METADATA_DIRECTORY}/.hudisql-bootstrap"
+HEARTBEAT_FILE: Final = f"{METADATA_DIRECTORY}/.hudisql-alive"
+ROLLBACK_FILE: Final = f"{METADATA_DIRECTORY}/.hudisql-rollback"
 
 _LEASE_NAME: Final = re.compile(r"\.hudisql-bootstrap(?:-(\d+))?")
 _CLOCK_SLACK_SECONDS: Final = 5.0
@@ -75,7 +75,7 @@ def lease_path(base_path: str, fencing_epoch: int) -> str:
 
 def lease_epochs(storage: Storage, base_path: str) -> list[int]:
     """The epochs of all lease files, ascending; several while a lease is being taken over."""
-    timeline = join(base_path, TIMELINE_DIRECTORY)
+    timeline = join(base_path, METADATA_DIRECTORY)
     if not storage.exists(timeline):
         return []
     matches = (_LEASE_NAME.fullmatch(entry.name) for entry in storage.list_directory(timeline))
@@ -123,7 +123,7 @@ def read_lease(storage: Storage, base_path: str) -> LeaseRecord | None:
 
 def _is_abandoned(storage: Storage, base_path: str) -> bool:
     """True for a timeline directory without properties that holds only a bootstrap's files, or nothing."""
-    timeline = join(base_path, TIMELINE_DIRECTORY)
+    timeline = join(base_path, METADATA_DIRECTORY)
     info = storage.info(timeline)
     if info is None or not info.is_directory:
         return False
@@ -136,7 +136,7 @@ def _is_abandoned(storage: Storage, base_path: str) -> bool:
     if not names:
         has_index = storage.exists(partition_index_path(base_path))
         return has_index or all(file.name.startswith(".") for file in storage.list_files(timeline))
-    instants = [parse_instant_file_name(name) for name in names]
+    instants = [LAYOUT_V1.parse_file_name(name) for name in names]
     return all(instant is not None and instant.timestamp in BOOTSTRAP_INSTANT_TIMES for instant in instants)
 
 

@@ -26,7 +26,7 @@ from hudisql.format import table_properties as keys
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.schema import LOCAL_TIMESTAMP, avro_from_arrow
 from hudisql.format.spark_schema import spark_type_name
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.result import LocalResult, Result
 from hudisql.sql.config.known_settings import warn_of_properties
 from hudisql.sql.config.writer_settings import write_options
@@ -56,7 +56,7 @@ from hudisql.table.new_table import (
     publish_properties,
     remove_new_table,
 )
-from hudisql.write.execution.bulk_insert import load_rows
+from hudisql.write.execution.bulk_insert import bulk_insert_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -93,7 +93,7 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
 def create_table_as(context: Context, statement: st.CreateTableAsStatement, source: SourceText) -> Result:
     """Make the table of the query's columns, fill it with the query's rows, and register it.
 
-    Gives what an INSERT gives. Raises what `create_table` and `load_rows` raise; nothing is then left
+    Gives what an INSERT gives. Raises what `create_table` and `bulk_insert_rows` raise; nothing is then left
     behind.
     """
     planned = plan_table_as(context, statement, source)
@@ -106,7 +106,7 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
         rows = with_types(context, planned.frame, table.schema, f"{database}.{name}")
         options = write_options(context, table, definition.properties)
         with query.bound_errors(planned.prepared.bound, _query_source(statement, source)):
-            written = load_rows(context.spark, table, rows, options)
+            written = bulk_insert_rows(context.spark, table, rows, options)
     except BaseException:
         drop_incomplete_table(context, table)
         raise
@@ -323,7 +323,7 @@ def _check_free(context: Context, path: str) -> None:
     info = storage.info(path)
     if info is None:
         return
-    timeline = join(path, TIMELINE_DIRECTORY)
+    timeline = join(path, METADATA_DIRECTORY)
     entries = storage.list_directory(path) if info.is_directory else [info]
     others = [entry.path for entry in entries if entry.path != timeline]
     if not others and entries:

@@ -94,7 +94,7 @@ def finish_commit(
         updated=sum(file.updated for file in files),
         deleted=sum(file.deleted for file in files),
         moved=sum(file.moved for file in files),
-        skipped_late=sum(file.late for file in files),
+        skipped_late=sum(file.late_arriving for file in files),
         combined=sum(file.combined for file in files),
         files=len(files),
         bytes=sum(file.bytes for file in files),

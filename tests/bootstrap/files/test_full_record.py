@@ -25,6 +25,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.bootstrap.plans import plan_of
+from tests.file_slices import base_file_path
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +39,7 @@ def _plan(context, source, target, mode=FULL, **changes):
 
 def _read(target):
     slices = load_file_slices(open_table(Storage(), str(target)))
-    files = [each.base_file.path for each in slices if not each.is_bootstrapped]
+    files = [base_file_path(each) for each in slices if not each.is_bootstrapped]
     return pa.concat_tables([pq.read_table(path, partitioning=None) for path in files])
 
 

@@ -28,6 +28,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.bootstrap.plans import plan_of
+from tests.file_slices import base_file_path, external_file_path
 
 pytestmark = pytest.mark.spark
 
@@ -38,12 +39,12 @@ def test_sequence_numbers_file_ids_and_row_groups_are_the_files_own(context, sou
     assert len({each.file_id for each in slices}) == 4
     sequence_numbers = set()
     for each in slices:
-        skeleton = pq.read_metadata(each.base_file.path)
-        external = pq.read_metadata(each.external_file.path)
+        skeleton = pq.read_metadata(base_file_path(each))
+        external = pq.read_metadata(external_file_path(each))
         assert [skeleton.row_group(i).num_rows for i in range(skeleton.num_row_groups)] == [
             external.row_group(i).num_rows for i in range(external.num_row_groups)
         ]
-        table = pq.read_table(each.base_file.path, partitioning=None)
+        table = pq.read_table(base_file_path(each), partitioning=None)
         sequence_numbers |= set(table["_hoodie_commit_seqno"].to_pylist())
     assert len(sequence_numbers) == 20
 
@@ -212,7 +213,7 @@ def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
     monkeypatch.setattr(run, "check_source_unchanged", late)
     run_bootstrap(context, plan)
     table = open_table(Storage(), str(tmp_path / "t"))
-    visible = {each.base_file.path for each in load_file_slices(table)}
+    visible = {base_file_path(each) for each in load_file_slices(table)}
     assert visible == {str(path) for path in (tmp_path / "t").rglob("*.parquet")}
     assert len(visible) == 4
     assert not list((tmp_path / "t/.hoodie").glob(".hudisql-bootstrap*"))
