@@ -29,7 +29,7 @@ from hudisql.storage import Storage
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan
-    from hudisql.bootstrap.run.table_files import WrittenFile
+    from hudisql.bootstrap.run.table_files import BootstrapFile
     from hudisql.context import Context
 
 ALL_BITS: Final = (1 << 64) - 1
@@ -84,7 +84,7 @@ class RepeatedKeys:
     is_cut: bool
 
 
-def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Sequence[WrittenFile]) -> None:
+def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Sequence[BootstrapFile]) -> None:
     """Raise BootstrapBlockedError with counts and samples if keys repeat that `key_check` wants unique.
 
     The skeletons' keys must not be null; their results hold their ranges. Raises StorageError if one cannot
@@ -103,7 +103,7 @@ def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Seque
         raise _repeated_keys_error(plan, skeletons, found)
 
 
-def compared_files(skeletons: Sequence[WrittenFile], key_check: KeyCheck) -> list[ComparedFile]:
+def compared_files(skeletons: Sequence[BootstrapFile], key_check: KeyCheck) -> list[ComparedFile]:
     """The files whose keys are not known to be unique by their ranges and the look at each file alone."""
     is_global = key_check is KeyCheck.UNIQUE_GLOBAL
     groups = group_overlapping(
@@ -317,7 +317,7 @@ def _place(encoded: int) -> tuple[int, int]:
 
 
 def _repeated_keys_error(
-    plan: BootstrapPlan, skeletons: Sequence[WrittenFile], found: RepeatedKeys
+    plan: BootstrapPlan, skeletons: Sequence[BootstrapFile], found: RepeatedKeys
 ) -> BootstrapBlockedError:
     is_global = plan.request.key_check == KeyCheck.UNIQUE_GLOBAL
     scope = "the table" if is_global or not plan.partition_columns else "a partition"
@@ -344,7 +344,7 @@ def _repeated_keys_error(
     )
 
 
-def _describe(skeletons: Sequence[WrittenFile], sample: RepeatedKey) -> str:
+def _describe(skeletons: Sequence[BootstrapFile], sample: RepeatedKey) -> str:
     (first_file, first_row), (last_file, last_row) = sample.first, sample.last
     first, row = skeletons[first_file].source_of(first_row)
     last, other_row = skeletons[last_file].source_of(last_row)
