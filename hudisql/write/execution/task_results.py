@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COLUMN: Final = "written"
 
 
-def give_files(files: Iterable[WrittenFile]) -> Iterator[pa.RecordBatch]:
+def encode_written_files(files: Iterable[WrittenFile]) -> Iterator[pa.RecordBatch]:
     """The files as a task's rows; hudisql's own errors are encoded so that they survive Spark."""
     try:
         for written in files:

@@ -109,7 +109,7 @@ class WrittenFile:
     repeated_keys: RepeatedKeys = NO_REPEATED_KEYS
 
 
-def work_of(
+def make_write_context(
     commit: OpenCommit,
     options: WriteOptions,
     schema: pa.Schema,
@@ -142,8 +142,8 @@ def work_of(
     )
 
 
-def task_of(
-    work: WriteContext,
+def make_write_task(
+    write_context: WriteContext,
     number: int,
     partition_path: str,
     partition_values: Mapping[str, object],
@@ -162,11 +162,13 @@ def task_of(
         file_slice=file_slice,
         partition_values=partition_values,
         file_naming=FileNaming(
-            directory=join(work.base_path, partition_path) if partition_path else work.base_path,
+            directory=join(write_context.base_path, partition_path)
+            if partition_path
+            else write_context.base_path,
             partition_path=partition_path,
-            instant_time=work.instant_time,
+            instant_time=write_context.instant_time,
             file_id_prefix=new_file_id() if hash_bucket is None else new_file_id_prefix(hash_bucket),
-            write_token=write_token(number, _stage_of(work.instant_time), 0),
+            write_token=write_token(number, _stage_of(write_context.instant_time), 0),
             task_partition_id=number,
         ),
         rows=rows,

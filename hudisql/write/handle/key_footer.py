@@ -33,7 +33,7 @@ class KeyFooter:
 
     def __init__(self, entries: int | None, fpp: float) -> None:
         self._fpp = fpp
-        self._held: list[pa.StringArray] = []
+        self._buffered_keys: list[pa.StringArray] = []
         self._held_bytes = 0
         self._bloom_filter = None if entries is None else _filter_for(entries, fpp)
         self.min_key: str | None = None
@@ -44,7 +44,7 @@ class KeyFooter:
         if self._bloom_filter is not None:
             self._bloom_filter.add(keys)
         else:
-            self._held.append(keys)
+            self._buffered_keys.append(keys)
             self._held_bytes += keys.nbytes
             if self._held_bytes > _HELD_BYTES:
                 self._make_filter(2)
@@ -69,10 +69,10 @@ class KeyFooter:
 
     def _make_filter(self, times: int) -> BloomFilter:
         """A filter with the keys that are held, for so many times their number."""
-        made = _filter_for(times * sum(len(keys) for keys in self._held), self._fpp)
-        for keys in self._held:
+        made = _filter_for(times * sum(len(keys) for keys in self._buffered_keys), self._fpp)
+        for keys in self._buffered_keys:
             made.add(keys)
-        self._bloom_filter, self._held = made, []
+        self._bloom_filter, self._buffered_keys = made, []
         return made
 
 
