@@ -1,8 +1,8 @@
-"""Apply changes to a table: count them, plan the work, write file slices in Spark tasks, commit.
+"""Apply changes to a table: count them, assign buckets, write file slices in Spark tasks, commit.
 
-The way of all rows that change stored ones or may fill up small files; loads of new rows go by `load`.
+The path of all rows that change stored rows or may fill small files; `bulk_insert` writes new rows only.
 Follows Hudi's `BaseSparkCommitActionExecutor`: workload profile, partitioner, write handles, commit. Spark
-moves the rows, `write_tasks` writes them. Knows neither SQL text nor the metastore.
+distributes the rows, `write_tasks` writes them. Knows neither SQL text nor the metastore.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def apply_changes(
     *,
     schema: pa.Schema | None = None,
 ) -> WriteResult:
-    """Write `changes` (columns of `change_schema`, perhaps COMBINED) as one commit, visible when it is whole.
+    """Write `changes` (columns of `change_schema`, perhaps COMBINED) as one commit.
 
-    They are evaluated once. `schema` is what the commit makes the table's, by default it stays. Raises
+    They are evaluated once. `schema` becomes the table's schema; by default it does not change. Raises
     WriteRefusedError, WriteConflictError, UnsupportedTableError, StorageError, and Spark's own exceptions;
     the table is then as before.
     """
@@ -100,7 +100,7 @@ def _write_files(
     options: WriteOptions,
     schema: pa.Schema,
 ) -> list[WrittenFile]:
-    """Write all files; new rows also go to small file groups that are there."""
+    """Write all files; new rows also go to existing small file groups."""
     from pyspark.sql import functions as sf
 
     table = commit.table
@@ -139,7 +139,7 @@ def _write_files(
     if taken != counted.rows:
         raise WriteRefusedError(
             f"the changes to {table.base_path} were {counted.rows} rows when they were counted, and {taken} "
-            "when they were written: they are not the same each time they are computed",
+            "when they were written: the source is not deterministic",
             hint="store the source in a table first, then use that; nothing was written",
         )
     _refuse_repeated_keys(table, files)
@@ -183,7 +183,7 @@ def _refuse_repeated_keys(table: HudiTable, files: Sequence[WrittenFile]) -> Non
 def make_bucket_task(
     write_context: WriteContext, bucket: BucketInfo, paths: PartitionPaths, values: Values | None
 ) -> WriteTask:
-    """The work of a bucket; `values` are those of a partition that the table does not have yet."""
+    """The task of a bucket; `values` are those of a new partition."""
     partition = paths.existing.get(bucket.partition_path)
     found = partition.values if partition is not None else values
     assert found is not None  # new rows alone make partitions, and theirs are known

@@ -1,4 +1,4 @@
-"""New file groups of one partition, written by a task as the rows come; and what every written file needs.
+"""Create new file groups of one partition, and the marker of every file that a task writes.
 
 Follows `HoodieCreateHandle` of Hudi 0.15: a marker before each file, the partition's marker file before the
 first one of a partition.
@@ -26,10 +26,10 @@ from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 
 
 class CreateHandle:
-    """The new file groups of one bucket, written as the rows come."""
+    """Writes the new file groups of one bucket (`HoodieCreateHandle`)."""
 
     def __init__(self, write_context: WriteContext, task: WriteTask, row_keys: NewRowKeys) -> None:
-        """`row_keys` are those of the Spark task, which counts on over all of its new file groups."""
+        """`row_keys` are those of the Spark task; all of its handles share them."""
         self._write_context = write_context
         self._row_keys = row_keys
         self._task = task
@@ -61,7 +61,7 @@ class CreateHandle:
             self._keys.append(pa.concat_arrays([keys.slice(0, 0), keys]))
 
     def finish(self) -> list[WrittenFile]:
-        """Close the files and give them, unless they came too late.
+        """Close the files, unless the commit is no longer inflight.
 
         Raises WriteConflictError then, StorageError.
         """
@@ -98,13 +98,13 @@ class CreateHandle:
 
 
 def create_file_marker(write_context: WriteContext, task: WriteTask, name: str, kind: MarkerKind) -> None:
-    """Mark a file that is going to be written.
+    """Create the marker of a file, before the file is created.
 
     Raises WriteConflictError if the commit is over, StorageError.
     """
     marker = Marker(task.file_naming.partition_path, name, kind)
     create_marker(write_context.storage, write_context.base_path, write_context.instant_time, marker)
-    # After the marker, by which the driver finds the file if the commit completes from here on.
+    # After the marker: if the commit completes after this check, the driver finds the file by its marker.
     check_commit_is_open(write_context)
 
 
@@ -119,6 +119,6 @@ def _mark_partition(write_context: WriteContext, task: WriteTask) -> None:
 
 
 def _is_torn(write_context: WriteContext, path: str) -> bool:
-    """True if a writer was killed between making the marker and filling it: the directory counts as known."""
+    """True if a writer was killed before it filled the partition's marker file, which is then empty."""
     marker = write_context.storage.info(path)
     return marker is not None and marker.length == 0

@@ -1,8 +1,8 @@
-"""Upserts and deletes by key of rows that one process holds, without Spark.
+"""Upserts and deletes by key in one process, without Spark.
 
 For writers that have no SparkSession (`df.write.format("hudi")` commits in a Python process beside the
-driver). The parts are those of `upsert` and `apply`: the newest row of each key, a look-up in the slices of
-its partition (Hudi's BLOOM and SIMPLE indexes), buckets, and the tasks' own writing, one slice after another.
+driver). The steps are those of `upsert` and `apply`: precombine, key look-up in the slices of the partition
+(Hudi's BLOOM and SIMPLE indexes), buckets, and writing, one slice after another.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from hudisql.write.transaction.pending_table_services import exclude_pending_clu
 
 @dataclass
 class _Tagged:
-    """The incoming rows by what is done with them, as changes without their bucket."""
+    """The tagged incoming rows, as changes without their bucket."""
 
     of_group: dict[tuple[str, str], list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     new: dict[str, pa.Table] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Rewrite file slices as they are: each becomes a base file of its file group, all in one commit.
+"""Rewrite file slices unchanged: each becomes a base file of its file group, all in one commit.
 
 What a copy-on-write merge without changes does (`HoodieMergeHandle`): rows keep their values, keys, commit
 times and sequence numbers. Bootstrapped slices no longer need their source files then. Knows neither SQL text

@@ -1,6 +1,6 @@
-"""Changes that wait in a task until all of their slice have come.
+"""A buffer for the changes of a task, until all changes of a slice have arrived.
 
-In memory up to 64 MB, beyond that in Arrow files on the task's local disk, which are mapped when read.
+In memory up to 64 MB, then in Arrow files on the task's local disk, which are memory-mapped when read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _IN_MEMORY_BYTES: Final = 64 << 20
 
 
 class SpillableChangeBuffer:
-    """The changes of slices that wait for their merge: in memory, beyond 64 MB in files."""
+    """Buffers changes by bucket: in memory, beyond 64 MB in files."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

@@ -1,4 +1,4 @@
-"""What one Spark task does for a commit: take the changes of its buckets, write their file slices.
+"""The work of one Spark task of a commit: write the file slices of its buckets.
 
 A task gets Arrow batches of changes that carry their bucket's number. Slices are merged (copy-on-write), new
 rows go straight into new base files. Results are small pickled values. Knows no Spark besides the shape of
@@ -35,9 +35,10 @@ def write_buckets(
     attempt: int,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[WrittenFile]:
-    """Write the slices of the buckets whose changes come in `batches`, each batch of one Spark partition.
+    """Write the slices of the buckets whose changes are in `batches`, the rows of one Spark partition.
 
-    `attempt` tells apart the files of several tries. Raises what `merge_slice` raises, StorageError.
+    `attempt` distinguishes the files of several task attempts. Raises what `merge_slice` raises,
+    StorageError.
     """
     schema = change_schema(write_context.schema)
     with SpillableChangeBuffer(schema) as buffer:
@@ -83,7 +84,7 @@ def run_write_tasks(
 
 
 class _Unpickled(dict[int, WriteTask]):
-    """Unpickles a bucket's task when it is asked for: of thousands a Spark task needs its own alone."""
+    """Unpickles a bucket's task on first access: a Spark task needs only a few of thousands."""
 
     def __init__(self, pickled: Mapping[int, bytes]) -> None:
         super().__init__()
@@ -176,7 +177,7 @@ def _append(
 
 
 def split_by(batch: pa.RecordBatch, name: str) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each number in the column `name`, without it, in the order in which these first come."""
+    """The rows of each number in the column `name`, without that column, in order of first occurrence."""
     numbers = batch.column(name)
     rest = batch.drop_columns([name])
     distinct = numbers.unique().to_pylist()

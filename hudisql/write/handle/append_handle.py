@@ -39,7 +39,7 @@ from hudisql.write.handle.row_identity import selects_rows
 
 @dataclass(frozen=True, slots=True)
 class LoggedChanges:
-    """What one log file appends to a slice; `bytes` is its length."""
+    """One log file that was appended to a slice; `bytes` is its length."""
 
     path: str
     bytes: int
@@ -50,11 +50,11 @@ class LoggedChanges:
 
 
 def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
-    """True if a log file says the same as a merge would.
+    """True if a log file has the same effect as a merge.
 
-    New rows are no log rows. A row that a statement sets to a lower ordering value would lose against an
-    earlier log row, with event-time payloads against the base row too, so then the slice is merged. A log
-    record concerns all base rows of its key, so a slice is merged, too, if a statement selects some of them.
+    New rows are not written to logs. A row that a statement sets to a lower ordering value would lose against
+    an earlier log row, with event-time payloads also against the base row, so then the slice is merged. A log
+    record replaces all base rows of its key, so a slice is also merged if a statement selects some of them.
     Reads the base file's record keys for that; raises CorruptTableError, StorageError.
     """
     operations = changes.column(OPERATION).to_numpy()

@@ -104,7 +104,8 @@ def test_of_two_changes_of_one_file_group_one_stands_and_the_other_says_why(
     (loser,) = [each for each in ended if each.returncode]
     winner = table.instants()[-2].split()[0]
     assert (
-        f"WriteConflictError: the commit {winner} of another writer changes the same file groups" in loser.stderr
+        f"WriteConflictError: the commit {winner} of another writer changes the same file groups"
+        in loser.stderr
     )
     assert f"dt={DAYS[1]}/" in loser.stderr
     changed = table.rows("seq, price", f"price < 0 {where.replace('WHERE', 'AND')}")
