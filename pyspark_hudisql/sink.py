@@ -101,7 +101,7 @@ class HudiWriter(DataSourceArrowWriter):
         return WrittenFiles(tuple(files))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make the files visible. Raises WriteConflictError, StorageError; everything is then taken back."""
+        """Make the files visible. Raises WriteConflictError, StorageError; the written files are deleted."""
         files = [file for each in messages if isinstance(each, WrittenFiles) for file in each.files]
         try:
             self._paths.refuse_nested({file.partition_path for file in files})
@@ -111,7 +111,7 @@ class HudiWriter(DataSourceArrowWriter):
             raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        """Take back what tasks have written: markers name it. Raises StorageError."""
+        """Roll the commit back: delete the files that markers name. Raises StorageError."""
         rollback_commit(self._commit)
 
 
@@ -158,7 +158,7 @@ def _prepare(
 
 
 def _refuse_sharing(concurrency: Concurrency) -> None:
-    """Signs of life and locks need one process that lives as long as the write: there is none."""
+    """Heartbeats and locks need one process that lives as long as the write: there is none."""
     if concurrency.lock is not None or concurrency.failed_writes is not FailedWrites.EAGER:
         raise InvalidArgumentError(
             "df.write.format('hudi') has no part in locks and heartbeats: it is for tables with one writer",

@@ -88,7 +88,7 @@ class HudiUpsertWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Look the keys up, write, and make it visible.
 
-        Raises WriteRefusedError, WriteConflictError, StorageError; everything is then taken back.
+        Raises WriteRefusedError, WriteConflictError, StorageError; the written files are then deleted.
         """
         try:
             parts = [

@@ -65,7 +65,7 @@ def test_a_write_into_a_log_names_its_base_file(golden, storage: Storage) -> Non
     assert stat.log_write is not None
     assert stat.log_write.log_version == 2
     assert len(stat.log_write.log_files) == 2
-    assert stat.log_write.base_file.endswith("_00000000000001.parquet")
+    assert str(stat.log_write.base_file).endswith("_00000000000001.parquet")
 
 
 def test_replaced_file_groups_come_last_and_are_read_back(storage: Storage, tmp_path: Path) -> None:

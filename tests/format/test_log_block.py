@@ -144,7 +144,10 @@ def test_a_header_of_any_length_is_read_and_a_content_is_not() -> None:
             self.read += nbytes
             return self.content[offset : offset + nbytes]
 
-    header = {HeaderKey.INSTANT_TIME: "20260101000000000", HeaderKey.SCHEMA: "x" * 300_000}
+    header: dict[int, str] = {
+        HeaderKey.INSTANT_TIME: "20260101000000000",
+        HeaderKey.SCHEMA: "x" * 300_000,
+    }
     block = encode_log_block(LogBlock(BlockType.AVRO_DATA, header, b"r" * 20_000_000))
     source = Counted(block * 2)
     heads = list(scan_log_blocks(source, "x.log.1"))

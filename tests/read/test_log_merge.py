@@ -65,7 +65,7 @@ def _rows(
 
 def _data_block(batch: pa.RecordBatch, instant_time: str, *, parquet: bool = False) -> LogBlock:
     schema = avro_from_arrow(batch.schema, "t")
-    header = {HeaderKey.INSTANT_TIME: instant_time, HeaderKey.SCHEMA: schema}
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant_time, HeaderKey.SCHEMA: schema}
     if parquet:
         stream = io.BytesIO()
         pq.write_table(pa.Table.from_batches([batch]), stream, store_schema=False)
@@ -93,7 +93,7 @@ def _ordered_delete_block(deletes: Sequence[tuple[str, int]], instant_time: str)
 
 
 def _rollback_block(instant_time: str, target: str) -> LogBlock:
-    header = {
+    header: dict[int, str] = {
         HeaderKey.COMMAND_BLOCK_TYPE: "0",
         HeaderKey.INSTANT_TIME: instant_time,
         HeaderKey.TARGET_INSTANT_TIME: target,
@@ -160,8 +160,8 @@ def _model(
             counted.append((kind, day, [(key, seq, f"{number}") for key, seq in records]))
     # Of each key its row, or a delete: with no ordering value, or with one.
     state: dict[str, tuple[str, int | None, str]] = {}
-    for kind, _, records in counted:
-        for key, seq, value in records:
+    for kind, _, rows in counted:
+        for key, seq, value in rows:
             before = state.get(key)
             compares = before is not None and before[1] is not None
             if before is not None and before[2] == "deleted":
@@ -181,7 +181,7 @@ def _model(
     return sorted(merged.values())
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     base=st.none() | st.dictionaries(KEYS, SEQUENCES),
     blocks=st.lists(log_blocks(), min_size=1, max_size=7),
@@ -252,7 +252,7 @@ def test_of_large_log_files_one_block_at_a_time_is_in_memory(
         rows = [(f"k{number}", number, "x" * 500) for number in range(first, first + 2_000)]
         return _data_block(_rows(rows, _instant(day)), _instant(day), parquet=parquet)
 
-    logs = [
+    logs: list[list[LogBlock | bytes]] = [
         [block(1, 0), block(2, 5_000)],
         [block(3, 1_000, parquet=True), b"torn", block(4, 9_000)],
         [_rollback_block(_instant(5), _instant(4)), block(6, 0), _delete_block(["k7"], _instant(6))],
@@ -369,7 +369,7 @@ def test_partition_columns_come_from_the_directory_and_predicates_from_the_merge
 
 
 def test_what_cannot_be_read_names_its_file(tmp_path: Path) -> None:
-    header = {HeaderKey.INSTANT_TIME: _instant(1), HeaderKey.SCHEMA: "{}"}
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: _instant(1), HeaderKey.SCHEMA: "{}"}
     for kind, error, said in (
         (BlockType.HFILE_DATA, UnsupportedTableError, "HFILE_DATA"),
         (BlockType.AVRO_DATA, CorruptTableError, "not an Avro record"),

@@ -18,7 +18,7 @@ from hudisql.read.precombine import (
 
 NAN, INF = float("nan"), float("inf")
 # Of each key the first value is the highest.
-VALUES = {
+VALUES: dict[str, list[float | None]] = {
     "nan": [NAN, INF, None],
     "zero": [0.0, -0.0, None],
     "number": [2.5, 1.5, -INF],

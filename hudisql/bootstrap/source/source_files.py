@@ -116,7 +116,7 @@ def scan_path_source(
     to another table format; everything else is in the findings.
     """
     check_is_plain_directory(storage, path)
-    listing = list_data_files(storage, path)
+    listing = list_source_files(storage, path)
     findings = list(describe_empty_files(path, listing.empty))
     if not listing.directories:
         findings.append(blocker(f"there are no data files in {path}"))
@@ -204,7 +204,7 @@ def _check_is_not_inside_a_table(storage: Storage, path: str) -> None:
                 )
 
 
-def list_data_files(storage: Storage, path: str) -> SourceListing:
+def list_source_files(storage: Storage, path: str) -> SourceListing:
     """The data files below a directory, grouped by directory and sorted; hidden files and directories left
     out.
 

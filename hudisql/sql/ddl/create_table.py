@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.bootstrap.findings import name_some
 from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
-from hudisql.catalog.hive_ddl import quote
 from hudisql.catalog.metastore_table import FURTHER_SUFFIXES
 from hudisql.catalog.sync import sync_table
+from hudisql.catalog.table_location import database_directory
 from hudisql.errors import (
     InvalidArgumentError,
     NoSuchTableError,
@@ -47,6 +47,7 @@ from hudisql.sql.text import statements as st
 from hudisql.sql.text.clauses import SourceSpan
 from hudisql.sql.text.mapped_sql import MappedSql
 from hudisql.sql.text.spark_errors import SourceText
+from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.new_table import (
@@ -156,7 +157,7 @@ def plan_table_as(
     if _find_table(context, path) is not None:
         raise TableExistsError(
             f"there is a Hudi table at {path} already, and the metastore has no {database}.{name}",
-            hint=f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote(path)}, with these"
+            hint=f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote_string(path)}, with these"
             " TBLPROPERTIES, registers it; then INSERT INTO adds rows, or DROP TABLE … PURGE removes it",
         )
     made = new_table(definition, database, name, {})
@@ -198,7 +199,7 @@ def drop_incomplete_table(context: Context, table: HudiTable) -> None:
     if others is None:
         context.console.warning(
             f"a commit of the new table at {path} is complete: the table stays, and CALL hive_sync(table => "
-            f"'db.name', path => {quote(path)}) registers it"
+            f"'db.name', path => {quote_string(path)}) registers it"
         )
     elif others:
         context.console.warning(
@@ -297,13 +298,12 @@ def _check_name(database: str, name: str) -> None:
 
 def _place_of(context: Context, definition: TableDefinition, database: str, name: str) -> str:
     """The table's directory: the given one, or that of its name in the database's directory."""
-    found = context.metastore.get_database(database)
-    if found is None:
+    if context.metastore.get_database(database) is None:
         raise NoSuchTableError(f"there is no database {database}", hint=f"CREATE DATABASE {database}")
-    home = found.location or join(context.warehouse, f"{database}.db")
+    home = database_directory(context.storage, context.metastore, context.warehouse, database)
     location = definition.location
     if location is None:
-        return context.storage.qualify(join(home, name))
+        return join(home, name)
     is_relative = not location.startswith("/") and ":/" not in location
     return context.storage.qualify(join(home, location) if is_relative else location)
 

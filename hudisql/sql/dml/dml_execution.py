@@ -44,7 +44,7 @@ OUTPUT: Final = (
     ("rows_updated", "bigint"),
     ("rows_deleted", "bigint"),
     ("rows_moved", "bigint"),
-    ("rows_skipped_as_late", "bigint"),
+    ("rows_skipped_late", "bigint"),
     ("rows_combined", "bigint"),
     ("files_written", "bigint"),
     ("bytes_written", "bigint"),
@@ -176,7 +176,7 @@ def commit_rows(
     """
     options = write_options(context, table, entry.parameters)
     check_insert_dup_policy(settings_of(context, table, entry.parameters))
-    if given.operation != "upsert" and given.combines_by(options):
+    if given.operation != "upsert" and given.combines_before_insert(options):
         given = replace(given, rows=precombined_rows(given.rows, table, options))
     # A bucket has one file group, which a load would not look for.
     fills_buckets = options.index.buckets is not None and given.overwrite is None
@@ -210,7 +210,7 @@ def result_row(result: WriteResult) -> tuple[object, ...]:
         result.updated,
         result.deleted,
         result.moved,
-        result.late_arriving,
+        result.skipped_late,
         result.combined,
         result.files,
         result.bytes,

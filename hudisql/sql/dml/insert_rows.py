@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 class RowsToInsert:
     """New rows, the table's columns alone, and how they are written.
 
-    An insert also fills small files, an upsert takes the place of rows with the same key and partition; a
-    bulk insert writes rows as they come, and may overwrite (None: nothing). With `combines` the newest alone
-    of several rows with one key is written, unless a setting says otherwise.
+    An insert also fills small files, an upsert replaces the rows with the same key and partition; a
+    bulk insert writes rows as they come, and may overwrite (None: nothing). With `combine_before_insert` only
+    the newest of several rows with one key is written, unless a setting overrides it.
     """
 
     rows: DataFrame
     operation: InsertOperation
     overwrite: Overwrite | None = None
-    combines: bool = False
+    combine_before_insert: bool = False
 
-    def combines_by(self, options: WriteOptions) -> bool:
-        """True if these options leave one row of each key. An upsert always does, whatever they say."""
-        return self.combines if options.combines is None else options.combines
+    def combines_before_insert(self, options: WriteOptions) -> bool:
+        """True if one row of each key is written. An upsert always combines, whatever the options are."""
+        return self.combine_before_insert if options.combines is None else options.combines
 
 
 def rows_to_insert(
@@ -63,36 +63,38 @@ def rows_to_insert(
     table: HudiTable,
     clauses: cl.InsertClauses,
     frame: DataFrame,
-    place: str,
+    table_label: str,
     settings: Lookup,
     source: SourceText,
 ) -> RowsToInsert:
     """The rows that a query gives to an INSERT, and how the settings have them written.
 
-    `place` names the table in errors, `source` is the statement. Raises WriteRefusedError, SettingsError,
-    QueryError for a value of the PARTITION clause that is no constant.
+    `table_label` names the table in errors, `source` is the statement. Raises WriteRefusedError,
+    SettingsError, QueryError for a value of the PARTITION clause that is no constant.
     """
-    rows, static = _rows_of_table(context, table, clauses, frame, place, source)
+    rows, static = _rows_of_table(context, table, clauses, frame, table_label, source)
     # `ProvidesHoodieConfig` of Hudi sets hoodie.combine.before.insert so; its DataFrame writer does not.
     properties = table.properties
-    combines = properties.precombine_field is not None and not properties.generates_record_keys
+    combine = properties.precombine_field is not None and not properties.generates_record_keys
     if clauses.overwrite:
-        return RowsToInsert(rows, "bulk_insert", _overwrite_of(settings, table, static), combines=combines)
-    operation = without_upsert(context, table, insert_operation(settings, table), place)
-    return RowsToInsert(rows, operation, combines=combines)
+        return RowsToInsert(
+            rows, "bulk_insert", _overwrite_of(settings, table, static), combine_before_insert=combine
+        )
+    operation = without_upsert(context, table, insert_operation(settings, table), table_label)
+    return RowsToInsert(rows, operation, combine_before_insert=combine)
 
 
 def without_upsert(
-    context: Context, table: HudiTable, operation: InsertOperation, place: str
+    context: Context, table: HudiTable, operation: InsertOperation, table_label: str
 ) -> InsertOperation:
     """The operation that has an effect (`effective_operation`), with a warning if it is not the given one.
 
-    `place` names the table.
+    `table_label` names the table.
     """
     if effective_operation(table, operation) == operation:
         return operation
     context.console.warning(
-        f"{place}: its record keys are generated, so the upsert adds all rows and replaces none; "
+        f"{table_label}: its record keys are generated, so the upsert adds all rows and replaces none; "
         "MERGE INTO … ON <condition> replaces rows"
     )
     return "insert"
@@ -164,7 +166,7 @@ def _rows_of_table(
     table: HudiTable,
     clauses: cl.InsertClauses,
     frame: DataFrame,
-    place: str,
+    table_label: str,
     source: SourceText,
 ) -> tuple[DataFrame, Mapping[str, object]]:
     """The rows with the table's columns and types, and the typed values of the PARTITION clause."""
@@ -175,14 +177,14 @@ def _rows_of_table(
     static = {name.lower(): value for name, value in clauses.partition if value is not None}
     if static and clauses.overwrite and generates_paths(table):
         raise WriteRefusedError(
-            f"INSERT OVERWRITE {place} PARTITION (…): a key generator makes the directories, so "
+            f"INSERT OVERWRITE {table_label} PARTITION (…): a key generator makes the directories, so "
             "that no value of "
             "a column names a partition",
             hint="SET hoodie.datasource.overwrite.mode = dynamic, and overwrite without PARTITION: that "
             "replaces the partitions that get rows",
         )
-    given = _given_columns(table, clauses, static, frame.columns, place)
-    constants = _static_values(context, table, static, place, source)
+    given = _given_columns(table, clauses, static, frame.columns, table_label)
+    constants = _static_values(context, table, static, table_label, source)
     columns = {name.lower(): sf.col(f"c{number}") for number, name in enumerate(given)}
     renamed = frame.toDF(*(f"c{number}" for number in range(len(given))))
     values = [
@@ -193,7 +195,7 @@ def _rows_of_table(
     ]
     named = [value.alias(field.name) for value, field in zip(values, table.schema, strict=True)]
     chosen = renamed.select(*named)
-    rows = with_types(context, chosen, table.schema, place, members_by_name=clauses.by_name)
+    rows = with_types(context, chosen, table.schema, table_label, members_by_name=clauses.by_name)
     return rows, constants
 
 
@@ -211,7 +213,11 @@ def _static_column(context: Context, value: cl.SourceSpan, field: pa.Field) -> C
 
 
 def _static_values(
-    context: Context, table: HudiTable, static: Mapping[str, cl.SourceSpan], place: str, source: SourceText
+    context: Context,
+    table: HudiTable,
+    static: Mapping[str, cl.SourceSpan],
+    table_label: str,
+    source: SourceText,
 ) -> dict[str, object]:
     """The PARTITION clause's values as the table's types have them."""
     values: dict[str, object] = {}
@@ -223,7 +229,7 @@ def _static_values(
         with translated_spark_errors(MappedSql().add(piece).source(source)):
             value = _static_column(context, piece, field).alias(field.name)
             literals = context.spark.range(1).select().select(value)
-            row = with_types(context, literals, pa.schema([field]), place).collect()[0]
+            row = with_types(context, literals, pa.schema([field]), table_label).collect()[0]
         values[field.name] = row[0]
     return values
 
@@ -240,7 +246,7 @@ def _given_columns(
     clauses: cl.InsertClauses,
     static: Mapping[str, cl.SourceSpan],
     query_columns: Sequence[str],
-    place: str,
+    table_label: str,
 ) -> list[str]:
     """Which column of the table each column of the query is for."""
     names = table.schema.names
@@ -254,22 +260,22 @@ def _given_columns(
     for name in (*given, *static):
         if name.lower() not in known:
             raise WriteRefusedError(
-                f"{place} has no column '{name}'", hint=f"the columns are {', '.join(names)}"
+                f"{table_label} has no column '{name}'", hint=f"the columns are {', '.join(names)}"
             )
     partition = table.properties.partition_fields
     for name, _ in clauses.partition:
         if name.lower() not in {field.lower() for field in partition}:
             raise WriteRefusedError(
-                f"{name} is no partition column of {place}",
+                f"{name} is no partition column of {table_label}",
                 hint=f"these are: {', '.join(partition) or 'none'}",
             )
     named = [name.lower() for name in (*given, *static)]
     repeated = {name for name in given if named.count(name.lower()) > 1}
     if repeated:
-        raise WriteRefusedError(f"INSERT INTO {place} names the column '{min(repeated)}' twice")
+        raise WriteRefusedError(f"INSERT INTO {table_label} names the column '{min(repeated)}' twice")
     if len(given) != len(query_columns):
         raise WriteRefusedError(
-            f"INSERT INTO {place} takes {len(given)} columns ({', '.join(given)}), "
+            f"INSERT INTO {table_label} takes {len(given)} columns ({', '.join(given)}), "
             f"but the query gives {len(query_columns)}",
         )
     return given

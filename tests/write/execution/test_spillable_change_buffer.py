@@ -40,7 +40,7 @@ def test_changes_are_the_same_whether_they_were_spilled_or_not(
             held.add(start // 10 % 3, _changes(range(start, start + 10)))
         assert held.numbers == [0, 1, 2]
         found = [held.table(number).column("id").to_pylist() for number in held.numbers]
-        directory = held._directory and Path(held._directory.name)
+        directory = None if held._directory is None else Path(held._directory.name)
         assert (directory is None) == (held_bytes == 1 << 30)
     expected = [[f"k{n:06d}" for n in range(200) if n // 10 % 3 == number] for number in range(3)]
     assert found == expected

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hudisql.errors import WriteConflictError, WriteRefusedError
@@ -101,7 +101,6 @@ def _change(operation: Operation, row: dict[str, Any]) -> dict[str, Any]:
     return {"__hudisql_operation": int(operation), **known, **row}
 
 
-@settings(max_examples=40)
 @given(
     stored=st.lists(st.integers(0, 40), unique=True, min_size=1, max_size=25),
     touched=st.dictionaries(st.integers(0, 40), st.sampled_from(["update", "delete", "upsert"]), max_size=20),

@@ -256,7 +256,7 @@ def test_recorded_paths_that_lead_out_of_the_tables_data_are_refused(
         rollback = Instant("20990101000000000", "rollback", InstantState.REQUESTED)
         plan = render_rollback_plan(failed.instant, {partition: FailedFiles([f"file:/{name}"])})
         STORAGE.create(table.instant_path(rollback), plan)
-    calls = [lambda: begin_commit(open_table(STORAGE, table.base_path), "UPSERT")]
+    calls: list[Callable[[], object]] = [lambda: begin_commit(open_table(STORAGE, table.base_path), "UPSERT")]
     if recorded_in == "marker":
         # The failed commit is over: its markers are left.
         calls.append(lambda: delete_stale_files(table, None))
