@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, ModeChoice, UnsafeTypePolicy
-from hudisql.bootstrap.type_safety import TYPE_HAZARDS
+from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
 from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
 from hudisql.context import Context
 from hudisql.errors import QueryError
@@ -446,7 +446,11 @@ def test_types_that_a_rewrite_mends_are_right_and_verified(context: Context, tmp
     nanos = {"timestamp_nanos": pa.array(in_utc, pa.timestamp("ns", "UTC"))}
     int96 = {"int96": pa.array(moments, pa.timestamp("us"))}
     elsewhere = {"older_calendar", "unknown_calendar", "binary_decimal"}
-    mended = {name for name, incompatibility in TYPE_HAZARDS.items() if incompatibility.full_record_mends}
+    mended = {
+        name
+        for name, incompatibility in TYPE_INCOMPATIBILITIES.items()
+        if incompatibility.fixed_by_full_record
+    }
     assert mended - elsewhere == {*columns, *nanos, *int96}
     write_parquet(
         tmp_path / "s" / "a.parquet", pa.table({"id": IDS, **columns}), store_decimal_as_integer=True

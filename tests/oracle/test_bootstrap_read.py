@@ -81,12 +81,13 @@ def test_the_real_hudi_prunes_partitions_to_the_right_rows(
 
 
 @pytest.mark.parametrize("oracle", VERSIONS, indirect=True)
-def test_skeletons_in_the_compact_form_are_read_too(
+def test_skeletons_in_delta_encoding_are_read_too(
     oracle: HudiOracle, session: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    shape = Shape("compact", partition_columns={"dt": lambda n: f"2024-03-0{n % 3 + 1}"})
-    directory = tmp_path_factory.mktemp("compact")
-    table = bootstrap_shape(session, shape, directory, compression="compact")
+    shape = Shape("delta", partition_columns={"dt": lambda n: f"2024-03-0{n % 3 + 1}"})
+    directory = tmp_path_factory.mktemp("delta")
+    codec = {"hoodie.parquet.compression.codec": "zstd"}
+    table = bootstrap_shape(session, shape, directory, skeleton_encoding="delta", options=codec)
     theirs = oracle.read(table.path)
     _assert_meta_columns(theirs, shape)
     assert_same_rows(

@@ -68,8 +68,8 @@ def _rows(start: int, stop: int, note: str = "first", partition: int | None = No
 
 def _begin(path: str, retries: int = 3000) -> OpenCommit:
     lock = FileSystemLock(STORAGE, f"{path}/.hoodie")
-    patience = LockRetryPolicy(retries=retries, wait_ms=100)
-    concurrency = Concurrency(True, FailedWrites.LAZY, lock, patience)
+    lock_retry_policy = LockRetryPolicy(retries=retries, wait_ms=100)
+    concurrency = Concurrency(True, FailedWrites.LAZY, lock, lock_retry_policy)
     return begin_commit(open_table(STORAGE, path), "UPSERT", concurrency=concurrency)
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.bootstrap.type_safety import TYPE_HAZARDS
+from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
 from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import call_bootstrap
@@ -82,7 +82,11 @@ HAZARDS = {
 
 
 def test_every_type_that_claims_to_be_mended_is_tried_here() -> None:
-    mended = {name for name, incompatibility in TYPE_HAZARDS.items() if incompatibility.full_record_mends}
+    mended = {
+        name
+        for name, incompatibility in TYPE_INCOMPATIBILITIES.items()
+        if incompatibility.fixed_by_full_record
+    }
     elsewhere = {
         "older_calendar",
         "unknown_calendar",

@@ -397,23 +397,22 @@ def test_estimated_times_are_round(seconds, text):
     )
 
 
-def test_filters_and_form_of_the_skeletons_follow_the_parameters(call, tmp_path, name):
+def test_filters_encoding_and_codec_of_the_skeletons_follow_the_parameters(call, tmp_path, name):
     write_parquet(tmp_path / "s" / "a.parquet", orders(rows=1000), row_group_size=300)
     sizes = {}
     for form, more in (
         ("gzip", {}),
-        ("compact", {}),
+        ("delta", {"skeleton_encoding": "delta"}),
+        ("zstd", {"options": {"hoodie.parquet.compression.codec": "zstd"}}),
         ("large", {"bloom_entries": 60_000}),
         ("loose", {"bloom_fpp": 0.5}),
     ):
         target = tmp_path / form
-        compression = "compact" if form == "compact" else "gzip"
-        call(
+        rows = call(
             "bootstrap_table",
             table=f"{name}_{form}",
             source=tmp_path / "s",
             record_key="id",
-            compression=compression,
             target_path=target,
             sync=False,
             **more,
@@ -421,9 +420,12 @@ def test_filters_and_form_of_the_skeletons_follow_the_parameters(call, tmp_path,
         (skeleton,) = target.glob("*.parquet")
         metadata = pq.read_metadata(skeleton)
         assert metadata.num_row_groups == 4
-        assert metadata.row_group(0).column(2).compression == ("ZSTD" if form == "compact" else "GZIP")
+        key = metadata.row_group(0).column(2)
+        assert key.compression == ("ZSTD" if form == "zstd" else "GZIP")
+        assert ("DELTA_BYTE_ARRAY" in key.encodings) is (form == "delta")
+        assert ("Hive 2.3" in (rows[-1]["warnings"] or "")) is (form in ("delta", "zstd"))
         sizes[form] = skeleton.stat().st_size
-    assert sizes["compact"] < sizes["gzip"] < sizes["large"]
+    assert sizes["delta"] < sizes["gzip"] < sizes["large"]
     assert sizes["loose"] < sizes["gzip"]
 
 

@@ -77,7 +77,7 @@ def test_later_commits_are_lost_only_by_force_and_by_name(call, golden, tmp_path
     made = golden("cow_bootstrap_then_upsert_delete")
     shutil.copytree(made.table, tmp_path / "t")
     before, source = fingerprint(tmp_path), fingerprint(Path(made.source))
-    with pytest.raises(RollbackRefusedError, match=r"lost would be 2 commits: commit \d{17}") as raised:
+    with pytest.raises(RollbackRefusedError, match=r"would lose 2 commits: commit \d{17}") as raised:
         call("rollback_bootstrap", path=tmp_path / "t")
     assert "force => true" in raised.value.hint
     shown = call("rollback_bootstrap", path=tmp_path / "t", dry_run=True)
@@ -178,7 +178,7 @@ def test_what_a_killed_bootstrap_left_is_cleared_away_once_its_process_is_gone(
     assert told["process"] == os.getpid()
     for process, host in ((os.getpid(), told["host"]), (_dead_process(), "another-host")):
         lease.write_text(json.dumps({**told, "process": process, "host": host}))
-        with pytest.raises(RollbackRefusedError, match=f"may still be at work: process {process} on {host}"):
+        with pytest.raises(RollbackRefusedError, match=f"may still be running: process {process} on {host}"):
             call("rollback_bootstrap", table=name, path=tmp_path / "t")
     lease.write_text(json.dumps({**told, "process": _dead_process()}))
     rows = call("rollback_bootstrap", path=tmp_path / "t")

@@ -381,7 +381,7 @@ def test_a_task_that_outlives_its_run_takes_its_files_back(context, source, tmp_
     assert bool(work.by_spark.tasks) is (sort_mode != "NONE")
     # Nobody holds this lease: the run it belonged to is over.
     over = Lease(str(target), 0)
-    with pytest.raises(StorageError, match="is over, a late task took its files back"):
+    with pytest.raises(StorageError, match="a task outlived its run, its files were deleted"):
         full_record_tasks.rewrite_partitions(context, plan, work, over)
     assert list(target.rglob("*.parquet")) == []
 

@@ -111,8 +111,8 @@ def test_a_source_file_touched_while_skeletons_were_written_stops_the_run(
 @pytest.mark.parametrize(
     ("came", "told"),
     [
-        (["dt=1/part-9.parquet"], r"files came into the source .*: 1 file: .*dt=1/part-9\.parquet"),
-        (["dt=2/part-0.parquet"], r"files came into the source .*: 1 file: .*dt=2/part-0\.parquet"),
+        (["dt=1/part-9.parquet"], r"files were added to the source .*: 1 file: .*dt=1/part-9\.parquet"),
+        (["dt=2/part-0.parquet"], r"files were added to the source .*: 1 file: .*dt=2/part-0\.parquet"),
         # Not chosen, hidden and empty files.
         (
             ["dt=7/part-0.parquet", "dt=1/_part-9.parquet", "_temporary/dt=2/part-0.parquet", "dt=2/empty"],
@@ -196,9 +196,9 @@ def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
     plan = plan_of(context, source, tmp_path / "t")
     attempts, begun = [], []
 
-    def begin_work(storage, plan, lease):
-        work = skeleton_tasks.begin_work(storage, plan, lease)
-        attempts.append(partial(skeleton_tasks.write_skeleton_partition, storage, lease, work.orders))
+    def plan_skeletons(storage, plan, lease):
+        work = skeleton_tasks.plan_skeletons(storage, plan, lease)
+        attempts.append(partial(skeleton_tasks.write_skeleton_partition, storage, lease, work.tasks))
         # This one has begun: its first skeleton is written, and it goes on later.
         begun.append(attempts[0]())
         next(begun[0])
@@ -209,7 +209,7 @@ def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
             with pytest.raises(StorageError, match="a late task took its files back"):
                 list(attempt)
 
-    monkeypatch.setattr(run, "begin_work", begin_work)
+    monkeypatch.setattr(run, "plan_skeletons", plan_skeletons)
     monkeypatch.setattr(run, "check_source_unchanged", late)
     run_bootstrap(context, plan)
     table = open_table(Storage(), str(tmp_path / "t"))
@@ -222,12 +222,12 @@ def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
 def test_a_run_that_is_taken_over_while_it_publishes_withdraws(context, source, tmp_path, monkeypatch):
     def take_over_first(*arguments):
         # As if this run had been silent for long: the other one looks for a table before it is there.
-        monkeypatch.setattr(LeaseRecord, "is_gone", property(lambda _: True))
+        monkeypatch.setattr(LeaseRecord, "is_expired", property(lambda _: True))
         acquire_lease(Storage(), str(tmp_path / "t"), "db.t", takes_over=True)
         return table_files.publish_table(*arguments)
 
     monkeypatch.setattr(run, "publish_table", take_over_first)
-    with pytest.raises(TableExistsError, match=r"took .* over"):
+    with pytest.raises(TableExistsError, match="took over"):
         run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
     assert not (tmp_path / "t/.hoodie/hoodie.properties").exists()
     assert (tmp_path / "t/.hoodie/.hudisql-bootstrap-1").exists()

@@ -113,7 +113,7 @@ def test_rows_are_added_changed_moved_and_removed_under_keys_of_their_own(
     assert rows(session, "SELECT count(*) FROM keyless.t") == [(0,)]
 
 
-def test_new_rows_without_key_spread_over_file_groups_and_no_map_is_in_the_way(
+def test_new_rows_without_key_spread_over_file_groups_and_maps_do_not_block_it(
     session: Session, tmp_path: Path
 ) -> None:
     session.sql(

@@ -26,7 +26,7 @@ def _write(table: ChangedTable, operation: str, *rows: tuple[Any, ...], **settin
     options = {name.replace("_", "."): value for name, value in settings.items()}
     result = table.session.write(frame, table.name, operation, **options)
     counts = {"inserted": result.inserted, "updated": result.updated, "deleted": result.deleted}
-    counts |= {"moved": result.moved, "late": result.late}
+    counts |= {"moved": result.moved, "late": result.skipped_late}
     return {name: count for name, count in counts.items() if count}
 
 
