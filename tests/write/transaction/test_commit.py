@@ -281,13 +281,13 @@ def test_a_rollback_plan_of_no_instant_is_refused(table: HudiTable) -> None:
 
 
 def test_markers_stay_until_the_rollback_that_needs_them_is_over(table: HudiTable) -> None:
-    struck = Instant("20980101000000000", "commit", InstantState.INFLIGHT)
+    crashed = Instant("20980101000000000", "commit", InstantState.INFLIGHT)
     marker = Marker("", "f.parquet", MarkerKind.CREATE)
-    for instant_time in (struck.timestamp, "20970101000000000"):
+    for instant_time in (crashed.timestamp, "20970101000000000"):
         create_marker(STORAGE, table.base_path, instant_time, marker)
-    _begin_rollback(table, struck)
+    _begin_rollback(table, crashed)
     delete_stale_files(table, None)
-    assert list_markers(STORAGE, table.base_path, struck.timestamp) == [marker]
+    assert list_markers(STORAGE, table.base_path, crashed.timestamp) == [marker]
     assert list_markers(STORAGE, table.base_path, "20970101000000000") == []
 
 
@@ -478,8 +478,8 @@ def test_a_lock_that_others_take_away_stops_the_commit(
     table: HudiTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = _begin(table)
-    with monkeypatch.context() as struck:
-        struck.setattr(FileSystemLock, "is_held", lambda _: False)
+    with monkeypatch.context() as patched:
+        patched.setattr(FileSystemLock, "is_held", lambda _: False)
         with pytest.raises(WriteConflictError, match="was removed while"):
             complete_commit(commit, EMPTY)
     assert f"{commit.instant_time}.commit" not in _states(table, commit.instant_time)
@@ -491,8 +491,8 @@ def test_a_commit_that_could_not_begin_gives_no_signs_of_life(
     def fail(_lock: FileSystemLock) -> None:
         raise StorageError("the store is gone")
 
-    with monkeypatch.context() as struck:
-        struck.setattr(FileSystemLock, "unlock", fail)
+    with monkeypatch.context() as patched:
+        patched.setattr(FileSystemLock, "unlock", fail)
         with pytest.raises(StorageError, match="is gone"):
             _begin(table)
     assert list(Path(table.base_path, ".hoodie", ".heartbeat").iterdir()) == []
