@@ -13,7 +13,7 @@ from hudisql.bootstrap.rollback.rollback_plan import plan_purge, run_rollback
 from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path
 from hudisql.errors import CorruptTableError
 from hudisql.result import LocalResult, Result
-from hudisql.sql.ddl.table_names import check_is_main_name, entries_of_table
+from hudisql.sql.query.target_table import check_is_main_name, entries_of_table
 
 if TYPE_CHECKING:
     from hudisql.context import Context
