@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.spark.java_classes import java_class, scala_object
+from hudisql.spark.java_objects import java_class, scala_object
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

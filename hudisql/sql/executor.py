@@ -14,7 +14,7 @@ from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync import sync_registered
 from hudisql.errors import UnsupportedStatementError
 from hudisql.procedures.binder import bind_arguments
-from hudisql.procedures.registry import CheckedRows, find_procedure
+from hudisql.procedures.registry import find_procedure
 from hudisql.result import LocalResult, Result
 from hudisql.sql.config.known_settings import warn_of_settings
 from hudisql.sql.ddl import table_statements
@@ -73,10 +73,9 @@ def call_procedure(context: Context, statement: st.CallStatement) -> Result:
     """Bind the arguments, run the procedure, give its rows, and the error that a check's rows describe."""
     declared = find_procedure(statement.procedure)
     arguments = bind_arguments(declared, statement.positional, statement.named)
-    rows = declared.run(context, arguments)
-    error = rows.error if isinstance(rows, CheckedRows) else None
+    checked = declared.call(context, arguments)
     columns = [(column.name, column.type) for column in declared.output]
-    return LocalResult(context.spark, columns, rows, error=error)
+    return LocalResult(context.spark, columns, checked.rows, error=checked.error)
 
 
 def _call(context: Context, statement: st.CallStatement, _source: SourceText) -> Result:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
-from hudisql.spark.scala_values import class_name, items_of
+from hudisql.spark.java_objects import class_name, items_of
 from hudisql.sql.ddl.create_table import PROVIDERS
 from hudisql.sql.query.path_guard import (
     directories_of_plan,

@@ -86,7 +86,7 @@ def write_options_by(
     index = record_index(lookup, table)
     max_file_bytes = read_number(lookup, MAX_FILE_SIZE, defaults.max_file_bytes)
     return WriteOptions(
-        form=BaseFileConfig(
+        base_file_config=BaseFileConfig(
             codec=_codec(lookup),
             # A bucket is one file group, however large.
             max_file_bytes=max_file_bytes if index.buckets is None else _UNLIMITED,
@@ -98,9 +98,9 @@ def write_options_by(
             max_file_bytes=max_file_bytes,
             bytes_per_row=_META_BYTES + sum(_bytes_of(field.type) for field in table.schema) * _COMPRESSION,
         ),
-        ordering=ordering if by_event_time else None,
+        event_time_field=ordering if by_event_time else None,
         precombine_field=ordering,
-        log_form=_log_form(lookup),
+        log_file_config=_log_file_config(lookup),
         concurrency=read_concurrency(lookup, table.storage, table.base_path, more_locks),
         sort_mode=_sort_mode(lookup),
         sort_columns=_sort_columns(lookup, table),
@@ -150,7 +150,7 @@ def _codec(lookup: Lookup) -> str:
     return codec
 
 
-def _log_form(lookup: Lookup) -> LogFileConfig:
+def _log_file_config(lookup: Lookup) -> LogFileConfig:
     return LogFileConfig(
         block_format=_block_format(lookup),
         max_block_bytes=read_number(lookup, MAX_BLOCK_SIZE, DEFAULT_MAX_BLOCK_BYTES),

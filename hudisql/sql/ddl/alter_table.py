@@ -13,7 +13,7 @@ from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedStatementError
 from hudisql.format import table_properties as keys
 from hudisql.result import LocalResult, Result
-from hudisql.spark.scala_values import class_name, pairs_of
+from hudisql.spark.java_objects import class_name, pairs_of
 from hudisql.sql.config.known_settings import warn_of_properties
 from hudisql.sql.config.table_settings import settings_of, syncs_after_commit
 from hudisql.sql.config.writer_settings import writer_concurrency

@@ -29,7 +29,7 @@ def partitions_to_drop(
         return tuple(partitions)
     chosen: dict[str, TablePartition] = {}
     for specification in dropped.specifications:
-        found = choose_partitions(table, partitions, specification, table_label)
+        found = select_partitions(table, partitions, specification, table_label)
         if not found and not dropped.if_exists:
             listed = ", ".join(f"{name} = {value}" for name, value in specification.items())
             raise InvalidArgumentError(
@@ -40,7 +40,7 @@ def partitions_to_drop(
     return tuple(chosen.values())
 
 
-def choose_partitions(
+def select_partitions(
     table: HudiTable,
     partitions: Sequence[TablePartition],
     specification: Mapping[str, str | None],

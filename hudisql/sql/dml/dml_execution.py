@@ -22,7 +22,7 @@ from hudisql.sql.query.query_plan import bound_errors
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.write.execution.apply import apply_changes
-from hudisql.write.execution.bulk_insert import load_rows
+from hudisql.write.execution.bulk_insert import bulk_insert_rows
 from hudisql.write.execution.commit_files import WriteResult
 from hudisql.write.execution.upsert import tag_locations
 from hudisql.write.execution.writer_config import WriteOptions
@@ -38,7 +38,7 @@ OUTPUT: Final = (
     ("rows_updated", "bigint"),
     ("rows_deleted", "bigint"),
     ("rows_moved", "bigint"),
-    ("rows_skipped_as_late", "bigint"),
+    ("rows_skipped_late", "bigint"),
     ("rows_combined", "bigint"),
     ("files_written", "bigint"),
     ("bytes_written", "bigint"),
@@ -83,8 +83,8 @@ def retry_on_conflict(
 def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
     """Run the plan as one commit, and sync the metastore if the settings (or `syncs`) say so.
 
-    Raises what `apply_changes` and `load_rows` raise, RepeatedKeysError, SettingsError, SyncFailedError (the
-    commit then stands).
+    Raises what `apply_changes` and `bulk_insert_rows` raise, RepeatedKeysError, SettingsError,
+    SyncFailedError (the commit then stands).
     """
     scope = plan.scope
     syncs = scope.syncs if syncs is None else syncs
@@ -150,7 +150,7 @@ def _commit_rows(plan: DmlPlan, given: RowsToInsert) -> WriteResult:
     # A bucket has one file group, which a bulk insert would not look for.
     fills_buckets = options.index.buckets is not None and given.overwrite is None
     if given.operation == "bulk_insert" and not fills_buckets:
-        return load_rows(spark, table, given.rows, options, overwrite=given.overwrite)
+        return bulk_insert_rows(spark, table, given.rows, options, overwrite=given.overwrite)
     changes, combined = (
         tag_locations(spark, table, given.rows, options, scope.resources)
         if given.operation == "upsert"
@@ -176,7 +176,7 @@ def result_row(result: WriteResult) -> tuple[object, ...]:
         result.updated,
         result.deleted,
         result.moved,
-        result.late,
+        result.skipped_late,
         result.combined,
         result.files,
         result.bytes,

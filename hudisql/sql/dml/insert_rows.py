@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from hudisql.errors import SettingsError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name, quote_path
 from hudisql.read.arrow_scan import spark_struct
+from hudisql.read.precombine import keep_newest
 from hudisql.sql.config.insert_options import InsertOperation, insert_operation, overwrites_touched_partitions
 from hudisql.sql.config.writer_settings import COMBINE_BEFORE_INSERT
 from hudisql.sql.schema.store_assignment import store_cast, with_types
@@ -25,11 +26,10 @@ from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
 from hudisql.sql.text.tokens import tokenize
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import COMBINED, LOCATION_COLUMNS, OPERATION, Operation
-from hudisql.write.execution.precombine import newest_first
-from hudisql.write.execution.upsert import others_of_one
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.generated_paths import path_column
 from hudisql.write.keygen.key_generator import KeyGenerator, generates_paths
+from hudisql.write.keygen.new_row_keys import effective_operation
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.setting_lookup import Lookup
 
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from hudisql.context import Context
-
-_RANK: Final = "__hudisql_rank"
 
 
 @dataclass(frozen=True)
@@ -87,11 +85,11 @@ def rows_to_insert(
 def without_upsert(
     context: Context, table: HudiTable, operation: InsertOperation, table_label: str
 ) -> InsertOperation:
-    """The operation; an insert instead of an upsert if the table's record keys are generated, with a warning.
+    """The operation that has an effect (`effective_operation`), with a warning if it is not the given one.
 
-    So does Hudi, which generates new keys for such rows. `table_label` names the table.
+    `table_label` names the table.
     """
-    if operation != "upsert" or not table.properties.generates_record_keys:
+    if effective_operation(table, operation) == operation:
         return operation
     context.console.warning(
         f"{table_label}: its record keys are generated, so the upsert adds all rows and replaces none; "
@@ -118,15 +116,13 @@ def precombined_inserts(
 
     Rows with the same highest value of `ordering` all stay. The column COMBINED counts for each the others.
     """
-    from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
-    same_row = [sf.col(OPERATION), *_key_columns(table), *_place_columns(table, generator)]
-    by = Window.partitionBy(*same_row).orderBy(*newest_first(ordering, table.schema))
+    key = [sf.col(OPERATION), *_key_columns(table), *_place_columns(table, generator)]
     is_insert = sf.col(OPERATION) == int(Operation.INSERT)
-    others = sf.when(is_insert, others_of_one(*same_row))
-    ranked = changes.withColumn(_RANK, sf.rank().over(by)).withColumn(COMBINED, others)
-    return ranked.filter(~is_insert | (sf.col(_RANK) == 1)).drop(_RANK)
+    return keep_newest(
+        changes, key, ordering, table.schema, combined=COMBINED, only=is_insert, keeps_ties=True
+    )
 
 
 def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -> DataFrame:
@@ -136,9 +132,6 @@ def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -
     Follows `HoodieDatasetBulkInsertHelper.dedupeRows` of Hudi 0.15. The column COMBINED counts the others.
     Raises SettingsError if the table has no ordering column.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as sf
-
     ordering = table.properties.precombine_field
     if ordering is None:
         raise SettingsError(
@@ -148,9 +141,7 @@ def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -
     key = _key_columns(table)
     if not options.index.is_global:
         key += _place_columns(table, options.key_generator)
-    by = Window.partitionBy(*key).orderBy(*newest_first(ordering, table.schema))
-    ranked = rows.withColumn(_RANK, sf.row_number().over(by)).withColumn(COMBINED, others_of_one(*key))
-    return ranked.filter(sf.col(_RANK) == 1).drop(_RANK)
+    return keep_newest(rows, key, ordering, table.schema, combined=COMBINED)
 
 
 def _key_columns(table: HudiTable) -> list[Column]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudisql.bootstrap.type_safety import is_safe_widening
 from hudisql.errors import UnsupportedTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
+from hudisql.format.type_widening import is_safe_widening
 from hudisql.sql.config.insert_options import COLUMN_DROP, NULL_FOR_MISSING, missing_columns
 from hudisql.sql.config.table_settings import syncs_after_commit
 from hudisql.sql.schema.alter_columns import COMPACT_FIRST, LOGS_FORBID, logs_forbid, with_added_columns

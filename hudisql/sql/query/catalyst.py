@@ -33,8 +33,7 @@ from hudisql.read.predicates import (
     columns_of,
     conjunction,
 )
-from hudisql.spark.java_classes import java_class, scala_object
-from hudisql.spark.scala_values import items_of
+from hudisql.spark.java_objects import items_of, java_class, scala_object
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
 from hudisql.catalog.metastore_table import MetastoreTable, loses_files_when_dropped
 from hudisql.errors import NoSuchPathError, StorageError, UnsupportedStatementError
-from hudisql.spark.scala_values import class_name, items_of, pairs_of
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
+from hudisql.spark.java_objects import class_name, items_of, pairs_of
 from hudisql.sql.query.command_targets import targets_of_plan
 from hudisql.sql.query.target_table import find_entry, find_hudi_root
 from hudisql.sql.text.statements import InsertStatement, Statement, TableName
@@ -198,7 +199,7 @@ def _find_table_below(context: Context, path: str) -> str | None:
             return None
         directories = [entry.path for listing in listings for entry in listing if entry.is_directory]
         for directory in directories:
-            if directory.rsplit("/", 1)[-1] == ".hoodie":
+            if directory.rsplit("/", 1)[-1] == METADATA_DIRECTORY:
                 return parent_of(directory)
         # Symbolic links can lead in circles.
         level = [each for each in directories if context.storage.resolve(each) not in seen]

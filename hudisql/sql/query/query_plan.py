@@ -22,7 +22,7 @@ from hudisql.errors import HudisqlError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
 from hudisql.read.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
 from hudisql.read.scan import ScanPlan, plan_scan, scan_to_dataframe
-from hudisql.spark.scala_values import class_name, items_of
+from hudisql.spark.java_objects import class_name, items_of
 from hudisql.sql.config.unserved_settings import refuse_unserved_queries
 from hudisql.sql.query.catalyst import (
     PartitionCondition,

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from hudisql.errors import SqlSyntaxError
-from hudisql.spark.java_classes import java_class
-from hudisql.spark.scala_values import items_of
+from hudisql.spark.java_objects import items_of, java_class
 from hudisql.sql.text.spark_errors import SourceText, translate_spark_error
 from hudisql.sql.text.tokens import Token, tokenize
 

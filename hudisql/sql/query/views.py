@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import QueryError
 from hudisql.format.spark_schema import quote_name, with_local_zone
-from hudisql.spark.java_classes import java_class, scala_object
-from hudisql.spark.scala_values import pairs_of
+from hudisql.spark.java_objects import java_class, pairs_of, scala_object
 from hudisql.sql.query.references import parse_plan
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.type_safety import is_safe_widening
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.schema import comment_of, commented_field, decimal_bytes
 from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.type_widening import is_safe_widening
 from hudisql.sql.schema.alterations import ChangeColumn
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices

@@ -14,7 +14,7 @@ import pyarrow as pa
 from hudisql.errors import WriteRefusedError
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
-from hudisql.spark.java_classes import java_class
+from hudisql.spark.java_objects import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
