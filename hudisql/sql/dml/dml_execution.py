@@ -90,8 +90,7 @@ def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
     syncs = scope.syncs if syncs is None else syncs
     query = plan.query
     with nullcontext() if query is None else bound_errors(query.prepared.bound, query.origin):
-        with warn_if_metadata_table_dropped(scope.context, scope.entry, plan.table):
-            result = _commit(plan)
+        result = _commit(plan)
         if result.instant_time is not None:
             sync_after_commit(
                 scope.context,
@@ -150,7 +149,8 @@ def _commit_rows(plan: DmlPlan, given: RowsToInsert) -> WriteResult:
     # A bucket has one file group, which a bulk insert would not look for.
     fills_buckets = options.index.buckets is not None and given.overwrite is None
     if given.operation == "bulk_insert" and not fills_buckets:
-        return bulk_insert_rows(spark, table, given.rows, options, overwrite=given.overwrite)
+        with warn_if_metadata_table_dropped(scope.context, scope.entry, table):
+            return bulk_insert_rows(spark, table, given.rows, options, overwrite=given.overwrite)
     changes, combined = (
         tag_locations(spark, table, given.rows, options, scope.resources)
         if given.operation == "upsert"
@@ -163,9 +163,9 @@ def _commit_rows(plan: DmlPlan, given: RowsToInsert) -> WriteResult:
 def _apply(
     plan: DmlPlan, changes: DataFrame, operation_type: str, options: WriteOptions | None = None
 ) -> WriteResult:
-    return apply_changes(
-        plan.scope.context.spark, plan.table, changes, operation_type, options or plan.options
-    )
+    scope, table = plan.scope, plan.table
+    with warn_if_metadata_table_dropped(scope.context, scope.entry, table):
+        return apply_changes(scope.context.spark, table, changes, operation_type, options or plan.options)
 
 
 def result_row(result: WriteResult) -> tuple[object, ...]:
