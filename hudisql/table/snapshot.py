@@ -117,7 +117,7 @@ def _latest_slice(
 
 
 def _holds_rows(log_files: Iterable[LogFile]) -> bool:
-    """False if all of the log files were taken back, and are empty."""
+    """False if all log files are empty, which rolled back ones are."""
     return any(log_file.length for log_file in log_files)
 
 

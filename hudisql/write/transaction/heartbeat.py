@@ -1,7 +1,7 @@
-"""Signs of life of a writer: a file that it touches every minute while its commit is open.
+"""Heartbeats of writers: a file that a writer touches every minute while its commit is inflight.
 
 Follows `HoodieHeartbeatClient` of Hudi 0.15: `.hoodie/.heartbeat/<instant>`, whose modification time counts.
-Writers with the LAZY policy for failed writes leave a commit with a fresh heartbeat alone.
+Writers with the LAZY policy for failed writes do not roll back a commit whose heartbeat has not expired.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from hudisql.storage import Storage, join
 
 
 def heartbeat_path(base_path: str, instant_time: str) -> str:
-    """Path of the file that the writer of the instant touches."""
+    """The path of the instant's heartbeat file."""
     return join(heartbeat_directory(base_path), instant_time)
 
 
 def is_alive(storage: Storage, base_path: str, instant_time: str, tolerance_ms: int) -> bool:
-    """True if the writer of the instant has given a heartbeat of late. Raises StorageError."""
+    """True if the instant's heartbeat has not expired. Raises StorageError."""
     beat = storage.info(heartbeat_path(base_path, instant_time))
     return beat is not None and time.time() * 1000 - beat.modification_time_ms <= tolerance_ms
 
 
 def heartbeat_instants(storage: Storage, base_path: str) -> list[str]:
-    """The times of the instants that have heartbeats, fresh or not. Raises StorageError."""
+    """The instants that have a heartbeat file, expired or not. Raises StorageError."""
     try:
         entries = storage.list_directory(heartbeat_directory(base_path))
     except NoSuchPathError:
@@ -43,7 +43,7 @@ def delete_heartbeat(storage: Storage, base_path: str, instant_time: str) -> Non
 
 @dataclass(slots=True)
 class Heartbeat:
-    """A thread that touches the file until it is told to stop; make one with `start_heartbeat`."""
+    """A thread that touches the file until `stop`; created by `start_heartbeat`."""
 
     storage: Storage
     path: str
@@ -54,14 +54,14 @@ class Heartbeat:
     _last: float = field(default=0.0, repr=False)
 
     def check(self) -> None:
-        """Raise WriteConflictError if others may have taken this writer for dead by now."""
+        """Raise WriteConflictError if the heartbeat has expired, so that others may have rolled back."""
         silence = time.time() - self._last
         if silence * 1000 > self.tolerance_ms:
             raise WriteConflictError(
-                f"this writer has given no heartbeat for {silence:.0f} s ({self.path}): others may have "
-                "rolled its commit back",
-                hint="run the statement again; hoodie.client.heartbeat.interval_in_ms says how often signs "
-                "are given, and hoodie.client.heartbeat.tolerable.misses how many may fail",
+                f"the heartbeat of this writer expired: none for {silence:.0f} s ({self.path}); others may "
+                "have rolled its commit back",
+                hint="run the statement again; hoodie.client.heartbeat.interval_in_ms is the interval, and "
+                "hoodie.client.heartbeat.tolerable.misses how many heartbeats may fail",
             )
 
     def stop(self, *, keeps_file: bool = False) -> None:
@@ -73,7 +73,7 @@ class Heartbeat:
             self.storage.delete_file(self.path)
 
     def beat(self) -> None:
-        """Touch the file, unless others may have taken this writer for dead by now. Raises StorageError."""
+        """Touch the file, unless the heartbeat has already expired. Raises StorageError."""
         before = time.time()
         if self._last and (before - self._last) * 1000 > self.tolerance_ms:
             return
@@ -82,7 +82,7 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._stop.wait(self.interval_ms / 1000):
-            # A sign that fails is one missed: `check` counts them.
+            # A heartbeat that fails is a missed one, which `check` notices.
             with suppress(StorageError):
                 self.beat()
 
@@ -90,7 +90,7 @@ class Heartbeat:
 def start_heartbeat(
     storage: Storage, base_path: str, instant_time: str, interval_ms: int, tolerance_ms: int
 ) -> Heartbeat:
-    """Give the first heartbeat for the instant, and go on. Raises StorageError."""
+    """Write the instant's first heartbeat and start the thread. Raises StorageError."""
     heartbeat = Heartbeat(storage, heartbeat_path(base_path, instant_time), interval_ms, tolerance_ms)
     heartbeat.beat()
     thread = threading.Thread(target=heartbeat._run, name=f"heartbeat-{instant_time}", daemon=True)
