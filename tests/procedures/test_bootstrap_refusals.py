@@ -19,7 +19,7 @@ from hudisql.errors import (
 )
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from tests.procedures.conftest import fingerprint, orders, write_parquet
+from tests.sources import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 

@@ -1,4 +1,4 @@
-"""One commit around the writing of files: begin, write, complete, and take everything back if that fails.
+"""One commit around the writing of files: begin, write, complete, and roll back if that fails.
 
 Follows `BaseCommitActionExecutor` of Hudi 0.15: write statistics become the commit's metadata.
 """
@@ -28,10 +28,10 @@ from hudisql.write.transaction.conflicts import FileGroup
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a commit did; `instant_time` is None if there was nothing to do and so no commit.
+    """The result of a commit; `instant_time` is None if there was nothing to commit.
 
-    `skipped_late` incoming rows were older than the stored ones; `combined` ones gave way to others of their
-    key. `dropped_metadata_table`: see `OpenCommit`.
+    `skipped_late` incoming rows were older than the stored ones, `combined` ones were replaced by newer ones
+    of their key. `dropped_metadata_table`: see `OpenCommit`.
     """
 
     instant_time: str | None
@@ -56,10 +56,10 @@ def commit_files(
     concurrency: Concurrency = SINGLE_WRITER,
     changed: Collection[FileGroup] = (),
 ) -> WriteResult:
-    """Make one commit of the files that `write` writes; nothing is visible before it.
+    """Commit the files that `write` writes; nothing is visible before.
 
-    `schema` is what the commit makes the table's, `changed` the file groups whose rows it changes. Without
-    files and `overwrite` there is no commit. Whatever goes wrong, what was written is taken back. Raises what
+    `schema` becomes the table's schema, `changed` are the file groups whose rows the commit changes. Without
+    files and `overwrite` there is no commit. After any error the commit is rolled back. Raises what
     `write` raises, WriteConflictError, UnsupportedTableError, StorageError.
     """
     commit = begin_commit(
@@ -75,7 +75,7 @@ def commit_files(
 def finish_commit(
     commit: OpenCommit, files: Sequence[WrittenFile], schema: pa.Schema, overwrite: Overwrite | None
 ) -> WriteResult:
-    """Make the written files visible; without files and `overwrite` the commit is withdrawn.
+    """Make the written files visible; without files and `overwrite` the empty commit is discarded.
 
     Raises WriteConflictError, StorageError: the caller then abandons the commit.
     """

@@ -1,7 +1,7 @@
 """Heartbeats of a writer: a file that it touches regularly while its commit, or its lease, is open.
 
 Follows `HoodieHeartbeatClient` of Hudi 0.15: `.hoodie/.heartbeat/<instant>`, whose modification time counts.
-Writers with the LAZY policy for failed writes leave a commit with a fresh heartbeat alone.
+Writers with the LAZY policy for failed writes do not roll back a commit whose heartbeat has not expired.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from hudisql.storage import Storage, join
 
 
 def heartbeat_path(base_path: str, instant_time: str) -> str:
-    """Path of the file that the writer of the instant touches."""
+    """The path of the instant's heartbeat file."""
     return join(heartbeat_directory(base_path), instant_time)
 
 
 def is_alive(storage: Storage, base_path: str, instant_time: str, tolerance_ms: int) -> bool:
-    """True if the writer of the instant has given a heartbeat of late. Raises StorageError."""
+    """True if the instant's heartbeat has not expired. Raises StorageError."""
     beat = storage.info(heartbeat_path(base_path, instant_time))
     return beat is not None and time.time() * 1000 - beat.modification_time_ms <= tolerance_ms
 
 
 def heartbeat_instants(storage: Storage, base_path: str) -> list[str]:
-    """The times of the instants that have heartbeats, fresh or not. Raises StorageError."""
+    """The instants that have a heartbeat file, expired or not. Raises StorageError."""
     try:
         entries = storage.list_directory(heartbeat_directory(base_path))
     except NoSuchPathError:
@@ -60,14 +60,14 @@ class Heartbeat:
     _last: float = field(default=0.0, repr=False)
 
     def check(self) -> None:
-        """Raise WriteConflictError if others may have taken this writer for dead by now."""
+        """Raise WriteConflictError if the heartbeat has expired, so that others may have rolled back."""
         silence = time.time() - self._last
         if silence * 1000 > self.tolerance_ms:
             raise WriteConflictError(
-                f"this writer has given no heartbeat for {silence:.0f} s ({self.path}): others may have "
-                "rolled its commit back",
-                hint="run the statement again; hoodie.client.heartbeat.interval_in_ms says how often signs "
-                "are given, and hoodie.client.heartbeat.tolerable.misses how many may fail",
+                f"the heartbeat of this writer expired: none for {silence:.0f} s ({self.path}); others may "
+                "have rolled its commit back",
+                hint="run the statement again; hoodie.client.heartbeat.interval_in_ms is the interval, and "
+                "hoodie.client.heartbeat.tolerable.misses how many heartbeats may fail",
             )
 
     def stop(self, *, keeps_file: bool = False) -> None:
@@ -79,7 +79,7 @@ class Heartbeat:
             self.storage.delete_file(self.path)
 
     def beat(self) -> None:
-        """Touch the file, unless others may have taken this writer for dead by now. Raises StorageError."""
+        """Touch the file, unless the heartbeat has already expired. Raises StorageError."""
         before = time.time()
         if self.is_owner is None and self._last and (before - self._last) * 1000 > self.tolerance_ms:
             return
