@@ -126,8 +126,8 @@ def test_only_what_is_missing_changed_or_new_is_done_again(
     changed = daily_orders / "dt=2024-03-01" / "part-0.parquet"
     pq.write_table(orders(), changed, compression="none")
     made = failed_run()
-    journal = {Path(each.source.path).name: each for each in read_checkpoint(Storage(), str(tmp_path / "t"))}
-    kept = {number: Path(journal[f"part-{number}.parquet"].result.path) for number in range(4)}
+    finished = {Path(each.source.path).name: each for each in read_checkpoint(Storage(), str(tmp_path / "t"))}
+    kept = {number: Path(finished[f"part-{number}.parquet"].result.path) for number in range(4)}
     assert sorted(path.name for path in kept.values()) == made
     # Same length and same modification time, other content: the footer tells.
     stat = changed.stat()
