@@ -55,11 +55,9 @@ BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
 BOOTSTRAP_INDEX_CLASS = "hoodie.bootstrap.index.class"
 
 UNSAFE_TYPES = "hudisql.bootstrap.unsafe.types"
-"""A key of hudisql's own: columns that a bootstrap took although somebody breaks on how files store them."""
-BOOTSTRAP_SOURCE_DIRECTORIES = "hudisql.bootstrap.source.source_files.directories"
-"""A key of hudisql's own: directories outside of the bootstrap's base path that source files lie in, as
-JSON.
-"""
+"""A key of hudisql's own: columns of incompatible physical types that a bootstrap accepted."""
+BOOTSTRAP_SOURCE_DIRECTORIES = "hudisql.bootstrap.source.directories"
+"""A key of hudisql's own: source directories outside of the bootstrap base path, as JSON."""
 HFILE_BOOTSTRAP_INDEX = "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex"
 
 
@@ -204,9 +202,7 @@ class TableProperties:
 
     @property
     def unsafe_types(self) -> Mapping[str, tuple[str, ...]]:
-        """Names of the incompatibilities of each column that a bootstrap took although somebody breaks on
-        it.
-        """
+        """The names of the incompatibilities of each column that a bootstrap accepted."""
         entries = (entry.partition("=") for entry in self.values.get(UNSAFE_TYPES, "").split(";"))
         return {column: tuple(names.split(",")) for column, equals, names in entries if equals}
 

@@ -423,7 +423,7 @@ def test_incremental_sync_looks_only_at_what_was_written_since(
     assert _plan(client, maker.open(), database, incremental).is_empty
     maker.commit(BASIC, ["dt=2024-03-02", "dt=2024-03-03"])
     assert sync_table(client, maker.open(), database, "made", incremental).added_partitions == 1
-    # The whole comparison also finds what somebody dropped by hand.
+    # The whole comparison also finds what was dropped by hand.
     assert sync_table(client, maker.open(), database, "made").added_partitions == 1
 
 

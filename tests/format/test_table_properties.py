@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError, NoSuchTableError
 from hudisql.format.table_properties import (
+    BOOTSTRAP_SOURCE_DIRECTORIES,
+    UNSAFE_TYPES,
     TableProperties,
     parse_properties,
     read_table_properties,
@@ -121,3 +123,8 @@ def test_the_java_text_form_is_read_as_java_does() -> None:
 )
 def test_any_text_survives_writing_and_reading(values: dict[str, str]) -> None:
     assert parse_properties(render_properties(values, "any", NOW)) == values
+
+
+def test_hudisqls_own_keys_are_fixed() -> None:
+    assert BOOTSTRAP_SOURCE_DIRECTORIES == "hudisql.bootstrap.source.directories"
+    assert UNSAFE_TYPES == "hudisql.bootstrap.unsafe.types"

@@ -1,4 +1,4 @@
-"""Types that Apache Hudi breaks on, mended by a rewrite: read, upserted and read again.
+"""Types that Apache Hudi is incompatible with, fixed by a rewrite: read, upserted and read again.
 
 The source files are as no reader should meet them in a bootstrapped table; each entry of the table of types
 that leases to be mended is here.

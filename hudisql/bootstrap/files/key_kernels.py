@@ -84,8 +84,8 @@ def _compare_bytes(data, one, one_end, other, other_end):  # type: ignore[no-unt
 def compare_keys(data, one, one_end, other, other_end):  # type: ignore[no-untyped-def]
     """Below, at or above 0 as the one key comes before, ties with or comes after the other.
 
-    See `key_ranges.key_order`, whose order this is. Positions are unsigned (uint64), which spares numba the
-    look at negative ones: that halves the time.
+    See `key_ranges.key_order`, whose order this is. Positions are unsigned (uint64), so that numba need not
+    check for negative ones: that halves the time.
     """
     while True:
         start = one

@@ -27,8 +27,8 @@ from hudisql.storage import FileInfo, Storage, ancestors_of, is_inside, join
 
 _ACID_DIRECTORY: Final = re.compile(r"(base_\d+|(delete_)?delta_\d+_\d+(_\d+)?)(_v\d+)?")
 _KEY_VALUE: Final = re.compile(r"([^=/]+)=(.*)")
-# A link that leads back is met again below itself: the many directories of the first levels are spared the
-# look.
+# A link that leads back occurs again below itself: the many directories of the first levels are not
+# checked.
 _CIRCLES_SHOW_FROM: Final = 2
 
 

@@ -1,4 +1,4 @@
-"""Types that somebody breaks on: what stops, what warns, and which partitions are rewritten for them."""
+"""Incompatible types: what stops, what warns, and which partitions are rewritten for them."""
 
 import pyarrow as pa
 
