@@ -23,7 +23,6 @@ from hudisql.bootstrap.plan.bootstrap_mode import (
     parse_partition_mismatch_policy,
     parse_unsafe_type_policy,
 )
-from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan, plan_bootstrap
 from hudisql.bootstrap.plan.request import (
     BootstrapRequest,
     apply_options,
@@ -43,6 +42,7 @@ from hudisql.procedures.registry import (
 )
 
 if TYPE_CHECKING:
+    from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan
     from hudisql.bootstrap.run.run_bootstrap import BootstrapResult
     from hudisql.bootstrap.run.time_estimate import TimeEstimate
     from hudisql.context import Context
@@ -167,6 +167,7 @@ def bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence
     a dry run gives as the error of its rows; TableExistsError if another table is there,
     VerificationFailedError.
     """
+    from hudisql.bootstrap.plan.bootstrap_plan import plan_bootstrap
     from hudisql.bootstrap.run.already_bootstrapped import finalize_bootstrap
     from hudisql.bootstrap.run.time_estimate import estimate_time
 
@@ -391,6 +392,8 @@ def _joined(texts: Sequence[str]) -> str | None:
 )
 def run_bootstrap_as_hudi(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
     """One row with status 0. Raises InvalidArgumentError for what only Apache Hudi does."""
+    from hudisql.bootstrap.plan.bootstrap_plan import plan_bootstrap
+
     _refuse_what_only_hudi_does(arguments)
     database, name = context.qualify_table_name(arguments.table)
     fields = arguments.partition_path_field.strip()
