@@ -39,7 +39,8 @@ def cache_merge_source(frame: DataFrame, stack: ExitStack) -> CachedMergeSource:
     held = cached.frame
     held.createOrReplaceTempView(view_name)
     stack.callback(spark.catalog.dropTempView, view_name)
-    held.count()
+    if cached.few is None:
+        held.count()
     plan: Any = held._jdf.queryExecution().optimizedPlan()
     return CachedMergeSource(held, view_name, int(plan.stats().sizeInBytes()) <= _SMALL_BYTES)
 
