@@ -2,19 +2,98 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.errors import (
+    BootstrapBlockedError,
+    CorruptTableError,
+    ExecutorEnvironmentError,
+    HudisqlError,
+    InvalidArgumentError,
+    MetastoreError,
+    MetastoreUnavailableError,
+    NoSuchPathError,
+    NoSuchProcedureError,
+    NoSuchTableError,
+    PathExistsError,
+    QueryError,
+    RepeatedKeysError,
+    RollbackRefusedError,
+    SessionClosedError,
+    SettingsError,
+    SourceChangedError,
+    SourceError,
+    SourceProtectedError,
+    SqlSyntaxError,
+    StorageError,
+    SyncFailedError,
+    TableExistsError,
+    TableLockedError,
+    UndefinedVariableError,
+    UnsupportedStatementError,
+    UnsupportedTableError,
+    VerificationFailedError,
+    WriteConflictError,
+    WriteRefusedError,
+)
 
 if TYPE_CHECKING:
+    from hudisql.result import Result
     from hudisql.session import Session, connect, write_table
+    from hudisql.write.execution.commit_files import WriteResult
 
 __version__ = "0.1.0"
-__all__ = ["Session", "__version__", "connect", "write_table"]
+__all__ = [
+    "BootstrapBlockedError",
+    "CorruptTableError",
+    "ExecutorEnvironmentError",
+    "HudisqlError",
+    "InvalidArgumentError",
+    "MetastoreError",
+    "MetastoreUnavailableError",
+    "NoSuchPathError",
+    "NoSuchProcedureError",
+    "NoSuchTableError",
+    "PathExistsError",
+    "QueryError",
+    "RepeatedKeysError",
+    "Result",
+    "RollbackRefusedError",
+    "Session",
+    "SessionClosedError",
+    "SettingsError",
+    "SourceChangedError",
+    "SourceError",
+    "SourceProtectedError",
+    "SqlSyntaxError",
+    "StorageError",
+    "SyncFailedError",
+    "TableExistsError",
+    "TableLockedError",
+    "UndefinedVariableError",
+    "UnsupportedStatementError",
+    "UnsupportedTableError",
+    "VerificationFailedError",
+    "WriteConflictError",
+    "WriteRefusedError",
+    "WriteResult",
+    "__version__",
+    "connect",
+    "write_table",
+]
+
+# PySpark and pyarrow are slow to import: load these on first use, so that the CLI starts at once.
+_LOADED_LATE: Final = {
+    "Result": "hudisql.result",
+    "Session": "hudisql.session",
+    "WriteResult": "hudisql.write.execution.commit_files",
+    "connect": "hudisql.session",
+    "write_table": "hudisql.session",
+}
 
 
 def __getattr__(name: str) -> Any:
-    # PySpark is slow to import: load the session only when it is asked for, so that the CLI answers at once.
-    if name in ("connect", "Session", "write_table"):
-        from hudisql import session
-
-        return getattr(session, name)
+    if name in _LOADED_LATE:
+        return getattr(import_module(_LOADED_LATE[name]), name)
     raise AttributeError(f"module 'hudisql' has no attribute {name!r}")

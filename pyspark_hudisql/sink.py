@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
-from hudisql.spark.task_input import complete_input
+from hudisql.spark.python_worker import complete_input
 from hudisql.sql.config.insert_options import check_insert_dup_policy
 from hudisql.sql.config.known_settings import refuse_misspelt_options
 from hudisql.sql.config.writer_settings import COMBINE_BEFORE_INSERT, write_options_by
@@ -32,13 +32,14 @@ from hudisql.sql.dataframe.frame_options import (
 from hudisql.sql.dml.schema_evolution import describe_difference, evolved_schema
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.write.execution.bulk_insert import load_partition, slices_as_asked
+from hudisql.write.execution.bulk_insert import bulk_insert_partition, slices_until_known
 from hudisql.write.execution.commit_files import finish_commit
 from hudisql.write.execution.write_context import WrittenFile, work_of
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.bucket_index import check_bucket_index_declared
+from hudisql.write.keygen.new_row_keys import effective_operation
 from hudisql.write.keygen.partition_paths import PartitionPaths
-from hudisql.write.overwrite import Overwrite, load_operation_type
+from hudisql.write.overwrite import Overwrite, bulk_insert_operation_type
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, check_writable, rollback_commit
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 
@@ -79,7 +80,7 @@ class HudiWriter(DataSourceArrowWriter):
             )
         self._columns, self._paths = prepared.columns, prepared.paths
         self._overwrite = _LOADS[prepared.operation]
-        operation_type = load_operation_type(self._overwrite)
+        operation_type = bulk_insert_operation_type(self._overwrite)
         self._commit: OpenCommit = begin_commit(table, operation_type, replaces=self._overwrite is not None)
         self._schema = table.schema
         self._work = work_of(self._commit, chosen, table.schema, DEFAULT_CALENDARS)
@@ -94,11 +95,13 @@ class HudiWriter(DataSourceArrowWriter):
             batch.select(self._columns).rename_columns(self._schema.names)
             for batch in complete_input(iterator)
         )
-        files = load_partition(self._work, self._paths, number, int(attempt), batches, most_open=_MOST_OPEN)
+        files = bulk_insert_partition(
+            self._work, self._paths, number, int(attempt), batches, most_open=_MOST_OPEN
+        )
         return WrittenFiles(tuple(files))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make the files visible. Raises WriteConflictError, StorageError; everything is then taken back."""
+        """Make the files visible. Raises WriteConflictError, StorageError; the written files are deleted."""
         files = [file for each in messages if isinstance(each, WrittenFiles) for file in each.files]
         try:
             self._paths.refuse_nested({file.partition_path for file in files})
@@ -108,7 +111,7 @@ class HudiWriter(DataSourceArrowWriter):
             raise
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
-        """Take back what tasks have written: markers name it. Raises StorageError."""
+        """Roll the commit back: delete the files that markers name. Raises StorageError."""
         rollback_commit(self._commit)
 
 
@@ -131,7 +134,7 @@ def _prepare(
 ) -> PreparedWrite:
     refuse_misspelt_options(options)
     table = _open_root(storage, options)
-    operation = _operation_on(table, _operation_of(options, overwrite=overwrite))
+    operation = effective_operation(table, _operation_of(options, overwrite=overwrite))
     given = read_frame_options(operation, {k: v for k, v in options.items() if not _is_of_storage(k)})
     check_agreement(given, table, table.name)
     check_writable(table)
@@ -150,12 +153,12 @@ def _prepare(
             hint="use hudisql.write_table(df, table, **options)",
         )
     paths = PartitionPaths(table, chosen.key_generator)
-    check_bucket_index_declared(table, slices_as_asked(table, list(paths.existing.values())))
+    check_bucket_index_declared(table, slices_until_known(table, list(paths.existing.values())))
     return PreparedWrite(operation, table, columns, chosen, paths)
 
 
 def _refuse_sharing(concurrency: Concurrency) -> None:
-    """Signs of life and locks need one process that lives as long as the write: there is none."""
+    """Heartbeats and locks need one process that lives as long as the write: there is none."""
     if concurrency.lock is not None or concurrency.failed_writes is not FailedWrites.EAGER:
         raise InvalidArgumentError(
             "df.write.format('hudi') has no part in locks and heartbeats: it is for tables with one writer",
@@ -177,19 +180,6 @@ def _operation_of(options: Mapping[str, str], *, overwrite: bool) -> str:
             hint="mode('append') goes with every operation",
         )
     return operation
-
-
-def _operation_on(table: HudiTable, operation: str) -> str:
-    """The operation; an insert instead of an upsert if the record keys are generated, as in Hudi."""
-    if not table.properties.generates_record_keys or operation in _LOADS:
-        return operation
-    if operation == "upsert":
-        return "insert"
-    raise InvalidArgumentError(
-        f"{operation}: the record keys of {table.base_path} are generated, so no given row has the key of a "
-        "stored one",
-        hint="DELETE FROM … WHERE <condition> in hudisql",
-    )
 
 
 def _open_root(storage: Storage, options: Mapping[str, str]) -> HudiTable:

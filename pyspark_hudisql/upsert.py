@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from hudisql.errors import InvalidArgumentError, WriteRefusedError
 from hudisql.read.conform import conform_batch
-from hudisql.spark.task_input import complete_input
+from hudisql.spark.python_worker import complete_input
 from hudisql.write.changes import PARTITION, RECORD_KEY
 from hudisql.write.execution.commit_files import finish_commit
 from hudisql.write.execution.driver_upsert import precombine_rows, upsert_here
@@ -77,7 +77,9 @@ class HudiUpsertWriter(DataSourceArrowWriter):
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         named = batch.select(self._prepared.columns).rename_columns(self._schema.names)
         rows = conform_batch(named, self._schema)
-        rendered = render_record_keys(rows, self._key_fields, composite=self._prepared.options.complex_keys)
+        rendered = render_record_keys(
+            rows, self._key_fields, complex_keys=self._prepared.options.complex_keys
+        )
         if rendered.null_keys.count:
             raise null_key_error(self._key_fields, "", rendered.null_keys.count)
         places = self._prepared.paths.of(rows)
@@ -86,7 +88,7 @@ class HudiUpsertWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Look the keys up, write, and make it visible.
 
-        Raises WriteRefusedError, WriteConflictError, StorageError; everything is then taken back.
+        Raises WriteRefusedError, WriteConflictError, StorageError; the written files are then deleted.
         """
         try:
             parts = [

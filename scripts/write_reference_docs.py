@@ -18,7 +18,7 @@ from typing import Any, Final
 from typer.main import get_command
 
 from hudisql import errors
-from hudisql.bootstrap.type_safety import CODEC_HAZARDS, TYPE_HAZARDS
+from hudisql.bootstrap.type_safety import CODEC_INCOMPATIBILITIES, TYPE_INCOMPATIBILITIES
 from hudisql.cli.batch import EXIT_CODES
 from hudisql.cli.commands import HELP
 from hudisql.cli.main import app
@@ -87,17 +87,17 @@ def _types_page() -> Iterator[str]:
     yield ""
     yield "| stored as | who breaks | bootstrap | mended by full_record | way out |"
     yield "|---|---|---|---|---|"
-    for incompatibility in TYPE_HAZARDS.values():
+    for incompatibility in TYPE_INCOMPATIBILITIES.values():
         verdict = (
             "refused" if incompatibility.is_blocker else "unsafe" if incompatibility.is_unsafe else "told"
         )
         breaks, hint = _cell("; ".join(incompatibility.breaks)), _cell(incompatibility.hint or "")
-        mended = "yes" if incompatibility.full_record_mends else ""
+        mended = "yes" if incompatibility.fixed_by_full_record else ""
         yield f"| {_cell(incompatibility.stored)} | {breaks} | {verdict} | {mended} | {hint} |"
     yield ""
     yield "| compression of the data pages | who breaks |"
     yield "|---|---|"
-    for codec, text in CODEC_HAZARDS.items():
+    for codec, text in CODEC_INCOMPATIBILITIES.items():
         yield f"| {codec} | {_cell(text)} |"
 
 

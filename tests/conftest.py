@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 import zipfile
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -25,8 +25,9 @@ from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
 GOLDEN = Path(__file__).parent / "golden"
 
 # Examples are timed by the clock, which says nothing on a machine that runs other things too.
-settings.register_profile("hudisql", deadline=None)
-settings.load_profile("hudisql")
+settings.register_profile("quick", deadline=None, max_examples=40)
+settings.register_profile("soak", deadline=None, max_examples=500)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 # About what a test takes in seconds, by the first of these marks that it has.
@@ -38,7 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Workers begin with the files that take longest, so that the last ones end at about the same time."""
     if not hasattr(config, "workerinput"):
         return
-    seconds: Counter[Path] = Counter()
+    seconds: defaultdict[Path, float] = defaultdict(float)
     for item in items:
         marks = [SECONDS_BY_MARK[name] for name in SECONDS_BY_MARK if item.get_closest_marker(name)]
         seconds[item.path] += next(iter(marks), 0.05)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_an_old_java_is_passed_over_and_its_absence_is_one_clear_error(
     fake_java(tmp_path / "old", 'java version "1.8.0_392"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    monkeypatch.setattr(java_runtime.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     java_runtime.find_java_home.cache_clear()
     try:
         with pytest.raises(SettingsError, match=r"hudisql\[java\]"):

@@ -64,7 +64,7 @@ def test_a_user_s_spark_is_joined_and_left_as_it_was(
         )
         assert session.sql("SELECT 1 AS a").rows[0].a == 1
     assert dict(spark.sparkContext.getConf().getAll()) == before
-    assert spark.sql("SELECT 2").head()[0] == 2
+    assert spark.sql("SELECT 2").collect()[0][0] == 2
     assert list(tmp_path.iterdir()) == []
 
 

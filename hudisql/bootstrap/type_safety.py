@@ -1,8 +1,8 @@
 """Which parquet types a bootstrapped table can carry, and who breaks on which: one table.
 
-A metadata-only bootstrap leaves the source's physical types as they are, so what Apache Hudi's mergers and
-Hive do with them is decided here and nowhere else. Every entry of `TYPE_HAZARDS` comes from a run of the real
-Apache Hudi 0.15.0 and 1.2.0 or of Hive 2.3. Works on parquet schemas only: no Spark, no storage.
+A metadata-only bootstrap leaves the source's physical types as they are; this module alone knows what Apache
+Hudi's mergers and Hive do with them. Every entry of `TYPE_INCOMPATIBILITIES` was observed with Apache Hudi
+0.15.0 or 1.2.0, or with Hive 2.3. Works on parquet schemas only: no Spark, no storage.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _BIGINT_IN_HIVE = (
 
 
 @dataclass(frozen=True, slots=True)
-class TypeHazard:
+class TypeIncompatibility:
     """A way of storing a column that somebody breaks on.
 
     `stored` describes it, `breaks` says who and how; `is_blocker` if no file left as it is can carry it,
     `is_unsafe` if rows or queries break, so that a bootstrap stops unless it is told otherwise; a
-    incompatibility that is neither is only told. `full_record_mends` if rewriting the partition takes it
+    incompatibility that is neither is only told. `fixed_by_full_record` if rewriting the partition takes it
     away.
     """
 
@@ -39,11 +39,11 @@ class TypeHazard:
     is_blocker: bool = False
     hint: str | None = None
     is_unsafe: bool = False
-    full_record_mends: bool = False
+    fixed_by_full_record: bool = False
 
 
-TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
-    "int96": TypeHazard(
+TYPE_INCOMPATIBILITIES: Final[Mapping[str, TypeIncompatibility]] = {
+    "int96": TypeIncompatibility(
         "INT96 timestamp",
         (
             "Hudi 0.15 and 1.2 read it, but their copy-on-write merges fail (nothing is committed) until the"
@@ -52,32 +52,38 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
         ),
         hint=_REWRITE.format(setting="spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS"),
         is_unsafe=True,
-        full_record_mends=True,
+        fixed_by_full_record=True,
     ),
-    "timestamp_nanos": TypeHazard(
+    "timestamp_nanos": TypeIncompatibility(
         "timestamp in nanoseconds",
         ("Spark and Hudi 0.15 refuse it",),
         is_blocker=True,
         hint="rewrite the files with timestamps in microseconds (full_record cuts what is below them)",
         is_unsafe=True,
-        full_record_mends=True,
+        fixed_by_full_record=True,
     ),
-    "timestamp_ntz_nanos": TypeHazard(
+    "timestamp_ntz_nanos": TypeIncompatibility(
         "timestamp without time zone in nanoseconds",
         ("Spark and Hudi 0.15 refuse it",),
         is_blocker=True,
         hint="rewrite the files with timestamps in microseconds, adjusted to UTC",
     ),
-    "time": TypeHazard("time of day", ("Hudi's schema has no such type that Spark and Hive read",), True),
-    "null_type": TypeHazard("column of type null", ("Hudi's Avro schema cannot carry it",), True),
-    "uint64": TypeHazard(
+    "time": TypeIncompatibility(
+        "time of day", ("Hudi's schema has no such type that Spark and Hive read",), True
+    ),
+    "null_type": TypeIncompatibility("column of type null", ("Hudi's Avro schema cannot carry it",), True),
+    "uint64": TypeIncompatibility(
         "unsigned 64-bit integer", ("Avro has no such type: Hudi and Hive read other numbers",), True
     ),
-    "float16": TypeHazard("half-precision float", ("Spark, Hive and Hudi cannot read it",), True),
-    "unsupported": TypeHazard("type that Spark cannot read", ("Spark, Hive and Hudi",), True),
-    "map_key": TypeHazard("map whose keys are not strings", ("Hudi's Avro schema cannot carry it",), True),
-    "empty_struct": TypeHazard("struct without fields", ("Hudi's Avro schema cannot carry it",), True),
-    "integer_decimal": TypeHazard(
+    "float16": TypeIncompatibility("half-precision float", ("Spark, Hive and Hudi cannot read it",), True),
+    "unsupported": TypeIncompatibility("type that Spark cannot read", ("Spark, Hive and Hudi",), True),
+    "map_key": TypeIncompatibility(
+        "map whose keys are not strings", ("Hudi's Avro schema cannot carry it",), True
+    ),
+    "empty_struct": TypeIncompatibility(
+        "struct without fields", ("Hudi's Avro schema cannot carry it",), True
+    ),
+    "integer_decimal": TypeIncompatibility(
         "decimal stored as INT32/INT64",
         (
             "Hudi 0.15 and 1.2 multiply untouched values by 10^scale in every merge"
@@ -86,9 +92,9 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
         ),
         hint=_REWRITE.format(setting="spark.sql.parquet.writeLegacyFormat=true"),
         is_unsafe=True,
-        full_record_mends=True,
+        fixed_by_full_record=True,
     ),
-    "binary_decimal": TypeHazard(
+    "binary_decimal": TypeIncompatibility(
         "decimal of up to 18 digits stored as BYTE_ARRAY",
         (
             "Hudi 0.15 cannot read the column (1.2 can)",
@@ -96,13 +102,13 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
         ),
         hint="other readers on Spark 4 need spark.sql.parquet.enableVectorizedReader=false",
         is_unsafe=True,
-        full_record_mends=True,
+        fixed_by_full_record=True,
     ),
-    "timestamp_micros": TypeHazard(
+    "timestamp_micros": TypeIncompatibility(
         "timestamp in microseconds",
         (_BIGINT_IN_HIVE.format(unit="microseconds"),),
     ),
-    "timestamp_millis": TypeHazard(
+    "timestamp_millis": TypeIncompatibility(
         "timestamp in milliseconds",
         (
             "Hudi 0.15's merges take the milliseconds for microseconds (2020 becomes 1970)",
@@ -110,51 +116,51 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
         ),
         hint=_REWRITE.format(setting="spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS"),
         is_unsafe=True,
-        full_record_mends=True,
+        fixed_by_full_record=True,
     ),
-    "timestamp_ntz": TypeHazard(
+    "timestamp_ntz": TypeIncompatibility(
         "timestamp without time zone",
         ("Hudi 0.15 cannot read the column (1.2 can)", "Hive 2.3 is shown it as bigint of the stored unit"),
         hint="rewrite the files with timestamps adjusted to UTC",
         is_unsafe=True,
     ),
-    "uint32": TypeHazard(
+    "uint32": TypeIncompatibility(
         "unsigned 32-bit integer",
         ("Hudi 0.15 and 1.2 turn values above 2^31 negative in every merge",),
         is_unsafe=True,
-        full_record_mends=True,
+        fixed_by_full_record=True,
     ),
-    "single_field_struct_list": TypeHazard(
+    "single_field_struct_list": TypeIncompatibility(
         "3-level list of structs with one field",
         ("Hudi 0.15's upserts fail with a ClassCastException",),
         is_unsafe=True,
     ),
-    "fixed_binary": TypeHazard(
+    "fixed_binary": TypeIncompatibility(
         "FIXED_LEN_BYTE_ARRAY without a logical type",
         ("Hudi 0.15's upserts fail on it",),
         is_unsafe=True,
-        full_record_mends=True,
+        fixed_by_full_record=True,
     ),
-    "small_integer": TypeHazard(
+    "small_integer": TypeIncompatibility(
         "8- or 16-bit integer, without a dictionary or nested",
         ("Hudi 0.15 cannot read the column (1.2 can)",),
         is_unsafe=True,
-        full_record_mends=True,
+        fixed_by_full_record=True,
     ),
-    "uuid": TypeHazard(
+    "uuid": TypeIncompatibility(
         "UUID",
         ("Hudi 0.15 and 1.2 on Spark 3 can read no column of a file that has one",),
         is_unsafe=True,
-        full_record_mends=True,
+        fixed_by_full_record=True,
     ),
-    "older_calendar": TypeHazard(
+    "older_calendar": TypeIncompatibility(
         f"{_OLD_DATES} in the calendar of Spark 2",
         ("Hudi 0.15 and 1.2 move untouched values by days in every merge: 1500-02-28 becomes 1500-03-09",),
         hint=_REWRITE.format(setting="spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED"),
         is_unsafe=True,
-        full_record_mends=True,
+        fixed_by_full_record=True,
     ),
-    "unknown_calendar": TypeHazard(
+    "unknown_calendar": TypeIncompatibility(
         f"{_OLD_DATES} in a calendar that the files do not name",
         (
             "Hudi 0.15 and 1.2 on Spark 3 refuse to read them",
@@ -163,9 +169,9 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
         hint="set spark.sql.parquet.datetimeRebaseModeInRead to LEGACY if Spark 2 or Hive 2 wrote them, else"
         " to CORRECTED, for full_record and in every reader",
         is_unsafe=True,
-        full_record_mends=True,
+        fixed_by_full_record=True,
     ),
-    "old_dates": TypeHazard(
+    "old_dates": TypeIncompatibility(
         _OLD_DATES,
         (
             "Hudi's merges write files that do not name their calendar, which Spark 3 refuses to read unless"
@@ -175,7 +181,7 @@ TYPE_HAZARDS: Final[Mapping[str, TypeHazard]] = {
 }
 
 # Compression codecs of data pages that a reader lacks, by pyarrow's name of the codec.
-CODEC_HAZARDS: Final[Mapping[str, str]] = {
+CODEC_INCOMPATIBILITIES: Final[Mapping[str, str]] = {
     "ZSTD": "Hive 2.3 has no zstd codec and cannot read these files",
     "LZ4": "Hive 2.3 has no lz4 codec and cannot read these files",
     "LZ4_RAW": "Hive 2.3 has no lz4 codec and cannot read these files",
@@ -353,86 +359,3 @@ _LEAF_RULES: Final[Mapping[str, Callable[[Mapping[str, Any]], _LeafVerdict]]] = 
     "BYTE_ARRAY": _byte_array,
     "FIXED_LEN_BYTE_ARRAY": _fixed_byte_array,
 }
-
-
-def is_same_type(declared: pa.DataType, stored: pa.DataType) -> bool:
-    """True if the metastore's type and the file's are one for every reader (nested names in any case).
-
-    Hive's tinyint and smallint are parquet's INT32; Hive's timestamp says nothing about time zones.
-    """
-    if declared == stored:
-        return True
-    if pa.types.is_timestamp(declared) and pa.types.is_timestamp(stored):
-        return True
-    if pa.types.is_integer(declared) and declared.bit_width < 32 and stored == pa.int32():
-        return True
-    if pa.types.is_list(declared) and pa.types.is_list(stored):
-        return is_same_type(declared.value_type, stored.value_type)
-    if pa.types.is_map(declared) and pa.types.is_map(stored):
-        return is_same_type(declared.key_type, stored.key_type) and is_same_type(
-            declared.item_type, stored.item_type
-        )
-    if pa.types.is_struct(declared) and pa.types.is_struct(stored):
-        return declared.num_fields == stored.num_fields and all(
-            one.name.lower() == other.name.lower() and is_same_type(one.type, other.type)
-            for one, other in zip(declared, stored, strict=True)
-        )
-    return False
-
-
-def is_safe_widening(stored: pa.DataType, declared: pa.DataType) -> bool:
-    """True if every reader gets a file's `stored` values right in a table that declares the wider type.
-
-    Apache Hudi reads and merges int → bigint, float → double and a decimal that gains digits right when
-    the commit schema carries the wide type.
-    """
-    if pa.types.is_decimal(stored) and pa.types.is_decimal(declared):
-        return bool(declared.scale == stored.scale and declared.precision > stored.precision)
-    return (stored, declared) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64()))
-
-
-def widest_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The type that carries both columns' values for every reader, or None if none does.
-
-    Inside lists, maps and structs only added struct fields are carried: Apache Hudi 0.15 cannot read values
-    there that are to be widened. Fields are matched by their exact name, as Apache Hudi does; those of
-    `one` come first.
-    """
-    if pa.types.is_decimal(one) and pa.types.is_decimal(other) and one.scale == other.scale:
-        return max(one, other, key=lambda each: each.precision)
-    if is_safe_widening(one, other):
-        return other
-    if is_safe_widening(other, one):
-        return one
-    return _with_added_fields(one, other)
-
-
-def _with_added_fields(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    if one == other:
-        return one
-    if pa.types.is_list(one) and pa.types.is_list(other):
-        element = _with_added_fields(one.value_type, other.value_type)
-        return None if element is None else pa.list_(one.value_field.with_type(element))
-    if pa.types.is_map(one) and pa.types.is_map(other):
-        item = _with_added_fields(one.item_type, other.item_type)
-        if item is None or one.key_type != other.key_type:
-            return None
-        return pa.map_(one.key_field, one.item_field.with_type(item))
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        return _merged_struct(one, other)
-    return None
-
-
-def _merged_struct(one: pa.StructType, other: pa.StructType) -> pa.DataType | None:
-    added = {field.name: field for field in other}
-    fields = []
-    for field in one:
-        match = added.pop(field.name, None)
-        merged = field.type if match is None else _with_added_fields(field.type, match.type)
-        if merged is None:
-            return None
-        fields.append(field.with_type(merged))
-    folded = {field.name.lower() for field in one}
-    if any(name.lower() in folded for name in added):
-        return None
-    return pa.struct([*fields, *added.values()])

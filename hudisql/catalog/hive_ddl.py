@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import MetastoreColumn, MetastoreTable
+from hudisql.sql_literals import quote_string
 
 if TYPE_CHECKING:
     from hudisql.catalog.sync_plan import EntrySync
@@ -42,14 +43,15 @@ def _describe_creation(table: MetastoreTable) -> Iterator[str]:
         yield f"  {_column_text(column)}{',' if number < len(table.columns) else ')'}"
     if table.partition_columns:
         yield f"PARTITIONED BY ({column_list(table.partition_columns)})"
-    properties = ", ".join(f"{key}={quote(value)}" for key, value in table.serde_properties.items())
-    yield f"ROW FORMAT SERDE {quote(table.serde or '')} WITH SERDEPROPERTIES ({properties})"
-    yield f"STORED AS INPUTFORMAT {quote(table.input_format or '')}"
-    yield f"  OUTPUTFORMAT {quote(table.output_format or '')}"
-    yield f"LOCATION {quote(table.location or '')}"
+    properties = ", ".join(f"{key}={quote_string(value)}" for key, value in table.serde_properties.items())
+    yield f"ROW FORMAT SERDE {quote_string(table.serde or '')} WITH SERDEPROPERTIES ({properties})"
+    yield f"STORED AS INPUTFORMAT {quote_string(table.input_format or '')}"
+    yield f"  OUTPUTFORMAT {quote_string(table.output_format or '')}"
+    yield f"LOCATION {quote_string(table.location or '')}"
     yield "TBLPROPERTIES ("
     for number, (key, value) in enumerate(table.parameters.items(), 1):
-        yield f"  {quote(key)}={quote(shorten(value))}{',' if number < len(table.parameters) else ')'}"
+        end = "," if number < len(table.parameters) else ")"
+        yield f"  {quote_string(key)}={quote_string(shorten(value))}{end}"
 
 
 def _partition_list(columns: Sequence[MetastoreColumn], values: Sequence[Sequence[str]]) -> str:
@@ -66,13 +68,8 @@ def column_list(columns: Sequence[MetastoreColumn]) -> str:
 
 
 def _column_text(column: MetastoreColumn) -> str:
-    comment = f" COMMENT {quote(column.comment)}" if column.comment else ""
+    comment = f" COMMENT {quote_string(column.comment)}" if column.comment else ""
     return f"{column.name} {column.type}{comment}"
-
-
-def quote(text: str) -> str:
-    """A SQL string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def shorten(value: str | None) -> str:

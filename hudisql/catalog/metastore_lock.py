@@ -27,7 +27,7 @@ class MetastoreLock:
     _id: int | None = field(default=None, repr=False)
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         """The table that is locked, and where."""
         return f"on {self.database}.{self.name} in the metastore {self.client.uris}"
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hudisql.catalog.client import MetastoreClient
-from hudisql.catalog.hive_ddl import quote
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync_changes import (
     LAST_COMMIT_PROPERTY,
@@ -34,6 +33,7 @@ from hudisql.errors import (
     SyncFailedError,
     TableExistsError,
 )
+from hudisql.sql_literals import quote_string
 from hudisql.table.hudi_table import HudiTable
 
 __all__ = [
@@ -157,10 +157,10 @@ def _registration(table: HudiTable, database: str, name: str, parameters: Mappin
     """The statement that registers the table with these properties."""
     values = dict(parameters)
     comment = values.pop("comment", None)
-    pairs = ", ".join(f"{quote(key)} = {quote(value)}" for key, value in values.items())
+    pairs = ", ".join(f"{quote_string(key)} = {quote_string(value)}" for key, value in values.items())
     return (
-        f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote(table.base_path)}"
-        + ("" if comment is None else f" COMMENT {quote(comment)}")
+        f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote_string(table.base_path)}"
+        + ("" if comment is None else f" COMMENT {quote_string(comment)}")
         + (f" TBLPROPERTIES ({pairs})" if pairs else "")
     )
 
@@ -178,11 +178,11 @@ def sync_call(
     table: HudiTable, database: str, name: str, options: SyncOptions, metastore_uri: str | None
 ) -> str:
     """The CALL statement that syncs this table in this way."""
-    arguments = [f"table => {quote(f'{database}.{name}')}", f"path => {quote(table.base_path)}"]
+    arguments = [f"table => {quote_string(f'{database}.{name}')}", f"path => {quote_string(table.base_path)}"]
     if metastore_uri:
-        arguments.append(f"metastore_uri => {quote(metastore_uri)}")
+        arguments.append(f"metastore_uri => {quote_string(metastore_uri)}")
     if settings := changed_settings(options):
-        pairs = ", ".join(f"{quote(key)}, {quote(value)}" for key, value in settings.items())
+        pairs = ", ".join(f"{quote_string(key)}, {quote_string(value)}" for key, value in settings.items())
         arguments.append(f"options => map({pairs})")
     return f"CALL hive_sync({', '.join(arguments)})"
 

@@ -12,8 +12,6 @@ from datetime import UTC, datetime, timezone
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.instant import REPLACE_COMMIT, Instant
-from hudisql.format.timeline import TIMELINE_DIRECTORY
-from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, partition_of
 
@@ -47,7 +45,7 @@ def partitions_written_since(table: HudiTable, entry: MetastoreTable) -> list[Ta
         return []
     paths: set[str] = set()
     for commit in _commits_since(table, entry):
-        metadata = read_commit_metadata(table.storage, table.base_path, commit)
+        metadata = read_commit_metadata(table.storage, table.instant_path(commit))
         paths.update(metadata.partition_to_write_stats)
     return [partition_of(table, path) for path in sorted(paths)]
 
@@ -65,12 +63,13 @@ def _commits_since(table: HudiTable, entry: MetastoreTable) -> list[Instant]:
 
 def _completion_times(table: HudiTable) -> dict[Instant, str]:
     zone = UTC if table.properties.timeline_timezone == "UTC" else None
-    entries = table.storage.list_directory(join(table.base_path, TIMELINE_DIRECTORY))
+    layout = table.timeline.layout
+    entries = table.storage.list_directory(layout.timeline_directory(table.base_path))
     by_name = {entry.name: entry.modification_time_ms for entry in entries}
     return {
-        commit: _instant_text(by_name[commit.file_name], zone)
+        commit: _instant_text(by_name[layout.file_name(commit)], zone)
         for commit in table.timeline.commits
-        if commit.file_name in by_name
+        if layout.file_name(commit) in by_name
     }
 
 

@@ -18,7 +18,7 @@ from typing import Any, cast
 import fastavro
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.hfile_encoding import encode_protobuf_varint
+from hudisql.format.varints import encode_protobuf_varint
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16

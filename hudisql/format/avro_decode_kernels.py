@@ -23,7 +23,7 @@ from hudisql.format.avro_program import (
     UNION,
     VARINT,
 )
-from hudisql.format.bloom_kernels import compiled
+from hudisql.format.numba_compiled import compiled
 
 
 @compiled

@@ -6,22 +6,10 @@ filter is first used. Same arguments and results as the numpy functions there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import numba
 import numpy as np
 import numpy.typing as npt
 
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function compiled by numba, kept on disk where that is possible."""
-    try:
-        return numba.njit(cache=True, nogil=True, boundscheck=False)(function)
-    except RuntimeError:
-        # No directory for compiled code: the package lies in a zip file or nothing is writable.
-        return numba.njit(nogil=True, boundscheck=False)(function)
-
+from hudisql.format.numba_compiled import compiled
 
 _LANES = 8
 """How many keys are hashed side by side: as many 32-bit words as a common vector register holds."""

@@ -11,10 +11,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
+import numpy as np
+
 from hudisql.errors import CorruptTableError
 from hudisql.format.avro_container import AvroRecordCodec, encode_bytes, encode_long, load_codec
-from hudisql.format.external_file import ExternalFile
 from hudisql.format.hfile import HFileReader, write_hfile
+from hudisql.format.timeline_layout import auxiliary_directory
 from hudisql.storage import Storage, join
 
 _INDEX_FILE = "00000000-0000-0000-0000-000000000000-0_1-0-1_00000000000001.hfile"
@@ -40,6 +42,31 @@ class BootstrapMapping:
 
 
 @dataclass(frozen=True, slots=True)
+class ExternalFile:
+    """A bootstrap source file, with the length (bytes) and mtime (epoch ms) the bootstrap index recorded."""
+
+    path: str
+    length: int
+    modification_time_ms: int
+
+
+def is_same_time(recorded_ms: int, found_ms: int) -> bool:
+    """True if a file's modification time (epoch ms) is the one recorded of it.
+
+    Indexes of other writers may hold no time; some stores, and the headers of others, keep whole seconds.
+    """
+    if recorded_ms <= 0 or recorded_ms == found_ms:
+        return True
+    in_seconds = recorded_ms % 1000 == 0 or found_ms % 1000 == 0
+    return in_seconds and recorded_ms // 1000 == found_ms // 1000
+
+
+def utc_text(epoch_ms: int) -> str:
+    """A time as messages show it, such as 2024-03-01T12:00:00.000Z."""
+    return f"{np.datetime64(epoch_ms, 'ms')}Z"
+
+
+@dataclass(frozen=True, slots=True)
 class BootstrapIndexInfo:
     """What an index file says of itself: the source's base path, creation time (epoch ms), number of keys."""
 
@@ -50,12 +77,12 @@ class BootstrapIndexInfo:
 
 def partition_index_path(base_path: str) -> str:
     """The path of the index file keyed by partition."""
-    return join(base_path, ".hoodie/.aux/.bootstrap/.partitions", _INDEX_FILE)
+    return join(auxiliary_directory(base_path), ".bootstrap/.partitions", _INDEX_FILE)
 
 
 def file_id_index_path(base_path: str) -> str:
     """The path of the index file keyed by partition and file id."""
-    return join(base_path, ".hoodie/.aux/.bootstrap/.fileids", _INDEX_FILE)
+    return join(auxiliary_directory(base_path), ".bootstrap/.fileids", _INDEX_FILE)
 
 
 def has_bootstrap_index(storage: Storage, base_path: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hudisql.format.bloom_kernels import compiled
+from hudisql.format.numba_compiled import compiled
 
 _COMMA, _COLON = 0x2C, 0x3A
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.instant import Instant
-from hudisql.format.timeline import instant_path
 from hudisql.storage import Storage
 
 SCHEMA_KEY = "schema"
@@ -136,43 +134,35 @@ def parse_commit_metadata(content: bytes) -> CommitMetadata:
         raise CorruptTableError(f"commit metadata lacks or misuses a field: {error!r}") from error
 
 
-def read_commit_metadata(storage: Storage, base_path: str, instant: Instant) -> CommitMetadata:
-    """Commit metadata of a completed instant of the active timeline.
+def read_commit_metadata(storage: Storage, path: str) -> CommitMetadata:
+    """Commit metadata of a completed instant, by its file's path.
 
     Raises NoSuchPathError, StorageError, and CorruptTableError that names the file.
     """
-    path = instant_path(base_path, instant)
     try:
         return parse_commit_metadata(storage.read(path))
     except CorruptTableError as error:
         raise CorruptTableError(f"cannot decode {path}: {error.message}") from error
 
 
-def read_extra_metadata(storage: Storage, base_path: str, instant: Instant) -> dict[str, str | None]:
+def read_extra_metadata(storage: Storage, path: str) -> dict[str, str | None]:
     """Only the key-value pairs of a commit: much cheaper than its thousands of write statistics.
 
     Raises NoSuchPathError, StorageError, and CorruptTableError that names the file.
     """
-    return dict(_read_member(storage, base_path, instant, "extraMetadata"))
+    return dict(_member_of(storage.read(path), path, "extraMetadata"))
 
 
-def read_replaced_file_ids(
-    storage: Storage, base_path: str, instants: Sequence[Instant]
-) -> Iterator[dict[str, list[str]]]:
+def read_replaced_file_ids(storage: Storage, paths: Sequence[str]) -> Iterator[dict[str, list[str]]]:
     """Only the file groups that each replacecommit has replaced, as file ids by partition path.
 
-    Files are read side by side, some at a time. Raises NoSuchPathError, StorageError, and CorruptTableError
-    that names the file.
+    `paths` are the files of the replacecommits, which are read side by side, some at a time. Raises
+    NoSuchPathError, StorageError, and CorruptTableError that names the file.
     """
-    for start in range(0, len(instants), _READ_AT_ONCE):
-        paths = [instant_path(base_path, each) for each in instants[start : start + _READ_AT_ONCE]]
-        for path, content in zip(paths, storage.read_files(paths), strict=True):
+    for start in range(0, len(paths), _READ_AT_ONCE):
+        some = paths[start : start + _READ_AT_ONCE]
+        for path, content in zip(some, storage.read_files(some), strict=True):
             yield dict(_member_of(content, path, "partitionToReplaceFileIds"))
-
-
-def _read_member(storage: Storage, base_path: str, instant: Instant, member: str) -> dict[str, Any]:
-    path = instant_path(base_path, instant)
-    return _member_of(storage.read(path), path, member)
 
 
 def _member_of(content: bytes, path: str, member: str) -> dict[str, Any]:

@@ -20,12 +20,14 @@ from hudisql.format.hfile_encoding import (
     as_bytes,
     as_int,
     crc32c,
+    protobuf_bytes,
+    protobuf_fields,
+)
+from hudisql.format.varints import (
     decode_hadoop_varint,
     decode_protobuf_varint,
     encode_hadoop_varint,
     encode_protobuf_varint,
-    protobuf_bytes,
-    protobuf_fields,
 )
 
 _DATA_MAGIC = b"DATABLK*"

@@ -1,6 +1,6 @@
-"""The encodings inside an HFile: CRC-32C, protobuf fields and Hadoop's variable-length numbers.
+"""The encodings inside an HFile: CRC-32C and protobuf fields.
 
-Follows RFC 3720 (CRC-32C), the protobuf wire format and Hadoop's `WritableUtils`. Knows no HFile structure.
+Follows RFC 3720 (CRC-32C) and the protobuf wire format. Knows no HFile structure.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+
+from hudisql.format.varints import decode_protobuf_varint, encode_protobuf_varint
 
 BYTES_PER_CHECKSUM = 16384
 _SEGMENT_BYTES = 128
@@ -50,9 +52,9 @@ def _crc32c_tables() -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
         base = np.where(base & 1, (base >> 1) ^ np.uint32(0x82F63B78), base >> 1).astype(np.uint32)
     in_segment = np.empty((_SEGMENT_BYTES, 256), dtype=np.uint32)
     in_segment[-1] = base
-    for place in range(_SEGMENT_BYTES - 2, -1, -1):
-        following = in_segment[place + 1]
-        in_segment[place] = (following >> np.uint32(8)) ^ base[following & np.uint32(0xFF)]
+    for position in range(_SEGMENT_BYTES - 2, -1, -1):
+        following = in_segment[position + 1]
+        in_segment[position] = (following >> np.uint32(8)) ^ base[following & np.uint32(0xFF)]
     past_segments = np.zeros((BYTES_PER_CHECKSUM // _SEGMENT_BYTES, 4, 256), dtype=np.uint32)
     past_segments[1] = in_segment[:4]
     for segment in range(2, len(past_segments)):
@@ -95,43 +97,3 @@ def as_bytes(value: int | bytes) -> bytes:
     if isinstance(value, bytes):
         return value
     raise ValueError("bytes were expected")
-
-
-def encode_protobuf_varint(value: int) -> bytes:
-    """A base-128 varint of a number >= 0."""
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
-def decode_protobuf_varint(data: bytes, position: int) -> tuple[int, int]:
-    """The varint at `position` and the position after it."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-        shift += 7
-
-
-def encode_hadoop_varint(value: int) -> bytes:
-    """A number >= 0 as Hadoop's `WritableUtils.writeVInt` writes it."""
-    # Hadoop's WritableUtils: one byte up to 127, else a byte that tells the count of big-endian bytes.
-    if value <= 127:
-        return bytes([value])
-    size = (value.bit_length() + 7) // 8
-    return bytes([256 - 112 - size]) + value.to_bytes(size, "big")
-
-
-def decode_hadoop_varint(data: bytes, position: int) -> tuple[int, int]:
-    """The number >= 0 at `position` and the position after it."""
-    first = data[position]
-    if first <= 127:
-        return first, position + 1
-    size = 256 - 112 - first
-    return int.from_bytes(data[position + 1 : position + 1 + size], "big"), position + 1 + size

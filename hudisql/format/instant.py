@@ -1,12 +1,10 @@
-"""Instants: the points on a Hudi timeline, and the file names that carry them.
+"""Instants: the points on a Hudi timeline.
 
-Follows `HoodieInstant` and `HoodieTimeline` of Hudi 0.15 (timeline layout 1, table version 6), where each
-state of an action is one file in `.hoodie`. This module must not read files or know what they contain.
+Follows `HoodieInstant` and `HoodieTimeline` of Hudi 0.15. `timeline_layout` knows their files.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
@@ -34,8 +32,8 @@ COMMIT_ACTIONS = frozenset({COMMIT, DELTA_COMMIT, REPLACE_COMMIT})
 WRITE_ACTIONS = COMMIT_ACTIONS | {COMPACTION, LOG_COMPACTION}
 """Actions that add data files."""
 
-_ACTIONS = WRITE_ACTIONS | {CLEAN, SAVEPOINT, ROLLBACK, RESTORE, INDEXING, SCHEMA_COMMIT}
-_FILE_NAME = re.compile(r"(\d{14,17})(?:\.([a-z]+))?(\.requested|\.inflight)?", re.ASCII)
+ACTIONS = WRITE_ACTIONS | {CLEAN, SAVEPOINT, ROLLBACK, RESTORE, INDEXING, SCHEMA_COMMIT}
+"""All actions that a timeline may hold."""
 # The action under which the completed file of a two-phase action is named.
 _COMPLETED_ACTION = {COMPACTION: COMMIT, LOG_COMPACTION: DELTA_COMMIT}
 
@@ -66,32 +64,9 @@ class Instant:
         """The action's name once completed: a compaction completes as a commit."""
         return _COMPLETED_ACTION.get(self.action, self.action)
 
-    @property
-    def file_name(self) -> str:
-        """Name of the file in `.hoodie` that stands for this instant in its state."""
-        if self.state is InstantState.COMPLETED:
-            return f"{self.timestamp}.{self.completed_action}"
-        if self.state is InstantState.INFLIGHT and self.action == COMMIT:
-            return f"{self.timestamp}.inflight"
-        return f"{self.timestamp}.{self.action}.{self.state.name.lower()}"
-
     def in_state(self, state: InstantState) -> Instant:
         """The same action in another state."""
         return Instant(self.timestamp, self.action, state)
-
-
-def parse_instant_file_name(name: str) -> Instant | None:
-    """The instant that a file of `.hoodie` stands for, or None if it is no timeline file."""
-    matched = _FILE_NAME.fullmatch(name)
-    if matched is None:
-        return None
-    timestamp, action, suffix = matched.groups()
-    if action == "inflight" and suffix is None:
-        return Instant(timestamp, COMMIT, InstantState.INFLIGHT)
-    if action not in _ACTIONS:
-        return None
-    state = InstantState[suffix[1:].upper()] if suffix else InstantState.COMPLETED
-    return Instant(timestamp, action, state)
 
 
 def new_instant_time(after: str | None, now: datetime) -> str:

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError
+from hudisql.format.timeline_layout import ARCHIVE_DIRECTORY as DEFAULT_ARCHIVE_DIRECTORY
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import Storage, join
 
-PROPERTIES_FILE = ".hoodie/hoodie.properties"
-PROPERTIES_BACKUP_FILE = ".hoodie/hoodie.properties.backup"
+PROPERTIES_FILE = f"{METADATA_DIRECTORY}/hoodie.properties"
+PROPERTIES_BACKUP_FILE = f"{PROPERTIES_FILE}.backup"
 
 COPY_ON_WRITE = "COPY_ON_WRITE"
 MERGE_ON_READ = "MERGE_ON_READ"
@@ -188,7 +190,7 @@ class TableProperties:
     @property
     def archive_directory(self) -> str:
         """Directory of archived instants, relative to `.hoodie`."""
-        return self.values.get(ARCHIVE_DIRECTORY) or "archived"
+        return self.values.get(ARCHIVE_DIRECTORY) or DEFAULT_ARCHIVE_DIRECTORY
 
     @property
     def metadata_partitions(self) -> tuple[str, ...]:

@@ -17,11 +17,9 @@ from hudisql.format.instant import (
     SAVEPOINT,
     WRITE_ACTIONS,
     Instant,
-    parse_instant_file_name,
 )
-from hudisql.storage import Storage, join
-
-TIMELINE_DIRECTORY = ".hoodie"
+from hudisql.format.timeline_layout import LAYOUT_V1, TimelineLayout
+from hudisql.storage import Storage
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,7 @@ class Timeline:
     """The active instants of a table, oldest first; each action stands once, in its latest state."""
 
     instants: tuple[Instant, ...]
+    layout: TimelineLayout = LAYOUT_V1
 
     @cached_property
     def completed(self) -> tuple[Instant, ...]:
@@ -95,7 +94,7 @@ class Timeline:
         return frozenset(commit.timestamp for commit in self.commits)
 
 
-def timeline_of(instants: Iterable[Instant]) -> Timeline:
+def timeline_of(instants: Iterable[Instant], layout: TimelineLayout = LAYOUT_V1) -> Timeline:
     """The timeline made of all state files found: of each action only the latest state is kept."""
     latest: dict[tuple[str, str], Instant] = {}
     for instant in instants:
@@ -103,16 +102,11 @@ def timeline_of(instants: Iterable[Instant]) -> Timeline:
         known = latest.get(key)
         if known is None or instant.state > known.state:
             latest[key] = instant
-    return Timeline(tuple(sorted(latest.values())))
+    return Timeline(tuple(sorted(latest.values(), key=layout.sort_key)), layout)
 
 
-def load_timeline(storage: Storage, base_path: str) -> Timeline:
+def load_timeline(storage: Storage, base_path: str, layout: TimelineLayout = LAYOUT_V1) -> Timeline:
     """List the active timeline of the table at `base_path`. Raises NoSuchPathError, StorageError."""
-    entries = storage.list_directory(join(base_path, TIMELINE_DIRECTORY))
-    parsed = (parse_instant_file_name(entry.name) for entry in entries if not entry.is_directory)
-    return timeline_of(instant for instant in parsed if instant is not None)
-
-
-def instant_path(base_path: str, instant: Instant) -> str:
-    """Path of the file that stands for the instant in its state."""
-    return join(base_path, TIMELINE_DIRECTORY, instant.file_name)
+    entries = storage.list_directory(layout.timeline_directory(base_path))
+    parsed = (layout.parse_file_name(entry.name) for entry in entries if not entry.is_directory)
+    return timeline_of((instant for instant in parsed if instant is not None), layout)

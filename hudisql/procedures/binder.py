@@ -1,7 +1,7 @@
 """Binding the arguments of a CALL to a procedure's declared parameters.
 
-Names are taken in any case; positional arguments come first, in the declared order; values are converted to
-the declared types where nothing is lost. Every complaint names the procedure, the parameter and its type.
+Names are case-insensitive; positional arguments come first, in the declared order; values are converted to
+the declared types where nothing is lost. Every error names the procedure, the parameter and its type.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ _LONG_LIMIT: Final = 2**63
 def bind_arguments(
     procedure: Procedure, positional: Sequence[object] = (), named: Iterable[tuple[str, object]] = ()
 ) -> Arguments:
-    """The procedure's arguments with defaults filled in (None for an optional one without a default).
+    """An instance of the procedure's arguments, with defaults filled in.
 
-    Raises InvalidArgumentError for unknown, doubled, missing or ill-typed ones.
+    Raises InvalidArgumentError for unknown, repeated or missing arguments, and for those of a wrong type.
     """
-    if len(positional) > len(procedure.parameters):
+    parameters = procedure.parameters
+    if len(positional) > len(parameters):
         raise InvalidArgumentError(
-            f"{procedure.name} takes {len(procedure.parameters)} arguments, {len(positional)} were given",
+            f"{procedure.name} takes {len(parameters)} arguments, {len(positional)} were given",
             hint=_usage_hint(procedure),
         )
-    given: dict[str, object] = {}
-    for parameter, value in zip(procedure.parameters, positional, strict=False):
+    given: dict[str, Any] = {}
+    for parameter, value in zip(parameters, positional, strict=False):
         given[parameter.name] = convert_argument(procedure.name, parameter, value)
     for name, value in named:
         named_parameter = procedure.parameter(name)
@@ -43,13 +44,14 @@ def bind_arguments(
                 f"{procedure.name}: the argument '{named_parameter.name}' is given twice"
             )
         given[named_parameter.name] = convert_argument(procedure.name, named_parameter, value)
-    missing = [each.name for each in procedure.parameters if each.required and given.get(each.name) is None]
+    missing = [each.name for each in parameters if each.required and given.get(each.name) is None]
     if missing:
         raise InvalidArgumentError(
             f"{procedure.name}: required and not given: {', '.join(missing)}", hint=_usage_hint(procedure)
         )
-    values = {each.name: _value_of(each, given) for each in procedure.parameters}
-    return Arguments(values, given)
+    # NULL means "not given", as in Hudi's own procedures: the dataclass fills in the default.
+    values = {name: value for name, value in given.items() if value is not None}
+    return procedure.arguments_type(given=frozenset(given), **values)
 
 
 def convert_argument(procedure_name: str, parameter: Parameter, value: object) -> object:
@@ -64,12 +66,6 @@ def convert_argument(procedure_name: str, parameter: Parameter, value: object) -
             f"{procedure_name}: the argument '{parameter.name}' must be of type {parameter.type}, "
             f"not {_type_name(value)} {value!r}{detail}"
         ) from error
-
-
-def _value_of(parameter: Parameter, given: Mapping[str, object]) -> object:
-    # NULL means "not given", as in Hudi's own procedures.
-    value = given.get(parameter.name)
-    return parameter.default if value is None and not parameter.required else value
 
 
 def _unknown_parameter(procedure: Procedure, name: str) -> InvalidArgumentError:
@@ -137,11 +133,11 @@ def _to_map(value: object) -> dict[str, str]:
     return {_to_string(key).strip(): _to_string(entry) for key, entry in entries}
 
 
-def _to_strings(value: object) -> list[str]:
+def _to_strings(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
+        return tuple(part.strip() for part in value.split(",") if part.strip())
     if isinstance(value, list | tuple):
-        return [_to_string(part) for part in value]
+        return tuple(_to_string(part) for part in value)
     raise TypeError
 
 

@@ -5,17 +5,18 @@ Hudi's own name, parameter and output column. What is printed comes from the reg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hudisql.procedures.registry import (
     REQUIRED,
     Arguments,
-    Column,
     Parameter,
     Procedure,
     find_procedure,
     load_procedures,
+    parameter,
     procedure,
 )
 
@@ -23,17 +24,28 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 
+@dataclass(frozen=True, kw_only=True)
+class HelpArguments(Arguments):
+    """The parameter of `help`."""
+
+    cmd: str | None = parameter(None, help="the procedure to explain; default: a list of all")
+
+
+@dataclass(frozen=True)
+class HelpRow:
+    """The text."""
+
+    result: str
+
+
 @procedure(
-    name="help",
-    summary="Lists the procedures, or explains one.",
-    parameters=(Parameter("cmd", "string", None, "the procedure to explain; default: a list of all"),),
-    output=(Column("result", "string"),),
+    name="help", summary="Lists the procedures, or explains one.", arguments=HelpArguments, row=HelpRow
 )
-def show_help(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:  # noqa: ARG001
+def show_help(context: Context, arguments: HelpArguments) -> Iterable[HelpRow]:  # noqa: ARG001
     """One row with the text. Raises NoSuchProcedureError for an unknown name."""
     if arguments.cmd is None:
-        return [(list_procedures(),)]
-    return [(explain_procedure(find_procedure(arguments.cmd)),)]
+        return [HelpRow(list_procedures())]
+    return [HelpRow(explain_procedure(find_procedure(arguments.cmd)))]
 
 
 def list_procedures() -> str:
@@ -48,10 +60,10 @@ def explain_procedure(declared: Procedure) -> str:
     """Summary, parameters with type, default and help, output columns, and the form of the call."""
     lines = [f"{declared.name}: {declared.summary}", "", "parameters:"]
     width = max((len(each.name) for each in declared.parameters), default=0)
-    for parameter in declared.parameters:
-        lines.append(f"  {parameter.name:<{width}}  {parameter.type}, {_default_text(parameter)}")
-        if parameter.help:
-            lines.append(f"  {'':<{width}}    {parameter.help}")
+    for each in declared.parameters:
+        lines.append(f"  {each.name:<{width}}  {each.type}, {_default_text(each)}")
+        if each.help:
+            lines.append(f"  {'':<{width}}    {each.help}")
     if not declared.parameters:
         lines.append("  none")
     lines += ["", "output:", *(f"  {column.name}: {column.type}" for column in declared.output), ""]
@@ -59,12 +71,12 @@ def explain_procedure(declared: Procedure) -> str:
     return "\n".join([*lines, f"CALL {declared.name}({required})"])
 
 
-def _default_text(parameter: Parameter) -> str:
-    if parameter.default is REQUIRED:
+def _default_text(declared: Parameter) -> str:
+    if declared.default is REQUIRED:
         return "required"
-    if parameter.default is None or parameter.default == "":
+    if declared.default is None or declared.default == "":
         return "optional"
-    return f"default {_sql_text(parameter.default)}"
+    return f"default {_sql_text(declared.default)}"
 
 
 def _sql_text(value: object) -> str:

@@ -1,26 +1,54 @@
-"""The one registry of procedures: a declaration each, from which CALL, help and the docs are made.
+"""The registry of procedures: a declaration each, from which CALL, help and the docs are made.
 
-A procedure is a name, typed parameters with defaults and help, output columns and a function (DESIGN 6).
-Names, parameters and output columns of procedures that Apache Hudi has too are Hudi's own. This module knows
-neither SQL text nor Spark; a family's module is imported only when a procedure is first asked for.
+A procedure is a function of a context and its arguments. A frozen dataclass declares the arguments, another
+the rows of the result: names, types, defaults and help come from their fields. Procedures that Apache
+Hudi has too keep Hudi's names. This module knows neither SQL text nor Spark; a family's module is imported
+only when a procedure is first looked up.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import difflib
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from hudisql.errors import HudisqlError, NoSuchProcedureError
 
 if TYPE_CHECKING:
     from hudisql.context import Context
 
-FAMILIES: Final = ("bootstrap", "verify", "rollback", "show", "sync", "help")
+FAMILIES: Final = ("bootstrap", "run_bootstrap", "verify", "rollback", "show", "sync", "help")
 PARAMETER_TYPES: Final = ("string", "int", "long", "double", "boolean", "map", "array<string>", "interval")
+_PARAMETER_TYPES: Final[Mapping[Any, str]] = {
+    str: "string",
+    int: "int",
+    float: "double",
+    bool: "boolean",
+    tuple: "array<string>",
+    Mapping: "map",
+    datetime.timedelta: "interval",
+}
+_COLUMN_TYPES: Final[Mapping[Any, str]] = {str: "string", int: "bigint", float: "double", bool: "boolean"}
+# A parameter of SQL type long, and a column of SQL type int.
+Long = Annotated[int, "long"]
+Int = Annotated[int, "int"]
 
 
 class Required(Enum):
@@ -41,10 +69,6 @@ class Parameter:
     default: object = REQUIRED
     help: str = ""
 
-    def __post_init__(self) -> None:
-        if self.type not in PARAMETER_TYPES:
-            raise ValueError(f"parameter {self.name} has the unknown type {self.type}")
-
     @property
     def required(self) -> bool:
         """True if CALL must give it."""
@@ -59,71 +83,121 @@ class Column:
     type: str = "string"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Arguments:
-    """The bound arguments of one call, by attribute; a parameter not given has its default (or None)."""
+    """The arguments of one call; a subclass declares the parameters, by `parameter`, in their order.
 
-    __slots__ = ("_given", "_values")
+    A parameter that the call did not give has its default; `given` names those that it gave.
+    """
 
-    def __init__(self, values: Mapping[str, Any], given: Iterable[str] = ()) -> None:
-        self._values = dict(values)
-        self._given = frozenset(given)
+    given: frozenset[str] = frozenset()
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self._values[name]
-        except KeyError:
-            raise AttributeError(f"the procedure declares no parameter '{name}'") from None
 
-    def is_given(self, name: str) -> bool:
-        """True if the call itself gave the parameter."""
-        return name in self._given
+def parameter(default: object = REQUIRED, *, help: str = "") -> Any:
+    """A field of a subclass of `Arguments`: a parameter with its default (None: optional) and its help."""
+    metadata = {"help": help}
+    if default is REQUIRED:
+        return dataclasses.field(metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Every parameter's value by name."""
-        return dict(self._values)
 
-    def __repr__(self) -> str:
-        return f"Arguments({self._values!r})"
+def fail_on_error_parameter(what: str = "") -> Any:
+    """The parameter `fail_on_error` of checks; `what` says which calls it is for."""
+    text = (
+        "what is found wrong fails the call: the rows are given, the script stops, and the exit code is not 0"
+    )
+    return parameter(True, help=f"{what}: {text}" if what else text)
+
+
+A = TypeVar("A", bound=Arguments)
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class CheckedRows:
+class CheckedRows(Generic[R]):
     """The output rows of a check, and the error that they describe; `error` is None if the check passed.
 
     CALL gives the rows and the error (`Result.error`); the command line's exit code follows the error.
     """
 
-    rows: Sequence[Sequence[object]]
+    rows: Sequence[R]
     error: HudisqlError | None
 
-    def __iter__(self) -> Iterator[Sequence[object]]:
-        return iter(self.rows)
 
-
-FAIL_ON_ERROR: Final = Parameter(
-    "fail_on_error",
-    "boolean",
-    True,
-    "what is found wrong fails the call: the rows are given, the script stops, and the exit code is not 0",
-)
-
-ProcedureFunction = Callable[["Context", Arguments], Iterable[Sequence[object]]]
+ProcedureFunction = Callable[["Context", A], Iterable[R] | CheckedRows[R]]
 
 
 @dataclass(frozen=True)
 class Procedure:
-    """A declared procedure. `run` gives its output rows, in the order of `output`."""
+    """A declared procedure; `arguments_type` and `row_type` are the dataclasses that declare it."""
 
     name: str
     summary: str
-    parameters: tuple[Parameter, ...]
-    output: tuple[Column, ...]
-    run: ProcedureFunction
+    arguments_type: type[Arguments]
+    row_type: type[Any]
+    run: ProcedureFunction[Any, Any]
     family: str
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The parameters in their order, as the fields of `arguments_type` declare them."""
+        return parameters_of(self.arguments_type)
+
+    @property
+    def output(self) -> tuple[Column, ...]:
+        """The output columns in their order, as the fields of `row_type` declare them."""
+        return columns_of(self.row_type)
 
     def parameter(self, name: str) -> Parameter | None:
         """The parameter of that name, in any case."""
         return next((each for each in self.parameters if each.name.lower() == name.lower()), None)
+
+    def call(self, context: Context, arguments: Arguments) -> CheckedRows[tuple[object, ...]]:
+        """Run the procedure; its rows as tuples in the order of `output`, and the error they describe."""
+        result = self.run(context, arguments)
+        checked = result if isinstance(result, CheckedRows) else CheckedRows(list(result), None)
+        return CheckedRows([row_values(row) for row in checked.rows], checked.error)
+
+
+def row_values(row: Any) -> tuple[object, ...]:
+    """The values of a row's fields, in their order."""
+    return tuple(getattr(row, field.name) for field in dataclasses.fields(row))
+
+
+def parameters_of(arguments_type: type[Arguments]) -> tuple[Parameter, ...]:
+    """The parameters that a subclass of `Arguments` declares. Raises TypeError for a type unknown to SQL."""
+    hints = get_type_hints(arguments_type, include_extras=True)
+    inherited = {field.name for field in dataclasses.fields(Arguments)}
+    return tuple(
+        Parameter(
+            field.name,
+            _sql_type(field.name, hints[field.name], _PARAMETER_TYPES),
+            REQUIRED if field.default is dataclasses.MISSING else field.default,
+            field.metadata["help"],
+        )
+        for field in dataclasses.fields(arguments_type)
+        if field.name not in inherited
+    )
+
+
+def columns_of(row_type: type[Any]) -> tuple[Column, ...]:
+    """The output columns that a dataclass declares. Raises TypeError for a type unknown to SQL."""
+    hints = get_type_hints(row_type, include_extras=True)
+    return tuple(
+        Column(field.name, _sql_type(field.name, hints[field.name], _COLUMN_TYPES))
+        for field in dataclasses.fields(row_type)
+    )
+
+
+def _sql_type(name: str, hint: Any, known: Mapping[Any, str]) -> str:
+    if get_origin(hint) in (types.UnionType, Union):
+        (hint,) = (each for each in get_args(hint) if each is not type(None))
+    if get_origin(hint) is Annotated:
+        return str(hint.__metadata__[0])
+    kind = get_origin(hint) or hint
+    if kind not in known:
+        raise TypeError(f"{name} has the type {hint}, which stands for no SQL type")
+    return known[kind]
 
 
 _PROCEDURES: dict[str, Procedure] = {}
@@ -131,23 +205,13 @@ _loaded = False
 
 
 def procedure(
-    *,
-    name: str,
-    summary: str,
-    parameters: Sequence[Parameter] = (),
-    output: Sequence[Column],
-) -> Callable[[ProcedureFunction], ProcedureFunction]:
-    """Declare the decorated function a procedure: `f(context, arguments)` gives the output rows."""
+    *, name: str, summary: str, arguments: type[A], row: type[R]
+) -> Callable[[ProcedureFunction[A, R]], ProcedureFunction[A, R]]:
+    """Declare the decorated function a procedure: `f(context, arguments)` gives its rows."""
 
-    def declare(function: ProcedureFunction) -> ProcedureFunction:
-        _PROCEDURES[name.lower()] = Procedure(
-            name,
-            summary,
-            tuple(parameters),
-            tuple(output),
-            function,
-            function.__module__.rsplit(".", 1)[-1],
-        )
+    def declare(function: ProcedureFunction[A, R]) -> ProcedureFunction[A, R]:
+        family = function.__module__.rsplit(".", 1)[-1]
+        _PROCEDURES[name.lower()] = Procedure(name, summary, arguments, row, function, family)
         return function
 
     return declare

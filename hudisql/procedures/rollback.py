@@ -1,81 +1,94 @@
-"""`CALL rollback_bootstrap`: takes a bootstrapped table, or what a killed bootstrap left, away again.
+"""`CALL rollback_bootstrap`: removes a bootstrapped table, or what a killed bootstrap left.
 
 hudisql's own; Hudi has no such procedure. The work is in `hudisql.bootstrap.rollback.rollback_plan`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import NAME_SUFFIXES, hudi_base_path
+from hudisql.catalog.table_location import default_table_location
 from hudisql.errors import InvalidArgumentError, NoSuchTableError
 from hudisql.procedures.registry import (
-    FAIL_ON_ERROR,
     Arguments,
     CheckedRows,
-    Column,
-    Parameter,
+    fail_on_error_parameter,
+    parameter,
     procedure,
 )
 
 if TYPE_CHECKING:
-    from hudisql.bootstrap.rollback.rollback_plan import RollbackPlan
+    from hudisql.bootstrap.rollback.rollback_plan import BootstrapRollbackPlan
     from hudisql.context import Context
+
+
+@dataclass(frozen=True, kw_only=True)
+class RollbackBootstrapArguments(Arguments):
+    """The parameters of `rollback_bootstrap`."""
+
+    table: str | None = parameter(None, help="the table, database.name")
+    force: bool = parameter(False, help="also if rows would be lost, or a bootstrap may still be running")
+    dry_run: bool = parameter(False, help="only show what would be removed and lost")
+    fail_on_error: bool = fail_on_error_parameter("a dry run of what would be refused")
+    path: str | None = parameter(None, help="the table's directory, if the metastore does not know it")
+
+
+@dataclass(frozen=True)
+class RollbackBootstrapRow:
+    """A commit that is lost, a directory or an entry that is removed, or a file that is kept."""
+
+    action: str
+    kind: str
+    name: str
+    files: int | None = None
+    bytes: int | None = None
 
 
 @procedure(
     name="rollback_bootstrap",
     summary="Removes what a bootstrap made, table and metastore entries; never a file of the source.",
-    parameters=(
-        Parameter("table", "string", None, "the table, database.name"),
-        Parameter("force", "boolean", False, "also if rows would be lost, or a run may be at work"),
-        Parameter("dry_run", "boolean", False, "only show what would be removed and lost"),
-        replace(FAIL_ON_ERROR, help=f"a dry run of what would be refused: {FAIL_ON_ERROR.help}"),
-        Parameter("path", "string", None, "the table's directory, where the metastore does not know it"),
-    ),
-    output=(
-        Column("action", "string"),
-        Column("kind", "string"),
-        Column("name", "string"),
-        Column("files", "bigint"),
-        Column("bytes", "bigint"),
-    ),
+    arguments=RollbackBootstrapArguments,
+    row=RollbackBootstrapRow,
 )
-def rollback_bootstrap(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
+def rollback_bootstrap(
+    context: Context, arguments: RollbackBootstrapArguments
+) -> CheckedRows[RollbackBootstrapRow]:
     """A row for each commit lost, directory removed, file kept and metastore entry dropped.
 
     Raises RollbackRefusedError unless forced, which a dry run gives as the error of its rows;
     NoSuchTableError if there is nothing to remove.
     """
-    from hudisql.bootstrap.rollback.rollback_plan import plan_rollback, run_rollback
+    from hudisql.bootstrap.rollback.rollback_plan import plan_rollback
+    from hudisql.bootstrap.rollback.table_removal import run_removal
 
     name, base_path = _locate(context, arguments)
     plan = plan_rollback(context, base_path, name)
     if arguments.dry_run:
         return _checked_plan(context, plan, fails=arguments.fail_on_error and not arguments.force)
     if not arguments.force:
-        plan.raise_if_refused()
-    elif plan.in_the_way is not None:
-        context.console.warning(plan.in_the_way)
-    run_rollback(context, plan)
-    return list(_rows(plan, lost="lost", removed="removed", kept="kept"))
+        plan.raise_if_blocked()
+    elif plan.blocked_reason is not None:
+        context.console.warning(plan.blocked_reason)
+    run_removal(context, plan.removal)
+    return CheckedRows(list(_rows(plan, lost="lost", removed="removed", kept="kept")), None)
 
 
-def _checked_plan(context: Context, plan: RollbackPlan, *, fails: bool) -> CheckedRows:
+def _checked_plan(
+    context: Context, plan: BootstrapRollbackPlan, *, fails: bool
+) -> CheckedRows[RollbackBootstrapRow]:
     rows = list(_rows(plan, lost="would lose", removed="would remove", kept="would keep"))
     if fails:
-        return CheckedRows(rows, plan.describe_refusal("if that is meant to be: force => true"))
-    if plan.in_the_way is not None:
-        context.console.warning(f"{plan.in_the_way}; it needs force => true")
+        return CheckedRows(rows, plan.blocking_error("to roll back anyway: force => true"))
+    if plan.blocked_reason is not None:
+        context.console.warning(f"{plan.blocked_reason}; it needs force => true")
     return CheckedRows(rows, None)
 
 
-def _locate(context: Context, arguments: Arguments) -> tuple[tuple[str, str] | None, str]:
+def _locate(context: Context, arguments: RollbackBootstrapArguments) -> tuple[tuple[str, str] | None, str]:
     """The name, if one was given, and the directory: as given, as the metastore says, or the default one."""
-    from hudisql.bootstrap.plan.bootstrap_plan import default_target_path
-
     if arguments.table is None:
         if arguments.path is None:
             raise InvalidArgumentError(
@@ -94,22 +107,27 @@ def _locate(context: Context, arguments: Arguments) -> tuple[tuple[str, str] | N
             return (database, name), context.storage.qualify(location)
         if not suffix:
             raise NoSuchTableError(f"{database}.{name} is not a Hudi table")
-    return (database, name), default_target_path(context, database, name)
+    path = default_table_location(context.storage, context.metastore, context.warehouse, database, name)
+    return (database, name), path
 
 
-def _rows(plan: RollbackPlan, *, lost: str, removed: str, kept: str) -> Iterator[Sequence[object]]:
-    for commit in plan.lost:
-        yield (lost, "commit", str(commit), None, None)
-    for removal in plan.removals:
-        yield (removed, "files", removal.directory or "(table)", len(removal.files), removal.bytes)
+def _rows(
+    plan: BootstrapRollbackPlan, *, lost: str, removed: str, kept: str
+) -> Iterator[RollbackBootstrapRow]:
+    for commit in plan.lost_commits:
+        yield RollbackBootstrapRow(lost, "commit", str(commit))
+    for removal in plan.removal.removals:
+        yield RollbackBootstrapRow(
+            removed, "files", removal.directory or "(table)", len(removal.files), removal.bytes
+        )
         for path in removal.kept:
-            yield (kept, "file", path, None, None)
-    for database, name in plan.entries:
-        yield (removed, "metastore entry", f"{database}.{name}", None, None)
-    yield (
+            yield RollbackBootstrapRow(kept, "file", path)
+    for database, name in plan.removal.entries:
+        yield RollbackBootstrapRow(removed, "metastore entry", f"{database}.{name}")
+    yield RollbackBootstrapRow(
         removed,
-        plan.state.value,
-        plan.base_path,
-        sum(len(removal.files) for removal in plan.removals),
-        sum(removal.bytes for removal in plan.removals),
+        plan.removal.state.value,
+        plan.removal.base_path,
+        sum(len(removal.files) for removal in plan.removal.removals),
+        sum(removal.bytes for removal in plan.removal.removals),
     )

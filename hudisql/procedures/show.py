@@ -7,10 +7,11 @@ Names, parameters and output columns are those of Hudi's procedures (1.2, which 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from hudisql.bootstrap.type_safety import TYPE_HAZARDS
+from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.bootstrap_index import (
@@ -19,53 +20,67 @@ from hudisql.format.bootstrap_index import (
     read_bootstrap_mappings,
 )
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
-from hudisql.format.instant import ROLLBACK, Instant, InstantState, parse_instant_file_name
-from hudisql.format.timeline import TIMELINE_DIRECTORY, instant_path
-from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
-from hudisql.procedures.table_argument import find_table
+from hudisql.format.instant import ROLLBACK, Instant, InstantState
+from hudisql.format.timeline_layout import archive_directory
+from hudisql.procedures.registry import (
+    Arguments,
+    Column,
+    columns_of,
+    parameter,
+    procedure,
+    row_values,
+)
+from hudisql.procedures.table_argument import TableArguments, find_table
 from hudisql.spark.task_errors import without_internal_names
-from hudisql.storage import FileInfo, join
+from hudisql.storage import FileInfo
 from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
     from hudisql.context import Context
 
-Rows = list[tuple[object, ...]]
-
-_TABLE: Final = Parameter("table", "string", None, "table of the metastore, database.name")
-_PATH: Final = Parameter("path", "string", None, "the table's directory, instead of table")
-_FILTER: Final = Parameter("filter", "string", "", "SQL predicate over the output columns")
+R = TypeVar("R")
 
 
-def _limit(default: int) -> Parameter:
-    return Parameter("limit", "int", default, "most rows")
+def _limit(default: int) -> Any:
+    return parameter(default, help="most rows")
 
 
-_MAPPING_OUTPUT: Final = (
-    Column("partition"),
-    Column("file_id"),
-    Column("source_base_path"),
-    Column("source_partition"),
-    Column("source_file"),
-)
+def _filter() -> Any:
+    return parameter("", help="SQL predicate over the output columns")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowBootstrapMappingArguments(TableArguments):
+    """The parameters of `show_bootstrap_mapping`."""
+
+    partition_path: str = parameter("", help="only this partition")
+    file_ids: str = parameter("", help="only these file ids, separated by commas")
+    limit: int = _limit(10)
+    sort_by: str = parameter("partition", help="output column to sort by")
+    desc: bool = parameter(False, help="sort downwards")
+    filter: str = _filter()
+
+
+@dataclass(frozen=True)
+class BootstrapMappingRow:
+    """A file group of the bootstrap index and its source file."""
+
+    partition: str
+    file_id: str
+    source_base_path: str
+    source_partition: str
+    source_file: str
 
 
 @procedure(
     name="show_bootstrap_mapping",
     summary="Shows which source file holds the data columns of which bootstrapped file group.",
-    parameters=(
-        _TABLE,
-        _PATH,
-        Parameter("partition_path", "string", "", "only this partition"),
-        Parameter("file_ids", "string", "", "only these file ids, separated by commas"),
-        _limit(10),
-        Parameter("sort_by", "string", "partition", "output column to sort by"),
-        Parameter("desc", "boolean", False, "sort downwards"),
-        _FILTER,
-    ),
-    output=_MAPPING_OUTPUT,
+    arguments=ShowBootstrapMappingArguments,
+    row=BootstrapMappingRow,
 )
-def show_bootstrap_mapping(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
+def show_bootstrap_mapping(
+    context: Context, arguments: ShowBootstrapMappingArguments
+) -> Iterable[BootstrapMappingRow]:
     """A row per file group of the bootstrap index."""
     table = find_table(context, arguments.table, arguments.path)
     info = read_bootstrap_index_info(table.storage, table.base_path)
@@ -77,14 +92,14 @@ def show_bootstrap_mapping(context: Context, arguments: Arguments) -> Iterable[S
         for mapping in read_bootstrap_mappings(table.storage, table.base_path, partitions)
         if not wanted or mapping.file_id in wanted
     ]
-    rows = _filtered(context, rows, _MAPPING_OUTPUT, arguments.filter)
-    position = _position_of(arguments.sort_by, _MAPPING_OUTPUT)
-    rows.sort(key=lambda row: (str(row[position]), str(row[1])), reverse=arguments.desc)
+    rows = _filtered(context, rows, BootstrapMappingRow, arguments.filter)
+    column = _sort_column(arguments.sort_by)
+    rows.sort(key=lambda row: (str(getattr(row, column)), row.file_id), reverse=arguments.desc)
     return rows[: arguments.limit]
 
 
-def _mapping_row(table: HudiTable, base_path: str, mapping: BootstrapMapping) -> tuple[object, ...]:
-    return (
+def _mapping_row(table: HudiTable, base_path: str, mapping: BootstrapMapping) -> BootstrapMappingRow:
+    return BootstrapMappingRow(
         mapping.partition_path,
         mapping.file_id,
         base_path,
@@ -93,88 +108,131 @@ def _mapping_row(table: HudiTable, base_path: str, mapping: BootstrapMapping) ->
     )
 
 
-def _position_of(name: str, output: Sequence[Column]) -> int:
-    names = [column.name for column in output]
+def _sort_column(name: str) -> str:
+    names = [column.name for column in columns_of(BootstrapMappingRow)]
     if name.lower() not in names:
         raise InvalidArgumentError(f"cannot sort by '{name}'", hint=f"one of {', '.join(names)}")
-    return names.index(name.lower())
+    return name.lower()
 
 
-_PARTITIONS_OUTPUT: Final = (Column("indexed_partitions"),)
+@dataclass(frozen=True, kw_only=True)
+class ShowBootstrapPartitionsArguments(TableArguments):
+    """The parameters of `show_bootstrap_partitions`."""
+
+    filter: str = _filter()
+
+
+@dataclass(frozen=True)
+class BootstrapPartitionRow:
+    """A partition of the bootstrap index."""
+
+    indexed_partitions: str
 
 
 @procedure(
     name="show_bootstrap_partitions",
     summary="Shows the partitions that the bootstrap index knows.",
-    parameters=(_TABLE, _PATH, _FILTER),
-    output=_PARTITIONS_OUTPUT,
+    arguments=ShowBootstrapPartitionsArguments,
+    row=BootstrapPartitionRow,
 )
-def show_bootstrap_partitions(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
+def show_bootstrap_partitions(
+    context: Context, arguments: ShowBootstrapPartitionsArguments
+) -> Iterable[BootstrapPartitionRow]:
     """A row per partition of the bootstrap index."""
     table = find_table(context, arguments.table, arguments.path)
     mappings = read_bootstrap_mappings(table.storage, table.base_path)
-    rows: Rows = [(partition,) for partition in sorted({mapping.partition_path for mapping in mappings})]
-    return _filtered(context, rows, _PARTITIONS_OUTPUT, arguments.filter)
+    partitions = sorted({mapping.partition_path for mapping in mappings})
+    rows = [BootstrapPartitionRow(partition) for partition in partitions]
+    return _filtered(context, rows, BootstrapPartitionRow, arguments.filter)
 
 
-_PROPERTIES_OUTPUT: Final = (Column("key"), Column("value"))
+@dataclass(frozen=True, kw_only=True)
+class ShowTablePropertiesArguments(TableArguments):
+    """The parameters of `show_table_properties`."""
+
+    limit: int = _limit(10)
+    filter: str = _filter()
+
+
+@dataclass(frozen=True)
+class TablePropertyRow:
+    """A property, or an unsafe type of a column."""
+
+    key: str
+    value: str
 
 
 @procedure(
     name="show_table_properties",
     summary="Shows the table's own configuration (hoodie.properties), unsafe types first if there are any.",
-    parameters=(_TABLE, _PATH, _limit(10), _FILTER),
-    output=_PROPERTIES_OUTPUT,
+    arguments=ShowTablePropertiesArguments,
+    row=TablePropertyRow,
 )
-def show_table_properties(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
-    """A row per column that is stored in a way that somebody breaks on, then one per property by key."""
+def show_table_properties(
+    context: Context, arguments: ShowTablePropertiesArguments
+) -> Iterable[TablePropertyRow]:
+    """A row per column stored in a type that a reader is incompatible with, then one per property by key."""
     table = find_table(context, arguments.table, arguments.path)
-    rows: Rows = [*_unsafe_types(table), *sorted(table.properties.values.items())]
-    return _filtered(context, rows, _PROPERTIES_OUTPUT, arguments.filter)[: arguments.limit]
+    properties = sorted(table.properties.values.items())
+    rows = [*_unsafe_types(table), *(TablePropertyRow(key, value) for key, value in properties)]
+    return _filtered(context, rows, TablePropertyRow, arguments.filter)[: arguments.limit]
 
 
-def _unsafe_types(table: HudiTable) -> Iterator[tuple[object, ...]]:
-    """What the bootstrap took with `on_unsafe_type => 'warn'`, in words."""
+def _unsafe_types(table: HudiTable) -> Iterator[TablePropertyRow]:
+    """The types that the bootstrap accepted with `on_unsafe_type => 'warn'`, in words."""
     for column, names in table.properties.unsafe_types.items():
         for name in names:
-            incompatibility = TYPE_HAZARDS.get(name)
+            incompatibility = TYPE_INCOMPATIBILITIES.get(name)
             text = (
                 name
                 if incompatibility is None
                 else f"{incompatibility.stored}: {'; '.join(incompatibility.breaks)}"
             )
-            yield f"unsafe type of column {column}", text
+            yield TablePropertyRow(f"unsafe type of column {column}", text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowCommitsArguments(Arguments):
+    """The parameters of `show_commits`."""
+
+    table: str = parameter(help="table of the metastore, database.name")
+    limit: int = _limit(10)
+
+
+@dataclass(frozen=True)
+class CommitRow:
+    """A completed commit and what it wrote."""
+
+    commit_time: str
+    state_transition_time: str | None
+    action: str
+    total_bytes_written: int
+    total_files_added: int
+    total_files_updated: int
+    total_partitions_written: int
+    total_records_written: int
+    total_update_records_written: int
+    total_errors: int
 
 
 @procedure(
     name="show_commits",
     summary="Shows the completed commits, newest first, with what each wrote.",
-    parameters=(Parameter("table", "string", help="table of the metastore, database.name"), _limit(10)),
-    output=(
-        Column("commit_time"),
-        Column("state_transition_time"),
-        Column("action"),
-        Column("total_bytes_written", "bigint"),
-        Column("total_files_added", "bigint"),
-        Column("total_files_updated", "bigint"),
-        Column("total_partitions_written", "bigint"),
-        Column("total_records_written", "bigint"),
-        Column("total_update_records_written", "bigint"),
-        Column("total_errors", "bigint"),
-    ),
+    arguments=ShowCommitsArguments,
+    row=CommitRow,
 )
-def show_commits(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
+def show_commits(context: Context, arguments: ShowCommitsArguments) -> Iterable[CommitRow]:
     """A row per completed commit, deltacommit and replacecommit of the active timeline."""
     table = find_table(context, arguments.table)
     commits = sorted(table.timeline.commits, reverse=True)[: arguments.limit]
     return [_commit_row(table, instant) for instant in commits]
 
 
-def _commit_row(table: HudiTable, instant: Instant) -> tuple[object, ...]:
-    metadata: CommitMetadata = read_commit_metadata(table.storage, table.base_path, instant)
+def _commit_row(table: HudiTable, instant: Instant) -> CommitRow:
+    metadata: CommitMetadata = read_commit_metadata(table.storage, table.instant_path(instant))
     stats = list(metadata.write_stats)
-    info = table.storage.info(instant_path(table.base_path, instant))
-    return (
+    info = table.storage.info(table.instant_path(instant))
+    return CommitRow(
         instant.timestamp,
         None if info is None else _as_time(info, "%Y%m%d%H%M%S%f")[:17],
         instant.completed_action,
@@ -192,33 +250,38 @@ def _as_time(info: FileInfo, form: str) -> str:
     return datetime.fromtimestamp(info.modification_time_ms / 1000, UTC).strftime(form)
 
 
-_TIMELINE_OUTPUT: Final = (
-    Column("instant_time"),
-    Column("action"),
-    Column("state"),
-    Column("requested_time"),
-    Column("inflight_time"),
-    Column("completed_time"),
-    Column("timeline_type"),
-    Column("rollback_info"),
-)
+@dataclass(frozen=True, kw_only=True)
+class ShowTimelineArguments(TableArguments):
+    """The parameters of `show_timeline`."""
+
+    limit: int = _limit(20)
+    showArchived: bool = parameter(False, help="archived instants too")  # noqa: N815 (Hudi's name)
+    filter: str = _filter()
+    startTime: str = parameter("", help="only instants from this one on")  # noqa: N815
+    endTime: str = parameter("", help="only instants up to this one")  # noqa: N815
+
+
+@dataclass(frozen=True)
+class TimelineRow:
+    """An instant of the timeline and the times at which it reached its states."""
+
+    instant_time: str
+    action: str
+    state: str
+    requested_time: str | None
+    inflight_time: str | None
+    completed_time: str | None
+    timeline_type: str
+    rollback_info: str | None
 
 
 @procedure(
     name="show_timeline",
     summary="Shows every action of the table's timeline, newest first, and when it reached each state (UTC).",
-    parameters=(
-        _TABLE,
-        _PATH,
-        _limit(20),
-        Parameter("showArchived", "boolean", False, "archived instants too"),
-        _FILTER,
-        Parameter("startTime", "string", "", "only instants from this one on"),
-        Parameter("endTime", "string", "", "only instants up to this one"),
-    ),
-    output=_TIMELINE_OUTPUT,
+    arguments=ShowTimelineArguments,
+    row=TimelineRow,
 )
-def show_timeline(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
+def show_timeline(context: Context, arguments: ShowTimelineArguments) -> Iterable[TimelineRow]:
     """A row per instant of the active timeline.
 
     Raises UnsupportedTableError if archived instants are asked for and there are some.
@@ -230,13 +293,13 @@ def show_timeline(context: Context, arguments: Arguments) -> Iterable[Sequence[o
     rows = [
         row
         for row in _timeline_rows(table)
-        if (not first or str(row[0]) >= first) and (not last or str(row[0]) <= last)
+        if (not first or row.instant_time >= first) and (not last or row.instant_time <= last)
     ]
-    return _filtered(context, rows, _TIMELINE_OUTPUT, arguments.filter)[: arguments.limit]
+    return _filtered(context, rows, TimelineRow, arguments.filter)[: arguments.limit]
 
 
 def _check_archive_is_empty(table: HudiTable) -> None:
-    directory = join(table.base_path, TIMELINE_DIRECTORY, table.properties.archive_directory)
+    directory = archive_directory(table.base_path, table.properties.archive_directory)
     if table.storage.exists(directory) and table.storage.list_files(directory):
         raise UnsupportedTableError(
             f"the archived timeline in {directory} cannot be shown",
@@ -244,52 +307,55 @@ def _check_archive_is_empty(table: HudiTable) -> None:
         )
 
 
-def _timeline_rows(table: HudiTable) -> Iterator[tuple[object, ...]]:
+def _timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
     """Rows of the active timeline, newest first; times are those of the instants' files."""
     reached: dict[tuple[str, str], dict[InstantState, FileInfo]] = {}
-    for entry in table.storage.list_directory(join(table.base_path, TIMELINE_DIRECTORY)):
-        instant = parse_instant_file_name(entry.name)
+    layout = table.timeline.layout
+    for entry in table.storage.list_directory(layout.timeline_directory(table.base_path)):
+        instant = layout.parse_file_name(entry.name)
         if instant is not None:
             states = reached.setdefault((instant.timestamp, instant.completed_action), {})
             states[instant.state] = entry
     for instant in sorted(table.timeline.instants, reverse=True):
         states = reached.get((instant.timestamp, instant.completed_action), {})
-        times = [
+        requested, inflight, completed = (
             _as_time(states[state], "%Y-%m-%d %H:%M:%S") if state in states else None
-            for state in InstantState
-        ]
-        yield (
-            instant.timestamp,
-            instant.action,
-            instant.state.name,
-            *times,
-            "ACTIVE",
-            _rollback_info(table, instant),
+            for state in (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
+        )
+        yield TimelineRow(
+            instant_time=instant.timestamp,
+            action=instant.action,
+            state=instant.state.name,
+            requested_time=requested,
+            inflight_time=inflight,
+            completed_time=completed,
+            timeline_type="ACTIVE",
+            rollback_info=_rollback_info(table, instant),
         )
 
 
 def _rollback_info(table: HudiTable, instant: Instant) -> str | None:
-    """Which commits a completed rollback undid."""
+    """The commits that a completed rollback rolled back."""
     if instant.action != ROLLBACK or not instant.is_completed:
         return None
-    path = instant_path(table.base_path, instant)
+    path = table.instant_path(instant)
     metadata = load_codec("HoodieRollbackMetadata").decode(table.storage.read(path), path)
     return f"Rolled back {', '.join(metadata['commitsRollback'])}"
 
 
-def _filtered(context: Context, rows: Rows, output: Sequence[Column], predicate: str) -> Rows:
+def _filtered(context: Context, rows: list[R], row_type: type[R], predicate: str) -> list[R]:
     """The rows for which the predicate holds, in their order."""
     if not predicate.strip() or not rows:
         return rows
-    return _evaluate(context, rows, output, predicate)
+    return _evaluate(context, rows, columns_of(row_type), predicate)
 
 
-def _evaluate(context: Context, rows: Rows, output: Sequence[Column], predicate: str) -> Rows:
+def _evaluate(context: Context, rows: list[R], output: Sequence[Column], predicate: str) -> list[R]:
     from pyspark.errors import PySparkException
 
     position = "__hudisql_position"
     declared = ", ".join([f"{position} int", *(f"`{column.name}` {column.type}" for column in output)])
-    numbered = [(number, *row) for number, row in enumerate(rows)]
+    numbered = [(number, *row_values(row)) for number, row in enumerate(rows)]
     try:
         kept = context.spark.createDataFrame(numbered, declared).where(predicate).select(position).collect()
     except PySparkException as error:

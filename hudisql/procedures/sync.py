@@ -6,12 +6,13 @@ that a table which no metastore knows yet can be synced too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.procedures.registry import Arguments, Column, Parameter, procedure
+from hudisql.procedures.registry import Arguments, parameter, procedure
 from hudisql.procedures.table_argument import find_table
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import directory_columns
@@ -33,31 +34,39 @@ _KNOWN_EXTRACTORS = frozenset(
 _SUCCESS = "hive sync success."
 
 
+@dataclass(frozen=True, kw_only=True)
+class HiveSyncArguments(Arguments):
+    """The parameters of `hive_sync`: Hudi's, then `path`, `dry_run` and `options`."""
+
+    table: str = parameter(help="name in the metastore, database.name")
+    metastore_uri: str = parameter("", help="another metastore than the session's")
+    username: str = parameter("", help="user to act as (default: yours)")
+    password: str = parameter("", help="taken for Hudi's sake; the metastore's protocol has no use for it")
+    use_jdbc: str = parameter("", help="only false: hudisql speaks to the metastore itself")
+    mode: str = parameter("", help="only hms")
+    partition_fields: str = parameter("", help="must be the table's own, if given")
+    partition_extractor_class: str = parameter("", help="taken for Hudi's sake; values are the table's own")
+    strategy: str = parameter("", help="entries of a merge-on-read table: ALL (default), RO or RT")
+    sync_incremental: str = parameter("", help="true: only partitions written since the last sync")
+    path: str | None = parameter(None, help="the table's directory, if the metastore does not know it yet")
+    dry_run: bool = parameter(False, help="show what would be changed")
+    options: Mapping[str, str] | None = parameter(None, help="hoodie.datasource.hive_sync.* settings")
+
+
+@dataclass(frozen=True)
+class HiveSyncRow:
+    """Hudi's word of success, or a line of the plan."""
+
+    result: str
+
+
 @procedure(
     name="hive_sync",
     summary="Brings the metastore's entries of a Hudi table in step with the table.",
-    parameters=(
-        Parameter("table", "string", help="name in the metastore, database.name"),
-        Parameter("metastore_uri", "string", "", "another metastore than the session's"),
-        Parameter("username", "string", "", "user to act as (default: yours)"),
-        Parameter(
-            "password", "string", "", "taken for Hudi's sake; the metastore's protocol has no use for it"
-        ),
-        Parameter("use_jdbc", "string", "", "only false: hudisql speaks to the metastore itself"),
-        Parameter("mode", "string", "", "only hms"),
-        Parameter("partition_fields", "string", "", "must be the table's own, if given"),
-        Parameter(
-            "partition_extractor_class", "string", "", "taken for Hudi's sake; values are the table's own"
-        ),
-        Parameter("strategy", "string", "", "entries of a merge-on-read table: ALL (default), RO or RT"),
-        Parameter("sync_incremental", "string", "", "true: only partitions written since the last sync"),
-        Parameter("path", "string", None, "the table's directory, if the metastore does not know it yet"),
-        Parameter("dry_run", "boolean", False, "show what would be changed"),
-        Parameter("options", "map", None, "hoodie.datasource.hive_sync.* settings"),
-    ),
-    output=(Column("result"),),
+    arguments=HiveSyncArguments,
+    row=HiveSyncRow,
 )
-def hive_sync(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
+def hive_sync(context: Context, arguments: HiveSyncArguments) -> Iterable[HiveSyncRow]:
     """Hudi's "hive sync success.", or for a dry run the plan's lines."""
     from hudisql.catalog.sync import plan_sync, read_existing, sync_table
 
@@ -65,24 +74,23 @@ def hive_sync(context: Context, arguments: Arguments) -> Iterable[Sequence[objec
     options = _options_of(arguments)
     table = find_table(context, None if arguments.path else arguments.table, arguments.path)
     database, name = _synced_name(context, arguments, table)
-    _check_partition_fields(arguments.partition_fields or "", table)
+    _check_partition_fields(arguments.partition_fields, table)
     with _metastore_of(context, arguments) as client:
         if arguments.dry_run:
             existing = read_existing(client, table, database, name, options)
             lines = plan_sync(table, database, name, existing, options).describe()
-            return [(line,) for line in lines or ["nothing to change"]]
+            return [HiveSyncRow(line) for line in lines or ["nothing to change"]]
         result = sync_table(
             client, table, database, name, options, metastore_uri=arguments.metastore_uri or None
         )
     context.console.info(result.summary)
-    return [(_SUCCESS,)]
+    return [HiveSyncRow(_SUCCESS)]
 
 
-def _options_of(arguments: Arguments) -> SyncOptions:
+def _options_of(arguments: HiveSyncArguments) -> SyncOptions:
     from hudisql.catalog.sync_entries import INCREMENTAL_OPTION, STRATEGY_OPTION, sync_options_from
 
-    settings: Mapping[str, object] = arguments.options or {}
-    values = {key: str(value) for key, value in settings.items() if value is not None}
+    values = dict(arguments.options or {})
     if arguments.strategy:
         values[STRATEGY_OPTION] = arguments.strategy
     if arguments.sync_incremental:
@@ -90,13 +98,13 @@ def _options_of(arguments: Arguments) -> SyncOptions:
     return sync_options_from(values)
 
 
-def _refuse_other_modes(arguments: Arguments) -> None:
+def _refuse_other_modes(arguments: HiveSyncArguments) -> None:
     if (arguments.mode or "hms").lower() != "hms" or (arguments.use_jdbc or "false").lower() == "true":
         raise InvalidArgumentError(
             "hive_sync speaks to the metastore itself: of Hudi's modes there is only hms",
             hint="leave out mode and use_jdbc",
         )
-    extractor = (arguments.partition_extractor_class or "").rsplit(".", 1)[-1]
+    extractor = arguments.partition_extractor_class.rsplit(".", 1)[-1]
     if extractor and extractor not in _KNOWN_EXTRACTORS:
         raise InvalidArgumentError(
             f"hive_sync does not know the partition_extractor_class {arguments.partition_extractor_class}",
@@ -115,7 +123,7 @@ def _check_partition_fields(given: str, table: HudiTable) -> None:
         )
 
 
-def _synced_name(context: Context, arguments: Arguments, table: HudiTable) -> tuple[str, str]:
+def _synced_name(context: Context, arguments: HiveSyncArguments, table: HudiTable) -> tuple[str, str]:
     """The name without `_ro` or `_rt`, where such an entry of a merge-on-read table was given."""
     from hudisql.catalog.table_entries import main_name
 
@@ -124,7 +132,7 @@ def _synced_name(context: Context, arguments: Arguments, table: HudiTable) -> tu
 
 
 @contextmanager
-def _metastore_of(context: Context, arguments: Arguments) -> Iterator[MetastoreClient]:
+def _metastore_of(context: Context, arguments: HiveSyncArguments) -> Iterator[MetastoreClient]:
     if not arguments.metastore_uri and not arguments.username:
         yield context.metastore
         return

@@ -1,19 +1,29 @@
-"""Which Hudi table a procedure is about: a name in the metastore or a path, as Hudi's procedures take them.
+"""The Hudi table of a procedure: a name in the metastore or a path, as Hudi's procedures take them.
 
-Every procedure with `table` and `path` parameters finds its table here. Reads nothing but the metastore entry
-and what opening a table reads.
+Every procedure with `table` and `path` parameters finds its table here. Reads only the metastore entry and
+what opening a table reads.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import hudi_base_path
 from hudisql.errors import InvalidArgumentError, NoSuchTableError
+from hudisql.procedures.registry import Arguments, parameter
 from hudisql.table.hudi_table import HudiTable, open_table
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableArguments(Arguments):
+    """The first two parameters of Hudi's `show_…` procedures."""
+
+    table: str | None = parameter(None, help="table of the metastore, database.name")
+    path: str | None = parameter(None, help="the table's directory, instead of table")
 
 
 def find_table(context: Context, table: str | None, path: str | None = None) -> HudiTable:

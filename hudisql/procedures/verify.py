@@ -5,16 +5,15 @@ hudisql's own; Hudi has no such procedure. The work is in `hudisql.bootstrap.ver
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import VerificationFailedError
 from hudisql.procedures.registry import (
-    FAIL_ON_ERROR,
     Arguments,
     CheckedRows,
-    Column,
-    Parameter,
+    fail_on_error_parameter,
+    parameter,
     procedure,
 )
 from hudisql.procedures.table_argument import find_table
@@ -26,30 +25,40 @@ if TYPE_CHECKING:
 SUMMARY: Final = "SUMMARY"
 
 
+@dataclass(frozen=True, kw_only=True)
+class VerifyBootstrapArguments(Arguments):
+    """The parameters of `verify_bootstrap`."""
+
+    table: str | None = parameter(None, help="the table, database.name")
+    level: str = parameter(
+        "sample",
+        help="counts: all footers, lengths and times; sample: also one row group of up to 20 files; full:"
+        " also all keys, and a hash of all columns",
+    )
+    path: str | None = parameter(None, help="the table's directory, instead of its name")
+    fail_on_error: bool = fail_on_error_parameter()
+
+
+@dataclass(frozen=True)
+class VerifyBootstrapRow:
+    """A finding, or the summary."""
+
+    finding: str
+    severity: str
+    partition: str | None
+    path: str
+    detail: str
+
+
 @procedure(
     name="verify_bootstrap",
     summary="Compares a bootstrapped table with its source: files, rows, keys, values.",
-    parameters=(
-        Parameter("table", "string", None, "the table, database.name"),
-        Parameter(
-            "level",
-            "string",
-            "sample",
-            "counts: all footers, lengths and times; sample: also one row group of up to 20 files; full: also"
-            " all keys, and a hash of all columns",
-        ),
-        Parameter("path", "string", None, "the table's directory, instead of its name"),
-        FAIL_ON_ERROR,
-    ),
-    output=(
-        Column("finding", "string"),
-        Column("severity", "string"),
-        Column("partition", "string"),
-        Column("path", "string"),
-        Column("detail", "string"),
-    ),
+    arguments=VerifyBootstrapArguments,
+    row=VerifyBootstrapRow,
 )
-def verify_bootstrap_table(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
+def verify_bootstrap_table(
+    context: Context, arguments: VerifyBootstrapArguments
+) -> CheckedRows[VerifyBootstrapRow]:
     """A row per finding, errors first, and a last row that sums up: severity ok or failed.
 
     Its error is a VerificationFailedError unless `fail_on_error` is false.
@@ -59,16 +68,22 @@ def verify_bootstrap_table(context: Context, arguments: Arguments) -> Iterable[S
     level = parse_level(arguments.level)
     table = find_table(context, None if arguments.path else arguments.table, arguments.path)
     verified = verify_bootstrap(context, table, level)
-    rows: list[Sequence[object]] = [
-        (found.kind, "error" if found.is_error else "notice", found.partition_path, found.path, found.detail)
+    rows = [
+        VerifyBootstrapRow(
+            found.kind,
+            "error" if found.is_error else "notice",
+            found.partition_path,
+            found.path,
+            found.detail,
+        )
         for found in verified.discrepancies
     ]
     errors, notices = len(verified.errors), len(verified.discrepancies) - len(verified.errors)
     counted = f"{errors:,} errors, {notices:,} notices; {verified.level}: {verified.describe()}"
-    rows.append((SUMMARY, "ok" if verified.is_good else "failed", None, verified.base_path, counted))
-    if verified.is_good or not arguments.fail_on_error:
-        return rows
-    return CheckedRows(rows, _failure(verified))
+    severity = "ok" if verified.is_good else "failed"
+    rows.append(VerifyBootstrapRow(SUMMARY, severity, None, verified.base_path, counted))
+    fails = arguments.fail_on_error and not verified.is_good
+    return CheckedRows(rows, _failure(verified) if fails else None)
 
 
 def _failure(verified: Verification) -> VerificationFailedError:

@@ -19,8 +19,8 @@ from hudisql.read.merge_mode import LogMergeConfig
 from hudisql.read.predicates import Predicate
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.read.splits import ScanTask
+from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
-from hudisql.spark.task_heap import freeze_loaded_modules
 from hudisql.storage import Storage
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hudisql.format.bloom_kernels import compiled
+from hudisql.format.numba_compiled import compiled
 
 DATA, DELETE, ORDERED_DELETE = 0, 1, 2
 """Kinds of events: a row, a delete that always holds, a delete with an ordering value."""
@@ -49,10 +49,10 @@ def fill_table(offsets, data, hashes, table):  # type: ignore[no-untyped-def]
     for key in range(len(offsets) - 1):
         hashed = _hash_of(data, offsets[key], offsets[key + 1])
         hashes[key] = hashed
-        place = hashed & mask
-        while table[place] >= 0:
-            place = (place + np.uint64(1)) & mask
-        table[place] = key
+        slot = hashed & mask
+        while table[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        table[slot] = key
 
 
 @compiled
@@ -64,10 +64,10 @@ def look_up(  # type: ignore[no-untyped-def]
     for row in range(len(wanted_offsets) - 1):
         start, stop = wanted_offsets[row], wanted_offsets[row + 1]
         hashed = _hash_of(wanted_data, start, stop)
-        place = hashed & mask
+        slot = hashed & mask
         found[row] = -1
-        while table[place] >= 0:
-            key = table[place]
+        while table[slot] >= 0:
+            key = table[slot]
             first = offsets[key]
             if hashes[key] == hashed and offsets[key + 1] - first == stop - start:
                 same = True
@@ -78,4 +78,4 @@ def look_up(  # type: ignore[no-untyped-def]
                 if same:
                     found[row] = key
                     break
-            place = (place + np.uint64(1)) & mask
+            slot = (slot + np.uint64(1)) & mask

@@ -11,35 +11,38 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hudisql.format.meta_columns import RECORD_KEY
 from hudisql.read.key_table import KeyTable
-from hudisql.read.merge_mode import LogMergeConfig
+from hudisql.read.merge_mode import RecordMergeMode
 from hudisql.read.merged_log_scanner import LogRecords
-from hudisql.read.ordering import comparable
+from hudisql.read.precombine import is_higher
 
 _BATCH_ROWS = 64 * 1024
 
 
-def merge_schema(schema: pa.Schema, rule: LogMergeConfig) -> pa.Schema:
+def merge_schema(schema: pa.Schema, mode: RecordMergeMode) -> pa.Schema:
     """`schema` with the columns that a merge looks at: the record key, and what orders rows."""
     fields = list(schema)
     if RECORD_KEY not in schema.names:
         fields.append(pa.field(RECORD_KEY, pa.string()))
-    if rule.keeps_newer_base_rows and rule.ordering is not None and rule.ordering.name not in schema.names:
-        fields.append(rule.ordering)
+    if (
+        mode.keeps_newer_base_rows
+        and mode.ordering_field is not None
+        and mode.ordering_field.name not in schema.names
+    ):
+        fields.append(mode.ordering_field)
     return pa.schema(fields)
 
 
 def merge_log_records(
-    base: Iterable[pa.RecordBatch], records: LogRecords, rule: LogMergeConfig
+    base: Iterable[pa.RecordBatch], records: LogRecords, mode: RecordMergeMode
 ) -> Iterator[pa.RecordBatch]:
     """Base batches (of `merge_schema`, as the records' rows are) with the log records in their places."""
     seen = np.zeros(len(records.keys), np.bool_)
     keys = KeyTable(records.keys)
     for batch in base:
-        merged = _merge_batch(batch, keys, records, rule, seen)
+        merged = _merge_batch(batch, keys, records, mode, seen)
         if merged.num_rows:
             yield merged
     rows = records.row_of_key[~seen]
@@ -53,7 +56,7 @@ def _merge_batch(
     batch: pa.RecordBatch,
     keys: KeyTable,
     records: LogRecords,
-    rule: LogMergeConfig,
+    mode: RecordMergeMode,
     seen: npt.NDArray[np.bool_],
 ) -> pa.RecordBatch:
     found = keys.find(batch.column(RECORD_KEY))
@@ -63,9 +66,9 @@ def _merge_batch(
     key_numbers = found[touched]
     seen[key_numbers] = True
     rows = records.row_of_key[key_numbers]
-    if rule.keeps_newer_base_rows and rule.ordering is not None and records.ordering is not None:
-        base = batch.column(rule.ordering.name).take(pa.array(touched))
-        newer = _is_newer(base, records.ordering.take(pa.array(key_numbers)))
+    if mode.keeps_newer_base_rows and mode.ordering_field is not None and records.ordering_values is not None:
+        base = batch.column(mode.ordering_field.name).take(pa.array(touched))
+        newer = is_higher(base, records.ordering_values.take(pa.array(key_numbers)), null_is_lowest=True)
         is_older = ~(newer & records.may_yield[key_numbers])
         touched, rows = touched[is_older], rows[is_older]
     replaced = rows >= 0
@@ -75,10 +78,3 @@ def _merge_batch(
     order[touched[replaced]] = batch.num_rows + np.arange(np.count_nonzero(replaced))
     both = pa.concat_batches([batch, records.rows.take(pa.array(rows[replaced]))])
     return both.take(pa.array(order[order >= 0]))
-
-
-def _is_newer(base: pa.Array, log: pa.Array) -> npt.NDArray[np.bool_]:
-    # A null is older than any value.
-    newer = pc.greater(comparable(base), comparable(log))
-    newer = pc.fill_null(newer, pc.and_(pc.is_valid(base), pc.is_null(log)))
-    return np.asarray(newer.to_numpy(zero_copy_only=False))

@@ -1,12 +1,12 @@
-"""How a table's log records merge with each other and with base rows, as a plain value for tasks.
+"""How a table's log records merge with each other and with base rows, as plain values for tasks.
 
-Follows `AbstractHoodieLogRecordReader` (which blocks count) and the payload classes of Hudi 0.15. What it
-does not know by name is refused, since another rule would give other rows.
+Follows `AbstractHoodieLogRecordReader` (which blocks count) and the payload classes of Hudi 0.15. Unknown
+payload classes and merge strategies are refused, since they would give other rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -28,34 +28,52 @@ _COMMIT_TIME_STRATEGY = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
 
 
 @dataclass(frozen=True, slots=True)
-class LogMergeConfig:
-    """Which log blocks count, and who wins.
+class InstantRange:
+    """Which instants' log blocks are read (Hudi's `InstantRange`).
 
-    Between log records the higher value of `ordering` wins, of equal ones the later. Over a base row the log
-    record wins, unless `keeps_newer_base_rows` and the base row's value is higher. Delete blocks hold over
-    every base row and until the next log row, unless `orders_deletes` (1.x's event time). Rows whose
-    `delete_field` holds `delete_marker` (default: whose `_hoodie_is_deleted` is true) are deletes.
+    A block counts if its instant is in `committed`, or older than `active_from` (archived), and not after
+    `as_of`.
     """
 
     committed: frozenset[str]
     active_from: str | None
     as_of: str | None = None
-    ordering: pa.Field | None = None
-    keeps_newer_base_rows: bool = False
-    orders_deletes: bool = False
-    delete_field: str | None = None
-    delete_marker: str | None = None
 
-    def counts(self, instant_time: str) -> bool:
-        """True if blocks of the instant count: completed or archived, and not after `as_of`."""
+    def includes(self, instant_time: str) -> bool:
+        """True if blocks of the instant count."""
         if self.as_of is not None and instant_time > self.as_of:
             return False
         archived = self.active_from is not None and instant_time < self.active_from
         return archived or instant_time in self.committed
 
 
+@dataclass(frozen=True, slots=True)
+class RecordMergeMode:
+    """Which of several records of one key is kept.
+
+    Between log records the higher value of `ordering_field` wins, of equal ones the later. Over a base row
+    the log record wins, unless `keeps_newer_base_rows` and the base row's value is higher. Delete blocks hold
+    over every base row and until the next log row, unless `orders_deletes` (1.x's event time). Rows whose
+    `delete_field` holds `delete_marker` (default: whose `_hoodie_is_deleted` is true) are deletes.
+    """
+
+    ordering_field: pa.Field | None = None
+    keeps_newer_base_rows: bool = False
+    orders_deletes: bool = False
+    delete_field: str | None = None
+    delete_marker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogMergeConfig:
+    """What a task needs to read slices with log files: the blocks that count, and how records merge."""
+
+    instant_range: InstantRange
+    merge_mode: RecordMergeMode = field(default_factory=RecordMergeMode)
+
+
 def log_merge_config_of(table: HudiTable, as_of: str | None = None) -> LogMergeConfig:
-    """The rule of a table, for its state as of an instant time.
+    """The configuration of a table, for its state as of an instant time.
 
     Raises UnsupportedTableError naming a payload class or merge strategy that hudisql does not know, and for
     tables whose rows carry no record key.
@@ -69,18 +87,21 @@ def log_merge_config_of(table: HudiTable, as_of: str | None = None) -> LogMergeC
         )
     payload = _payload_of(table)
     in_commit_order = _merges_in_commit_order(table)
-    return LogMergeConfig(
+    instant_range = InstantRange(
         committed=frozenset(commit.timestamp for commit in table.timeline.commits),
         active_from=table.timeline.first_active_time,
         as_of=as_of,
-        ordering=None if in_commit_order else _ordering_field(table),
+    )
+    merge_mode = RecordMergeMode(
+        ordering_field=None if in_commit_order else _ordering_field(table),
         keeps_newer_base_rows=payload == _EVENT_TIME and not in_commit_order,
-        # A strategy under this key is the mark of a table that 1.x writes and merges.
+        # Only tables that 1.x writes and merges have a strategy under this key.
         orders_deletes=payload == _EVENT_TIME
         and _text(properties, _STRATEGY_KEYS[1]) == _PAYLOAD_STRATEGIES[0],
         delete_field=properties.get(DELETE_FIELD) if payload == _EVENT_TIME else None,
         delete_marker=properties.get(DELETE_MARKER) if payload == _EVENT_TIME else None,
     )
+    return LogMergeConfig(instant_range, merge_mode)
 
 
 def _payload_of(table: HudiTable) -> str:

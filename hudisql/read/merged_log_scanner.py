@@ -20,8 +20,6 @@ import pyarrow.compute as pc
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.avro_program import program_of
-from hudisql.format.data_block import decode_data_block
-from hudisql.format.delete_record import NATURAL_ORDER, DeleteRecords, decode_delete_records
 from hudisql.format.log_block import (
     BlockType,
     CorruptBlock,
@@ -31,11 +29,17 @@ from hudisql.format.log_block import (
     parse_log_blocks,
     scan_log_blocks,
 )
+from hudisql.format.log_block_content import (
+    NATURAL_ORDER,
+    DeleteRecords,
+    decode_data_block,
+    decode_delete_records,
+)
 from hudisql.format.meta_columns import IS_DELETED, OPERATION, RECORD_KEY
 from hudisql.read.conform import batch_of, conform_array, find_field
-from hudisql.read.merge_mode import LogMergeConfig
-from hudisql.read.ordering import comparable
+from hudisql.read.merge_mode import InstantRange, LogMergeConfig, RecordMergeMode
 from hudisql.read.parquet_rows import ParquetRows
+from hudisql.read.precombine import comparable
 from hudisql.storage import Storage
 from hudisql.table.file_slice import LogFile
 
@@ -59,15 +63,15 @@ class LogRecords:
     """The merged records of a slice's logs.
 
     `rows` are the latest rows; `row_of_key` gives for each of `keys` its row, or -1 if a delete block holds.
-    `is_delete` marks rows that stand for a delete. `ordering` has each key's ordering value, and `may_yield`
-    says which keys' records give way to a base row of a higher one.
+    `is_delete` marks rows that stand for a delete. `ordering_values` has each key's ordering value, and
+    `may_yield` says which keys' records give way to a base row of a higher one.
     """
 
     keys: pa.Array
     row_of_key: npt.NDArray[np.int64]
     rows: pa.RecordBatch
     is_delete: npt.NDArray[np.bool_]
-    ordering: pa.Array | None
+    ordering_values: pa.Array | None
     may_yield: npt.NDArray[np.bool_]
 
 
@@ -76,14 +80,14 @@ class _Events:
     """One block's records, in its order."""
 
     keys: pa.Array
-    ordering: pa.Array | None
+    ordering_values: pa.Array | None
     rows: pa.RecordBatch | None = None
     is_delete: npt.NDArray[np.bool_] | None = None
     always: npt.NDArray[np.bool_] | None = None
 
 
 def read_log_records(
-    storage: Storage, log_files: Sequence[LogFile], rule: LogMergeConfig, schema: pa.Schema
+    storage: Storage, log_files: Sequence[LogFile], config: LogMergeConfig, schema: pa.Schema
 ) -> LogRecords:
     """The log files' records, their rows conformed to `schema` (which has the record key).
 
@@ -92,9 +96,12 @@ def read_log_records(
     """
     from hudisql.read import log_kernels
 
+    mode = config.merge_mode
     events = [
-        _events_of(storage, log_file.path, block, rule, schema)
-        for log_file, block in _read_blocks(storage, _blocks_that_count(storage, log_files, rule))
+        _events_of(storage, log_file.path, block, mode, schema)
+        for log_file, block in _read_blocks(
+            storage, _committed_blocks(storage, log_files, config.instant_range)
+        )
     ]
     if not events:
         none = np.empty(0, np.int64)
@@ -119,16 +126,18 @@ def read_log_records(
     latest = log_kernels.latest_events(
         encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64),
         kind_of,
-        _ranks(events, rule),
+        _ranks(events, mode),
         len(encoded.dictionary),
-        rule.orders_deletes,
+        mode.orders_deletes,
     )
     may_yield = kind_of[latest] == log_kernels.DATA
-    if rule.orders_deletes:
+    if mode.orders_deletes:
         may_yield |= kind_of[latest] == log_kernels.ORDERED_DELETE
-    ordering = None if rule.ordering is None else _ordering_of(events, rule).take(pa.array(latest))
+    ordering_values = (
+        None if mode.ordering_field is None else _ordering_of(events, mode).take(pa.array(latest))
+    )
     chosen = np.concatenate(row_numbers)[latest]
-    return _chosen(encoded.dictionary, chosen, events, schema, ordering, may_yield)
+    return _chosen(encoded.dictionary, chosen, events, schema, ordering_values, may_yield)
 
 
 def _chosen(
@@ -136,7 +145,7 @@ def _chosen(
     row_numbers: npt.NDArray[np.int64],
     events: Sequence[_Events],
     schema: pa.Schema,
-    ordering: pa.Array | None,
+    ordering_values: pa.Array | None,
     may_yield: npt.NDArray[np.bool_],
 ) -> LogRecords:
     held = row_numbers >= 0
@@ -147,11 +156,11 @@ def _chosen(
     deletes = [each.is_delete for each in events if each.is_delete is not None]
     rows = pa.concat_batches(batches).take(pa.array(chosen))
     is_delete = np.concatenate(deletes)[chosen] if deletes else np.zeros(0, np.bool_)
-    return LogRecords(keys, row_of_key, rows, is_delete, ordering, may_yield)
+    return LogRecords(keys, row_of_key, rows, is_delete, ordering_values, may_yield)
 
 
-def _blocks_that_count(
-    storage: Storage, log_files: Sequence[LogFile], rule: LogMergeConfig
+def _committed_blocks(
+    storage: Storage, log_files: Sequence[LogFile], instant_range: InstantRange
 ) -> deque[tuple[LogFile, LogBlock | LogBlockHead]]:
     """The blocks that no rollback block takes back; those of small files with their contents.
 
@@ -169,7 +178,7 @@ def _blocks_that_count(
             if block.is_rollback:
                 target = block.header.get(HeaderKey.TARGET_INSTANT_TIME)
                 found = deque(each for each in found if each[1].instant_time != target)
-            elif block.block_type is not BlockType.COMMAND and rule.counts(block.instant_time):
+            elif block.block_type is not BlockType.COMMAND and instant_range.includes(block.instant_time):
                 found.append((log_file, block))
     return found
 
@@ -205,31 +214,31 @@ def _read_blocks(
 
 
 def _events_of(
-    storage: Storage, path: str, block: LogBlock, rule: LogMergeConfig, schema: pa.Schema
+    storage: Storage, path: str, block: LogBlock, mode: RecordMergeMode, schema: pa.Schema
 ) -> _Events:
     try:
         match block.block_type:
             case BlockType.DELETE:
-                return _delete_events(decode_delete_records(block.content), rule)
+                return _delete_events(decode_delete_records(block.content), mode)
             case BlockType.AVRO_DATA:
-                batch = _avro_rows(block, _names_wanted(rule, schema))
+                batch = _avro_rows(block, _names_wanted(mode, schema))
             case BlockType.PARQUET_DATA:
-                batch = _parquet_rows(storage, path, block, rule, schema)
+                batch = _parquet_rows(storage, path, block, mode, schema)
             case other:
                 raise UnsupportedTableError(f"it has a block of the type {other.name}, which is not read")
-        return _row_events(batch, rule, schema)
+        return _row_events(batch, mode, schema)
     except (CorruptTableError, UnsupportedTableError) as error:
         raise type(error)(f"cannot read the log file {path}: {error.message}", hint=error.hint) from error
     except pa.ArrowException as error:
         raise CorruptTableError(f"cannot read the log file {path}: {error}") from error
 
 
-def _names_wanted(rule: LogMergeConfig, schema: pa.Schema) -> frozenset[str]:
+def _names_wanted(mode: RecordMergeMode, schema: pa.Schema) -> frozenset[str]:
     names = [*schema.names, RECORD_KEY, IS_DELETED, OPERATION]
-    if rule.ordering is not None:
-        names.append(rule.ordering.name)
-    if rule.delete_field:
-        names.append(rule.delete_field)
+    if mode.ordering_field is not None:
+        names.append(mode.ordering_field.name)
+    if mode.delete_field:
+        names.append(mode.delete_field)
     return frozenset(name.lower() for name in names)
 
 
@@ -240,13 +249,13 @@ def _avro_rows(block: LogBlock, wanted: frozenset[str]) -> pa.RecordBatch:
 
 
 def _parquet_rows(
-    storage: Storage, path: str, block: LogBlock, rule: LogMergeConfig, schema: pa.Schema
+    storage: Storage, path: str, block: LogBlock, mode: RecordMergeMode, schema: pa.Schema
 ) -> pa.RecordBatch:
     content = pa.py_buffer(block.content)
-    wanted = _names_wanted(rule, schema)
+    wanted = _names_wanted(mode, schema)
     with ParquetRows(storage, path, pa.schema([]), content=content) as file:
         physical = [field for field in file.physical_schema if field.name.lower() in wanted]
-    ordering = [] if rule.ordering is None else [rule.ordering]
+    ordering = [] if mode.ordering_field is None else [mode.ordering_field]
     types = {field.name.lower(): field.type for field in (*ordering, *schema)}
     found = pa.schema([pa.field(each.name, types.get(each.name.lower(), each.type)) for each in physical])
     with ParquetRows(storage, path, found, content=content) as file:
@@ -254,13 +263,13 @@ def _parquet_rows(
     return pa.concat_batches(batches) if batches else _no_rows(found)
 
 
-def _row_events(batch: pa.RecordBatch, rule: LogMergeConfig, schema: pa.Schema) -> _Events:
+def _row_events(batch: pa.RecordBatch, mode: RecordMergeMode, schema: pa.Schema) -> _Events:
     rows = batch_of([_column(batch, field) for field in schema], schema, batch.num_rows)
-    ordering = None if rule.ordering is None else _column(batch, rule.ordering)
+    ordering = None if mode.ordering_field is None else _column(batch, mode.ordering_field)
     keys = _column(batch, pa.field(RECORD_KEY, pa.string()))
     if keys.null_count:
         raise CorruptTableError(f"{keys.null_count} of {len(keys)} rows of a block have no record key")
-    return _Events(keys, ordering, rows, _deleted_rows(batch, rule))
+    return _Events(keys, ordering, rows, _deleted_rows(batch, mode))
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
@@ -270,11 +279,11 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     return conform_array(batch.column(index), field.type)
 
 
-def _deleted_rows(batch: pa.RecordBatch, rule: LogMergeConfig) -> npt.NDArray[np.bool_]:
+def _deleted_rows(batch: pa.RecordBatch, mode: RecordMergeMode) -> npt.NDArray[np.bool_]:
     deleted: Any = np.zeros(batch.num_rows, np.bool_)
-    if rule.delete_field:
-        marks = _column(batch, pa.field(rule.delete_field, pa.string()))
-        deleted |= _true_of(pc.equal(marks, pa.scalar(rule.delete_marker, pa.string())))
+    if mode.delete_field:
+        marks = _column(batch, pa.field(mode.delete_field, pa.string()))
+        deleted |= _true_of(pc.equal(marks, pa.scalar(mode.delete_marker, pa.string())))
     elif (index := find_field(batch.schema, IS_DELETED)) >= 0 and pa.types.is_boolean(
         batch.column(index).type
     ):
@@ -283,29 +292,29 @@ def _deleted_rows(batch: pa.RecordBatch, rule: LogMergeConfig) -> npt.NDArray[np
     return deleted | _true_of(pc.equal(operations, _DELETE_OPERATION))  # type: ignore[no-any-return]
 
 
-def _delete_events(deletes: DeleteRecords, rule: LogMergeConfig) -> _Events:
+def _delete_events(deletes: DeleteRecords, mode: RecordMergeMode) -> _Events:
     count = len(deletes.record_keys)
-    if rule.ordering is None:
+    if mode.ordering_field is None:
         return _Events(deletes.record_keys, None, always=np.ones(count, np.bool_))
-    ordering_type = rule.ordering.type
+    ordering_type = mode.ordering_field.type
     wrapper = _COMPARABLE_WRAPPERS.get(pa.int64() if pa.types.is_timestamp(ordering_type) else ordering_type)
-    if rule.orders_deletes and pa.types.is_string(ordering_type):
+    if mode.orders_deletes and pa.types.is_string(ordering_type):
         wrapper = "string"
     if wrapper is None:
         return _Events(deletes.record_keys, pa.nulls(count, ordering_type), always=np.ones(count, np.bool_))
-    values = deletes.ordering.column(wrapper)
+    values = deletes.ordering_values.column(wrapper)
     always = _true_of(pc.is_null(values))
     if wrapper == "int":
         always |= _true_of(pc.equal(values, NATURAL_ORDER))
     return _Events(deletes.record_keys, values.cast(ordering_type), always=always)
 
 
-def _ranks(events: Sequence[_Events], rule: LogMergeConfig) -> npt.NDArray[np.int64]:
+def _ranks(events: Sequence[_Events], mode: RecordMergeMode) -> npt.NDArray[np.int64]:
     """A number for each event that compares as its ordering value does; nulls are lowest."""
     count = sum(len(each.keys) for each in events)
-    if rule.ordering is None:
+    if mode.ordering_field is None:
         return np.zeros(count, np.int64)
-    encoded = comparable(_ordering_of(events, rule)).dictionary_encode()
+    encoded = comparable(_ordering_of(events, mode)).dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     rank_of = np.empty(len(order) + 1, np.int64)
     rank_of[order] = np.arange(len(order))
@@ -314,9 +323,11 @@ def _ranks(events: Sequence[_Events], rule: LogMergeConfig) -> npt.NDArray[np.in
     return np.asarray(rank_of[places])
 
 
-def _ordering_of(events: Sequence[_Events], rule: LogMergeConfig) -> pa.Array:
-    assert rule.ordering is not None
-    return pa.chunked_array([each.ordering for each in events], rule.ordering.type).combine_chunks()
+def _ordering_of(events: Sequence[_Events], mode: RecordMergeMode) -> pa.Array:
+    assert mode.ordering_field is not None
+    return pa.chunked_array(
+        [each.ordering_values for each in events], mode.ordering_field.type
+    ).combine_chunks()
 
 
 def _true_of(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from hudisql.errors import QueryError, SourceChangedError
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
 from hudisql.read.arrow_scan import complete_columns, spark_struct
 from hudisql.read.slice_reader import data_file_path
-from hudisql.spark.java_classes import java_class
+from hudisql.spark.java_objects import java_class
 from hudisql.storage import parent_of, scheme_of
 
 if TYPE_CHECKING:

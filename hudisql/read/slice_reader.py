@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTableError
-from hudisql.format.external_file import is_same_time, utc_text
+from hudisql.format.bootstrap_index import is_same_time, utc_text
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.read.changed_sources import CHANGED_SOURCES
 from hudisql.read.conform import batch_of, constant_column
@@ -64,10 +64,10 @@ def read_file_slice(storage: Storage, read: SliceRead) -> Iterator[pa.RecordBatc
     """The rows of the slice (or split) for which the predicate is TRUE, in file order, exactly as `schema`.
 
     Memory: one row group's compressed columns and one batch, per file. Columns that a file lacks are null.
-    Raises UnsupportedTableError for log files without a rule or with unknown blocks, SourceChangedError if
-    the external file is missing or differs from what the index or the skeleton say, CorruptTableError if a
-    file of the table cannot be decoded, InvalidArgumentError if the predicate looks at a column outside
-    `schema`.
+    Raises UnsupportedTableError for log files without `log_merge_config` or with unknown blocks,
+    SourceChangedError if the external file is missing or differs from what the index or the skeleton say,
+    CorruptTableError if a file of the table cannot be decoded, InvalidArgumentError if the predicate looks at
+    a column outside `schema`.
     """
     file_schema = pa.schema([each for each in read.schema if each.name not in read.partition_values])
     if read.file_slice.has_log_files:
@@ -83,20 +83,22 @@ def read_file_slice(storage: Storage, read: SliceRead) -> Iterator[pa.RecordBatc
 
 
 def _read_merged(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    rule = read.log_merge_config
-    if rule is None:
+    config = read.log_merge_config
+    if config is None:
         raise UnsupportedTableError(
             f"file group {read.file_slice.file_id} of {_partition(read.file_slice)} has log files, "
             "which this operation does not merge",
             hint="compact the table with Hudi (run_compaction) and try again",
         )
-    merged_schema = merge_schema(schema, rule)
-    records = read_log_records(storage, read.file_slice.log_files, rule, merged_schema)
+    merged_schema = merge_schema(schema, config.merge_mode)
+    records = read_log_records(storage, read.file_slice.log_files, config, merged_schema)
     # A base row that a predicate rules out is either not shown or replaced by its log row, which comes last
     # then; only a base row that might win over its log row must be seen.
-    below = replace(read, predicate=None if rule.keeps_newer_base_rows else read.predicate, split=None)
+    below = replace(
+        read, predicate=None if config.merge_mode.keeps_newer_base_rows else read.predicate, split=None
+    )
     base = (batch.select(merged_schema.names) for batch in _read_base_rows(storage, below, merged_schema))
-    for batch in merge_log_records(base, records, rule):
+    for batch in merge_log_records(base, records, config.merge_mode):
         yield batch.select(schema.names) if schema.names else batch_of([], schema, batch.num_rows)
 
 

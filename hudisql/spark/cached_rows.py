@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.spark.few_rows import collect_few_rows, local_frame
-from hudisql.spark.java_classes import java_class, scala_object
+from hudisql.spark.java_objects import java_class, scala_object
 
 if TYPE_CHECKING:
     import pyarrow as pa

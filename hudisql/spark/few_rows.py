@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from hudisql.spark.scala_values import class_name, items_of
+from hudisql.spark.java_objects import class_name, items_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from hudisql.console import Console
 from hudisql.errors import HudisqlError, QueryError, StorageError
-from hudisql.spark.task_heap import freeze_loaded_modules
+from hudisql.spark.python_worker import freeze_loaded_modules
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")

@@ -141,7 +141,7 @@ def names_nothing(text: str) -> bool:
 
 def _without_aliases(tokens: Sequence[Token]) -> list[Token]:
     """The tokens but for names behind AS."""
-    behind_as = [False, *(before.says("AS") for before in tokens)]
+    behind_as = [False, *(before.is_keyword("AS") for before in tokens)]
     return [token for token, named in zip(tokens, behind_as, strict=False) if not (named and token.is_name)]
 
 

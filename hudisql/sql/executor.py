@@ -70,25 +70,29 @@ def _call(context: Context, statement: st.CallStatement, _source: SourceText) ->
     return call_procedure(context, statement)
 
 
-def _run_query(context: Context, statement: st.Statement, source: SourceText) -> Result:
-    """Queries, and statements that read Hudi tables by a query inside (INSERT, CTAS, CACHE … AS)."""
-    prepared = query_plan.prepare_query(context, statement.text, source)
+def _run_query(context: Context, statement: st.Statement, source: SourceText, plan: Any = None) -> Result:
+    """Queries, and statements that read Hudi tables by a query inside (INSERT, CTAS, CACHE … AS).
+
+    `plan` is Spark's unresolved plan of the statement, if it is parsed already.
+    """
+    prepared = query_plan.prepare_query(context, statement.text, source, plan=plan)
     if not isinstance(statement, st.QueryStatement):
-        refuse_overwriting_what_is_read(context, statement, prepared.scans)
+        refuse_overwriting_what_is_read(context, statement, prepared.bound.plan, prepared.scans)
     df = query_plan.run_prepared(context, prepared, source)
     return Result(df, guard=lambda: query_plan.bound_errors(prepared.bound, source))
 
 
 def _run_in_spark(context: Context, statement: st.Statement, source: SourceText) -> Result:
     """What is about no Hudi table; a command that would change one is refused."""
-    command, entry = find_hudi_target(context, statement.text)
+    plan = parse_plan(context.spark, statement.text)
+    command, entry = find_hudi_target(context, plan)
     if entry is not None:
         kind = statement.kind if isinstance(statement, st.PassThroughStatement) else command.kind
         raise _unsupported(kind, entry, "CALL help() lists what can be done with Hudi tables")
-    _refuse_harm(context, statement)
+    _refuse_changes_of_files(context, plan)
     if (setting := _SET.match(statement.text)) is not None:
         warn_of_settings(context.console, {setting[1]: setting[2]}, "SET")
-    return _run_query(context, statement, source)
+    return _run_query(context, statement, source, plan)
 
 
 def _run_block(context: Context, statement: st.BlockStatement, source: SourceText) -> Result:
@@ -101,10 +105,10 @@ def _execute_immediate(
     return Result(execute_immediate(context, statement.text), guard=lambda: translated_spark_errors(source))
 
 
-def _refuse_harm(context: Context, statement: st.Statement) -> None:
-    """Refuse what Spark would do to files of Hudi tables and of their sources."""
-    refuse_directories_of_hudi_tables(context, statement.text)
-    refuse_touching_sources_of_tables(context, parse_plan(context.spark, statement.text))
+def _refuse_changes_of_files(context: Context, plan: Any) -> None:
+    """Refuse a parsed statement by which Spark would change files of Hudi tables or of their sources."""
+    refuse_directories_of_hudi_tables(context, plan)
+    refuse_touching_sources_of_tables(context, plan)
 
 
 def _change_rows(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
@@ -124,15 +128,17 @@ def _alter_table(context: Context, statement: st.ChangeStatement, source: Source
     entry = find_hudi_entry(context, statement.table)
     if entry is not None:
         return alter_table(context, entry, statement)
-    if isinstance(statement, st.AlterTableStatement) and make_external(context, statement):
+    plan = parse_plan(context.spark, statement.text)
+    if isinstance(statement, st.AlterTableStatement) and make_external(context, statement, plan):
         return _nothing(context)
-    return _change(context, statement, source)
+    return _change(context, statement, source, plan)
 
 
-def _change(context: Context, statement: st.ChangeStatement, source: SourceText) -> Result:
+def _change(context: Context, statement: st.ChangeStatement, source: SourceText, plan: Any = None) -> Result:
     _check_change(context, statement)
-    _refuse_harm(context, statement)
-    return _run_query(context, statement, source)
+    plan = parse_plan(context.spark, statement.text) if plan is None else plan
+    _refuse_changes_of_files(context, plan)
+    return _run_query(context, statement, source, plan)
 
 
 def _check_change(context: Context, statement: st.ChangeStatement) -> None:
@@ -160,15 +166,17 @@ def _create_table(context: Context, statement: st.CreateTableStatement, source: 
         raise _unsupported(
             "CREATE OR REPLACE TABLE", entry, f"INSERT OVERWRITE {entry.full_name} replaces its rows"
         )
-    _refuse_harm(context, statement)
-    return _run_query(context, statement, source)
+    plan = parse_plan(context.spark, statement.text)
+    _refuse_changes_of_files(context, plan)
+    return _run_query(context, statement, source, plan)
 
 
 def _drop_table(context: Context, statement: st.DropTableStatement, source: SourceText) -> Result:
     entry = find_hudi_entry(context, statement.table)
     if entry is None:
-        refuse_touching_sources_of_tables(context, parse_plan(context.spark, statement.text))
-        return _run_query(context, statement, source)
+        plan = parse_plan(context.spark, statement.text)
+        refuse_touching_sources_of_tables(context, plan)
+        return _run_query(context, statement, source, plan)
     return purge_table(context, entry) if statement.purge else drop_entries(context, entry)
 
 

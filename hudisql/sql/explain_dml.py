@@ -89,9 +89,9 @@ def explain_create_table_as(context: Context, statement: st.ExplainStatement, so
 
 def _facts_of_insert(table: HudiTable, rows: RowsToInsert, options: WriteOptions) -> Iterator[Fact]:
     if rows.overwrite is not None:
-        yield "commit", f"{rows.overwrite.operation_type} (replacecommit): new file groups take others' place"
+        yield "commit", f"{rows.overwrite.operation_type} (replacecommit): new file groups replace others"
         yield "replaces", _replaced_text(table, rows.overwrite)
-        yield from _combining_facts(table, rows, options)
+        yield from _combine_facts(table, rows, options)
         return
     yield "commit", f"{rows.operation.upper()}: {_files_text(table, rows.operation)}"
     if rows.operation == "upsert":
@@ -101,13 +101,13 @@ def _facts_of_insert(table: HudiTable, rows: RowsToInsert, options: WriteOptions
             yield "newest by", options.precombine_field
     else:
         yield "matched by", "(nothing: every row is added)"
-        yield from _combining_facts(table, rows, options)
+        yield from _combine_facts(table, rows, options)
     if rows.operation != "bulk_insert":
         yield "new rows", _new_rows_text(options)
 
 
-def _combining_facts(table: HudiTable, rows: RowsToInsert, options: WriteOptions) -> Iterator[Fact]:
-    if rows.combines_by(options):
+def _combine_facts(table: HudiTable, rows: RowsToInsert, options: WriteOptions) -> Iterator[Fact]:
+    if rows.combines_before_insert(options):
         yield "one row a key", f"the one with the highest {table.properties.precombine_field}"
 
 

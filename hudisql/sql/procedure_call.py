@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hudisql.procedures.binder import bind_arguments
-from hudisql.procedures.registry import CheckedRows, find_procedure
+from hudisql.procedures.registry import find_procedure
 from hudisql.result import LocalResult, Result
 from hudisql.sql.dml import rewrite_bootstrap_files  # noqa: F401 (declares its procedure)
 from hudisql.sql.text import statements as st
@@ -24,7 +24,6 @@ def call_procedure(context: Context, statement: st.CallStatement) -> Result:
     """
     declared = find_procedure(statement.procedure)
     arguments = bind_arguments(declared, statement.positional, statement.named)
-    rows = declared.run(context, arguments)
-    error = rows.error if isinstance(rows, CheckedRows) else None
+    checked = declared.call(context, arguments)
     columns = [(column.name, column.type) for column in declared.output]
-    return LocalResult(lambda: context.spark, columns, rows, error=error)
+    return LocalResult(lambda: context.spark, columns, checked.rows, error=checked.error)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import SqlSyntaxError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
-from hudisql.spark.scala_values import class_name, items_of
+from hudisql.spark.java_objects import class_name, items_of
 from hudisql.sql.ddl.create_table import PROVIDERS
 from hudisql.sql.query.path_guard import (
     directories_of_plan,
@@ -58,7 +58,7 @@ def run_block(context: Context, text: str) -> DataFrame:
     Raises UnsupportedStatementError before anything runs if a Hudi table is named, or may be hidden, in it.
     """
     behind = tokenize(text)[1:2]
-    if not behind or behind[0].says(*TRANSACTION_WORDS):
+    if not behind or behind[0].is_keyword(*TRANSACTION_WORDS):
         raise UnsupportedStatementError(
             "BEGIN without END is not supported: each statement is a transaction of its own",
             hint=_ONE_BY_ONE,
@@ -98,10 +98,10 @@ def _check_text(context: Context, text: str, kind: str) -> None:
 
 def _check_tokens(context: Context, tokens: list[Token], kind: str) -> None:
     for before, token in zip([None, *tokens], tokens, strict=False):
-        if token.says("IDENTIFIER", "IMMEDIATE"):
-            what = EXECUTE_IMMEDIATE if token.says("IMMEDIATE") else "IDENTIFIER(…)"
+        if token.is_keyword("IDENTIFIER", "IMMEDIATE"):
+            what = EXECUTE_IMMEDIATE if token.is_keyword("IMMEDIATE") else "IDENTIFIER(…)"
             raise _unsupported(kind, f"with {what} inside: what it names cannot be known beforehand")
-        if before is not None and before.says("USING") and token.name.lower() in PROVIDERS:
+        if before is not None and before.is_keyword("USING") and token.name.lower() in PROVIDERS:
             raise _unsupported(kind, "with CREATE TABLE … USING hudi inside")
     for name, is_function in _names_in(tokens):
         _check_name(context, name, kind, is_function=is_function)
@@ -196,7 +196,7 @@ def _expression_of(text: str, tokens: list[Token]) -> str:
     depth = 0
     for token in tokens:
         depth += {"(": 1, ")": -1}.get(token.text, 0)
-        if not depth and token.says("INTO", "USING"):
+        if not depth and token.is_keyword("INTO", "USING"):
             return text[tokens[0].start : token.start].rstrip()
     return text[tokens[0].start : tokens[-1].end]
 

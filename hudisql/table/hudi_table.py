@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, NoSuchTableError, UnsupportedTableError
 from hudisql.format.commit_metadata import SCHEMA_KEY, read_extra_metadata
+from hudisql.format.instant import Instant
 from hudisql.format.meta_columns import META_SCHEMA, is_meta_column
 from hudisql.format.schema import arrow_from_avro
 from hudisql.format.table_properties import (
@@ -24,7 +25,14 @@ from hudisql.format.table_properties import (
     TableProperties,
     read_table_properties,
 )
-from hudisql.format.timeline import TIMELINE_DIRECTORY, Timeline, load_timeline
+from hudisql.format.timeline import Timeline, load_timeline
+from hudisql.format.timeline_layout import (
+    TimelineLayout,
+    instant_path,
+    metadata_directory,
+    metadata_table_directory,
+    timeline_layout,
+)
 from hudisql.storage import Storage, ancestors_of, join, parent_of
 
 SUPPORTED_VERSION = 6
@@ -86,6 +94,10 @@ class HudiTable:
         """The table as it stands now, read as this one. Raises what `open_table` raises."""
         return open_table(self.storage, self.base_path, accepts_changed_sources=self.accepts_changed_sources)
 
+    def instant_path(self, instant: Instant) -> str:
+        """The path of the file that stands for the instant in its state."""
+        return instant_path(self.base_path, self.timeline.layout, instant)
+
     def with_schema(self, schema: pa.Schema) -> HudiTable:
         """The table as a commit with this schema (without meta columns) will leave it."""
         changed = replace(self)
@@ -127,7 +139,7 @@ class HudiTable:
 
     def _schema_text(self, as_of: str | None) -> str:
         for commit in reversed(self.timeline.commits_until(as_of)):
-            text = read_extra_metadata(self.storage, self.base_path, commit).get(SCHEMA_KEY)
+            text = read_extra_metadata(self.storage, self.instant_path(commit)).get(SCHEMA_KEY)
             if text:
                 return text
         if self.properties.create_schema:
@@ -135,7 +147,7 @@ class HudiTable:
         raise CorruptTableError(
             f"no commit of the Hudi table at {self.base_path} carries a schema, nor does {PROPERTIES_FILE}",
             hint=f"restore the commit files that are lost below "
-            f"{join(self.base_path, TIMELINE_DIRECTORY)}; a "
+            f"{metadata_directory(self.base_path)}; a "
             "table that nobody has written to gets its schema by the first commit of the writer that made it",
         )
 
@@ -167,19 +179,23 @@ def open_table(storage: Storage, path: str, *, accepts_changed_sources: bool = F
             f"no such path: {path}" if missing else f"no Hudi table at {path}, nor in a directory above it",
             hint=f"a Hudi table's directory holds {PROPERTIES_FILE}",
         )
-    if root.endswith("/.hoodie/metadata"):
+    if root.endswith(metadata_table_directory("")):
         raise UnsupportedTableError(
             f"{root} is the metadata table of {parent_of(parent_of(root))}, which is not read on its own"
         )
     properties = read_table_properties(storage, root)
-    check_readable(properties, root)
-    return HudiTable(root, properties, load_timeline(storage, root), storage, accepts_changed_sources)
+    layout = check_readable(properties, root)
+    return HudiTable(root, properties, load_timeline(storage, root, layout), storage, accepts_changed_sources)
 
 
-def check_readable(properties: TableProperties, base_path: str) -> None:
-    """Raise UnsupportedTableError if hudisql can't read a table with these properties right."""
+def check_readable(properties: TableProperties, base_path: str) -> TimelineLayout:
+    """The timeline layout of a table with these properties.
+
+    Raises UnsupportedTableError if hudisql cannot read such a table correctly.
+    """
     _check_version(properties.version, base_path)
-    if properties.timeline_layout_version != 1:
+    layout = timeline_layout(properties.timeline_layout_version)
+    if layout is None:
         raise UnsupportedTableError(
             f"the Hudi table at {base_path} has timeline layout {properties.timeline_layout_version}, "
             f"where version {SUPPORTED_VERSION} has 1"
@@ -191,7 +207,7 @@ def check_readable(properties: TableProperties, base_path: str) -> None:
             f"the Hudi table at {base_path} has {properties.base_file_format} files; only parquet is read"
         )
     if properties.bootstrap_base_path is None:
-        return
+        return layout
     if properties.bootstrap_index_class != HFILE_BOOTSTRAP_INDEX:
         raise UnsupportedTableError(
             f"the bootstrapped Hudi table at {base_path} has an index of the class "
@@ -203,6 +219,7 @@ def check_readable(properties: TableProperties, base_path: str) -> None:
             f"{properties.key_generator_class or properties.key_generator_type}: its partition columns can "
             "be read neither from the directories nor from the files"
         )
+    return layout
 
 
 def _check_version(version: int, base_path: str) -> None:

@@ -14,10 +14,15 @@ from typing import Final
 
 from hudisql.format import table_properties as keys
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
-from hudisql.format.timeline import TIMELINE_DIRECTORY, load_timeline
+from hudisql.format.timeline import load_timeline
+from hudisql.format.timeline_layout import (
+    ARCHIVE_DIRECTORY,
+    LAYOUT_V1,
+    NEW_TABLE_DIRECTORIES,
+    metadata_directory,
+)
 from hudisql.storage import Storage, is_inside, join
 
-_EMPTY_DIRECTORIES: Final = ("archived", ".schema", ".temp")
 _KEY_GENERATORS: Final = "org.apache.hudi.keygen"
 DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 _DEFAULT_MERGER: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
@@ -67,8 +72,8 @@ def new_table_properties(table: NewTable) -> dict[str, str]:
     values |= {
         keys.PARTITION_FIELDS: ",".join(table.partition_fields),
         keys.CDC_ENABLED: "false",
-        keys.ARCHIVE_DIRECTORY: "archived",
-        keys.TIMELINE_LAYOUT_VERSION: "1",
+        keys.ARCHIVE_DIRECTORY: ARCHIVE_DIRECTORY,
+        keys.TIMELINE_LAYOUT_VERSION: str(LAYOUT_V1.version),
         keys.DROP_PARTITION_COLUMNS: "false",
         keys.TIMELINE_TIMEZONE: "UTC",
         **({keys.RECORD_KEY_FIELDS: ",".join(table.record_key)} if table.record_key else {}),
@@ -87,8 +92,8 @@ def new_table_properties(table: NewTable) -> dict[str, str]:
 
 def make_timeline_directories(storage: Storage, base_path: str) -> None:
     """Make the empty directories below `.hoodie` that every table has. Raises StorageError."""
-    for directory in _EMPTY_DIRECTORIES:
-        storage.make_directories(join(base_path, TIMELINE_DIRECTORY, directory))
+    for directory in NEW_TABLE_DIRECTORIES:
+        storage.make_directories(join(metadata_directory(base_path), directory))
 
 
 def publish_properties(storage: Storage, base_path: str, values: Mapping[str, str], now: datetime) -> int:
@@ -111,7 +116,7 @@ def remove_new_table(storage: Storage, base_path: str) -> list[str] | None:
     if load_timeline(storage, base_path).commits:
         return None
     storage.delete_file(join(base_path, keys.PROPERTIES_FILE))
-    storage.delete_directory(join(base_path, TIMELINE_DIRECTORY))
+    storage.delete_directory(metadata_directory(base_path))
     others: list[str] = []
     markers: list[str] = []
     directories = [base_path]

@@ -16,6 +16,7 @@ from hudisql.errors import CorruptTableError
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.partition_path import parse_partition_value, split_partition_path
 from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 
@@ -131,6 +132,6 @@ def _partition_paths(table: HudiTable) -> list[str]:
             f"{path}/{entry.name}" if path else entry.name
             for (path, _), entries in zip(unmarked, listings, strict=True)
             for entry in entries
-            if entry.is_directory and (path or entry.name != ".hoodie")
+            if entry.is_directory and (path or entry.name != METADATA_DIRECTORY)
         ]
     return sorted(found)

@@ -61,7 +61,9 @@ def replaced_file_groups(table: HudiTable, as_of: str | None = None) -> frozense
     found = {each: _replaced.get((table.base_path, each)) for each in commits}
     unknown = [commit for commit, groups in found.items() if groups is None]
     for commit, by_partition in zip(
-        unknown, read_replaced_file_ids(table.storage, table.base_path, unknown), strict=True
+        unknown,
+        read_replaced_file_ids(table.storage, [table.instant_path(each) for each in unknown]),
+        strict=True,
     ):
         groups = frozenset(
             (partition, file_id) for partition, file_ids in by_partition.items() for file_id in file_ids

@@ -117,7 +117,7 @@ def _committed_base_file(table: HudiTable, base_files: list[BaseFile]) -> BaseFi
     instant_time = base_files[0].instant_time
     for commit in table.timeline.commits:
         if commit.timestamp == instant_time:
-            stats = read_commit_metadata(table.storage, table.base_path, commit).write_stats
+            stats = read_commit_metadata(table.storage, table.instant_path(commit)).write_stats
             written = {join(table.base_path, stat.path) for stat in stats if stat.path}
             base_files = [file for file in base_files if file.path in written] or base_files
     return max(base_files, key=lambda file: file.write_token)

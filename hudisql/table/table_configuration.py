@@ -19,11 +19,11 @@ from hudisql.format.table_properties import (
     read_whole_file,
     render_table_properties,
 )
+from hudisql.format.timeline_layout import metadata_table_directory
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import HudiTable
 
 METADATA_PARTITIONS_INFLIGHT: Final = "hoodie.table.metadata.partitions.inflight"
-_METADATA_DIRECTORY: Final = ".hoodie/metadata"
 
 
 def update_table_properties(storage: Storage, base_path: str, changes: Mapping[str, str | None]) -> None:
@@ -49,7 +49,7 @@ def update_table_properties(storage: Storage, base_path: str, changes: Mapping[s
 def has_metadata_table(table: HudiTable) -> bool:
     """True if readers of Apache Hudi might trust a metadata table that hudisql does not keep."""
     inflight = table.properties.get(METADATA_PARTITIONS_INFLIGHT)
-    directory = join(table.base_path, _METADATA_DIRECTORY)
+    directory = metadata_table_directory(table.base_path)
     return bool(table.properties.metadata_partitions or inflight or table.storage.exists(directory))
 
 
@@ -70,5 +70,5 @@ def drop_metadata_table(table: HudiTable) -> bool:
         )
     changes: dict[str, str | None] = {METADATA_PARTITIONS: "", METADATA_PARTITIONS_INFLIGHT: ""}
     update_table_properties(table.storage, table.base_path, changes)
-    table.storage.delete_directory(join(table.base_path, _METADATA_DIRECTORY))
+    table.storage.delete_directory(metadata_table_directory(table.base_path))
     return True

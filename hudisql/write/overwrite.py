@@ -29,12 +29,12 @@ class Overwrite:
 
     @property
     def operation_type(self) -> str:
-        """Hudi's word for it."""
+        """Hudi's `WriteOperationType` of the commit."""
         return "INSERT_OVERWRITE_TABLE" if self.scope == "table" else "INSERT_OVERWRITE"
 
 
-def load_operation_type(overwrite: Overwrite | None) -> str:
-    """Hudi's word for a load of new rows that overwrites this, or (None) nothing."""
+def bulk_insert_operation_type(overwrite: Overwrite | None) -> str:
+    """Hudi's `WriteOperationType` of a bulk insert that overwrites this, or (None) nothing."""
     return "BULK_INSERT" if overwrite is None else overwrite.operation_type
 
 

@@ -14,7 +14,8 @@ from hudisql.context import Context
 
 @pytest.fixture
 def context(spark: Any) -> Context:
-    return Context(spark, metastore=None)
+    metastore: Any = None
+    return Context(spark, metastore)
 
 
 @pytest.fixture

@@ -120,7 +120,12 @@ def test_a_partition_column_that_the_files_hold_too_is_the_directories_value(
     assert f"partition column DT is also a column inside 1 file: {path}, with the directory's value" in told
     table = bootstrap(context, tmp_path / "s", tmp_path / "t", partition_by=named)
     found = read_both_ways(context.spark, table)
-    directory = {"dt": ["7", "7", "8"], "dt int": [7, 7, 8], "dt float": [7.0, 7.0, 8.0]}[partition_by]
+    directories: dict[str, list[Any]] = {
+        "dt": ["7", "7", "8"],
+        "dt int": [7, 7, 8],
+        "dt float": [7.0, 7.0, 8.0],
+    }
+    directory = directories[partition_by]
     pairs = zip(found["dt"].to_pylist(), found["id"].to_pylist(), strict=True)
     assert sorted(pairs) == [*zip(directory, ["a", "b", "c"], strict=True)]
     assert verify_bootstrap(context, table, VerifyLevel.FULL).discrepancies == ()

@@ -278,13 +278,14 @@ def test_codecs_that_spark_has_are_read(context: Context, tmp_path: Path, codec:
     assert found["n"].to_pylist() == list(range(100))
 
 
-def test_two_thousand_columns_are_read(context: Context, tmp_path: Path) -> None:
-    columns = {f"c{number}": pa.array([number, None, -number], pa.int32()) for number in range(2_000)}
+@pytest.mark.parametrize("count", [300, pytest.param(2_000, marks=pytest.mark.soak)])
+def test_hundreds_of_columns_are_read(context: Context, tmp_path: Path, count: int) -> None:
+    columns = {f"c{number}": pa.array([number, None, -number], pa.int32()) for number in range(count)}
     write_file(tmp_path / "s" / "a.parquet", _rows(0, **columns))
     table = bootstrap(context, tmp_path / "s", tmp_path / "t")
     found = read_both_ways(context.spark, table)
-    assert found.num_columns == 2_002
-    assert found["c1999"].to_pylist() == [1999, None, -1999]
+    assert found.num_columns == count + 2
+    assert found[f"c{count - 1}"].to_pylist() == [count - 1, None, 1 - count]
 
 
 RESERVED = (

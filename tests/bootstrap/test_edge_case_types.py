@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, ModeChoice, UnsafeTypePolicy
-from hudisql.bootstrap.type_safety import TYPE_HAZARDS
+from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
 from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
 from hudisql.context import Context
 from hudisql.errors import QueryError
@@ -223,7 +223,7 @@ def test_a_file_of_hive_2_is_rewritten_as_hive_reads_it(context: Context, tmp_pa
     for words in ("column d (date): dates before 1582-10-15", "column t (timestamp): INT96 timestamp"):
         assert words in told
     settings = [f"spark.sql.parquet.{kind}RebaseModeInRead" for kind in ("datetime", "int96")]
-    before = {name: context.spark.conf.get(name) for name in settings}
+    before = {name: str(context.spark.conf.get(name)) for name in settings}
     try:
         for name in settings:
             context.spark.conf.set(name, "LEGACY")
@@ -289,7 +289,7 @@ def test_lists_of_every_form_are_right(context: Context, tmp_path: Path, form: s
         [row("a", [1, 2]), row("b", None), row("c", []), row("d", [3])],
     )
     found = read_both_ways(context.spark, bootstrap(context, tmp_path / "s", tmp_path / "t"))
-    nothing = [] if form == "bare" else None
+    nothing: list[int] | None = [] if form == "bare" else None
     assert found["l"].to_pylist() == [[1, 2], nothing, [], [3]]
 
 
@@ -451,7 +451,11 @@ def test_types_that_a_rewrite_mends_are_right_and_verified(context: Context, tmp
     nanos = {"timestamp_nanos": pa.array(in_utc, pa.timestamp("ns", "UTC"))}
     int96 = {"int96": pa.array(moments, pa.timestamp("us"))}
     elsewhere = {"older_calendar", "unknown_calendar", "binary_decimal"}
-    mended = {name for name, incompatibility in TYPE_HAZARDS.items() if incompatibility.full_record_mends}
+    mended = {
+        name
+        for name, incompatibility in TYPE_INCOMPATIBILITIES.items()
+        if incompatibility.fixed_by_full_record
+    }
     assert mended - elsewhere == {*columns, *nanos, *int96}
     write_file(tmp_path / "s" / "a.parquet", pa.table({"id": IDS, **columns}), store_decimal_as_integer=True)
     write_file(tmp_path / "sns" / "a.parquet", pa.table({"id": IDS, **nanos}), version="2.6")

@@ -7,10 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.bootstrap.type_safety import (
-    TYPE_HAZARDS,
+    TYPE_INCOMPATIBILITIES,
     classify_columns,
-    is_safe_widening,
-    is_same_type,
 )
 from hudisql.format.schema import TIMESTAMP
 
@@ -134,30 +132,8 @@ def test_two_level_lists_are_told_from_three_level_ones():
 
 
 def test_every_hazard_says_who_breaks_and_a_mended_one_is_one_that_stops():
-    for name, incompatibility in TYPE_HAZARDS.items():
-        assert incompatibility.is_unsafe or not incompatibility.full_record_mends, name
+    for name, incompatibility in TYPE_INCOMPATIBILITIES.items():
+        assert incompatibility.is_unsafe or not incompatibility.fixed_by_full_record, name
         assert incompatibility.stored, name
         assert incompatibility.breaks, name
         assert all(incompatibility.breaks), name
-
-
-@pytest.mark.parametrize(
-    ("stored", "declared", "same", "widens"),
-    [
-        (pa.int32(), pa.int32(), True, False),
-        (pa.int32(), pa.int64(), False, True),
-        (pa.int64(), pa.int32(), False, False),
-        (pa.float32(), pa.float64(), False, True),
-        (pa.int32(), pa.float64(), False, False),
-        (pa.decimal128(10, 2), pa.decimal128(12, 2), False, True),
-        (pa.decimal128(10, 2), pa.decimal128(12, 3), False, False),
-        (pa.string(), pa.int32(), False, False),
-        (pa.timestamp("us"), TIMESTAMP, True, False),
-        (pa.list_(pa.field("element", pa.int32())), pa.list_(pa.int32()), True, False),
-        (pa.list_(pa.int32()), pa.list_(pa.int64()), False, False),
-        (pa.struct([("A", pa.int32())]), pa.struct([("a", pa.int32())]), True, False),
-    ],
-)
-def test_a_declared_type_is_the_files_or_a_safe_widening_or_neither(stored, declared, same, widens):
-    assert is_same_type(declared, stored) is same
-    assert is_safe_widening(stored, declared) is widens

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -344,7 +345,7 @@ def test_uris_are_read_as_hive_writes_them() -> None:
     ],
 )
 def test_a_hudi_table_is_told_by_provider_or_input_format(
-    changes: dict[str, object], hudi: bool, base_path: str | None
+    changes: dict[str, Any], hudi: bool, base_path: str | None
 ) -> None:
     table = replace(MetastoreTable("d", "t", "EXTERNAL_TABLE", "file:/t", ()), **changes)
     assert is_hudi_table(table) == hudi

@@ -25,7 +25,7 @@ def _call(client: MetastoreClient, **named: object) -> list[Sequence[object]]:
     # Names are given in full, so that no Spark is asked for the current database.
     context = Context(cast(Any, None), client, console=SilentConsole())
     procedure = find_procedure("hive_sync")
-    return list(procedure.run(context, bind_arguments(procedure, (), list(named.items()))))
+    return list(procedure.call(context, bind_arguments(procedure, (), list(named.items()))).rows)
 
 
 def test_a_table_that_no_metastore_knows_is_synced_by_its_path_and_then_by_name(

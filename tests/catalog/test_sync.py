@@ -522,7 +522,8 @@ def test_a_table_that_could_not_be_registered_is_registered_by_the_hint_with_its
 ) -> None:
     table = maker.create(BASIC, hoodie__table__type="MERGE_ON_READ").open()
     parameters = {"hoodie.index.type": "BUCKET", "comment": "it's"}
-    create, made = client.create_table, []
+    create = client.create_table
+    made: list[str] = []
 
     def fail_at(count: int) -> str:
         def make_some(entry: MetastoreTable) -> None:

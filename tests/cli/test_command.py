@@ -8,15 +8,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import Result as CliResult
 from typer.testing import CliRunner
+from typer.testing import Result as CliResult
 
 from hudisql import __version__
 from hudisql.cli.commands import HELP
@@ -41,7 +41,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.fixture
-def run_sql(run: Run, session: Any) -> Run:
+def run_sql(run: Run, session: Any) -> Iterator[Run]:
     """The same on the suite's Spark session."""
     yield run
     session.sql("USE default")

@@ -33,7 +33,7 @@ def oracle_outcome(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[DifferentialScript], Outcome | None]]:
     """What a script's oracle made of it (None: it has none); all selected scripts are begun at once."""
-    scripts = [
+    scripts: list[Any] = [
         item.callspec.params["script"]
         for item in request.session.items
         if isinstance(item, pytest.Function) and "oracle_outcome" in item.fixturenames

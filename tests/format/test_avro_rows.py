@@ -10,7 +10,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError, InvalidArgumentError, UnsupportedTableError
@@ -91,7 +91,6 @@ def _framed(rows: list[Any], schema_text: str) -> bytes:
     return b"".join(framed)
 
 
-@settings(max_examples=150)
 @given(batches())
 def test_rows_are_those_of_fastavro_both_ways(batch: pa.RecordBatch) -> None:
     schema_text = avro_from_arrow(batch.schema, "t")
@@ -107,7 +106,6 @@ def test_rows_are_those_of_fastavro_both_ways(batch: pa.RecordBatch) -> None:
     assert decoded.schema.types == arrow_from_avro(schema_text).types
 
 
-@settings(max_examples=60)
 @given(batches(), st.data())
 def test_slices_of_batches_and_chosen_columns_are_the_same_rows(
     batch: pa.RecordBatch, data: st.DataObject
@@ -122,7 +120,6 @@ def test_slices_of_batches_and_chosen_columns_are_the_same_rows(
     assert decoded.to_pylist() == (sliced.select(chosen).to_pylist() if chosen else [{}] * sliced.num_rows)
 
 
-@settings(max_examples=100)
 @given(batches(), st.data())
 def test_damaged_rows_never_crash(batch: pa.RecordBatch, data: st.DataObject) -> None:
     schema_text = avro_from_arrow(batch.schema, "t")
@@ -146,7 +143,7 @@ def _record(*fields: tuple[str, Any]) -> str:
 
 
 def _decoded(rows: list[Any], schema_text: str) -> list[Any]:
-    return decode_framed_rows(_framed(rows, schema_text), len(rows), schema_text).to_pylist()  # type: ignore[no-any-return]
+    return decode_framed_rows(_framed(rows, schema_text), len(rows), schema_text).to_pylist()
 
 
 def test_unions_may_name_null_last_or_not_at_all() -> None:

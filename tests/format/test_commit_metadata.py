@@ -17,6 +17,7 @@ from hudisql.format.commit_metadata import (
     read_replaced_file_ids,
 )
 from hudisql.format.instant import Instant, InstantState
+from hudisql.format.timeline_layout import LAYOUT_V1, instant_path
 from hudisql.storage import Storage
 
 GOLDENS = [
@@ -43,23 +44,28 @@ def test_commits_of_the_real_hudi_are_written_again_byte_for_byte(golden, name: 
 
 def test_a_write_of_a_skeleton_is_read_with_all_its_fields(golden, storage: Storage) -> None:
     commit = Instant("00000000000001", "commit", InstantState.COMPLETED)
-    found = read_commit_metadata(storage, golden("cow_bootstrap_meta").table, commit)
+    found = read_commit_metadata(storage, instant_path(golden("cow_bootstrap_meta").table, LAYOUT_V1, commit))
     stats = list(found.write_stats)
     assert found.operation_type == "BOOTSTRAP"
     assert sum(stat.num_inserts for stat in stats) == len(golden("cow_bootstrap_meta").rows)
     assert {stat.prev_commit for stat in stats} == {"null"}
     assert all(stat.file_size_in_bytes == stat.total_write_bytes > 0 for stat in stats)
-    assert found.schema == read_extra_metadata(storage, golden("cow_bootstrap_meta").table, commit)["schema"]
+    assert (
+        found.schema
+        == read_extra_metadata(storage, instant_path(golden("cow_bootstrap_meta").table, LAYOUT_V1, commit))[
+            "schema"
+        ]
+    )
 
 
 def test_a_write_into_a_log_names_its_base_file(golden, storage: Storage) -> None:
     table = golden("mor_upsert_only_updates").table
     commit = Instant("20261120215313869", "deltacommit", InstantState.COMPLETED)
-    (stat,) = read_commit_metadata(storage, table, commit).write_stats
+    (stat,) = read_commit_metadata(storage, instant_path(table, LAYOUT_V1, commit)).write_stats
     assert stat.log_write is not None
     assert stat.log_write.log_version == 2
     assert len(stat.log_write.log_files) == 2
-    assert stat.log_write.base_file.endswith("_00000000000001.parquet")
+    assert str(stat.log_write.base_file).endswith("_00000000000001.parquet")
 
 
 def test_replaced_file_groups_come_last_and_are_read_back(storage: Storage, tmp_path: Path) -> None:
@@ -79,7 +85,7 @@ def test_replaced_file_groups_come_last_and_are_read_back(storage: Storage, tmp_
     (tmp_path / ".hoodie").mkdir()
     (tmp_path / ".hoodie" / "00000000000009.replacecommit").write_text(text)
     commit = Instant("00000000000009", "replacecommit", InstantState.COMPLETED)
-    (read,) = read_replaced_file_ids(storage, str(tmp_path), [commit])
+    (read,) = read_replaced_file_ids(storage, [instant_path(str(tmp_path), LAYOUT_V1, commit)])
     assert read == {"dt=a": ["old-0", "old-1"], "dt=b": []}
 
 
@@ -102,7 +108,7 @@ def test_damaged_commits_are_named(storage: Storage, tmp_path: Path, content: by
     (tmp_path / ".hoodie" / "00000000000009.commit").write_bytes(content)
     commit = Instant("00000000000009", "commit", InstantState.COMPLETED)
     with pytest.raises(CorruptTableError, match=r"00000000000009\.commit"):
-        read_commit_metadata(storage, str(tmp_path), commit)
+        read_commit_metadata(storage, instant_path(str(tmp_path), LAYOUT_V1, commit))
 
 
 def test_ten_thousand_write_stats_are_laid_out_in_time() -> None:

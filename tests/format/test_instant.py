@@ -2,55 +2,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudisql.format.instant import Instant, InstantState, new_instant_time, parse_instant_file_name
-
-NAMES = {
-    "00000000000001.commit.requested": ("00000000000001", "commit", InstantState.REQUESTED),
-    "00000000000001.inflight": ("00000000000001", "commit", InstantState.INFLIGHT),
-    "00000000000001.commit": ("00000000000001", "commit", InstantState.COMPLETED),
-    "00000000000001.deltacommit.inflight": ("00000000000001", "deltacommit", InstantState.INFLIGHT),
-    "20261120215259220.compaction.requested": ("20261120215259220", "compaction", InstantState.REQUESTED),
-    "20261120215308455.clean.inflight": ("20261120215308455", "clean", InstantState.INFLIGHT),
-    "20261120215303207.savepoint": ("20261120215303207", "savepoint", InstantState.COMPLETED),
-    "20261120215303207.replacecommit.requested": (
-        "20261120215303207",
-        "replacecommit",
-        InstantState.REQUESTED,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_instant_file_names_are_read_and_written_alike(name: str) -> None:
-    instant = parse_instant_file_name(name)
-    assert instant == Instant(*NAMES[name])
-    assert instant.file_name == name
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "hoodie.properties",
-        ".00000000000001.commit.crc",
-        "00000000000001.commit.crc",
-        "00000000000001",
-        "20261120215303207.unknown",
-        "20261120215303207_20261120215303300.commit",
-        "archived",
-    ],
-)
-def test_other_files_are_no_instants(name: str) -> None:
-    assert parse_instant_file_name(name) is None
-
-
-def test_a_completed_compaction_is_named_commit() -> None:
-    assert Instant("20260101000000000", "compaction", InstantState.COMPLETED).file_name == (
-        "20260101000000000.commit"
-    )
+from hudisql.format.instant import Instant, InstantState, new_instant_time
 
 
 def test_instants_are_ordered_by_time_first() -> None:

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
-from hudisql.format.data_block import decode_data_block, encode_data_block
-from hudisql.format.delete_record import decode_delete_records, encode_delete_records
 from hudisql.format.log_block import (
     MAGIC,
     ROLLBACK_BLOCK,
@@ -23,6 +21,12 @@ from hudisql.format.log_block import (
     encode_log_block,
     parse_log_blocks,
     scan_log_blocks,
+)
+from hudisql.format.log_block_content import (
+    decode_data_block,
+    decode_delete_records,
+    encode_data_block,
+    encode_delete_records,
 )
 
 GOLDEN_WITH_LOGS = ("mor_compacted", "mor_parquet_log", "mor_rollback", "mor_upsert_only_updates")
@@ -140,7 +144,10 @@ def test_a_header_of_any_length_is_read_and_a_content_is_not() -> None:
             self.read += nbytes
             return self.content[offset : offset + nbytes]
 
-    header = {HeaderKey.INSTANT_TIME: "20260101000000000", HeaderKey.SCHEMA: "x" * 300_000}
+    header: dict[int, str] = {
+        HeaderKey.INSTANT_TIME: "20260101000000000",
+        HeaderKey.SCHEMA: "x" * 300_000,
+    }
     block = encode_log_block(LogBlock(BlockType.AVRO_DATA, header, b"r" * 20_000_000))
     source = Counted(block * 2)
     heads = list(scan_log_blocks(source, "x.log.1"))
@@ -168,8 +175,8 @@ def test_a_delete_takes_any_number_of_keys_of_any_text() -> None:
     for keys in ([], ["a"], [f"k{number}é" for number in range(1000)]):
         found = decode_delete_records(encode_delete_records(pa.array(keys, pa.string()), "dt=1"))
         assert found.record_keys.to_pylist() == keys
-        assert found.ordering.column("int").to_pylist() == [0] * len(keys)
-        assert found.ordering.column("long").null_count == len(keys)
+        assert found.ordering_values.column("int").to_pylist() == [0] * len(keys)
+        assert found.ordering_values.column("long").null_count == len(keys)
 
 
 def test_damaged_contents_are_named_corrupt() -> None:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from hudisql.format.instant import InstantState, parse_instant_file_name
+from hudisql.format.instant import InstantState
 from hudisql.format.timeline import Timeline, load_timeline, timeline_of
+from hudisql.format.timeline_layout import LAYOUT_V1
 from hudisql.storage import Storage
 
 
 def timeline(*names: str) -> Timeline:
-    return timeline_of(instant for name in names if (instant := parse_instant_file_name(name)) is not None)
+    return timeline_of(instant for name in names if (instant := LAYOUT_V1.parse_file_name(name)) is not None)
 
 
 def committed(time: str, action: str = "commit") -> list[str]:

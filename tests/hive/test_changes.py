@@ -11,6 +11,7 @@ import pytest
 from tests.hive.engines import Ask, ask_beeline, assert_rows
 from tests.oracle.shapes import call_bootstrap
 from tests.oracle.sources import sample_rows, write_source
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms]
 
@@ -65,7 +66,7 @@ def test_changed_rows_are_equal(ask: Ask, changed: list[dict[str, Any]]) -> None
     assert_rows(found, [[row[column] for column in columns] for row in changed])
 
 
-@pytest.mark.parametrize("name", ["cow", "mor", "mor_rt"])
+@pytest.mark.parametrize("name", parameters(["cow", "mor", "mor_rt"], in_ci=["cow", "mor_rt"]))
 def test_changed_partitions_are_equal(ask: Ask, changed: list[dict[str, Any]], name: str) -> None:
     statement = (
         "SELECT part, count(*) AS n, count(DISTINCT `_hoodie_record_key`) AS k, "

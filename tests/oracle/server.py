@@ -70,7 +70,7 @@ class Oracle:
 
     def lock(self, path: str) -> dict[str, Any]:
         """Take Hudi's own file-system lock of the table at `path`; `unlock` gives it back."""
-        jvm = self.spark.sparkContext._jvm
+        jvm: Any = self.spark.sparkContext._jvm
         properties = jvm.java.util.Properties()
         for key, value in {
             "hoodie.base.path": path,
@@ -109,7 +109,8 @@ def _as_arrow(frame: DataFrame) -> tuple[pa.Schema, list[pa.RecordBatch]]:
     # PySpark 3.5 has no DataFrame.toArrow yet; this is what its toPandas stands on.
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    batches = frame._collect_as_arrow()
+    collect: Any = frame._collect_as_arrow
+    batches = collect()
     return (batches[0].schema if batches else to_arrow_schema(frame.schema)), batches
 
 

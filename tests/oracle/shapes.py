@@ -94,7 +94,7 @@ class BootstrappedTable:
     shape: Shape
 
 
-def bootstrap_shape(session: Any, shape: Shape, directory: Path, **arguments: str) -> BootstrappedTable:
+def bootstrap_shape(session: Any, shape: Shape, directory: Path, **arguments: Any) -> BootstrappedTable:
     """Write the shape's source below `directory` and bootstrap it by SQL; `arguments` are added to the
     CALL.
     """

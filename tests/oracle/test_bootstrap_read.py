@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -11,14 +12,23 @@ import pytest
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import META_COLUMNS, UNIQUE_COLUMN, assert_same_rows
 from tests.oracle.shapes import MANY_FILES, SHAPES, BootstrappedTable, Shape, bootstrap_shape
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
 Bootstrapped = Callable[[str], BootstrappedTable]
 NAMES = [*(shape.name for shape in SHAPES), MANY_FILES.name]
+VERSIONS = ("oracle_015", "oracle_120")
 
 
-@pytest.fixture(params=["oracle_015", "oracle_120"])
+def _by_version(names: Iterable[str], *, of_120_in_ci: Collection[str]) -> pytest.MarkDecorator:
+    """Every name with Hudi 0.15, and with 1.2 these in CI."""
+    cases = list(product(VERSIONS, names))
+    in_ci = [(version, name) for version, name in cases if version == VERSIONS[0] or name in of_120_in_ci]
+    return pytest.mark.parametrize(("oracle", "name"), parameters(cases, in_ci=in_ci), indirect=["oracle"])
+
+
+@pytest.fixture
 def oracle(request: pytest.FixtureRequest) -> HudiOracle:
     chosen: HudiOracle = request.getfixturevalue(request.param)
     return chosen
@@ -36,7 +46,7 @@ def _assert_meta_columns(table: pa.Table, shape: Shape) -> None:
     assert len({row[UNIQUE_COLUMN] for row in rows}) == shape.rows
 
 
-@pytest.mark.parametrize("name", NAMES)
+@_by_version(NAMES, of_120_in_ci=["two_columns", "composite", "merge_on_read"])
 def test_the_real_hudi_reads_every_row_and_meta_column(
     oracle: HudiOracle, bootstrapped: Bootstrapped, session: Any, name: str
 ) -> None:
@@ -49,7 +59,7 @@ def test_the_real_hudi_reads_every_row_and_meta_column(
     assert_same_rows(ours, theirs, sort_by=[UNIQUE_COLUMN])
 
 
-@pytest.mark.parametrize("name", [shape.name for shape in SHAPES])
+@_by_version([shape.name for shape in SHAPES], of_120_in_ci=["partitioned"])
 def test_the_real_hudi_reads_data_columns_alone(
     oracle: HudiOracle, bootstrapped: Bootstrapped, name: str
 ) -> None:
@@ -61,7 +71,7 @@ def test_the_real_hudi_reads_data_columns_alone(
     assert_same_rows(theirs, wanted.select(columns), sort_by=["seq"])
 
 
-@pytest.mark.parametrize("name", ["partitioned", "two_columns"])
+@_by_version(["partitioned", "two_columns"], of_120_in_ci=["two_columns"])
 def test_the_real_hudi_prunes_partitions_to_the_right_rows(
     oracle: HudiOracle, bootstrapped: Bootstrapped, name: str
 ) -> None:
@@ -70,12 +80,14 @@ def test_the_real_hudi_prunes_partitions_to_the_right_rows(
     assert sorted(theirs["seq"].to_pylist()) == [n for n in range(table.shape.rows) if n % 3 == 1]
 
 
-def test_skeletons_in_the_compact_form_are_read_too(
+@pytest.mark.parametrize("oracle", VERSIONS, indirect=True)
+def test_skeletons_in_delta_encoding_are_read_too(
     oracle: HudiOracle, session: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    shape = Shape("compact", partition_columns={"dt": lambda n: f"2024-03-0{n % 3 + 1}"})
-    directory = tmp_path_factory.mktemp("compact")
-    table = bootstrap_shape(session, shape, directory, compression="compact")
+    shape = Shape("delta", partition_columns={"dt": lambda n: f"2024-03-0{n % 3 + 1}"})
+    directory = tmp_path_factory.mktemp("delta")
+    codec = {"hoodie.parquet.compression.codec": "zstd"}
+    table = bootstrap_shape(session, shape, directory, skeleton_encoding="delta", options=codec)
     theirs = oracle.read(table.path)
     _assert_meta_columns(theirs, shape)
     assert_same_rows(

@@ -15,6 +15,7 @@ from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.comparison import META_COLUMNS, UNIQUE_COLUMN, assert_same_rows
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, call_bootstrap
 from tests.oracle.sources import sample_rows, write_source
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
@@ -31,7 +32,11 @@ def _updated(shape: Shape) -> pa.Table:
     return shape.with_partition_columns(rows)
 
 
-@pytest.mark.parametrize("shape", COPY_ON_WRITE_SHAPES, ids=_by_shape)
+@pytest.mark.parametrize(
+    "shape",
+    parameters(COPY_ON_WRITE_SHAPES, in_ci=["not_partitioned", "two_columns", "composite"]),
+    ids=_by_shape,
+)
 def test_an_upsert_by_hudi_015_changes_and_adds_just_its_rows(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, shape: Shape
 ) -> None:
@@ -47,7 +52,7 @@ def test_an_upsert_by_hudi_015_changes_and_adds_just_its_rows(
     assert_same_rows(ours, theirs, sort_by=["seq"])
 
 
-@pytest.mark.parametrize("name", ["partitioned", "composite"])
+@pytest.mark.parametrize("name", parameters(["partitioned", "composite"], in_ci=["composite"]))
 def test_an_upsert_by_hudi_120_changes_and_adds_just_its_rows(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, name: str
 ) -> None:
@@ -111,7 +116,13 @@ def _keyed_rows(key_types: Sequence[str], count: int, note: str) -> pa.Table:
     return pa.table({**columns, "seq": pa.array(range(count), pa.int32()), "note": [note] * count})
 
 
-@pytest.mark.parametrize("key_name", [*KEY_VALUES, *COMPOSITE_KEYS])
+@pytest.mark.parametrize(
+    "key_name",
+    parameters(
+        [*KEY_VALUES, *COMPOSITE_KEYS],
+        in_ci=["string", "wide_decimal", "composite_date_timestamp", "composite_decimal_double_boolean"],
+    ),
+)
 def test_hudi_015_finds_every_row_again_by_its_key(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, key_name: str
 ) -> None:
@@ -250,7 +261,7 @@ TYPED_OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("kind", TYPED_PARTITIONS)
+@pytest.mark.parametrize("kind", parameters(TYPED_PARTITIONS, in_ci=["date", "decimal", "double"]))
 def test_typed_partition_columns_are_read_with_their_types(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path, kind: str
 ) -> None:
@@ -280,7 +291,7 @@ def test_hudi_015_refuses_to_merge_into_typed_partitions_and_harms_nothing(
     assert_same_rows(session.sql("SELECT * FROM oracle.typed_int").arrow(), before, sort_by=["seq"])
 
 
-@pytest.mark.parametrize("kind", ["int", "decimal", "boolean"])
+@pytest.mark.parametrize("kind", parameters(["int", "decimal", "boolean"], in_ci=["decimal"]))
 def test_hudi_120_upserts_into_typed_partitions(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, kind: str
 ) -> None:
@@ -294,7 +305,7 @@ def test_hudi_120_upserts_into_typed_partitions(
     assert_same_rows(session.sql(f"SELECT * FROM oracle.typed_{kind}").arrow(), theirs, sort_by=["seq"])
 
 
-@pytest.mark.parametrize("kind", ["int", "date"])
+@pytest.mark.parametrize("kind", parameters(["int", "date"], in_ci=["date"]))
 def test_hudi_015_upserts_into_the_same_partitions_declared_as_strings(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, kind: str
 ) -> None:

@@ -13,6 +13,7 @@ from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape
 from tests.oracle.sources import sample_rows
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
@@ -107,7 +108,11 @@ def _struck_update(session: Any, path: str) -> None:
     write_log_file(storage, directory, chosen.file_id, chosen.base_instant_time, version, "0-0-0", [block])
 
 
-@pytest.mark.parametrize("shape", COPY_ON_WRITE_SHAPES, ids=lambda shape: shape.name)
+@pytest.mark.parametrize(
+    "shape",
+    parameters(COPY_ON_WRITE_SHAPES, in_ci=["prefixed", "not_partitioned", "composite"]),
+    ids=lambda shape: shape.name,
+)
 def test_hudi_015_reads_and_upserts_what_statements_changed(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, shape: Shape
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import META_COLUMNS, UNIQUE_COLUMN, assert_same_rows
 from tests.oracle.shapes import SHAPES, BootstrappedTable, Shape, bootstrap_shape
 from tests.oracle.sources import sample_rows
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
@@ -41,7 +43,7 @@ def _is_full(name: str, shape: Shape, number: int) -> bool:
     }[name]()
 
 
-@pytest.fixture(params=["oracle_015", "oracle_120"])
+@pytest.fixture
 def oracle(request: pytest.FixtureRequest) -> HudiOracle:
     chosen: HudiOracle = request.getfixturevalue(request.param)
     return chosen
@@ -78,7 +80,20 @@ def _assert_read_right(
     assert_same_rows(ours, theirs, sort_by=[UNIQUE_COLUMN])
 
 
-@pytest.mark.parametrize("name", [shape.name for shape in SHAPES])
+@pytest.mark.parametrize(
+    ("oracle", "name"),
+    parameters(
+        product(("oracle_015", "oracle_120"), (shape.name for shape in SHAPES)),
+        in_ci=[
+            ("oracle_015", "prefixed"),
+            ("oracle_015", "not_partitioned"),
+            ("oracle_015", "merge_on_read"),
+            ("oracle_120", "two_columns"),
+            ("oracle_120", "composite"),
+        ],
+    ),
+    indirect=["oracle"],
+)
 def test_the_real_hudi_reads_tables_that_are_rewritten_whole(
     oracle: HudiOracle, session: Any, rewritten: Callable[..., BootstrappedTable], name: str
 ) -> None:
@@ -87,7 +102,19 @@ def test_the_real_hudi_reads_tables_that_are_rewritten_whole(
     _assert_read_right(oracle, session, path, shape, table, dict.fromkeys(range(shape.rows), FULL))
 
 
-@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize(
+    ("oracle", "name"),
+    parameters(
+        product(("oracle_015", "oracle_120"), MIXED),
+        in_ci=[
+            ("oracle_015", "partitioned"),
+            ("oracle_015", "composite"),
+            ("oracle_120", "two_columns"),
+            ("oracle_120", "merge_on_read"),
+        ],
+    ),
+    indirect=["oracle"],
+)
 def test_the_real_hudi_reads_rewritten_partitions_beside_skeletons(
     oracle: HudiOracle, session: Any, rewritten: Callable[..., BootstrappedTable], name: str
 ) -> None:
@@ -98,8 +125,13 @@ def test_the_real_hudi_reads_rewritten_partitions_beside_skeletons(
     _assert_read_right(oracle, session, path, shape, table, times)
 
 
-@pytest.mark.parametrize("version", ["015", "120"])
-@pytest.mark.parametrize("name", ["partitioned", "two_columns", "composite"])
+@pytest.mark.parametrize(
+    ("name", "version"),
+    parameters(
+        product(["partitioned", "two_columns", "composite"], ["015", "120"]),
+        in_ci=[("partitioned", "015"), ("two_columns", "120"), ("composite", "015")],
+    ),
+)
 def test_the_real_hudi_upserts_into_both_kinds_of_partitions(
     request: pytest.FixtureRequest, session: Any, tmp_path: Path, name: str, version: str
 ) -> None:

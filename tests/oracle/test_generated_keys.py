@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hudisql.table.new_table import key_generator_class
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.sources import sample_rows, write_source
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
@@ -61,8 +63,10 @@ def merge(sql: Any, name: str, known: int, new: int) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
-@pytest.mark.parametrize("maker", ["hudisql", "hudi"])
+@pytest.mark.parametrize(
+    ("maker", "kind"),
+    parameters(product(["hudisql", "hudi"], ["cow", "mor"]), in_ci=[("hudisql", "mor"), ("hudi", "cow")]),
+)
 def test_hudi_015_and_hudisql_go_on_with_each_other_s_tables_without_a_key(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, maker: str, kind: str
 ) -> None:
@@ -101,7 +105,7 @@ def test_hudi_015_and_hudisql_go_on_with_each_other_s_tables_without_a_key(
     session.sql(f"DROP TABLE {name}")
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["mor"]))
 def test_hudi_120_goes_on_with_a_table_without_a_key(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, kind: str
 ) -> None:

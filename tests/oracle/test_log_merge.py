@@ -18,6 +18,7 @@ from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows, our_rows
+from tests.soak import parameters
 
 pytestmark = pytest.mark.oracle
 
@@ -79,10 +80,16 @@ def _write_late_rows_and_deletes(oracle: HudiOracle, path: str, ordering: str, p
 
 @pytest.mark.parametrize(
     ("ordering", "payload"),
-    [
-        *((ordering, PAYLOADS[0]) for ordering in ORDERINGS),
-        *((ordering, PAYLOADS[1]) for ordering in ("int", "string", "odd double")),
-    ],
+    parameters(
+        [
+            *((ordering, PAYLOADS[0]) for ordering in ORDERINGS),
+            *((ordering, PAYLOADS[1]) for ordering in ("int", "string", "odd double")),
+        ],
+        in_ci=[
+            *((ordering, PAYLOADS[0]) for ordering in ("string", "odd double", "timestamp", "decimal")),
+            *((ordering, PAYLOADS[1]) for ordering in ("int", "odd double")),
+        ],
+    ),
 )
 def test_late_rows_and_deletes_are_merged_as_hudi_015_merges_them(
     oracle_015: HudiOracle, tmp_path: Path, ordering: str, payload: str
@@ -95,7 +102,11 @@ def test_late_rows_and_deletes_are_merged_as_hudi_015_merges_them(
 
 
 @pytest.mark.parametrize(
-    ("ordering", "payload"), [("int", PAYLOADS[0]), ("int", PAYLOADS[1]), ("string", PAYLOADS[1])]
+    ("ordering", "payload"),
+    parameters(
+        [("int", PAYLOADS[0]), ("int", PAYLOADS[1]), ("string", PAYLOADS[1])],
+        in_ci=[("int", PAYLOADS[0]), ("string", PAYLOADS[1])],
+    ),
 )
 def test_late_rows_and_deletes_of_hudi_120_are_merged_as_it_merges_them(
     oracle_120: HudiOracle, tmp_path: Path, ordering: str, payload: str

@@ -42,7 +42,7 @@ def _notes(oracle: HudiOracle, session: Any, name: str, path: str) -> dict[int, 
 
 def _last_commit(path: str) -> CommitMetadata:
     table = open_table(Storage(), path)
-    return read_commit_metadata(Storage(), path, table.timeline.commits[-1])
+    return read_commit_metadata(Storage(), table.instant_path(table.timeline.commits[-1]))
 
 
 def _shape_of(stat: WriteStat) -> tuple[object, ...]:

@@ -29,6 +29,7 @@ from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, Shape
 from tests.oracle.sources import sample_rows
+from tests.soak import parameters
 
 pytestmark = pytest.mark.oracle
 
@@ -69,8 +70,8 @@ def _rows(start: int, stop: int, note: str = "first", partition: int | None = No
 
 def _begin(path: str, retries: int = 3000) -> OpenCommit:
     lock = FileSystemLock(STORAGE, f"{path}/.hoodie")
-    patience = LockRetryPolicy(retries=retries, wait_ms=100)
-    concurrency = Concurrency(True, FailedWrites.LAZY, lock, patience)
+    lock_retry_policy = LockRetryPolicy(retries=retries, wait_ms=100)
+    concurrency = Concurrency(True, FailedWrites.LAZY, lock, lock_retry_policy)
     return begin_commit(open_table(STORAGE, path), "UPSERT", concurrency=concurrency)
 
 
@@ -254,7 +255,11 @@ def test_hudi_12_upgrades_a_table_under_an_open_commit(
 
 @pytest.mark.spark
 @pytest.mark.hms
-@pytest.mark.parametrize("shape", [SHAPE, MERGE_ON_READ], ids=lambda shape: shape.name)
+@pytest.mark.parametrize(
+    "shape",
+    parameters([SHAPE, MERGE_ON_READ], in_ci=["merge_on_read"]),
+    ids=lambda shape: shape.name,
+)
 def test_statements_and_hudi_015_write_at_the_same_time(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, background: ThreadPoolExecutor, shape: Shape
 ) -> None:
@@ -266,7 +271,12 @@ def test_statements_and_hudi_015_write_at_the_same_time(
     listed = ", ".join(f"'{key}' = '{value}'" for key, value in (SHARED | AGAIN).items())
     session.sql(f"ALTER TABLE oracle.{name} SET TBLPROPERTIES ({listed})")
     rows = _rows(0, 60, "theirs", partition=2)
-    theirs = background.submit(lambda: [oracle_015.upsert(rows, path, options | SHARED) for _ in range(2)])
+
+    def upsert_twice() -> None:
+        for _ in range(2):
+            oracle_015.upsert(rows, path, options | SHARED)
+
+    theirs = background.submit(upsert_twice)
     for number in range(2):
         session.sql(f"UPDATE oracle.{name} SET note = 'ours {number}' WHERE dt = '2024-03-03'")
     session.sql(f"DELETE FROM oracle.{name} WHERE dt = '2024-03-03' AND seq < 30")

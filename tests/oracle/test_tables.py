@@ -13,6 +13,7 @@ from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import Shape
 from tests.oracle.sources import sample_rows
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
@@ -60,7 +61,9 @@ def write_options(shape: Shape) -> dict[str, str]:
     return {**shape.write_options(), "hoodie.datasource.write.hive_style_partitioning": "true"}
 
 
-@pytest.mark.parametrize("shape", CREATED, ids=lambda shape: shape.name)
+@pytest.mark.parametrize(
+    "shape", parameters(CREATED, in_ci=["cow_partitioned", "mor_plain"]), ids=lambda shape: shape.name
+)
 def test_hudi_015_writes_to_a_created_table_and_both_read_it(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, shape: Shape
 ) -> None:
@@ -82,7 +85,9 @@ def test_hudi_015_writes_to_a_created_table_and_both_read_it(
     assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), theirs, sort_by=["seq"])
 
 
-@pytest.mark.parametrize("shape", CREATED[:3], ids=lambda shape: shape.name)
+@pytest.mark.parametrize(
+    "shape", parameters(CREATED[:3], in_ci=["cow_plain", "mor_partitioned"]), ids=lambda shape: shape.name
+)
 def test_hudi_015_goes_on_with_an_altered_table(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, shape: Shape
 ) -> None:

@@ -19,6 +19,7 @@ from hudisql.format.bootstrap_index import read_bootstrap_index
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
+from tests.file_slices import base_file_path, external_file_path
 from tests.procedures.conftest import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -29,7 +30,7 @@ def _skeleton_rows(target: Path) -> list[dict[str, str]]:
     return [
         row
         for each in load_file_slices(table)
-        for row in pq.read_table(each.base_file.path, partitioning=None).to_pylist()
+        for row in pq.read_table(base_file_path(each), partitioning=None).to_pylist()
     ]
 
 
@@ -37,8 +38,8 @@ def _read_back(target: Path) -> list[dict[str, object]]:
     """Skeletons and their external files, zipped row by row: what any Hudi reader must see."""
     found = []
     for each in load_file_slices(open_table(Storage(), str(target))):
-        meta = pq.read_table(each.base_file.path, partitioning=None).to_pylist()
-        data = pq.read_table(each.external_file.path, partitioning=None).to_pylist()
+        meta = pq.read_table(base_file_path(each), partitioning=None).to_pylist()
+        data = pq.read_table(external_file_path(each), partitioning=None).to_pylist()
         assert len(meta) == len(data)
         found += [left | right for left, right in zip(meta, data, strict=True)]
     return found
@@ -396,23 +397,22 @@ def test_estimated_times_are_round(seconds, text):
     )
 
 
-def test_filters_and_form_of_the_skeletons_follow_the_parameters(call, tmp_path, name):
+def test_filters_encoding_and_codec_of_the_skeletons_follow_the_parameters(call, tmp_path, name):
     write_parquet(tmp_path / "s" / "a.parquet", orders(rows=1000), row_group_size=300)
     sizes = {}
     for form, more in (
         ("gzip", {}),
-        ("compact", {}),
+        ("delta", {"skeleton_encoding": "delta"}),
+        ("zstd", {"options": {"hoodie.parquet.compression.codec": "zstd"}}),
         ("large", {"bloom_entries": 60_000}),
         ("loose", {"bloom_fpp": 0.5}),
     ):
         target = tmp_path / form
-        compression = "compact" if form == "compact" else "gzip"
-        call(
+        rows = call(
             "bootstrap_table",
             table=f"{name}_{form}",
             source=tmp_path / "s",
             record_key="id",
-            compression=compression,
             target_path=target,
             sync=False,
             **more,
@@ -420,9 +420,12 @@ def test_filters_and_form_of_the_skeletons_follow_the_parameters(call, tmp_path,
         (skeleton,) = target.glob("*.parquet")
         metadata = pq.read_metadata(skeleton)
         assert metadata.num_row_groups == 4
-        assert metadata.row_group(0).column(2).compression == ("ZSTD" if form == "compact" else "GZIP")
+        key = metadata.row_group(0).column(2)
+        assert key.compression == ("ZSTD" if form == "zstd" else "GZIP")
+        assert ("DELTA_BYTE_ARRAY" in key.encodings) is (form == "delta")
+        assert ("Hive 2.3" in (rows[-1]["warnings"] or "")) is (form in ("delta", "zstd"))
         sizes[form] = skeleton.stat().st_size
-    assert sizes["compact"] < sizes["gzip"] < sizes["large"]
+    assert sizes["delta"] < sizes["gzip"] < sizes["large"]
     assert sizes["loose"] < sizes["gzip"]
 
 

@@ -25,7 +25,7 @@ def keys_of(session: Any, name: str) -> dict[str, str]:
     return dict(found)
 
 
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", pytest.param("MERGE_ON_READ", marks=pytest.mark.soak)])
 def test_rows_without_a_key_get_one_that_changes_go_by(
     call, session, daily_orders, tmp_path: Path, name: str, kind: str
 ) -> None:

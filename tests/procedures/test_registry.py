@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pytest
 
@@ -10,13 +12,29 @@ from hudisql.errors import NoSuchProcedureError
 from hudisql.procedures.help import explain_procedure, list_procedures
 from hudisql.procedures.registry import (
     PARAMETER_TYPES,
-    Column,
-    Parameter,
+    Arguments,
     Procedure,
     find_procedure,
     load_procedures,
+    parameter,
 )
 from hudisql.sql.dml import rewrite_bootstrap_files
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoArguments(Arguments):
+    table: str = parameter(help="which one")
+    limit: int = parameter(10)
+    mode: str = parameter("fast")
+    dry_run: bool = parameter(False)
+    keys: tuple[str, ...] = parameter(("a", "b"))
+    options: Mapping[str, str] | None = parameter(None)
+    note: str | None = parameter(None)
+
+
+@dataclass(frozen=True)
+class DoRow:
+    rows: int
 
 
 def test_procedures_of_all_families_are_found_in_any_case() -> None:
@@ -24,6 +42,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
     assert procedures["rewrite_bootstrap_files"].run is rewrite_bootstrap_files.rewrite_bootstrap_files
     assert {each.family for each in procedures.values()} == {
         "bootstrap",
+        "run_bootstrap",
         "verify",
         "rollback",
         "show",
@@ -62,11 +81,11 @@ def test_every_declaration_is_whole() -> None:
     for declared in load_procedures().values():
         assert declared.summary.endswith("."), declared.name
         assert declared.output, declared.name
-        names = [parameter.name.lower() for parameter in declared.parameters]
+        names = [each.name.lower() for each in declared.parameters]
         assert len(set(names)) == len(names), declared.name
-        for parameter in declared.parameters:
-            assert parameter.type in PARAMETER_TYPES
-            assert re.fullmatch(r"\w+", parameter.name)
+        for each in declared.parameters:
+            assert each.type in PARAMETER_TYPES
+            assert re.fullmatch(r"\w+", each.name)
 
 
 def test_the_list_has_a_line_for_each_procedure() -> None:
@@ -76,22 +95,7 @@ def test_the_list_has_a_line_for_each_procedure() -> None:
 
 
 def test_an_explanation_shows_types_defaults_help_and_output() -> None:
-    declared = Procedure(
-        "do_it",
-        "Does it.",
-        (
-            Parameter("table", "string", help="which one"),
-            Parameter("limit", "int", 10),
-            Parameter("mode", "string", "fast"),
-            Parameter("dry_run", "boolean", False),
-            Parameter("keys", "array<string>", ("a", "b")),
-            Parameter("options", "map", {"k": 1}),
-            Parameter("note", "string", None),
-        ),
-        (Column("rows", "bigint"),),
-        lambda _context, _arguments: [],
-        "test",
-    )
+    declared = Procedure("do_it", "Does it.", DoArguments, DoRow, lambda _context, _arguments: [], "test")
     assert explain_procedure(declared) == (
         "do_it: Does it.\n"
         "\n"
@@ -102,7 +106,7 @@ def test_an_explanation_shows_types_defaults_help_and_output() -> None:
         "  mode     string, default 'fast'\n"
         "  dry_run  boolean, default false\n"
         "  keys     array<string>, default array('a', 'b')\n"
-        "  options  map, default map('k', 1)\n"
+        "  options  map, optional\n"
         "  note     string, optional\n"
         "\n"
         "output:\n"

@@ -33,13 +33,11 @@ def test_differing_files_stop_the_run_and_the_error_names_both_ways_on(
         call("bootstrap_table", table=name, source=source, record_key="id", target_path=tmp_path / "t")
     assert "seq int in 1 file" in raised.value.message
     assert "on_schema_drift => 'widen'" in raised.value.message
-    assert "on_schema_drift => 'report'" in raised.value.message
+    assert "dry_run => true names every file" in raised.value.message
     assert not (tmp_path / "t").exists()
 
 
-def test_a_report_names_each_file_and_writes_nothing(
-    call: Call, source: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_dry_run_names_each_file_that_differs(call: Call, source: Path, tmp_path: Path, name: str) -> None:
     before = fingerprint(source)
     rows = call(
         "bootstrap_table",
@@ -47,7 +45,8 @@ def test_a_report_names_each_file_and_writes_nothing(
         source=source,
         record_key="id",
         target_path=tmp_path / "t",
-        on_schema_drift="report",
+        on_schema_drift="widen",
+        dry_run=True,
     )
     told = [row["warnings"] for row in rows if row["files"] == 1 and row["partition"] == "(table)"]
     assert told == [f"{source}/dt=1/old.parquet: seq is int, the table's seq bigint; note is missing"]
@@ -95,5 +94,8 @@ def test_a_key_column_that_files_lack_or_that_changes_its_text_is_a_blocker(
 
 
 def test_an_unknown_word_is_refused(call: Call, source: Path, name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="'report' is not supported") as raised:
+        call("bootstrap_table", table=name, source=source, record_key="id", on_schema_drift="report")
+    assert "dry_run => true" in str(raised.value.hint)
     with pytest.raises(InvalidArgumentError, match="on_schema_drift 'merge' is unknown"):
         call("bootstrap_table", table=name, source=source, record_key="id", on_schema_drift="merge")

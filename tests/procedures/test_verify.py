@@ -17,6 +17,7 @@ from hudisql.errors import InvalidArgumentError, VerificationFailedError
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
+from tests.file_slices import base_file_path
 from tests.procedures.conftest import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -105,7 +106,7 @@ def _rewrite_skeleton(path: Path, column: str, values: list[str]) -> None:
 def test_wrong_skeletons_are_found_at_the_level_that_reads_so_far(call, name, bootstrapped):
     _, target = bootstrapped
     slices = load_file_slices(open_table(Storage(), str(target)))
-    short, shifted, misnamed, gone = (Path(each.base_file.path) for each in slices)
+    short, shifted, misnamed, gone = (Path(base_file_path(each)) for each in slices)
     pq.write_table(pq.read_table(short, partitioning=None).slice(0, 19), short)
     keys = pq.read_table(shifted, partitioning=None)["_hoodie_record_key"].to_pylist()
     _rewrite_skeleton(shifted, "_hoodie_record_key", [*keys[1:], keys[0]])

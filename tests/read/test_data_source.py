@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,29 @@ def test_spark_finds_the_data_source_and_reads_rows_and_meta_columns(
     assert _json_rows(data) == sorted(json.dumps(row, sort_keys=True) for row in expected.rows)
     meta = sorted(json.dumps(row, sort_keys=True) for row in expected.meta_rows)
     assert _json_rows(frame.select(*META_COLUMNS)) == meta
+
+
+_PLAIN_PYSPARK = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+print(spark.read.format("hudi").load(sys.argv[1]).count())
+"""
+
+
+@pytest.mark.slow
+def test_installing_hudisql_is_enough_for_plain_pyspark(
+    third_party: Callable[[str], str], tmp_path: Path
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, "-c", _PLAIN_PYSPARK, third_party("v6_nonpartitioned")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert int(done.stdout.splitlines()[-1]) > 0
 
 
 def test_types_of_other_writers_tables_are_right(spark: Any, third_party: Callable[[str], str]) -> None:

@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.avro_container import load_codec
-from hudisql.format.data_block import encode_data_block
-from hudisql.format.delete_record import encode_delete_records
 from hudisql.format.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
+from hudisql.format.log_block_content import encode_data_block, encode_delete_records
 from hudisql.format.meta_columns import META_SCHEMA
 from hudisql.format.schema import avro_from_arrow
 from hudisql.read import merged_log_scanner as log_records
-from hudisql.read.merge_mode import LogMergeConfig, log_merge_config_of
+from hudisql.read.merge_mode import InstantRange, LogMergeConfig, RecordMergeMode, log_merge_config_of
 from hudisql.read.predicates import Comparison
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
@@ -33,11 +32,11 @@ from hudisql.table.hudi_table import HudiTable, open_table
 BASE = "20260101000000000"
 DATA = pa.schema([pa.field("seq", pa.int64()), pa.field("v", pa.string())])
 FULL = pa.schema([*META_SCHEMA, *DATA])
-RULE = LogMergeConfig(
-    committed=frozenset(f"2026020{day}000000000" for day in range(1, 8)),
-    active_from="20260115000000000",
-    ordering=DATA.field("seq"),
+INSTANTS = InstantRange(
+    committed=frozenset(f"2026020{day}000000000" for day in range(1, 8)), active_from="20260115000000000"
 )
+MODE = RecordMergeMode(ordering_field=DATA.field("seq"))
+CONFIG = LogMergeConfig(INSTANTS, MODE)
 Row = tuple[str, Any, str]
 
 
@@ -66,7 +65,7 @@ def _rows(
 
 def _data_block(batch: pa.RecordBatch, instant_time: str, *, parquet: bool = False) -> LogBlock:
     schema = avro_from_arrow(batch.schema, "t")
-    header = {HeaderKey.INSTANT_TIME: instant_time, HeaderKey.SCHEMA: schema}
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant_time, HeaderKey.SCHEMA: schema}
     if parquet:
         stream = io.BytesIO()
         pq.write_table(pa.Table.from_batches([batch]), stream, store_schema=False)
@@ -94,7 +93,7 @@ def _ordered_delete_block(deletes: Sequence[tuple[str, int]], instant_time: str)
 
 
 def _rollback_block(instant_time: str, target: str) -> LogBlock:
-    header = {
+    header: dict[int, str] = {
         HeaderKey.COMMAND_BLOCK_TYPE: "0",
         HeaderKey.INSTANT_TIME: instant_time,
         HeaderKey.TARGET_INSTANT_TIME: target,
@@ -123,9 +122,9 @@ def _slice(
 
 
 def _read(
-    file_slice: FileSlice, rule: LogMergeConfig = RULE, schema: pa.Schema = FULL, **kwargs: Any
+    file_slice: FileSlice, config: LogMergeConfig = CONFIG, schema: pa.Schema = FULL, **kwargs: Any
 ) -> pa.Table:
-    read = SliceRead(file_slice, schema, log_merge_config=rule, **kwargs)
+    read = SliceRead(file_slice, schema, log_merge_config=config, **kwargs)
     return pa.Table.from_batches(list(read_file_slice(Storage(), read)), schema)
 
 
@@ -161,8 +160,8 @@ def _model(
             counted.append((kind, day, [(key, seq, f"{number}") for key, seq in records]))
     # Of each key its row, or a delete: with no ordering value, or with one.
     state: dict[str, tuple[str, int | None, str]] = {}
-    for kind, _, records in counted:
-        for key, seq, value in records:
+    for kind, _, rows in counted:
+        for key, seq, value in rows:
             before = state.get(key)
             compares = before is not None and before[1] is not None
             if before is not None and before[2] == "deleted":
@@ -182,7 +181,7 @@ def _model(
     return sorted(merged.values())
 
 
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     base=st.none() | st.dictionaries(KEYS, SEQUENCES),
     blocks=st.lists(log_blocks(), min_size=1, max_size=7),
@@ -216,17 +215,19 @@ def test_merged_rows_are_those_of_a_plain_model(
     logs = [written[start : start + each] for start in range(0, len(written), each)]
     base_rows = None if base is None else [(key, seq, "base") for key, seq in sorted(base.items())]
     file_slice = _slice(tmp_path, base_rows, logs)
-    rule = replace(RULE, keeps_newer_base_rows=event_time, orders_deletes=orders_deletes)
+    config = LogMergeConfig(
+        INSTANTS, replace(MODE, keeps_newer_base_rows=event_time, orders_deletes=orders_deletes)
+    )
     modelled = _model(base_rows or [], blocks, event_time, orders_deletes)
     predicate = None if wanted is None else Comparison(("seq",), "=", wanted)
     expected = [row for row in modelled if wanted is None or row[1] == wanted]
-    assert sorted(_as_rows(_read(file_slice, rule, predicate=predicate))) == expected
+    assert sorted(_as_rows(_read(file_slice, config, predicate=predicate))) == expected
     few = pa.schema([DATA.field("v")])
-    values = _read(file_slice, rule, few).column(0).to_pylist()
+    values = _read(file_slice, config, few).column(0).to_pylist()
     assert sorted(values) == sorted(row[2] for row in modelled)
     count = sum(
         batch.num_rows
-        for batch in read_file_slice(Storage(), SliceRead(file_slice, pa.schema([]), log_merge_config=rule))
+        for batch in read_file_slice(Storage(), SliceRead(file_slice, pa.schema([]), log_merge_config=config))
     )
     assert count == len(values)
 
@@ -251,7 +252,7 @@ def test_of_large_log_files_one_block_at_a_time_is_in_memory(
         rows = [(f"k{number}", number, "x" * 500) for number in range(first, first + 2_000)]
         return _data_block(_rows(rows, _instant(day)), _instant(day), parquet=parquet)
 
-    logs = [
+    logs: list[list[LogBlock | bytes]] = [
         [block(1, 0), block(2, 5_000)],
         [block(3, 1_000, parquet=True), b"torn", block(4, 9_000)],
         [_rollback_block(_instant(5), _instant(4)), block(6, 0), _delete_block(["k7"], _instant(6))],
@@ -302,7 +303,10 @@ def test_blocks_of_archived_instants_count_and_those_after_the_asked_state_do_no
     blocks = [_data_block(_rows([(day, 1, day)], day), day) for day in days]
     file_slice = _slice(tmp_path, None, [blocks])
     assert [row[2] for row in _as_rows(_read(file_slice))] == [days[0], days[2], days[3]]
-    assert [row[2] for row in _as_rows(_read(file_slice, replace(RULE, as_of=_instant(2))))] == [
+    assert [
+        row[2]
+        for row in _as_rows(_read(file_slice, LogMergeConfig(replace(INSTANTS, as_of=_instant(2)), MODE)))
+    ] == [
         days[0],
         days[2],
     ]
@@ -317,21 +321,23 @@ def test_rows_marked_as_deleted_are_deletes_with_an_ordering_value(tmp_path: Pat
     file_slice = _slice(tmp_path, base, logs)
     assert _as_rows(_read(file_slice)) == [("a", 5, "x"), ("c", 6, "y")]
     # By event time a base row that is newer than the delete stays.
-    rule = replace(RULE, keeps_newer_base_rows=True)
-    assert _as_rows(_read(file_slice, rule)) == [("a", 5, "x"), ("c", 6, "y"), ("d", 1, "base")]
+    config = LogMergeConfig(INSTANTS, replace(MODE, keeps_newer_base_rows=True))
+    assert _as_rows(_read(file_slice, config)) == [("a", 5, "x"), ("c", 6, "y"), ("d", 1, "base")]
 
 
 def test_a_delete_field_and_marker_of_the_tables_own(tmp_path: Path) -> None:
     batch = _rows([("a", 5, "x"), ("b", 5, "x")], _instant(1), {"op": ["D", "U"]})
     file_slice = _slice(tmp_path, [("a", 1, "base")], [[_data_block(batch, _instant(1))]])
-    rule = replace(RULE, keeps_newer_base_rows=True, delete_field="op", delete_marker="D")
-    assert _as_rows(_read(file_slice, rule)) == [("b", 5, "x")]
+    config = LogMergeConfig(
+        INSTANTS, replace(MODE, keeps_newer_base_rows=True, delete_field="op", delete_marker="D")
+    )
+    assert _as_rows(_read(file_slice, config)) == [("b", 5, "x")]
 
 
 def test_without_an_ordering_column_the_later_record_wins(tmp_path: Path) -> None:
     blocks = [_data_block(_rows([("a", 5 - day, f"{day}")], _instant(day)), _instant(day)) for day in (1, 2)]
-    rule = replace(RULE, ordering=None)
-    assert _as_rows(_read(_slice(tmp_path, None, [blocks]), rule)) == [("a", 3, "2")]
+    config = LogMergeConfig(INSTANTS, replace(MODE, ordering_field=None))
+    assert _as_rows(_read(_slice(tmp_path, None, [blocks]), config)) == [("a", 3, "2")]
 
 
 def test_blocks_of_older_schemas_have_nulls_and_wider_values(tmp_path: Path) -> None:
@@ -363,7 +369,7 @@ def test_partition_columns_come_from_the_directory_and_predicates_from_the_merge
 
 
 def test_what_cannot_be_read_names_its_file(tmp_path: Path) -> None:
-    header = {HeaderKey.INSTANT_TIME: _instant(1), HeaderKey.SCHEMA: "{}"}
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: _instant(1), HeaderKey.SCHEMA: "{}"}
     for kind, error, said in (
         (BlockType.HFILE_DATA, UnsupportedTableError, "HFILE_DATA"),
         (BlockType.AVRO_DATA, CorruptTableError, "not an Avro record"),
@@ -388,24 +394,24 @@ def trips(third_party: Callable[[str], str]) -> HudiTable:
 
 
 def test_the_default_payload_orders_log_records_alone(trips: HudiTable) -> None:
-    rule = log_merge_config_of(trips)
-    assert rule.ordering == pa.field("ts", pa.int64())
-    assert not rule.keeps_newer_base_rows
-    assert rule.counts("20250331030645735")
-    assert not rule.counts("20260101000000000")
-    assert rule.counts("20240101000000000")
+    config = log_merge_config_of(trips)
+    assert config.merge_mode.ordering_field == pa.field("ts", pa.int64())
+    assert not config.merge_mode.keeps_newer_base_rows
+    assert config.instant_range.includes("20250331030645735")
+    assert not config.instant_range.includes("20260101000000000")
+    assert config.instant_range.includes("20240101000000000")
 
 
 def test_the_event_time_payload_keeps_newer_base_rows(trips: HudiTable) -> None:
     payload = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
     table = _with_properties(trips, hoodie_compaction_payload_class=payload, hoodie_payload_delete_field="op")
-    rule = log_merge_config_of(table)
-    assert rule.keeps_newer_base_rows
-    assert rule.delete_field == "op"
-    assert not rule.orders_deletes
+    config = log_merge_config_of(table)
+    assert config.merge_mode.keeps_newer_base_rows
+    assert config.merge_mode.delete_field == "op"
+    assert not config.merge_mode.orders_deletes
     strategy = {"hoodie.record.merge.strategy.id": "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"}
     by_1x = replace(table.properties, values={**table.properties.values, **strategy})
-    assert log_merge_config_of(replace(table, properties=by_1x)).orders_deletes
+    assert log_merge_config_of(replace(table, properties=by_1x)).merge_mode.orders_deletes
 
 
 def test_other_rules_are_refused_by_name(trips: HudiTable) -> None:
@@ -423,6 +429,6 @@ def test_commit_time_ordering_takes_no_ordering_column(trips: HudiTable) -> None
     assert (
         log_merge_config_of(
             _with_properties(trips, hoodie_compaction_record_merger_strategy=strategy)
-        ).ordering
+        ).merge_mode.ordering_field
         is None
     )

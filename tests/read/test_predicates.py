@@ -65,7 +65,7 @@ def _leaves(draw: st.DrawFn) -> Predicate:
     values = _VALUES[path]
     kind = draw(st.sampled_from(["compare", "in", "null", "not null", "starts"]))
     if kind == "compare":
-        operator = draw(st.sampled_from(["=", "!=", "<", "<=", ">", ">=", "<=>"]))
+        operator: Any = draw(st.sampled_from(["=", "!=", "<", "<=", ">", ">=", "<=>"]))
         return Comparison(path, operator, draw(st.none() | values))
     if kind == "in":
         return In(path, tuple(draw(st.lists(st.none() | values, max_size=3))))

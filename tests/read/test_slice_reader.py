@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTableError
@@ -37,7 +37,6 @@ def _numbers(rows: int, first: int = 0) -> pa.Table:
     return pa.table({"n": pa.array(numbers, pa.int32()), "s": [f"text {row}" for row in range(rows)]})
 
 
-@settings(max_examples=60)
 @given(
     rows=st.integers(0, 40),
     row_group_rows=st.integers(1, 45),

@@ -287,4 +287,4 @@ def test_ten_thousand_files_become_a_dataframe_without_a_spark_job(
         context.setLocalProperty("spark.jobGroup.id", None)
         assert frame.columns[-1] == "dt"
         if mode == "native":
-            assert frame.where("dt = '2024-007'").selectExpr("sum(n)").first()[0] == 300
+            assert frame.where("dt = '2024-007'").selectExpr("sum(n)").collect()[0][0] == 300

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,9 @@ def _slice(number: int, length: int, external_length: int | None = None) -> File
 
 
 def _plan(lengths: list[int], **options: int) -> tuple[ScanTask, ...]:
-    slices = [(_slice(number, 10, length), {}) for number, length in enumerate(lengths)]
+    slices: list[tuple[FileSlice, dict[str, Any]]] = [
+        (_slice(number, 10, length), {}) for number, length in enumerate(lengths)
+    ]
     return plan_splits(slices, needs_data=True, **{"parallelism": 4, **options})
 
 

@@ -285,6 +285,7 @@ def test_executors_without_hudisql_bootstrap_and_read(tmp_path: Path, spark_home
 @pytest.mark.spark
 @pytest.mark.hms
 @pytest.mark.slow
+@pytest.mark.soak
 def test_executors_without_the_packages_are_refused_with_the_recipe(tmp_path: Path, spark_home: Path) -> None:
     python = worker_python(tmp_path / "bare", with_packages=False)
     answer = run_driver(tmp_path, spark_home, python, tmp_path)
@@ -316,6 +317,7 @@ def test_a_task_that_dies_with_its_executor_leaves_no_rows(
 @pytest.mark.hms
 @pytest.mark.oracle
 @pytest.mark.slow
+@pytest.mark.soak
 def test_an_attempt_that_loses_to_its_speculative_copy_leaves_no_rows(
     tmp_path: Path, spark_home: Path, oracle_015: HudiOracle
 ) -> None:

@@ -12,10 +12,11 @@ import pytest
 
 from hudisql.bootstrap.plan.bootstrap_plan import plan_bootstrap
 from hudisql.bootstrap.plan.request import BootstrapRequest
-from hudisql.bootstrap.rollback.rollback_plan import plan_rollback, run_rollback
+from hudisql.bootstrap.rollback.rollback_plan import plan_rollback
+from hudisql.bootstrap.rollback.table_removal import run_removal
 from hudisql.bootstrap.run import run_bootstrap as run
 from hudisql.bootstrap.run.run_bootstrap import run_bootstrap
-from hudisql.bootstrap.target.target_state import TargetState, directory_state
+from hudisql.bootstrap.target.target_state import TargetState, read_target_state
 from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
 from hudisql.catalog.client import MetastoreClient
 from hudisql.context import Context
@@ -26,6 +27,7 @@ from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.fault_injection import run_struck
+from tests.file_slices import base_file_path
 from tests.storage.conftest import Store
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -61,7 +63,7 @@ def check_is_whole(storage: Storage, target: str) -> None:
     """The commit names each data file, each stands for its source file, and nothing is left of the run."""
     table = open_table(storage, target)
     instant = Instant(METADATA_BOOTSTRAP_INSTANT_TIME, "commit", InstantState.COMPLETED)
-    named = {stat.path for stat in read_commit_metadata(storage, target, instant).write_stats}
+    named = {stat.path for stat in read_commit_metadata(storage, table.instant_path(instant)).write_stats}
     files = [file.path[len(target) + 1 :] for file in storage.list_files(target)]
     assert named == {path for path in files if path.endswith(".parquet")}
     assert not [path for path in files if "hudisql" in path]
@@ -69,7 +71,7 @@ def check_is_whole(storage: Storage, target: str) -> None:
     assert len(slices) == len(named) == FILES
     keys = []
     for each in slices:
-        with storage.open_input(each.base_file.path) as stream:
+        with storage.open_input(base_file_path(each)) as stream:
             keys += pq.read_table(stream)["_hoodie_record_key"].to_pylist()
         assert each.external_file is not None
         assert storage.exists(each.external_file.path)
@@ -98,12 +100,12 @@ def test_a_table_is_made_taken_up_verified_and_rolled_back(context, store, sourc
             run_bootstrap(context, plan_bootstrap(context, request))
     with pytest.raises(NoSuchTableError):
         open_table(storage, target)
-    assert directory_state(storage, target) is TargetState.RUN
+    assert read_target_state(storage, target) is TargetState.RUN
     assert run_bootstrap(context, plan_bootstrap(context, request)).resumed_files == FILES
     check_is_whole(storage, target)
     verified = verify_bootstrap(context, open_table(storage, target), VerifyLevel.SAMPLE)
     verified.raise_if_bad("db.t")
-    run_rollback(context, plan_rollback(context, target, None))
+    run_removal(context, plan_rollback(context, target, None).removal)
     assert not storage.exists(target)
     assert contents(storage, source) == before
 

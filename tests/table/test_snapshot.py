@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.bootstrap_index import BootstrapMapping, write_bootstrap_index
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.bootstrap_index import BootstrapMapping, ExternalFile, write_bootstrap_index
 from hudisql.storage import Storage
 from hudisql.table import replaced_groups
 from hudisql.table.file_slice import FileSlice
@@ -17,6 +17,7 @@ from hudisql.table.hudi_table import open_table
 from hudisql.table.partitions import list_partitions
 from hudisql.table.replaced_groups import replaced_file_groups
 from hudisql.table.snapshot import load_file_slices
+from tests.file_slices import base_file_path
 
 COPY_ON_WRITE = [
     "cow_bootstrap_meta",
@@ -34,7 +35,7 @@ WITH_LOGS = ["mor_parquet_log", "mor_rollback", "mor_upsert_only_updates"]
 
 def base_name(file_slice: FileSlice) -> str:
     assert file_slice.base_file is not None
-    return file_slice.base_file.path.rsplit("/", 1)[-1]
+    return base_file_path(file_slice).rsplit("/", 1)[-1]
 
 
 def base_instants(slices: list[FileSlice]) -> dict[str, str]:
@@ -50,7 +51,7 @@ def test_golden_slices_are_the_files_that_the_rows_name(golden, storage: Storage
         (row["_hoodie_partition_path"], row["_hoodie_file_name"]) for row in described.meta_rows
     )
     assert {
-        (found.partition_path, base_name(found)): pq.read_metadata(found.base_file.path).num_rows
+        (found.partition_path, base_name(found)): pq.read_metadata(base_file_path(found)).num_rows
         for found in slices
     } == rows_per_file
 
@@ -88,7 +89,7 @@ def test_skeletons_carry_an_external_file_of_their_rows_and_other_files_none(
         assert external is not None
         assert external.path.startswith(described.source)
         assert external.length == Path(external.path).stat().st_size
-        skeleton_rows = pq.read_metadata(found.base_file.path).num_rows
+        skeleton_rows = pq.read_metadata(base_file_path(found)).num_rows
         assert pq.read_metadata(external.path).num_rows == skeleton_rows
 
 
@@ -200,10 +201,17 @@ def test_a_replacecommit_is_read_once_and_many_side_by_side(
     together: list[int] = []
     read: list[str] = []
     read_files, read_one = Storage.read_files, Storage.read
-    monkeypatch.setattr(
-        Storage, "read_files", lambda self, paths: together.append(len(paths)) or read_files(self, paths)
-    )
-    monkeypatch.setattr(Storage, "read", lambda self, path: read.append(path) or read_one(self, path))
+
+    def count_files(self: Storage, paths: Sequence[str]) -> list[bytes]:
+        together.append(len(paths))
+        return read_files(self, paths)
+
+    def count_reads(self: Storage, path: str) -> bytes:
+        read.append(path)
+        return read_one(self, path)
+
+    monkeypatch.setattr(Storage, "read_files", count_files)
+    monkeypatch.setattr(Storage, "read", count_reads)
     for as_of, left in ((None, 0), ("20260102000000009", 30), (None, 0)):
         assert len(load_file_slices(open_table(storage, str(directory.path)), as_of=as_of)) == left
     assert together == [40]
@@ -256,7 +264,7 @@ def test_logs_diverted_by_a_pending_compaction_go_on_top_of_the_slice_before(
     (found,) = load_file_slices(open_table(storage, str(directory.path)))
     assert found.base_instant_time == "20260101000000000"
     assert found.base_file is not None
-    assert found.base_file.path != unfinished
+    assert base_file_path(found) != unfinished
     assert [(log.base_instant_time, log.version) for log in found.log_files] == [
         ("20260101000000000", 2),
         ("20260101000000000", 10),
@@ -300,7 +308,7 @@ def test_of_two_files_of_one_commit_the_one_that_it_names_counts(make_table, sto
     directory.commit("20260101000000000", written=(f"dt=a/{Path(kept).name}",))
     (found,) = load_file_slices(open_table(storage, str(directory.path)))
     assert found.base_file is not None
-    assert found.base_file.path == kept
+    assert base_file_path(found) == kept
 
 
 def test_a_skeleton_that_the_index_does_not_name_is_an_error(make_table, storage: Storage) -> None:

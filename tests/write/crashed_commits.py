@@ -78,7 +78,9 @@ def _write_file(storage: Storage, commit: OpenCommit, rows: bytes) -> WrittenFil
     create_marker(storage, base_path, commit.instant_time, Marker(PARTITION, name, MarkerKind.CREATE))
     path = f"{base_path}/{PARTITION}/{name}"
     storage.write(path, rows)
-    counts = dict.fromkeys(("rows", "inserted", "updated", "deleted", "late", "moved", "changes"), 0)
+    counts: Any = dict.fromkeys(
+        ("rows", "inserted", "updated", "deleted", "late_arriving", "moved", "changes"), 0
+    )
     return WrittenFile(file_id, path, PARTITION, None, bytes=len(rows), milliseconds=1, **counts)
 
 

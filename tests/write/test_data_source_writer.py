@@ -64,7 +64,9 @@ def test_append_loads_rows_into_new_file_groups_and_overwrite_replaces_all(spark
     assert _actions(table)[-1] == "replacecommit"
 
 
-@pytest.mark.parametrize("name", ["cow_bootstrap_meta", "mor_bootstrap_meta"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("cow_bootstrap_meta", marks=pytest.mark.soak), "mor_bootstrap_meta"]
+)
 def test_append_upserts_by_default_and_deletes_by_key(
     spark: Any, golden: Callable[[str], Any], tmp_path: Path, name: str
 ) -> None:

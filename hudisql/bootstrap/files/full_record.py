@@ -19,7 +19,7 @@ import pyarrow as pa
 from hudisql.bootstrap.files.key_ranges import KeyRange, KeyRangeFinder
 from hudisql.bootstrap.files.skeleton import KeyCheck, source_changed
 from hudisql.errors import NoSuchPathError, SourceError
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.bootstrap_index import ExternalFile
 from hudisql.read.conform import batch_of, constant_column
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.parquet_rows import ParquetRows
@@ -165,7 +165,7 @@ class FullRecordSink:
     def _record_keys(self, batch: pa.RecordBatch) -> RecordKeys:
         task = self._task
         if task.record_key_fields:
-            return render_record_keys(batch, task.record_key_fields, composite=task.composite)
+            return render_record_keys(batch, task.record_key_fields, complex_keys=task.composite)
         place, first_row = task.place, self._first_row + self.rows
         keys = generated_keys(place.instant_time, place.task_partition_id, first_row, batch.num_rows)
         return RecordKeys(keys, NullKeys())

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.bootstrap_index import ExternalFile
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import Storage, join
 
-SOURCES_FILE: Final = ".hoodie/.aux/.hudisql-full-record-sources"
+SOURCES_FILE: Final = f"{METADATA_DIRECTORY}/.aux/.hudisql-full-record-sources"
 _SCHEMA: Final = pa.schema(
     [
         ("partition_path", pa.string()),

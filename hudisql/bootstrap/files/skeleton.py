@@ -20,12 +20,13 @@ import pyarrow.parquet as pq
 from hudisql.bootstrap.files.key_ranges import KeyRange, KeyRangeFinder
 from hudisql.errors import HudisqlError, NoSuchPathError, SourceChangedError, SourceError, StorageError
 from hudisql.format import meta_columns
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.bootstrap_index import ExternalFile
 from hudisql.read.conform import rebase_batch
 from hudisql.read.hybrid_calendar import rebases_of
 from hudisql.storage import Storage
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.meta_arrays import CONSTANT_COLUMNS, META_ARRAY_SCHEMA, meta_arrays_of_new_rows
+from hudisql.write.handle.open_base_file import CODEC_LEVELS
 from hudisql.write.keygen.new_row_keys import generated_keys
 from hudisql.write.keygen.record_keys import NullKeys, RecordKeys, check_key_type, render_record_keys
 
@@ -35,13 +36,13 @@ _READ_BUFFER_BYTES = 4 << 20
 _NULL_KEY_SAMPLES = 5
 
 
-class SkeletonForm(StrEnum):
-    """How a skeleton is encoded."""
+class SkeletonEncoding(StrEnum):
+    """The parquet encoding of record keys and sequence numbers in a skeleton."""
 
-    GZIP = "gzip"
-    """gzip level 1, PLAIN: what every reader reads, Hive 2.3 too."""
-    COMPACT = "compact"
-    """zstd and delta encoding: smaller and faster, not readable by Hive 2.3."""
+    PLAIN = "plain"
+    """PLAIN: every reader reads it, Hive 2.3 included."""
+    DELTA = "delta"
+    """DELTA_BYTE_ARRAY: several times smaller for ascending keys, not readable by Hive 2.3."""
 
 
 class KeyCheck(StrEnum):
@@ -64,7 +65,8 @@ class KeyCheck(StrEnum):
 class SkeletonFileTask:
     """One skeleton to write: `source` is the file it describes, `target_path` its own whole path.
 
-    `partition_path` is relative to the table, `bloom_entries` None sizes the filter to the file's rows.
+    `partition_path` is relative to the table, `bloom_entries` None sizes the filter to the file's rows;
+    `codec` is one of `open_base_file.CODECS`.
     Without `record_key_fields` keys are generated.
     `partition_values` are those of the partition columns that the record key names: the files do not hold
     them, or the directory's value counts.
@@ -82,7 +84,8 @@ class SkeletonFileTask:
     composite: bool
     bloom_entries: int | None = None
     bloom_fpp: float = DEFAULT_BLOOM_FPP
-    compression: SkeletonForm = SkeletonForm.GZIP
+    codec: str = "gzip"
+    encoding: SkeletonEncoding = SkeletonEncoding.PLAIN
     key_check: KeyCheck = KeyCheck.NULLS
     consistent_logical_timestamp: bool = False
     partition_values: Mapping[str, pa.Scalar] = field(default_factory=dict)
@@ -204,8 +207,8 @@ def _write_row_groups(
 
 def _open_writer(sink: Any, task: SkeletonFileTask) -> pq.ParquetWriter:
     options: dict[str, Any] = {
-        "compression": "gzip",
-        "compression_level": 1,
+        "compression": task.codec,
+        "compression_level": CODEC_LEVELS[task.codec],
         "use_dictionary": list(CONSTANT_COLUMNS),
         # Only the key's minimum and maximum can ever prune; the others would only lengthen small files.
         "write_statistics": [meta_columns.RECORD_KEY],
@@ -213,8 +216,7 @@ def _open_writer(sink: Any, task: SkeletonFileTask) -> pq.ParquetWriter:
         "data_page_version": "1.0",
         "store_schema": False,
     }
-    if task.compression is SkeletonForm.COMPACT:
-        options["compression"] = "zstd"
+    if task.encoding is SkeletonEncoding.DELTA:
         options["column_encoding"] = {
             meta_columns.RECORD_KEY: "DELTA_BYTE_ARRAY",
             meta_columns.COMMIT_SEQNO: "DELTA_BYTE_ARRAY",
@@ -270,7 +272,7 @@ def _record_keys(
             yield render_record_keys(
                 batch,
                 task.record_key_fields,
-                composite=task.composite,
+                complex_keys=task.composite,
                 consistent_logical_timestamp=task.consistent_logical_timestamp,
             )
         return

@@ -28,7 +28,7 @@ from hudisql.bootstrap.source.hive_source import (
     protection_for,
     scan_hive_source,
 )
-from hudisql.bootstrap.source.partition_columns import check_partition_values, choose_partitions
+from hudisql.bootstrap.source.partition_columns import check_partition_values, filter_partitions
 from hudisql.bootstrap.source.source_files import (
     BootstrapSource,
     ChoosePartitions,
@@ -39,12 +39,12 @@ from hudisql.bootstrap.source.source_files import (
 from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
 from hudisql.catalog.metastore_table import NAME_SUFFIXES
 from hudisql.catalog.sync_entries import sync_options_from
+from hudisql.catalog.table_location import default_table_location
 from hudisql.errors import BootstrapBlockedError, SourceProtectedError
 from hudisql.format import table_properties as keys
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.bootstrap_index import ExternalFile
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION
 from hudisql.format.spark_schema import quote_name
-from hudisql.storage import join
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -109,7 +109,7 @@ class BootstrapPlan:
 
     `schema` holds data columns, then partition columns; `protection` is what must be set on the source table
     first (only with `protect_source`). `file_differences` names each file that differs from the table's
-    columns, and how (only with `on_schema_drift => 'report'`); `unsafe_types` are the columns that stay
+    columns, and how; `unsafe_types` are the columns that stay
     stored in a way that somebody breaks on, with the names of their incompatibilities.
     """
 
@@ -224,7 +224,10 @@ def plan_bootstrap(
         found += verdict.findings
         found += check_int96_conversion(context.spark, footers)
         found += checks.check_encodings(kept)
+        found += checks.check_written_files(request.skeleton_encoding, request.codec)
         found += _check_keys(request, source, footers, schema)
+    record_key = tuple(_spelled(path, schema) for path in request.record_key)
+    checks.check_key_generator(request.key_generator_class, record_key, source.partition_columns)
     return BootstrapPlan(
         request,
         target,
@@ -233,7 +236,7 @@ def plan_bootstrap(
         source.is_hive_style,
         source.is_url_encoded,
         schema,
-        tuple(_spelled(path, schema) for path in request.record_key),
+        record_key,
         None if request.precombine is None else _spelled(request.precombine, schema),
         tuple(
             _plan_partition(request, partition, own, mode)
@@ -270,7 +273,7 @@ def _choose_modes(
     if choice.where is None:
         return choice.of_paths([partition.path for partition in source.partitions])
     values = [partition.values for partition in source.partitions]
-    taken = choose_partitions(
+    taken = filter_partitions(
         context.spark, choice.where, source.partition_columns, values, parameter="full_record_where"
     )
     return [BootstrapMode.FULL_RECORD if is_taken else BootstrapMode.METADATA_ONLY for is_taken in taken]
@@ -309,19 +312,12 @@ def _check_other_sources(context: Context, request: BootstrapRequest, target: st
 
 
 def target_path_of(context: Context, request: BootstrapRequest) -> str:
-    """Where the new table will lie."""
+    """The directory of the new table."""
     if request.target_path is not None:
         return context.storage.qualify(request.target_path)
-    return default_target_path(context, request.database, request.name)
-
-
-def default_target_path(context: Context, name_of_database: str, name: str) -> str:
-    """Where a table lies if nobody says otherwise: in its database's directory."""
-    database = context.metastore.get_database(name_of_database)
-    if database is not None and database.location:
-        return join(context.storage.qualify(database.location), name)
-    directory = name if name_of_database == "default" else f"{name_of_database}.db/{name}"
-    return join(context.warehouse, directory)
+    return default_table_location(
+        context.storage, context.metastore, context.warehouse, request.database, request.name
+    )
 
 
 def scan_source(
@@ -363,7 +359,7 @@ def _chooser(context: Context, request: BootstrapRequest, findings: list[Finding
     def choose(
         columns: Sequence[PartitionColumn], values: Sequence[tuple[str | None, ...]]
     ) -> Sequence[bool]:
-        chosen = choose_partitions(context.spark, predicate, columns, values)
+        chosen = filter_partitions(context.spark, predicate, columns, values)
         findings.extend(_check_null_partitions(predicate, columns, values, chosen))
         return chosen
 

@@ -12,18 +12,23 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from hudisql.bootstrap.files.skeleton import SkeletonEncoding
 from hudisql.bootstrap.findings import Finding, blocker, count_files, name_some, warning
 from hudisql.bootstrap.plan.bootstrap_mode import PartitionMismatchPolicy
 from hudisql.bootstrap.source.footers import FileFooter, SourceSchema, files_by_schema
 from hudisql.bootstrap.source.source_files import BootstrapSource, PartitionColumn, SourcePartition
-from hudisql.bootstrap.target.target_state import TargetState, directory_state
-from hudisql.bootstrap.type_safety import CODEC_HAZARDS, UNSHARED_CODECS
-from hudisql.catalog.hive_ddl import quote
+from hudisql.bootstrap.target.target_state import TargetState, read_target_state
+from hudisql.bootstrap.type_safety import CODEC_INCOMPATIBILITIES, UNSHARED_CODECS
+from hudisql.errors import InvalidArgumentError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.partition_path import partition_path
 from hudisql.format.schema import is_avro_name
 from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.table_properties import PROPERTIES_FILE
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
+from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, is_inside, join
+from hudisql.table.new_table import key_generator_class
 
 _META_PREFIX = "_hoodie_"
 
@@ -172,13 +177,23 @@ def check_encodings(footers: Sequence[FileFooter]) -> Iterator[Finding]:
                 f"{codec.lower()} compression in {name_some(paths)}: Hive 2.3 and Spark have no such codec",
                 hint="mode => 'full_record' or full_record_where rewrites them",
             )
-        elif codec in CODEC_HAZARDS:
-            yield warning(f"{codec.lower()} compression in {count_files(len(paths))}: {CODEC_HAZARDS[codec]}")
+        elif codec in CODEC_INCOMPATIBILITIES:
+            yield warning(
+                f"{codec.lower()} compression in {count_files(len(paths))}: {CODEC_INCOMPATIBILITIES[codec]}"
+            )
     if delta:
         yield warning(
             f"DELTA_BYTE_ARRAY pages of a writer that names no build in {count_files(delta)}:"
             " Hive 2.3 fails on them (PARQUET-246)"
         )
+
+
+def check_written_files(skeleton_encoding: str, codec: str) -> Iterator[Finding]:
+    """Findings on the encoding and the codec of the files that the bootstrap writes."""
+    if skeleton_encoding == SkeletonEncoding.DELTA:
+        yield warning("skeleton_encoding => 'delta': Hive 2.3 cannot read the meta columns (PARQUET-246)")
+    if codec.upper() in CODEC_INCOMPATIBILITIES:
+        yield warning(f"{codec} compression of the files written: {CODEC_INCOMPATIBILITIES[codec.upper()]}")
 
 
 def describe_unreadable(footers: Sequence[FileFooter]) -> tuple[str, ...]:
@@ -256,6 +271,24 @@ def _column_paths(schema: pa.Schema) -> Iterator[str]:
         yield field.name
         if pa.types.is_struct(field.type):
             yield from (f"{field.name}.{child.name}" for child in field.type)
+
+
+def check_key_generator(
+    key_generator: str | None, record_key: Sequence[str], partition_columns: Sequence[PartitionColumn]
+) -> None:
+    """Raise InvalidArgumentError if the key generator makes other keys or paths than the table has."""
+    if key_generator is None:
+        return
+    needed = key_generator_class(record_key, partition_columns)
+    requested, plain = key_generator.rsplit(".", 1)[-1], needed.rsplit(".", 1)[-1]
+    # The complex generator makes the simple one's keys and paths of one key and one partition column.
+    if requested == plain or (plain == "SimpleKeyGenerator" and requested == "ComplexKeyGenerator"):
+        return
+    raise InvalidArgumentError(
+        f"key_generator_class '{key_generator}' does not fit a table with the record key"
+        f" {', '.join(record_key)} and {len(partition_columns)} partition columns",
+        hint=f"it needs {needed}",
+    )
 
 
 def check_keys_in_files(
@@ -359,16 +392,16 @@ def check_target(
     children = storage.list_directory(target)
     if not children:
         return
-    if storage.exists(join(target, ".hoodie", "hoodie.properties")):
+    if storage.exists(join(target, PROPERTIES_FILE)):
         yield blocker(f"the target {target} is a Hudi table already", hint="choose another target_path")
-    elif any(child.name == ".hoodie" for child in children):
-        if resumes and directory_state(storage, target) is TargetState.RUN:
+    elif any(child.name == METADATA_DIRECTORY for child in children):
+        if resumes and read_target_state(storage, target) is TargetState.RUN:
             yield warning(f"the target {target} holds a bootstrap that did not finish: it is resumed")
             return
         yield blocker(
             f"the target {target} is not empty: it holds a bootstrap that did not finish",
-            hint="no reader sees it; resume => true goes on where it stopped, and"
-            f" CALL rollback_bootstrap(path => {quote(target)}) clears it away",
+            hint="no reader sees it; resume => true continues it, and"
+            f" CALL rollback_bootstrap(path => {quote_string(target)}) clears it away",
         )
     else:
         yield blocker(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from hudisql.bootstrap.files.skeleton import SkeletonEncoding
 from hudisql.bootstrap.findings import Finding, warning
 from hudisql.bootstrap.plan.bootstrap_mode import (
     MODE_OPTIONS,
@@ -24,13 +25,12 @@ from hudisql.bootstrap.source.source_files import PartitionColumn
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
 from hudisql.write.handle.base_file import DEFAULT_MAX_FILE_BYTES
+from hudisql.write.handle.open_base_file import CODECS
 
 KEY_CHECKS: Final = ("unique", "unique_global", "nulls", "none")
-COMPRESSIONS: Final = ("gzip", "compact")
 SORT_MODE_OPTION: Final = "hoodie.bulkinsert.sort.mode"
 SORT_MODES: Final = ("NONE", "GLOBAL_SORT", "PARTITION_SORT")
 CODEC_OPTION: Final = "hoodie.parquet.compression.codec"
-CODECS: Final = ("gzip", "snappy", "zstd", "none")
 MAX_FILE_SIZE_OPTION: Final = "hoodie.parquet.max.file.size"
 SYNC_PREFIX: Final = "hoodie.datasource.hive_sync."
 _TABLE_TYPES: Final = {
@@ -51,8 +51,10 @@ class BootstrapRequest:
 
     Without `record_key` columns each row gets a generated key.
     `mode` says which partitions are rewritten; `bloom_entries` None sizes each file's filter to its rows;
-    `parallelism` is the number of Spark tasks; `max_file_bytes`, `sort_mode` and `codec` are for the files of
-    full-record partitions. `resume` takes up a run that did not finish, and keeps what is done if this fails.
+    `parallelism` is the number of Spark tasks; `codec` is that of all parquet files written,
+    `skeleton_encoding` is for skeletons, `max_file_bytes` and `sort_mode` are for full-record partitions.
+    `resume` continues a run that did not finish, and keeps finished files if this one
+    fails. `key_generator_class` is checked against the one that the table needs.
     """
 
     database: str
@@ -74,11 +76,12 @@ class BootstrapRequest:
     parallelism: int | None = None
     bloom_entries: int | None = None
     bloom_fpp: float = 1e-3
-    compression: str = "gzip"
+    skeleton_encoding: str = SkeletonEncoding.PLAIN
     max_file_bytes: int = DEFAULT_MAX_FILE_BYTES
     sort_mode: str = "NONE"
-    codec: str | None = None
+    codec: str = "gzip"
     sync: bool = True
+    key_generator_class: str | None = None
     resume: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
 
@@ -133,11 +136,10 @@ def _check_request(request: BootstrapRequest) -> None:
     if not all(request.record_key):
         raise InvalidArgumentError("record_key names no column", hint="such as 'id' or 'customer,order_id'")
     _check_choice("key_check", request.key_check, KEY_CHECKS)
-    _check_choice("on_schema_drift", request.on_schema_drift, tuple(SchemaDrift))
-    _check_choice("compression", request.compression, COMPRESSIONS)
+    _check_schema_drift(request.on_schema_drift)
+    _check_choice("skeleton_encoding", request.skeleton_encoding, tuple(SkeletonEncoding))
     _check_choice(SORT_MODE_OPTION, request.sort_mode, SORT_MODES)
-    if request.codec is not None:
-        _check_choice(CODEC_OPTION, request.codec, CODECS)
+    _check_choice(CODEC_OPTION, request.codec, CODECS)
     if request.max_file_bytes < 1:
         raise InvalidArgumentError(f"{MAX_FILE_SIZE_OPTION} must be 1 or more, not {request.max_file_bytes}")
     if request.parallelism is not None and request.parallelism < 1:
@@ -155,6 +157,15 @@ def _check_request(request: BootstrapRequest) -> None:
         raise InvalidArgumentError(
             f"options takes hoodie.* settings only, not {', '.join(others)}",
         )
+
+
+def _check_schema_drift(value: str) -> None:
+    if value == "report":
+        raise InvalidArgumentError(
+            "on_schema_drift 'report' is not supported: it would write nothing",
+            hint="dry_run => true names each file whose columns differ, and writes nothing",
+        )
+    _check_choice("on_schema_drift", value, tuple(SchemaDrift))
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

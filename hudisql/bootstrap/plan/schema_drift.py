@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
 from hudisql.bootstrap.source.footers import SourceColumn, SourceSchema
-from hudisql.bootstrap.type_safety import widest_type
 from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.type_widening import widest_type
 
 _WAY_OUT: Final = (
     "on_schema_drift => 'widen' takes it: null where the column is missing, the widest type where types"
-    " differ; on_schema_drift => 'report' lists every file"
+    " differ; dry_run => true names every file"
 )
 _NO_WAY_OUT: Final = "no type carries all of them: rewrite the fewer files, or leave their partitions out"
 
@@ -34,8 +34,6 @@ class SchemaDrift(StrEnum):
     """Any difference is a blocker."""
     WIDEN = "widen"
     """Differences that every reader gets right are taken, the others are blockers."""
-    REPORT = "report"
-    """As `widen`, but every file that differs is named with its differences, and nothing is written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,18 @@ from hudisql.bootstrap.plan.schema_drift import SchemaDrift, describe_file_diffe
 from hudisql.bootstrap.source.footers import FileFooter, files_by_schema
 from hudisql.bootstrap.source.partition_columns import partition_fields
 from hudisql.bootstrap.source.source_files import DeclaredColumn, PartitionColumn
-from hudisql.bootstrap.type_safety import is_safe_widening, is_same_type
 from hudisql.catalog.hive_types import arrow_from_hive_type
 from hudisql.errors import HudisqlError
 from hudisql.format.schema import commented_field
 from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.type_widening import is_safe_widening, is_same_type
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
     """The table's data columns, then its partition columns, and what was found while making them.
 
-    `file_differences` are the paths of files that differ from the merged columns, and how: for a report only.
+    `file_differences` are the paths of files that differ from the merged columns, and how.
     """
 
     schema: pa.Schema
@@ -54,11 +54,10 @@ def build_table_schema(
         unusable = {column.name.lower() for column in reference if column.type is None}
         fields, fitted = _fit_to_declaration(fields, declared, unusable)
         findings += fitted
-    is_report = drift is SchemaDrift.REPORT
     return TableSchema(
         pa.schema([*fields, *partition_fields(partition_columns)]),
         tuple(findings),
-        tuple(describe_file_differences(files, merged.columns)) if is_report else (),
+        tuple(describe_file_differences(files, merged.columns)),
     )
 
 

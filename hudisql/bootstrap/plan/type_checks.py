@@ -16,7 +16,7 @@ import pyarrow as pa
 from hudisql.bootstrap.findings import Finding, blocker, count_files, name_some, warning
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, UnsafeTypePolicy
 from hudisql.bootstrap.source.footers import FileFooter, files_by_schema
-from hudisql.bootstrap.type_safety import TYPE_HAZARDS, TypeHazard
+from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES, TypeIncompatibility
 from hudisql.format.spark_schema import spark_type_name
 
 _Hits = dict[tuple[str, str], list[str]]
@@ -52,13 +52,18 @@ def classify_types(
     decided = []
     for footers, mode in zip(partitions, modes, strict=True):
         hits = _incompatibilities_of(footers)
-        mendable = {place: paths for place, paths in hits.items() if _is_mendable(TYPE_HAZARDS[place[1]])}
-        if policy is UnsafeTypePolicy.FULL_RECORD and mendable and mode is BootstrapMode.METADATA_ONLY:
+        fixable = {
+            place: paths for place, paths in hits.items() if _is_fixable(TYPE_INCOMPATIBILITIES[place[1]])
+        }
+        if policy is UnsafeTypePolicy.FULL_RECORD and fixable and mode is BootstrapMode.METADATA_ONLY:
             mode = BootstrapMode.FULL_RECORD
-            for place, paths in mendable.items():
+            for place, paths in fixable.items():
                 rewritten[place] += paths
         for place, paths in hits.items():
-            if mode is BootstrapMode.METADATA_ONLY or not TYPE_HAZARDS[place[1]].full_record_mends:
+            if (
+                mode is BootstrapMode.METADATA_ONLY
+                or not TYPE_INCOMPATIBILITIES[place[1]].fixed_by_full_record
+            ):
                 left[place] += paths
         decided.append(mode)
     types = {field.name: field.type for field in schema}
@@ -66,7 +71,7 @@ def classify_types(
     findings += [_rewritten(place, paths, types) for place, paths in sorted(rewritten.items())]
     unsafe: dict[str, tuple[str, ...]] = defaultdict(tuple)
     for column, name in sorted(left):
-        if TYPE_HAZARDS[name].is_unsafe:
+        if TYPE_INCOMPATIBILITIES[name].is_unsafe:
             unsafe[column] += (name,)
     return TypeVerdict(tuple(decided), tuple(findings), dict(unsafe))
 
@@ -96,9 +101,9 @@ def describe_types(
     blockers: list[str] = []
     warnings: list[str] = []
     for (column, name), paths in sorted(_incompatibilities_of(footers).items()):
-        incompatibility = TYPE_HAZARDS[name]
+        incompatibility = TYPE_INCOMPATIBILITIES[name]
         text = f"column {column}: {incompatibility.stored} in {count_files(len(paths))}"
-        if mode is BootstrapMode.FULL_RECORD and incompatibility.full_record_mends:
+        if mode is BootstrapMode.FULL_RECORD and incompatibility.fixed_by_full_record:
             warnings.append(f"{text}, rewritten")
         else:
             (blockers if _stops(incompatibility, policy) else warnings).append(text)
@@ -114,21 +119,21 @@ def _incompatibilities_of(footers: Sequence[FileFooter]) -> _Hits:
     return hits
 
 
-def _is_mendable(incompatibility: TypeHazard) -> bool:
-    return incompatibility.full_record_mends and (incompatibility.is_unsafe or incompatibility.is_blocker)
+def _is_fixable(incompatibility: TypeIncompatibility) -> bool:
+    return incompatibility.fixed_by_full_record and (incompatibility.is_unsafe or incompatibility.is_blocker)
 
 
-def _stops(incompatibility: TypeHazard, policy: UnsafeTypePolicy) -> bool:
+def _stops(incompatibility: TypeIncompatibility, policy: UnsafeTypePolicy) -> bool:
     return incompatibility.is_blocker or (incompatibility.is_unsafe and policy is not UnsafeTypePolicy.WARN)
 
 
 def _finding(
     place: tuple[str, str], paths: Sequence[str], types: Mapping[str, pa.DataType], policy: UnsafeTypePolicy
 ) -> Finding:
-    incompatibility = TYPE_HAZARDS[place[1]]
+    incompatibility = TYPE_INCOMPATIBILITIES[place[1]]
     breaks = "; ".join(incompatibility.breaks)
     if not _stops(incompatibility, policy):
-        is_rewritable = _is_mendable(incompatibility)
+        is_rewritable = _is_fixable(incompatibility)
         files = name_some(sorted(paths)) if is_rewritable else count_files(len(paths))
         return warning(
             f"{_subject(place, types)} in {files}: {breaks}",
@@ -140,8 +145,8 @@ def _finding(
     )
 
 
-def _ways_out(incompatibility: TypeHazard, policy: UnsafeTypePolicy) -> Iterator[str]:
-    if incompatibility.full_record_mends and policy is not UnsafeTypePolicy.FULL_RECORD:
+def _ways_out(incompatibility: TypeIncompatibility, policy: UnsafeTypePolicy) -> Iterator[str]:
+    if incompatibility.fixed_by_full_record and policy is not UnsafeTypePolicy.FULL_RECORD:
         yield _REWRITE_PARTITIONS
     if incompatibility.is_unsafe and not incompatibility.is_blocker:
         yield _TAKE_AS_IS
@@ -158,4 +163,4 @@ def _rewritten(place: tuple[str, str], paths: Sequence[str], types: Mapping[str,
 def _subject(place: tuple[str, str], types: Mapping[str, pa.DataType]) -> str:
     column, name = place
     type_text = f" ({spark_type_name(types[column])})" if column in types else ""
-    return f"column {column}{type_text}: {TYPE_HAZARDS[name].stored}"
+    return f"column {column}{type_text}: {TYPE_INCOMPATIBILITIES[name].stored}"

@@ -1,7 +1,7 @@
-"""A bootstrap that was asked for again: is what lies at the target the very table that was asked for?
+"""A bootstrap that is called again: is the table at the target the one that the request describes?
 
-Compares the request with the table's own properties. Plans nothing; what a run that was killed after the
-table was there had still to do (sync, clearing its journal away) is done only when it is resumed.
+Compares the request with the table's own properties. What a run that was killed after its commit did not do
+(the sync, deleting its checkpoint) is done only with `resume`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from hudisql.bootstrap.plan.request import BootstrapRequest
 from hudisql.bootstrap.target.checkpoint import delete_checkpoint
 from hudisql.bootstrap.target.lease import Lease
 from hudisql.bootstrap.target.target_state import (
-    ALIVE_FILE,
+    HEARTBEAT_FILE,
     TargetState,
-    directory_state,
     lease_epochs,
     read_lease,
+    read_target_state,
 )
-from hudisql.catalog.hive_ddl import quote
 from hudisql.catalog.metastore_table import NAME_SUFFIXES, hudi_base_path
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.sync_entries import sync_options_from
 from hudisql.errors import TableExistsError
+from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.partitions import list_partitions
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 
 def describe_existing_bootstrap(context: Context, request: BootstrapRequest) -> str | None:
-    """A sentence if the table that the request is for stands already, None if there is no table yet.
+    """A sentence if the table is bootstrapped from this source already, None if there is no table yet.
 
     Raises TableExistsError if another table is there (other source, name, key or type), and what opening a
     table raises.
     """
     target, is_registered = _find_target(context, request)
-    if directory_state(context.storage, target) is not TargetState.TABLE:
+    if read_target_state(context.storage, target) is not TargetState.TABLE:
         return None
     table = open_table(context.storage, target)
     differences = list(_differences(context, request, table))
     if differences:
         raise TableExistsError(
             f"there is a Hudi table at {target} already: {'; '.join(differences)}",
-            hint="choose another target_path; CALL rollback_bootstrap takes a bootstrapped table away",
+            hint="choose another target_path; CALL rollback_bootstrap removes a bootstrapped table",
         )
     text = f"{request.full_name} is bootstrapped from this source already, at {target}: nothing was done"
     if missing := _missing_partitions(context, request, table):
@@ -60,35 +60,40 @@ def describe_existing_bootstrap(context: Context, request: BootstrapRequest) -> 
     if request.sync and not is_registered:
         text += (
             "; the metastore does not know it:"
-            f" CALL hive_sync(table => {quote(request.full_name)}, path => {quote(target)})"
+            f" CALL hive_sync(table => {quote_string(request.full_name)}, path => {quote_string(target)})"
         )
     return text
 
 
 def finalize_bootstrap(context: Context, request: BootstrapRequest) -> str:
-    """Do what the run that made the table may not have come to; gives a sentence about it.
+    """Delete the remains of the run that made the table, and sync; gives a sentence about it.
 
     Raises SyncFailedError and what syncing raises.
     """
     storage = context.storage
     target, _ = _find_target(context, request)
     lease = read_lease(storage, target)
-    if lease is None or lease.is_gone:
+    if lease is None or lease.is_expired:
         delete_checkpoint(storage, target)
         for fencing_epoch in lease_epochs(storage, target):
             Lease(target, fencing_epoch).release(storage)
-        storage.delete_file(join(target, ALIVE_FILE))
+        storage.delete_file(join(target, HEARTBEAT_FILE))
     if request.sync:
-        options = sync_options_from(request.sync_options)
-        table = open_table(storage, target)
-        sync_table(context.metastore, table, request.database, request.name, options)
+        sync_bootstrapped_table(context, request, target)
     return (
         f"{request.full_name} is bootstrapped from this source already, at {target}: nothing was left to do"
     )
 
 
+def sync_bootstrapped_table(context: Context, request: BootstrapRequest, target: str) -> None:
+    """Register the table at `target` in the metastore. Raises SyncFailedError."""
+    options = sync_options_from(request.sync_options)
+    table = open_table(context.storage, target)
+    sync_table(context.metastore, table, request.database, request.name, options)
+
+
 def _missing_partitions(context: Context, request: BootstrapRequest, table: HudiTable) -> list[str]:
-    """The partitions that the request's filter takes and the table does not have."""
+    """The partitions that the request's filter selects and the table does not have."""
     if request.partition_filter is None:
         return []
     source, _, _ = scan_source(context, request)
@@ -97,7 +102,7 @@ def _missing_partitions(context: Context, request: BootstrapRequest, table: Hudi
 
 
 def _find_target(context: Context, request: BootstrapRequest) -> tuple[str, bool]:
-    """Where the table lies, and whether the metastore knows it there."""
+    """The table's directory, and whether the metastore has an entry with it."""
     storage = context.storage
     target = target_path_of(context, request) if request.target_path is not None else None
     for suffix in NAME_SUFFIXES if _uses_metastore(request) else ():

@@ -27,9 +27,8 @@ from hudisql.format.spark_schema import quote_name
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.native_scan import native_dataframe
 from hudisql.read.scan import ScanPlan
+from hudisql.spark.python_worker import complete_input, freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors, spark_job
-from hudisql.spark.task_heap import freeze_loaded_modules
-from hudisql.spark.task_input import complete_input
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
 

@@ -126,7 +126,6 @@ def _task(
     avro_schema: str,
 ) -> FullRecordTask:
     request = plan.request
-    codec = request.codec or ("zstd" if request.compression == "compact" else "gzip")
     return FullRecordTask(
         inputs=inputs,
         place=FileNaming(
@@ -145,7 +144,7 @@ def _task(
         },
         record_key_fields=plan.record_key,
         composite=plan.uses_complex_key_encoding,
-        form=BaseFileConfig(codec, request.max_file_bytes, request.bloom_entries, request.bloom_fpp),
+        form=BaseFileConfig(request.codec, request.max_file_bytes, request.bloom_entries, request.bloom_fpp),
         key_check=KeyCheck(plan.key_check),
     )
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ALL_BITS: Final = (1 << 64) - 1
 # What one task holds of hashes: 8 MB while it scatters them, 32 MB of one bucket (twice that when it sorts).
-_HASHES_A_PIECE: Final = 1 << 20
+_HASHES_PER_BATCH: Final = 1 << 20
 _HASHES_A_BUCKET: Final = 1 << 22
 _HASHES_WORTH_A_TASK: Final = 1 << 18
 # Suspicious hashes travel to all tasks: 8 MB of them. More are not counted, only said to be there.
@@ -210,7 +210,7 @@ def _scatter_hashes(
         for keys in _key_batches(storage, file):
             held.append(_hash_batch(file, keys, hash_bits))
             count += len(keys)
-            if count >= _HASHES_A_PIECE:
+            if count >= _HASHES_PER_BATCH:
                 yield from _bucket_pieces(held, buckets)
                 held, count = [], 0
     if held:

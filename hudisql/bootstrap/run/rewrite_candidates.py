@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.source.footers import FileFooter, read_footers
-from hudisql.bootstrap.source.partition_columns import choose_partitions
+from hudisql.bootstrap.source.partition_columns import filter_partitions
 from hudisql.bootstrap.source.source_files import PartitionColumn
-from hudisql.bootstrap.type_safety import TYPE_HAZARDS
+from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
 from hudisql.errors import InvalidArgumentError, SourceError
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.bootstrap_index import ExternalFile
 from hudisql.format.partition_path import render_partition_value
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, list_partitions
@@ -81,7 +81,7 @@ def _chosen(context: Context, table: HudiTable, where: str | None) -> list[Table
         )
         for each in partitions
     ]
-    taken = choose_partitions(context.spark, where, columns, texts, parameter="where")
+    taken = filter_partitions(context.spark, where, columns, texts, parameter="where")
     return [each for each, is_taken in zip(partitions, taken, strict=True) if is_taken]
 
 
@@ -99,9 +99,9 @@ def _reason(footer: FileFooter, columns: Collection[str]) -> str:
     if footer.problem is not None:
         raise SourceError(f"{footer.path} {footer.problem}")
     return "; ".join(
-        f"column {column.name}: {TYPE_HAZARDS[name].stored}"
+        f"column {column.name}: {TYPE_INCOMPATIBILITIES[name].stored}"
         for column in footer.schema.columns
         if not columns or column.name.lower() in columns
         for name in sorted(column.incompatibilities)
-        if TYPE_HAZARDS[name].is_unsafe and TYPE_HAZARDS[name].full_record_mends
+        if TYPE_INCOMPATIBILITIES[name].is_unsafe and TYPE_INCOMPATIBILITIES[name].fixed_by_full_record
     )

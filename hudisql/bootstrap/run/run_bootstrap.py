@@ -1,8 +1,7 @@
-"""Carrying out a bootstrap plan: skeletons by Spark tasks, then the table's own files, then the metastore.
+"""Running a bootstrap plan: skeletons and full records by Spark tasks, then the table's own files.
 
-Nothing is visible before it is whole: `hoodie.properties` is created last, and whatever fails before that
-removes what this run made and nothing else. The source is only read. A failing metastore sync leaves the
-commit as it is and says how to run the sync again.
+The table is invisible until it is complete: `hoodie.properties` is created last, and a failure before that
+deletes what this run wrote and nothing else. The source is only read.
 """
 
 from __future__ import annotations
@@ -17,21 +16,20 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.files.full_record import FullRecordFile
 from hudisql.bootstrap.files.skeleton import SkeletonResult
-from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.findings import blockers_of, name_some
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode
-from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan
+from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan, scan_source
 from hudisql.bootstrap.run.full_record_tasks import plan_full_records, rewrite_partitions
 from hudisql.bootstrap.run.key_uniqueness import check_key_uniqueness
 from hudisql.bootstrap.run.skeleton_tasks import (
     SkeletonWork,
-    begin_work,
     is_base_file,
     is_made_by_bootstrap,
-    list_data_files,
+    list_target_files,
+    plan_skeletons,
     planned_files,
     write_skeleton_partition,
 )
-from hudisql.bootstrap.run.source_changes import check_source_unchanged
 from hudisql.bootstrap.run.table_files import (
     WrittenFile,
     WrittenSkeleton,
@@ -40,18 +38,21 @@ from hudisql.bootstrap.run.table_files import (
 )
 from hudisql.bootstrap.target.checkpoint import delete_checkpoint
 from hudisql.bootstrap.target.lease import Lease, acquire_lease, heartbeats
-from hudisql.catalog.hive_ddl import quote
 from hudisql.errors import (
     BootstrapBlockedError,
     HudisqlError,
+    NoSuchPathError,
+    NoSuchTableError,
     PathExistsError,
     SourceChangedError,
+    SourceError,
     StorageError,
     TableExistsError,
 )
 from hudisql.format.table_properties import PROPERTIES_FILE
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.spark.task_runner import describe_rows_written, run_on_files
+from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, ancestors_of, is_inside, is_staged, join
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ _SAMPLED_FILES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class PartitionResult:
-    """What was written for one partition; `files` are the source's, `seconds` those of its tasks."""
+    """What was written for one partition; `files` counts source files, `seconds` sums those of its tasks."""
 
     path: str
     mode: BootstrapMode
@@ -76,7 +77,7 @@ class PartitionResult:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapResult:
-    """What a bootstrap wrote; `written_bytes` includes index and timeline, `seconds` is the time passed.
+    """What a bootstrap wrote; `written_bytes` includes index and timeline, `seconds` is the elapsed time.
 
     `resumed_files` were finished by an earlier run.
     """
@@ -88,29 +89,28 @@ class BootstrapResult:
 
 
 def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
-    """Carry out the plan.
+    """Run the plan up to the published table.
 
     Raises BootstrapBlockedError for the plan's blockers and for null or repeated keys, SourceChangedError if
-    the source changed meanwhile, StorageError, TableExistsError; after any of these the target is as it was.
-    With `resume` what is finished is kept then, but for blockers; InvalidArgumentError if the run to be
-    resumed was asked for otherwise.
-    Raises SyncFailedError if only the metastore could not follow: the table stands.
+    the source changed meanwhile, StorageError, TableExistsError; after any of these the target is as before.
+    With `resume`, finished files are kept instead, except after blockers; InvalidArgumentError if the run to
+    resume had other arguments.
     """
     plan.raise_if_blocked()
     started = time.monotonic()
     storage = context.storage
     with _leased_target(context, plan) as lease:
-        work = begin_work(storage, plan, lease)
+        work = plan_skeletons(storage, plan, lease)
         skeletons = _write_skeletons(context, plan, work, lease)
-        kept = work.kept
-        del work  # of a quarter of a million files the orders are a hundred MB
+        resumed = work.resumed
+        del work  # the tasks of 250,000 files take 100 MB
         full_records = rewrite_partitions(context, plan, plan_full_records(plan), lease)
         files: list[WrittenFile] = [*skeletons, *full_records]
         _check_keys(plan, files)
         check_key_uniqueness(context, plan, files)
         lease.close(storage)
         _check_written(storage, plan, files)
-        check_source_unchanged(context, plan)
+        _check_source_unchanged(context, plan)
         lease.check_held(storage)
         now = datetime.now(UTC)
         written = write_table_files(storage, plan, skeletons, now, full_records)
@@ -119,17 +119,14 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
         lease.check_held(storage)
         written += publish_table(storage, plan, now)
         _discard_if_taken_over(storage, plan, lease)
-    result = _summarise(plan, files, written, time.monotonic() - started, kept)
-    if plan.request.sync:
-        _sync(context, plan)
-    return result
+    return _summarise(plan, files, written, time.monotonic() - started, resumed)
 
 
 def _discard_if_taken_over(storage: Storage, plan: BootstrapPlan, lease: Lease) -> None:
-    """Take the table back if another run has claimed the target since the last look.
+    """Delete the published table if another run acquired the lease after the last check.
 
-    Who leases it looks afterwards whether the table is there (`acquire_lease`), so at least one of both sees
-    the other. Raises TableExistsError.
+    A run that acquires the lease then checks for the table (`acquire_lease`), so at least one of the two runs
+    sees the other. Raises TableExistsError.
     """
     try:
         lease.check_held(storage)
@@ -143,7 +140,7 @@ def _protect_source(context: Context, plan: BootstrapPlan) -> None:
     assert protection is not None
     table: MetastoreTable | None = context.metastore.get_table(protection.database, protection.name)
     if table is None:
-        raise SourceChangedError(f"the source table {protection.database}.{protection.name} is gone")
+        raise SourceChangedError(f"the source table {protection.database}.{protection.name} no longer exists")
     context.console.info(protection.statement)
     is_external = any(key == "EXTERNAL" for key, _ in protection.properties)
     context.metastore.alter_table(
@@ -157,34 +154,34 @@ def _protect_source(context: Context, plan: BootstrapPlan) -> None:
 
 @contextlib.contextmanager
 def _leased_target(context: Context, plan: BootstrapPlan) -> Iterator[Lease]:
-    """Hold the target for this run alone until its table is published.
+    """Hold the lease on the target until its table is published.
 
-    On failure what the run made is taken back, unless it is to be resumed; a published table stays.
+    On failure the files of the run are deleted, unless it is to be resumed; a published table stays.
     """
     storage = context.storage
-    made = _missing_directories(storage, plan.target_path)
+    created = _missing_directories(storage, plan.target_path)
     resumes = plan.request.resume
-    timeline = join(plan.target_path, TIMELINE_DIRECTORY)
+    timeline = join(plan.target_path, METADATA_DIRECTORY)
     try:
         lease = acquire_lease(storage, plan.target_path, plan.request.full_name, takes_over=resumes)
     except TableExistsError:
         raise
     except HudisqlError:
-        _remove_directories(storage, [timeline, *made])
+        _remove_directories(storage, [timeline, *created])
         raise
     if not resumes:
         try:
             _check_still_empty(storage, plan, lease)
         except BaseException:
             lease.release(storage)
-            _remove_directories(storage, [timeline, *made])
+            _remove_directories(storage, [timeline, *created])
             raise
     try:
         with heartbeats(storage, lease):
             yield lease
     except BaseException as failure:
         try:
-            _end_failed_run(context, plan, lease, failure, made)
+            _end_failed_run(context, plan, lease, failure, created)
         except StorageError as error:
             context.console.warning(f"{plan.target_path} could not be cleaned up: {error.message}")
         raise
@@ -194,44 +191,44 @@ def _leased_target(context: Context, plan: BootstrapPlan) -> Iterator[Lease]:
 
 
 def _end_failed_run(
-    context: Context, plan: BootstrapPlan, lease: Lease, failure: BaseException, made: Sequence[str]
+    context: Context, plan: BootstrapPlan, lease: Lease, failure: BaseException, created: Sequence[str]
 ) -> None:
     storage = context.storage
     if not lease.is_held(storage):
-        return  # another run has taken over: all that is there is its own now
+        return  # another run took over: all files belong to it
     is_foreign = isinstance(failure, PathExistsError)
     if not is_foreign and storage.exists(join(plan.target_path, PROPERTIES_FILE)):
         delete_checkpoint(storage, plan.target_path)
         lease.release(storage)
     elif is_foreign or not plan.request.resume or isinstance(failure, BootstrapBlockedError):
-        _remove_what_was_made(storage, plan, lease, made)
+        _delete_files_of_run(storage, plan, lease, created)
     else:
         lease.release(storage)
         context.console.warning(
-            f"what is finished is kept in {plan.target_path}: the same call with resume => true goes on"
-            f" there, CALL rollback_bootstrap(path => {quote(plan.target_path)}) clears it away"
+            f"finished files are kept in {plan.target_path}: the same call with resume => true continues,"
+            f" CALL rollback_bootstrap(path => {quote_string(plan.target_path)}) deletes them"
         )
 
 
 def _check_still_empty(storage: Storage, plan: BootstrapPlan, lease: Lease) -> None:
-    """Raise TableExistsError if something came into the target between the plan and the lease."""
-    timeline = join(plan.target_path, TIMELINE_DIRECTORY)
-    came = [
+    """Raise TableExistsError if the target got files between the plan and the lease."""
+    timeline = join(plan.target_path, METADATA_DIRECTORY)
+    new_entries = [
         entry.name
         for entry in (*storage.list_directory(plan.target_path), *storage.list_directory(timeline))
-        # Whoever else tries to lease the target stages its lease here for a moment.
-        if entry.path != lease.path and entry.name != TIMELINE_DIRECTORY and not is_staged(entry.path)
+        # Other runs that try to acquire the lease stage their lease file here for a moment.
+        if entry.path != lease.path and entry.name != METADATA_DIRECTORY and not is_staged(entry.path)
     ]
-    if came:
+    if new_entries:
         raise TableExistsError(
             f"the target {plan.target_path} was empty when the bootstrap was planned, and now holds"
-            f" {name_some(came, 'entry')}",
+            f" {name_some(new_entries, 'entry')}",
             hint="choose another target_path",
         )
 
 
 def _missing_directories(storage: Storage, path: str) -> list[str]:
-    """The directories from `path` upwards that do not exist yet, deepest first."""
+    """`path` and its parents that do not exist yet, deepest first."""
     missing = []
     for directory in (path, *ancestors_of(path)):
         if storage.exists(directory):
@@ -241,23 +238,27 @@ def _missing_directories(storage: Storage, path: str) -> list[str]:
 
 
 def _remove_directories(storage: Storage, directories: Sequence[str]) -> None:
-    """Remove the directories, in order, as far as they are empty."""
+    """Remove those of the directories that are empty, in order."""
     for directory in directories:
         with contextlib.suppress(StorageError):
             storage.delete_empty_directory(directory)
 
 
-def _remove_what_was_made(storage: Storage, plan: BootstrapPlan, lease: Lease, made: Sequence[str]) -> None:
-    """Remove this run's own files by their names, then the directories that are empty without them."""
+def _delete_files_of_run(storage: Storage, plan: BootstrapPlan, lease: Lease, created: Sequence[str]) -> None:
+    """Delete this run's files by their names, then the directories that are empty without them."""
     storage.delete_files(
-        [file.path for file in list_data_files(storage, plan.target_path) if is_made_by_bootstrap(file.name)]
+        [
+            file.path
+            for file in list_target_files(storage, plan.target_path)
+            if is_made_by_bootstrap(file.name)
+        ]
     )
     if storage.exists(join(plan.target_path, PROPERTIES_FILE)):
-        # A writer that knows no leases made a table here meanwhile: its timeline stays.
+        # Another kind of writer created a table here meanwhile: its timeline stays.
         delete_checkpoint(storage, plan.target_path)
         lease.release(storage)
     else:
-        storage.delete_directory(join(plan.target_path, TIMELINE_DIRECTORY))
+        storage.delete_directory(join(plan.target_path, METADATA_DIRECTORY))
     between = {
         directory
         for partition in plan.partitions
@@ -265,21 +266,21 @@ def _remove_what_was_made(storage: Storage, plan: BootstrapPlan, lease: Lease, m
         for directory in (each, *ancestors_of(each))
         if directory != plan.target_path and is_inside(directory, plan.target_path)
     }
-    _remove_directories(storage, [*sorted(between, key=len, reverse=True), *made])
+    _remove_directories(storage, [*sorted(between, key=len, reverse=True), *created])
 
 
 def _write_skeletons(
     context: Context, plan: BootstrapPlan, work: SkeletonWork, lease: Lease
 ) -> list[WrittenSkeleton]:
-    if work.kept:
+    if work.resumed:
         context.console.info(
-            f"{work.kept:,} of {len(work.items):,} files were finished by an earlier run: they are kept"
+            f"resuming: {work.resumed:,} of {len(work.items):,} files were finished by an earlier run"
         )
     results = run_on_files(
         context.spark,
-        work.orders,
+        work.tasks,
         partial(write_skeleton_partition, context.storage, lease),
-        weight=lambda order: order.task.source.length,
+        weight=lambda each: each.task.source.length,
         measure=lambda result: (result.rows, result.bytes),
         describe=describe_rows_written,
         console=context.console,
@@ -308,7 +309,7 @@ def _check_keys(plan: BootstrapPlan, files: Sequence[WrittenFile]) -> None:
         f"{total:,} rows have a null or empty record key ({', '.join(plan.record_key)});"
         f" rows count from 0:{listed}",
         blockers=blockers,
-        hint="nothing was kept; choose another key, or take them with key_check => 'none'",
+        hint="no file was kept; choose another key, or accept such rows with key_check => 'none'",
     )
 
 
@@ -323,15 +324,49 @@ def _describe_null_keys(file: WrittenFile) -> str:
 
 
 def _check_written(storage: Storage, plan: BootstrapPlan, files: Sequence[WrittenFile]) -> None:
-    """Raise if a file is not as its task left it.
+    """Raise StorageError if a file has not the size that its task reported.
 
-    Files that no task's result names are those of attempts that lost or died: they are removed.
+    Files that no task result names were written by failed or late attempts: they are deleted.
     """
-    written = {file.path: file.length for file in list_data_files(storage, plan.target_path)}
-    lost = [file.result.path for file in files if written.pop(file.result.path, None) != file.result.bytes]
-    if lost:
-        raise StorageError(f"files are not as they were written: {name_some(lost)}")
+    written = {file.path: file.length for file in list_target_files(storage, plan.target_path)}
+    mismatched = [
+        file.result.path for file in files if written.pop(file.result.path, None) != file.result.bytes
+    ]
+    if mismatched:
+        raise StorageError(f"file size mismatch after write: {name_some(mismatched)}")
     storage.delete_files([path for path in written if is_base_file(path)])
+
+
+def _check_source_unchanged(context: Context, plan: BootstrapPlan) -> None:
+    """List the source again; raise SourceChangedError if a file was changed, removed or added.
+
+    Hidden and empty files do not count, nor partitions that were not chosen. Raises StorageError.
+    """
+    hint = (
+        "run again when its writer is done: only the changed files are bootstrapped again"
+        if plan.request.resume
+        else "no file was kept; run again when its writer is done"
+    )
+    try:
+        source, _, _ = scan_source(context, plan.request)
+    except (SourceError, NoSuchPathError, NoSuchTableError) as error:
+        raise SourceChangedError(
+            f"the source changed while it was bootstrapped: {error.message}", hint=hint
+        ) from error
+    planned = {file.source.path: file.source for partition in plan.partitions for file in partition.files}
+    found = {file.path: file for partition in source.partitions for file in partition.files}
+    # The plan had no blockers: a source that has some now cannot be compared file by file.
+    changes = [str(each) for each in blockers_of(source.findings)][:1]
+    if changed := [path for path, file in planned.items() if found.get(path) != file]:
+        changes.append(name_some(changed))
+    if changes:
+        raise SourceChangedError(f"the source changed while it was bootstrapped: {changes[0]}", hint=hint)
+    added = [path for path in found if path not in planned]
+    if added:
+        raise SourceChangedError(
+            f"files were added to the source while it was bootstrapped: {name_some(added)}",
+            hint=f"{hint}; partition_filter leaves out partitions that are still being written",
+        )
 
 
 def _summarise(
@@ -356,15 +391,3 @@ def _summarise(
         )
     file_bytes = sum(partition.written_bytes for partition in partitions)
     return BootstrapResult(tuple(partitions), file_bytes + other_bytes, seconds, kept)
-
-
-def _sync(context: Context, plan: BootstrapPlan) -> None:
-    """Let the metastore follow. Raises SyncFailedError that says how to run it again."""
-    from hudisql.catalog.sync import sync_table
-    from hudisql.catalog.sync_entries import sync_options_from
-    from hudisql.table.hudi_table import open_table
-
-    request = plan.request
-    table = open_table(context.storage, plan.target_path)
-    options = sync_options_from(request.sync_options)
-    sync_table(context.metastore, table, request.database, request.name, options)

@@ -1,8 +1,8 @@
-"""The skeletons that a run has to write: all of the plan's, or those that a run before it did not finish.
+"""The skeletons that a run has to write: all of the plan's, or those that an interrupted run did not finish.
 
-Taking a run up reads its journal, keeps each skeleton that is still whole and whose source file is still the
-same, and clears away what else that run left. Also what a Spark task does with its share. Nothing here is
-visible to readers; the commit names what counts.
+Resuming reads the checkpoint, keeps each complete skeleton whose source file is unchanged, and deletes what
+else the earlier run left. Also what a Spark task does with its partition of the work. Nothing here is visible
+to readers before the commit.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from hudisql.bootstrap.files.skeleton import (
     KeyCheck,
+    SkeletonEncoding,
     SkeletonFileTask,
-    SkeletonForm,
     SkeletonResult,
     write_skeleton,
 )
@@ -31,21 +31,20 @@ from hudisql.bootstrap.target.checkpoint import (
     write_checkpoint_request,
 )
 from hudisql.bootstrap.target.lease import Lease
-from hudisql.bootstrap.target.target_state import TargetState, directory_state
-from hudisql.catalog.hive_ddl import quote
+from hudisql.bootstrap.target.target_state import TargetState, read_target_state
 from hudisql.errors import InvalidArgumentError, TableExistsError
 from hudisql.format.file_names import base_file_name, new_file_id, parse_base_file_name, write_token
 from hudisql.format.instant import (
     BOOTSTRAP_INSTANT_TIMES,
     METADATA_BOOTSTRAP_INSTANT_TIME,
-    parse_instant_file_name,
 )
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.partition_path import parse_partition_value
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import LAYOUT_V1, METADATA_DIRECTORY
+from hudisql.sql_literals import quote_string
 from hudisql.storage import FileInfo, Storage, is_inside, join
 
-# What a request may change between the runs: it has no part in how the table will look.
+# What may change between the runs: it has no effect on the table's files.
 _FREE_TO_CHANGE: Final = frozenset(
     {"parallelism", "sync", "protect_source", "on_partition_mismatch", "resume", "options"}
 )
@@ -53,7 +52,7 @@ _FREE_TO_CHANGE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SkeletonTask:
-    """A skeleton to be written, with the hash of its source's footer as the plan saw it."""
+    """A skeleton to write, and the hash of its source's footer when the plan was made."""
 
     task: SkeletonFileTask
     footer_hash: str
@@ -61,62 +60,62 @@ class SkeletonTask:
 
 @dataclass(frozen=True)
 class SkeletonWork:
-    """For each planned file, in order, the finished skeleton or the order for it."""
+    """For each planned file, in order, the finished skeleton or the task that writes it."""
 
     items: tuple[FinishedSkeleton | SkeletonTask, ...]
 
     @property
-    def orders(self) -> list[SkeletonTask]:
-        """What has to be written."""
+    def tasks(self) -> list[SkeletonTask]:
+        """The skeletons to write."""
         return [item for item in self.items if isinstance(item, SkeletonTask)]
 
     @property
-    def kept(self) -> int:
-        """How many skeletons are there already."""
+    def resumed(self) -> int:
+        """How many skeletons an earlier run has finished."""
         return sum(isinstance(item, FinishedSkeleton) for item in self.items)
 
     def results(self, written: Iterable[SkeletonResult]) -> Iterator[SkeletonResult]:
-        """The result for each planned file, from those of the orders."""
+        """The result for each planned file, given those of the tasks."""
         remaining = iter(written)
         for item in self.items:
             yield item.result if isinstance(item, FinishedSkeleton) else next(remaining)
 
 
-def begin_work(storage: Storage, plan: BootstrapPlan, lease: Lease) -> SkeletonWork:
-    """Begin the journal, or take up the one that is there; the target must be claimed.
+def plan_skeletons(storage: Storage, plan: BootstrapPlan, lease: Lease) -> SkeletonWork:
+    """Create the checkpoint, or resume from the existing one; the lease must be held.
 
-    Raises InvalidArgumentError if the run before was asked for something else, StorageError.
+    Raises InvalidArgumentError if the earlier run had another request, StorageError.
     """
-    asked = describe_request(plan)
+    request = describe_request(plan)
     finished: dict[tuple[str, str], FinishedSkeleton] = {}
-    if plan.request.resume and directory_state(storage, plan.target_path) is TargetState.ROLLBACK:
+    if plan.request.resume and read_target_state(storage, plan.target_path) is TargetState.ROLLBACK:
         raise TableExistsError(
             f"a rollback of {plan.target_path} did not finish",
-            hint=f"CALL rollback_bootstrap(path => {quote(plan.target_path)}) ends it",
+            hint=f"CALL rollback_bootstrap(path => {quote_string(plan.target_path)}) completes it",
         )
     before = read_checkpoint_request(storage, plan.target_path) if plan.request.resume else None
     if before is not None:
-        _check_same_request(plan, before, asked)
-        finished = _still_good(storage, plan)
+        _check_same_request(plan, before, request)
+        finished = _reusable_skeletons(storage, plan)
     if plan.request.resume:
-        _clear_away(storage, plan, {each.result.path for each in finished.values()}, lease)
+        _delete_remains(storage, plan, {each.result.path for each in finished.values()}, lease)
     if before is None:
-        write_checkpoint_request(storage, plan.target_path, asked)
-    return _distribute(plan, finished, lease)
+        write_checkpoint_request(storage, plan.target_path, request)
+    return _assign_numbers(plan, finished, lease)
 
 
 def describe_request(plan: BootstrapPlan) -> dict[str, object]:
     """What decides how the skeletons look, by name, in JSON's types."""
     request = plan.request
-    asked: dict[str, object] = {
+    described: dict[str, object] = {
         each.name: _plain(getattr(request, each.name))
         for each in fields(request)
         if each.name not in _FREE_TO_CHANGE
     }
-    asked["options"] = {
+    described["options"] = {
         name: value for name, value in sorted(request.options.items()) if not name.startswith(SYNC_PREFIX)
     }
-    return asked | {
+    return described | {
         "record_key": list(plan.record_key),
         "source": plan.base_path,
         "partition columns": [column.name for column in plan.partition_columns],
@@ -138,10 +137,9 @@ def _check_same_request(plan: BootstrapPlan, before: dict[str, object], now: dic
     ]
     if changed:
         raise InvalidArgumentError(
-            f"the bootstrap to be resumed at {plan.target_path} was asked for otherwise:"
-            f" {'; '.join(changed)}",
+            f"the bootstrap to resume at {plan.target_path} had other arguments: {'; '.join(changed)}",
             hint="give the same arguments;"
-            f" CALL rollback_bootstrap(path => {quote(plan.target_path)}) clears its files away",
+            f" CALL rollback_bootstrap(path => {quote_string(plan.target_path)}) deletes its files",
         )
 
 
@@ -151,43 +149,43 @@ def _shown(value: object) -> str:
     return "not given" if value is None else f"'{value}'"
 
 
-def _still_good(storage: Storage, plan: BootstrapPlan) -> dict[tuple[str, str], FinishedSkeleton]:
-    """The finished skeletons that are whole, by partition and source file, if that is as it was."""
-    lengths = {file.path: file.length for file in list_data_files(storage, plan.target_path)}
+def _reusable_skeletons(storage: Storage, plan: BootstrapPlan) -> dict[tuple[str, str], FinishedSkeleton]:
+    """The complete skeletons whose source file is unchanged, by partition and source file."""
+    lengths = {file.path: file.length for file in list_target_files(storage, plan.target_path)}
     planned = {(partition.path, file.source.path): file for partition, file in planned_files(plan)}
-    good: dict[tuple[str, str], FinishedSkeleton] = {}
+    reusable: dict[tuple[str, str], FinishedSkeleton] = {}
     for each in read_checkpoint(storage, plan.target_path):
-        place = (each.partition_path, each.source.path)
-        file = planned.get(place)
-        is_whole = lengths.get(each.result.path) == each.result.bytes
-        if file is not None and is_whole and each.stands_for(file.source, file.footer_hash, place[0]):
-            good[place] = each
-    return good
+        key = (each.partition_path, each.source.path)
+        file = planned.get(key)
+        is_complete = lengths.get(each.result.path) == each.result.bytes
+        if file is not None and is_complete and each.stands_for(file.source, file.footer_hash, key[0]):
+            reusable[key] = each
+    return reusable
 
 
-def _clear_away(storage: Storage, plan: BootstrapPlan, kept: set[str], lease: Lease) -> None:
-    """Remove what the run before left beside the skeletons that are kept and its journal."""
+def _delete_remains(storage: Storage, plan: BootstrapPlan, kept: set[str], lease: Lease) -> None:
+    """Delete what the earlier run left, except the skeletons that are kept and the checkpoint."""
     storage.delete_files(
         [
             file.path
-            for file in list_data_files(storage, plan.target_path)
+            for file in list_target_files(storage, plan.target_path)
             if is_made_by_bootstrap(file.name) and file.path not in kept
         ]
     )
-    timeline = join(plan.target_path, TIMELINE_DIRECTORY)
-    claimed = storage.info(lease.path)
-    if claimed is not None:
-        storage.delete_staged(timeline, claimed.modification_time_ms)
+    timeline = join(plan.target_path, METADATA_DIRECTORY)
+    lease_file = storage.info(lease.path)
+    if lease_file is not None:
+        storage.delete_staged(timeline, lease_file.modification_time_ms)
     for entry in storage.list_directory(timeline):
-        instant = parse_instant_file_name(entry.name)
+        instant = LAYOUT_V1.parse_file_name(entry.name)
         is_own = instant is not None and instant.timestamp in BOOTSTRAP_INSTANT_TIMES
         if not entry.is_directory and is_own:
             storage.delete_file(entry.path)
 
 
-def list_data_files(storage: Storage, base_path: str) -> list[FileInfo]:
+def list_target_files(storage: Storage, base_path: str) -> list[FileInfo]:
     """All files of the table's directory that do not belong to its timeline."""
-    timeline = join(base_path, TIMELINE_DIRECTORY)
+    timeline = join(base_path, METADATA_DIRECTORY)
     return [file for file in storage.list_files(base_path) if not is_inside(file.path, timeline)]
 
 
@@ -205,10 +203,10 @@ def is_made_by_bootstrap(name: str) -> bool:
     return name == PARTITION_METADATA_FILE
 
 
-def _distribute(
+def _assign_numbers(
     plan: BootstrapPlan, finished: dict[tuple[str, str], FinishedSkeleton], lease: Lease
 ) -> SkeletonWork:
-    # The number of the file stands where Hudi has a task's partition id: it makes sequence numbers unique.
+    # The number of the file takes the place of Hudi's task partition id: it makes sequence numbers unique.
     used = {each.number for each in finished.values()}
     numbers = (number for number in range(1 << 62) if number not in used)
     return SkeletonWork(
@@ -223,14 +221,14 @@ def _distribute(
 
 
 def planned_files(plan: BootstrapPlan) -> Iterator[tuple[PlannedPartition, PlannedFile]]:
-    """The files to get skeletons with their partitions, in the order of all results."""
+    """The files that get skeletons, with their partitions, in the order of all results."""
     return ((partition, file) for partition in plan.skeleton_partitions for file in partition.files)
 
 
 def skeleton_task(
     plan: BootstrapPlan, partition: PlannedPartition, file: PlannedFile, number: int, fencing_epoch: int
 ) -> SkeletonFileTask:
-    """The order for the skeleton of one file; `number` tells it from all others of the table."""
+    """The task for the skeleton of one file; `number` is unique in the table."""
     request = plan.request
     task = SkeletonFileTask(
         source=file.source,
@@ -245,11 +243,12 @@ def skeleton_task(
         composite=plan.uses_complex_key_encoding,
         bloom_entries=request.bloom_entries,
         bloom_fpp=request.bloom_fpp,
-        compression=SkeletonForm(request.compression),
+        codec=request.codec,
+        encoding=SkeletonEncoding(request.skeleton_encoding),
         key_check=KeyCheck(plan.key_check),
         partition_values=_key_partition_values(plan, partition),
     )
-    return _named(task, fencing_epoch, 0)
+    return _with_file_name(task, fencing_epoch, 0)
 
 
 def _key_partition_values(plan: BootstrapPlan, partition: PlannedPartition) -> dict[str, pa.Scalar]:
@@ -262,8 +261,8 @@ def _key_partition_values(plan: BootstrapPlan, partition: PlannedPartition) -> d
     }
 
 
-def _named(task: SkeletonFileTask, fencing_epoch: int, attempt: int) -> SkeletonFileTask:
-    """The task under the name that only this attempt at it uses; the file id is that of all attempts."""
+def _with_file_name(task: SkeletonFileTask, fencing_epoch: int, attempt: int) -> SkeletonFileTask:
+    """The task with the file name of this attempt; all attempts share the file id."""
     token = write_token(task.task_partition_id, fencing_epoch, attempt)
     name = base_file_name(task.file_id, token, task.instant_time)
     directory = task.target_path if not task.file_name else task.target_path[: -len(task.file_name) - 1]
@@ -271,22 +270,22 @@ def _named(task: SkeletonFileTask, fencing_epoch: int, attempt: int) -> Skeleton
 
 
 def write_skeleton_partition(
-    storage: Storage, lease: Lease, orders: Iterable[SkeletonTask]
+    storage: Storage, lease: Lease, tasks: Iterable[SkeletonTask]
 ) -> Iterator[SkeletonResult]:
-    """Write the skeletons of one Spark task and add them to the journal.
+    """Write the skeletons of one Spark task and add them to the checkpoint.
 
-    Attempts at the same task that run side by side, or late, each write files of their own: the driver keeps
-    those that Spark takes, and removes the others before the commit.
+    Each attempt of a task writes files of its own: the driver keeps those of the attempt that Spark accepts,
+    and removes the others before the commit.
     """
     attempt = attempt_number()
 
     def finished() -> Iterator[FinishedSkeleton]:
-        for order in orders:
+        for each in tasks:
             lease.fence_late_attempt(storage, [])
-            task = _named(order.task, lease.fencing_epoch, attempt)
+            task = _with_file_name(each.task, lease.fencing_epoch, attempt)
             yield FinishedSkeleton(
                 task.source,
-                order.footer_hash,
+                each.footer_hash,
                 task.partition_path,
                 task.task_partition_id,
                 write_skeleton(storage, task),

@@ -19,12 +19,12 @@ from hudisql.bootstrap.target.protected_sources import covering_directories
 from hudisql.format import table_properties as keys
 from hudisql.format.bootstrap_index import (
     BootstrapMapping,
+    ExternalFile,
     file_id_index_path,
     partition_index_path,
     write_bootstrap_index,
 )
 from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeStats, WriteStat
-from hudisql.format.external_file import ExternalFile
 from hudisql.format.instant import (
     COMMIT,
     DELTA_COMMIT,
@@ -39,7 +39,7 @@ from hudisql.format.partition_metadata import (
     render_partition_metadata,
 )
 from hudisql.format.schema import avro_from_arrow
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import LAYOUT_V1, instant_path
 from hudisql.storage import Storage, join, parent_of
 from hudisql.table.new_table import (
     NewTable,
@@ -212,7 +212,7 @@ def _write_instant(storage: Storage, plan: BootstrapPlan, instant_time: str, met
     commit = metadata.to_json()
     for state in InstantState:
         instant = Instant(instant_time, action, state)
-        path = join(plan.target_path, TIMELINE_DIRECTORY, instant.file_name)
+        path = instant_path(plan.target_path, LAYOUT_V1, instant)
         storage.create(path, commit if state is InstantState.COMPLETED else b"")
     return len(commit)
 

@@ -16,14 +16,16 @@ from typing import Any
 import pyarrow as pa
 
 from hudisql.bootstrap.source.footer_bytes import MAGIC, find_unreadable, parse_footer, read_footer_bytes
+from hudisql.bootstrap.source.footer_incompatibilities import (
+    old_date_incompatibilities,
+    small_integer_incompatibilities,
+)
 from hudisql.bootstrap.source.inside_values import InsideValues, inside_values
-from hudisql.bootstrap.source.old_dates import old_date_incompatibilities
-from hudisql.bootstrap.source.small_integers import small_integer_incompatibilities
 from hudisql.bootstrap.type_safety import classify_columns
 from hudisql.console import Console
 from hudisql.errors import HudisqlError, StorageError
+from hudisql.format.bootstrap_index import ExternalFile
 from hudisql.format.calendar import uses_hybrid_calendar
-from hudisql.format.external_file import ExternalFile
 from hudisql.spark.task_runner import run_on_files
 from hudisql.storage import Storage
 

@@ -27,7 +27,7 @@ from hudisql.bootstrap.source.source_files import (
     describe_empty_files,
     external_file,
     is_hidden,
-    list_data_files,
+    list_source_files,
 )
 from hudisql.catalog.metastore_table import MetastorePartition, MetastoreTable, is_hudi_table
 from hudisql.errors import NoSuchTableError, SourceError, StorageError
@@ -218,7 +218,7 @@ def _scan_unpartitioned(
     if not storage.exists(base_path):
         findings.append(blocker(f"the table's directory {base_path} does not exist"))
     else:
-        listing = list_data_files(storage, base_path)
+        listing = list_source_files(storage, base_path)
         findings += describe_empty_files(base_path, listing.empty)
         if not listing.directories:
             findings.append(blocker(f"there are no data files in {base_path}"))
@@ -328,4 +328,4 @@ def _list_present(storage: Storage, locations: Sequence[str]) -> dict[str, Sourc
     infos = storage.infos(list(locations))
     present = [location for location, info in zip(locations, infos, strict=True) if info is not None]
     with ThreadPoolExecutor(_LISTING_THREADS) as pool:
-        return dict(zip(present, pool.map(partial(list_data_files, storage), present), strict=True))
+        return dict(zip(present, pool.map(partial(list_source_files, storage), present), strict=True))

@@ -96,7 +96,7 @@ def partition_fields(columns: Sequence[PartitionColumn]) -> list[pa.Field]:
     ]
 
 
-def choose_partitions(
+def filter_partitions(
     spark: Any,
     predicate: str,
     columns: Sequence[PartitionColumn],

@@ -18,8 +18,11 @@ import pyarrow as pa
 
 from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
 from hudisql.errors import SourceError, StorageError
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.bootstrap_index import ExternalFile
+from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.partition_path import split_partition_path, unescape_partition_value
+from hudisql.format.table_properties import PROPERTIES_FILE
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import FileInfo, Storage, ancestors_of, is_inside, join
 
 _ACID_DIRECTORY: Final = re.compile(r"(base_\d+|(delete_)?delta_\d+_\d+(_\d+)?)(_v\d+)?")
@@ -113,7 +116,7 @@ def scan_path_source(
     to another table format; everything else is in the findings.
     """
     check_is_plain_directory(storage, path)
-    listing = list_data_files(storage, path)
+    listing = list_source_files(storage, path)
     findings = list(describe_empty_files(path, listing.empty))
     if not listing.directories:
         findings.append(blocker(f"there are no data files in {path}"))
@@ -165,7 +168,7 @@ def check_is_plain_directory(storage: Storage, path: str) -> None:
             f"the source {path} is a file", hint="give the directory that holds the parquet files"
         )
     names = {child.name: child for child in storage.list_directory(path)}
-    if ".hoodie" in names or ".hoodie_partition_metadata" in names:
+    if METADATA_DIRECTORY in names or PARTITION_METADATA_FILE in names:
         raise SourceError(f"the source {path} is a Hudi table already", hint="query it as it is")
     kind = "a Delta" if "_delta_log" in names else "an Iceberg" if _is_iceberg_table(storage, path) else None
     if kind is not None:
@@ -189,7 +192,7 @@ def _check_is_not_inside_a_table(storage: Storage, path: str) -> None:
     for directory in ancestors_of(path):
         # Who may read the source need not have the right to look at the directories above it.
         with suppress(StorageError):
-            if storage.exists(join(directory, ".hoodie", "hoodie.properties")):
+            if storage.exists(join(directory, PROPERTIES_FILE)):
                 raise SourceError(
                     f"the source {path} lies in the Hudi table {directory}", hint="query that table"
                 )
@@ -201,7 +204,7 @@ def _check_is_not_inside_a_table(storage: Storage, path: str) -> None:
                 )
 
 
-def list_data_files(storage: Storage, path: str) -> SourceListing:
+def list_source_files(storage: Storage, path: str) -> SourceListing:
     """The data files below a directory, grouped by directory and sorted; hidden files and directories left
     out.
 
@@ -233,7 +236,7 @@ def list_data_files(storage: Storage, path: str) -> SourceListing:
 
 
 def _refuse_table_directory(root: str, directory: str, entries: Sequence[FileInfo]) -> None:
-    kinds = {".hoodie": "Hudi", ".hoodie_partition_metadata": "Hudi", "_delta_log": "Delta"}
+    kinds = {METADATA_DIRECTORY: "Hudi", PARTITION_METADATA_FILE: "Hudi", "_delta_log": "Delta"}
     found = next((kinds[entry.name] for entry in entries if entry.name in kinds), None)
     if found is not None:
         raise SourceError(

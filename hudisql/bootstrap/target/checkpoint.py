@@ -1,9 +1,8 @@
-"""The journal of a bootstrap: which skeletons are finished, so that a killed run can be taken up again.
+"""The checkpoint of a bootstrap: which skeletons are finished, so that an interrupted run can be resumed.
 
-It lies in `.hoodie/.temp`, where no reader looks: what was asked for, and small files of JSON lines that
-tasks add while they work, each created whole in one step, so that no store needs to append. A line tells a
-finished skeleton and the fingerprint (length, modification time, footer hash) of the file it stands for.
-Knows neither Spark nor what a plan is.
+It lies in `.hoodie/.temp`, which readers ignore: the request, and small files of JSON lines that tasks create
+atomically while they run, so that no store needs to append. A line holds a finished skeleton and the
+fingerprint (length, modification time, footer hash) of its source file. Knows neither Spark nor plans.
 """
 
 from __future__ import annotations
@@ -19,22 +18,23 @@ from typing import Any, Final
 from hudisql.bootstrap.files.key_ranges import KeyRange
 from hudisql.bootstrap.files.skeleton import SkeletonResult
 from hudisql.errors import StorageError
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.bootstrap_index import ExternalFile
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import Storage, join
 
-JOURNAL_DIRECTORY: Final = ".hoodie/.temp/hudisql-bootstrap"
-REQUEST_FILE: Final = f"{JOURNAL_DIRECTORY}/request.json"
+CHECKPOINT_DIRECTORY: Final = f"{METADATA_DIRECTORY}/.temp/hudisql-bootstrap"
+REQUEST_FILE: Final = f"{CHECKPOINT_DIRECTORY}/request.json"
 VERSION: Final = 1
-_PIECE_SUFFIX: Final = ".jsonl"
-# A kill costs a task at most this much of its work; at 250,000 files the pieces stay a few thousand.
-_FILES_A_PIECE: Final = 500
-_SECONDS_A_PIECE: Final = 10.0
-_PIECES_AT_ONCE: Final = 64
+_FILE_SUFFIX: Final = ".jsonl"
+# A kill costs a task at most this much work; 250,000 source files make a few thousand checkpoint files.
+_SKELETONS_PER_FILE: Final = 500
+_SECONDS_PER_FILE: Final = 10.0
+_FILES_READ_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedSkeleton:
-    """A skeleton that is written, the file it stands for, and the number its sequence numbers carry."""
+    """A written skeleton, its source file, and the task number in its sequence numbers."""
 
     source: ExternalFile
     footer_hash: str
@@ -48,42 +48,44 @@ class FinishedSkeleton:
 
 
 def write_checkpoint_request(storage: Storage, base_path: str, request: Mapping[str, object]) -> None:
-    """Begin a journal: `request` is what decides how skeletons look, in JSON's types."""
+    """Create the checkpoint: `request` holds what decides how skeletons look, in JSON's types."""
     content = json.dumps({"version": VERSION, "request": request}, indent=1).encode()
     storage.create(join(base_path, REQUEST_FILE), content)
 
 
 def read_checkpoint_request(storage: Storage, base_path: str) -> dict[str, object] | None:
-    """What the run that began the journal was asked for; None if there is no journal.
+    """The request of the run that created the checkpoint; None if there is none.
 
-    Raises StorageError for a journal that this version cannot read.
+    Raises StorageError for a checkpoint that this version cannot read.
     """
     path = join(base_path, REQUEST_FILE)
     if not storage.exists(path):
         return None
     try:
-        told: Any = json.loads(storage.read(path))
-        version, request = told["version"], told["request"]
+        content: Any = json.loads(storage.read(path))
+        version, request = content["version"], content["request"]
     except (ValueError, TypeError, KeyError) as error:
-        raise StorageError(f"the journal {path} cannot be read") from error
+        raise StorageError(f"cannot read the checkpoint {path}") from error
     if version != VERSION or not isinstance(request, dict):
-        raise StorageError(f"the journal {path} is of version {version}, this hudisql knows {VERSION}")
+        raise StorageError(
+            f"the checkpoint {path} has version {version}; this hudisql reads version {VERSION}"
+        )
     return request
 
 
 def read_checkpoint(storage: Storage, base_path: str) -> Iterator[FinishedSkeleton]:
-    """The finished skeletons; one source file may come several times (tasks are tried again)."""
-    files = storage.list_files(join(base_path, JOURNAL_DIRECTORY))
-    pieces = [file.path for file in files if file.name.endswith(_PIECE_SUFFIX)]
-    for start in range(0, len(pieces), _PIECES_AT_ONCE):
-        for content in storage.read_files(pieces[start : start + _PIECES_AT_ONCE]):
+    """The finished skeletons; a source file may occur several times (tasks are retried)."""
+    files = storage.list_files(join(base_path, CHECKPOINT_DIRECTORY))
+    paths = [file.path for file in files if file.name.endswith(_FILE_SUFFIX)]
+    for start in range(0, len(paths), _FILES_READ_AT_ONCE):
+        for content in storage.read_files(paths[start : start + _FILES_READ_AT_ONCE]):
             for line in content.splitlines():
-                yield _parsed(json.loads(line))
+                yield _from_json(json.loads(line))
 
 
 def delete_checkpoint(storage: Storage, base_path: str) -> None:
-    """Remove the journal; no error if there is none."""
-    storage.delete_directory(join(base_path, JOURNAL_DIRECTORY))
+    """Remove the checkpoint; no error if there is none."""
+    storage.delete_directory(join(base_path, CHECKPOINT_DIRECTORY))
 
 
 def checkpointed(
@@ -92,43 +94,43 @@ def checkpointed(
     finished: Iterable[FinishedSkeleton],
     fence_late_attempt: Callable[[Sequence[str]], None],
 ) -> Iterator[SkeletonResult]:
-    """Pass the results on and write them down in pieces; what was finished is written down on failure, too.
+    """Pass the results on and save them in checkpoint files; on failure what is finished is saved, too.
 
-    `fence_late_attempt` is called with the skeletons of a piece that is due: of a task that outlives its run
-    it takes them back and raises StorageError, as nobody will name them.
+    `fence_late_attempt` is called with the skeletons of each checkpoint file before it is written: for a task
+    that outlived its run it deletes them and raises StorageError.
     """
-    waiting: list[FinishedSkeleton] = []
+    unsaved: list[FinishedSkeleton] = []
     begun = time.monotonic()
     try:
         for each in finished:
-            waiting.append(each)
+            unsaved.append(each)
             yield each.result
-            if len(waiting) >= _FILES_A_PIECE or time.monotonic() - begun >= _SECONDS_A_PIECE:
-                due, waiting, begun = waiting, [], time.monotonic()
-                _write_piece(storage, base_path, due, fence_late_attempt)
+            if len(unsaved) >= _SKELETONS_PER_FILE or time.monotonic() - begun >= _SECONDS_PER_FILE:
+                due, unsaved, begun = unsaved, [], time.monotonic()
+                _write_checkpoint_file(storage, base_path, due, fence_late_attempt)
     except BaseException:
-        if waiting:
-            # What failed is told; that the journal could not be written either (a full disk) is not news.
+        if unsaved:
+            # The first failure is raised; a second one here (a full disk) adds nothing.
             with suppress(StorageError):
-                _write_piece(storage, base_path, waiting, fence_late_attempt)
+                _write_checkpoint_file(storage, base_path, unsaved, fence_late_attempt)
         raise
-    if waiting:
-        _write_piece(storage, base_path, waiting, fence_late_attempt)
+    if unsaved:
+        _write_checkpoint_file(storage, base_path, unsaved, fence_late_attempt)
 
 
-def _write_piece(
+def _write_checkpoint_file(
     storage: Storage,
     base_path: str,
     finished: list[FinishedSkeleton],
     fence_late_attempt: Callable[[Sequence[str]], None],
 ) -> None:
     fence_late_attempt([each.result.path for each in finished])
-    content = "".join(json.dumps(_told(each)) + "\n" for each in finished)
-    path = join(base_path, JOURNAL_DIRECTORY, uuid.uuid4().hex + _PIECE_SUFFIX)
+    content = "".join(json.dumps(_to_json(each)) + "\n" for each in finished)
+    path = join(base_path, CHECKPOINT_DIRECTORY, uuid.uuid4().hex + _FILE_SUFFIX)
     storage.create(path, content.encode())
 
 
-def _told(finished: FinishedSkeleton) -> dict[str, object]:
+def _to_json(finished: FinishedSkeleton) -> dict[str, object]:
     return {
         "source": [finished.source.path, finished.source.length, finished.source.modification_time_ms],
         "footer": finished.footer_hash,
@@ -138,15 +140,15 @@ def _told(finished: FinishedSkeleton) -> dict[str, object]:
     }
 
 
-def _parsed(told: dict[str, Any]) -> FinishedSkeleton:
-    skeleton = dict(told["skeleton"])
+def _from_json(line: dict[str, Any]) -> FinishedSkeleton:
+    skeleton = dict(line["skeleton"])
     skeleton["null_key_samples"] = tuple(skeleton["null_key_samples"])
     if skeleton["key_range"] is not None:
         skeleton["key_range"] = KeyRange(**skeleton["key_range"])
     return FinishedSkeleton(
-        ExternalFile(*told["source"]),
-        told["footer"],
-        told["partition"],
-        told["number"],
+        ExternalFile(*line["source"]),
+        line["footer"],
+        line["partition"],
+        line["number"],
         SkeletonResult(**skeleton),
     )

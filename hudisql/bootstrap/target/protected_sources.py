@@ -1,9 +1,9 @@
-"""The sources of bootstrapped tables, which no statement may delete from, move, or put another table into.
+"""The sources of bootstrapped tables: no statement may delete or move them, or create a table inside.
 
-The metastore entry of each bootstrapped table names the directories of its source, and the metastore itself
-finds the entries that do: one call per database, however many tables there are. So the guard asks only for
-statements that delete or move files, or make a table at a path of their own. Tables that the metastore does
-not know are not found.
+The metastore entry of each bootstrapped table names the directories of its source, and the metastore finds
+these entries itself: one call per database, however many tables there are. The check runs only for statements
+that delete or move files, or create a table at a given path. Tables that the metastore does not know are not
+found.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 PROTECTS_SOURCES: Final = "hudisql.protect.sources"
-_MOST_DIRECTORIES: Final = 20
-# What a metastore's table property can hold, in old schemas of it.
-_MOST_LETTERS: Final = 3_000
+_MAX_DIRECTORIES: Final = 20
+# The length that old metastore schemas allow for a table property.
+_MAX_PROPERTY_LENGTH: Final = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class ProtectedSource:
 
 
 def find_protected_sources(context: Context) -> list[ProtectedSource]:
-    """Every directory that a bootstrapped table of the metastore reads. Raises MetastoreError."""
+    """Every source directory of the metastore's bootstrapped tables. Raises MetastoreError."""
     found: dict[tuple[str, str], ProtectedSource] = {}
     for entry in context.metastore.find_tables_with_property(SOURCE_DIRECTORIES_PROPERTY):
         base_path = hudi_base_path(entry)
         if not is_hudi_table(entry) or base_path is None:
             continue
         for directory in source_directories_of(entry):
-            # The further names of a merge-on-read table name the same directories.
+            # The `_ro` and `_rt` entries of a merge-on-read table name the same directories.
             found.setdefault((base_path, directory), ProtectedSource(directory, entry.full_name, base_path))
     return list(found.values())
 
@@ -66,11 +66,11 @@ def refuse_touching_sources(
     if except_of is not None:
         own = _resolved(storage, except_of)
         sources = [each for each in sources if _resolved(storage, each.base_path) != own]
-    places = [(_resolved(storage, each.directory), each) for each in sources]
-    for directory in directories if places else ():
+    resolved = [(_resolved(storage, each.directory), each) for each in sources]
+    for directory in directories if resolved else ():
         touched = _resolved(storage, directory)
-        for place, source in places:
-            if touched is None or place is None or not _overlap(touched, place):
+        for source_directory, source in resolved:
+            if touched is None or source_directory is None or not _overlap(touched, source_directory):
                 continue
             if _is_on(context):
                 raise SourceProtectedError(
@@ -83,12 +83,12 @@ def refuse_touching_sources(
 
 
 def covering_directories(base_path: str, directories: Iterable[str]) -> tuple[str, ...]:
-    """The base path, and directories that hold those of `directories` that lie outside of it.
+    """The base path, and directories that contain those of `directories` outside of it.
 
-    Few and short enough for a metastore's property: the deepest are replaced by the directories above them.
+    They are few and short enough for a table property: the deepest are replaced by their parents.
     """
     outside = {directory for directory in directories if not is_inside(directory, base_path)}
-    while len(outside) > _MOST_DIRECTORIES or sum(map(len, outside)) > _MOST_LETTERS:
+    while len(outside) > _MAX_DIRECTORIES or sum(map(len, outside)) > _MAX_PROPERTY_LENGTH:
         depth = max(directory.count("/") for directory in outside)
         raised = {parent_of(each) if each.count("/") == depth else each for each in outside}
         if raised == outside:
@@ -109,7 +109,7 @@ def _resolved(storage: Storage, directory: str) -> str | None:
     try:
         return storage.resolve(storage.qualify(directory))
     except (StorageError, InvalidArgumentError):
-        # Paths in the metastore are others' matter.
+        # Other tables' locations may be invalid.
         return None
 
 

@@ -1,7 +1,7 @@
-"""What a bootstrap or its rollback has left in a directory: a table, a run at work or killed, half a removal.
+"""The state of a bootstrap's target directory: nothing, a table, an unfinished bootstrap or rollback.
 
-The marks are files in `.hoodie`: `hoodie.properties` makes a table, a lease file a run that has not finished,
-a rollback mark a removal that has begun. Reads only.
+Marker files in `.hoodie` tell: `hoodie.properties` means a table, a lease file an unfinished bootstrap, a
+rollback marker a removal that has begun. Reads only.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from typing import Any, Final
 
 from hudisql.bootstrap.target.checkpoint import REQUEST_FILE
 from hudisql.format.bootstrap_index import partition_index_path
-from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, parse_instant_file_name
+from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES
 from hudisql.format.table_properties import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import LAYOUT_V1, METADATA_DIRECTORY
 from hudisql.storage import Storage, join
 
-CLAIM_FILE: Final = ".hoodie/.hudisql-bootstrap"
-ALIVE_FILE: Final = ".hoodie/.hudisql-alive"
-ROLLBACK_FILE: Final = ".hoodie/.hudisql-rollback"
+LEASE_FILE: Final = f"{METADATA_DIRECTORY}/.hudisql-bootstrap"
+HEARTBEAT_FILE: Final = f"{METADATA_DIRECTORY}/.hudisql-alive"
+ROLLBACK_FILE: Final = f"{METADATA_DIRECTORY}/.hudisql-rollback"
 
-_CLAIM_NAME: Final = re.compile(r"\.hudisql-bootstrap(?:-(\d+))?")
+_LEASE_NAME: Final = re.compile(r"\.hudisql-bootstrap(?:-(\d+))?")
 _CLOCK_SLACK_SECONDS: Final = 5.0
-# A run gives a heartbeat every minute; clocks of hosts and stores may differ by some.
-_SILENT_SECONDS: Final = 600.0
+# Ten missed heartbeats; the clocks of hosts and stores may differ a little.
+_LEASE_TIMEOUT_SECONDS: Final = 600.0
 
 
 class TargetState(Enum):
@@ -44,90 +44,90 @@ class TargetState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """Who writes or wrote to a directory; parts that the file does not tell are None.
+    """The content of a lease file: who holds the directory; what the file does not give is None.
 
-    Each run that takes over from a dead one makes a lease of the next `fencing_epoch`. `alive_ms` is the last
-    heartbeat (epoch ms).
+    A run that takes over an expired lease creates the one of the next `fencing_epoch`. `heartbeat_ms` is the
+    time of the last heartbeat (epoch ms).
     """
 
     table: str | None
     host: str | None
     process: int | None
     written_ms: int
-    alive_ms: int = 0
+    heartbeat_ms: int = 0
     fencing_epoch: int = 0
 
     @property
-    def is_gone(self) -> bool:
-        """True if the process has ended (one of this host) or gave no heartbeat for ten minutes."""
+    def is_expired(self) -> bool:
+        """True if the process (on this host) has ended, or gave no heartbeat for ten minutes."""
         if self.host == socket.gethostname() and self.process is not None:
             return not _is_running_since(self.process, self.written_ms / 1000)
-        return time.time() - max(self.written_ms, self.alive_ms) / 1000 > _SILENT_SECONDS
+        return time.time() - max(self.written_ms, self.heartbeat_ms) / 1000 > _LEASE_TIMEOUT_SECONDS
 
     def __str__(self) -> str:
         return f"process {self.process or 'unknown'} on {self.host or 'an unknown host'}"
 
 
 def lease_path(base_path: str, fencing_epoch: int) -> str:
-    """Where the lease of a fencing_epoch lies; 0 is that of a run that took over from nobody."""
-    return join(base_path, CLAIM_FILE + (f"-{fencing_epoch}" if fencing_epoch else ""))
+    """The path of the lease of an epoch; 0 is the first run's."""
+    return join(base_path, LEASE_FILE + (f"-{fencing_epoch}" if fencing_epoch else ""))
 
 
 def lease_epochs(storage: Storage, base_path: str) -> list[int]:
-    """The fencing_epochs of the leases that are there, in order; several while one is being taken over."""
-    timeline = join(base_path, TIMELINE_DIRECTORY)
+    """The epochs of all lease files, ascending; several while a lease is being taken over."""
+    timeline = join(base_path, METADATA_DIRECTORY)
     if not storage.exists(timeline):
         return []
-    matches = (_CLAIM_NAME.fullmatch(entry.name) for entry in storage.list_directory(timeline))
+    matches = (_LEASE_NAME.fullmatch(entry.name) for entry in storage.list_directory(timeline))
     return sorted(int(matched[1] or 0) for matched in matches if matched is not None)
 
 
-def directory_state(storage: Storage, base_path: str) -> TargetState:
-    """What the directory holds, by the marks in it. Raises StorageError."""
-    marks = (PROPERTIES_FILE, PROPERTIES_BACKUP_FILE, ROLLBACK_FILE, REQUEST_FILE)
-    properties, backup, rollback, journal = storage.infos([join(base_path, mark) for mark in marks])
+def read_target_state(storage: Storage, base_path: str) -> TargetState:
+    """What the directory holds, by its marker files. Raises StorageError."""
+    markers = (PROPERTIES_FILE, PROPERTIES_BACKUP_FILE, ROLLBACK_FILE, REQUEST_FILE)
+    properties, backup, rollback, checkpoint = storage.infos([join(base_path, name) for name in markers])
     if properties is not None or backup is not None:
         return TargetState.TABLE
     if rollback is not None:
         return TargetState.ROLLBACK
-    if journal is not None or lease_epochs(storage, base_path) or _is_abandoned(storage, base_path):
+    if checkpoint is not None or lease_epochs(storage, base_path) or _is_abandoned(storage, base_path):
         return TargetState.RUN
     return TargetState.NOTHING
 
 
 def read_lease(storage: Storage, base_path: str) -> LeaseRecord | None:
-    """The latest lease of a run, None if it left none (it failed and kept its work to be resumed)."""
+    """The latest lease; None if there is none (a failed run that is to be resumed releases its lease)."""
     fencing_epochs = lease_epochs(storage, base_path)
     if not fencing_epochs:
         return None
     path = lease_path(base_path, fencing_epochs[-1])
-    info, alive = storage.infos([path, join(base_path, ALIVE_FILE)])
+    info, heartbeat = storage.infos([path, join(base_path, HEARTBEAT_FILE)])
     if info is None:
         return None
     try:
-        told: Any = json.loads(storage.read(path))
+        content: Any = json.loads(storage.read(path))
     except ValueError:
-        told = {}
-    if not isinstance(told, dict):
-        told = {}
-    table, host, process = told.get("table"), told.get("host"), told.get("process")
+        content = {}
+    if not isinstance(content, dict):
+        content = {}
+    table, host, process = content.get("table"), content.get("host"), content.get("process")
     return LeaseRecord(
         table if isinstance(table, str) else None,
         host if isinstance(host, str) else None,
         process if isinstance(process, int) else None,
         info.modification_time_ms,
-        0 if alive is None else alive.modification_time_ms,
+        0 if heartbeat is None else heartbeat.modification_time_ms,
         fencing_epochs[-1],
     )
 
 
 def _is_abandoned(storage: Storage, base_path: str) -> bool:
-    """True for a timeline directory without properties that holds a bootstrap's files, or nothing, only."""
-    timeline = join(base_path, TIMELINE_DIRECTORY)
+    """True for a timeline directory without properties that holds only a bootstrap's files, or nothing."""
+    timeline = join(base_path, METADATA_DIRECTORY)
     info = storage.info(timeline)
     if info is None or not info.is_directory:
         return False
-    # Hidden files are staged ones and checksums.
+    # Hidden files are staged files and checksums.
     names = [
         entry.name
         for entry in storage.list_directory(timeline)
@@ -136,12 +136,12 @@ def _is_abandoned(storage: Storage, base_path: str) -> bool:
     if not names:
         has_index = storage.exists(partition_index_path(base_path))
         return has_index or all(file.name.startswith(".") for file in storage.list_files(timeline))
-    instants = [parse_instant_file_name(name) for name in names]
+    instants = [LAYOUT_V1.parse_file_name(name) for name in names]
     return all(instant is not None and instant.timestamp in BOOTSTRAP_INSTANT_TIMES for instant in instants)
 
 
 def _is_running_since(process: int, acquired_at: float) -> bool:
-    """True if the process runs and can have made a lease at that time (epoch seconds)."""
+    """True if the process runs and can have created a lease at that time (epoch seconds)."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -151,12 +151,12 @@ def _is_running_since(process: int, acquired_at: float) -> bool:
     except (OverflowError, ValueError):
         return False
     started = _start_of(process)
-    # Numbers are given again, in containers soon: a younger process is another one.
+    # Process ids are reused, soon so in containers: a process that started later is another one.
     return started is None or started <= acquired_at + _CLOCK_SLACK_SECONDS
 
 
 def _start_of(process: int) -> float | None:
-    """When the process began (epoch seconds), None where the system does not tell; a zombie is over."""
+    """When the process started (epoch seconds), None where the system does not tell; a zombie has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         booted = next(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.files.full_record_sources import read_full_record_sources
 from hudisql.bootstrap.findings import name_some
-from hudisql.bootstrap.source.source_files import is_hidden, list_data_files
+from hudisql.bootstrap.source.source_files import is_hidden, list_source_files
 from hudisql.bootstrap.verify.verify_files import (
     SKELETON_MISSING,
     SOURCE_NEW,
@@ -28,11 +28,11 @@ from hudisql.bootstrap.verify.verify_files import (
 )
 from hudisql.bootstrap.verify.verify_full_records import verify_full_records
 from hudisql.bootstrap.verify.verify_rows import compare_all_rows
-from hudisql.catalog.hive_ddl import quote
 from hudisql.errors import HudisqlError, InvalidArgumentError, VerificationFailedError
 from hudisql.format.bootstrap_index import BootstrapMapping, read_bootstrap_mappings
 from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.spark.task_runner import run_on_files
+from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, is_inside, join, parent_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
@@ -99,7 +99,7 @@ class Verification:
             f"\n  - {found.kind}: {found.path} ({found.detail})" for found in self.errors[:_LISTED]
         )
         more = len(self.errors) - _LISTED
-        arguments = f"table => {quote(name)}, path => {quote(self.base_path)}"
+        arguments = f"table => {quote_string(name)}, path => {quote_string(self.base_path)}"
         raise VerificationFailedError(
             f"the table {name} is committed, but does not match its source, {len(self.errors):,} findings:"
             + listed
@@ -285,7 +285,7 @@ def _new_source_directories(storage: Storage, table: HudiTable, known: set[str])
     if not storage.exists(source) or is_inside(storage.resolve(table.base_path), storage.resolve(source)):
         return
     try:
-        listing = list_data_files(storage, source)
+        listing = list_source_files(storage, source)
     except HudisqlError as error:
         yield Discrepancy(SOURCE_NEW, "", source, f"its directories cannot be listed: {error.message}")
         return

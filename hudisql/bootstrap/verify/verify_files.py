@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from hudisql.errors import HudisqlError, SourceChangedError, StorageError
 from hudisql.format import meta_columns
+from hudisql.format.bootstrap_index import ExternalFile, is_same_time, utc_text
 from hudisql.format.commit_metadata import WriteStat, read_commit_metadata
-from hudisql.format.external_file import ExternalFile, is_same_time, utc_text
 from hudisql.format.meta_columns import META_SCHEMA
 from hudisql.read.conform import constant_column, rebase_batch
 from hudisql.read.hybrid_calendar import rebases_of
@@ -104,7 +104,7 @@ def committed_files(table: HudiTable, instant_time: str) -> dict[str, WriteStat]
         join(table.base_path, stat.path): stat
         for commit in table.timeline.commits
         if commit.timestamp == instant_time
-        for stat in read_commit_metadata(table.storage, table.base_path, commit).write_stats
+        for stat in read_commit_metadata(table.storage, table.instant_path(commit)).write_stats
         if stat.path
     }
 
@@ -272,7 +272,7 @@ class _FileCheck:
                         constant = constant_column(values[name], field.type, batch.num_rows)
                         batch = batch.append_column(field, constant)
                 composite = len(self._record_key) > 1
-                keys = render_record_keys(batch, self._record_key, composite=composite).keys
+                keys = render_record_keys(batch, self._record_key, complex_keys=composite).keys
                 self._compare_meta(seen.slice(compared, len(batch)), keys, compared)
                 compared += len(batch)
         return compared

@@ -30,8 +30,8 @@ from hudisql.bootstrap.verify.verify_files import (
 )
 from hudisql.bootstrap.verify.verify_rows import compare_rewritten_rows
 from hudisql.format import meta_columns
+from hudisql.format.bootstrap_index import ExternalFile
 from hudisql.format.commit_metadata import WriteStat
-from hudisql.format.external_file import ExternalFile
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.spark.task_runner import run_on_files
 from hudisql.storage import Storage, join
@@ -204,7 +204,7 @@ def _compare_keys(
     for batch in parquet.iter_batches(_BATCH_ROWS, row_groups=[0], use_threads=False):
         # A generated key is the sequence number that the bootstrap gave the row.
         expected = (
-            render_record_keys(batch, record_key, composite=len(record_key) > 1).keys
+            render_record_keys(batch, record_key, complex_keys=len(record_key) > 1).keys
             if record_key
             else batch.column(meta_columns.COMMIT_SEQNO)
         )

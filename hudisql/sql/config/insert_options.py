@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from hudisql.errors import SettingsError
 from hudisql.table.hudi_table import HudiTable
+from hudisql.write.keygen.new_row_keys import effective_operation
 from hudisql.write.setting_lookup import Lookup, read_flag
 
 INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
@@ -39,9 +40,8 @@ def insert_operation(lookup: Lookup, table: HudiTable) -> InsertOperation:
         raise SettingsError(
             f"{_BULK_INSERT} = true is not supported", hint=f"SET {INSERT_OPERATION} = bulk_insert"
         )
-    properties = table.properties
-    by_key = properties.precombine_field is not None and not properties.generates_record_keys
-    default = "upsert" if by_key else "insert"
+    has_ordering = table.properties.precombine_field is not None
+    default = effective_operation(table, "upsert" if has_ordering else "insert")
     text = lookup(INSERT_OPERATION, default).lower()
     found = next((each for each in _OPERATIONS if each == text), None)
     if found is None:

@@ -43,21 +43,21 @@ def misspelt_properties(names: Iterable[str]) -> dict[str, str]:
     return {**misspelt_settings(given), **short}
 
 
-def warn_of_settings(console: Console, values: Mapping[str, str], place: str) -> None:
+def warn_of_settings(console: Console, values: Mapping[str, str], origin: str) -> None:
     """Say which settings most likely are typing errors, and which name a service that hudisql does not run.
 
-    They are kept as they were given. `place` says where that was.
+    They are kept as they were given. `origin` says where that was.
     """
-    _say(console, misspelt_settings(values), place)
+    _say(console, misspelt_settings(values), origin)
     for name, value in values.items():
         service = _SERVICES.get(name.lower())
         if service is not None and value.strip().lower() == "true":
-            console.warning(f"{place}: {name} = {value} has no effect, hudisql does not run {service}")
+            console.warning(f"{origin}: {name} = {value} has no effect, hudisql does not run {service}")
 
 
-def warn_of_properties(console: Console, values: Iterable[str], place: str) -> None:
+def warn_of_properties(console: Console, values: Iterable[str], origin: str) -> None:
     """Say which names in TBLPROPERTIES most likely are typing errors; they are kept as they were given."""
-    _say(console, misspelt_properties(values), place)
+    _say(console, misspelt_properties(values), origin)
 
 
 def refuse_misspelt_options(names: Iterable[str]) -> None:
@@ -71,9 +71,9 @@ def refuse_misspelt_options(names: Iterable[str]) -> None:
         raise InvalidArgumentError(f"there is no option '{name}'", hint=f"did you mean '{meant}'?")
 
 
-def _say(console: Console, misspelt: Mapping[str, str], place: str) -> None:
+def _say(console: Console, misspelt: Mapping[str, str], origin: str) -> None:
     for name, meant in misspelt.items():
-        console.warning(f"{place}: nothing goes by '{name}'; did you mean '{meant}'?")
+        console.warning(f"{origin}: nothing goes by '{name}'; did you mean '{meant}'?")
 
 
 def _misspelt(names: Iterable[str], known: dict[str, str], alike: float) -> dict[str, str]:

@@ -46,10 +46,10 @@ BLOCK_FORMAT: Final = "hoodie.logfile.data.block.format"
 MAX_BLOCK_SIZE: Final = "hoodie.logfile.data.block.max.size"
 MAX_LOG_SIZE: Final = "hoodie.logfile.max.size"
 METASTORE_LOCK: Final = "hoodie.write.lock.hivemetastore"
-LOAD_ORDER: Final = "hoodie.bulkinsert.sort.mode"
-LOAD_COLUMNS: Final = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
+SORT_MODE: Final = "hoodie.bulkinsert.sort.mode"
+SORT_COLUMNS: Final = "hoodie.bulkinsert.user.defined.partitioner.sort.columns"
 COMBINE_BEFORE_INSERT: Final = "hoodie.combine.before.insert"
-_LOAD_ORDERS: Final[Mapping[str, SortMode]] = {
+_SORT_MODES: Final[Mapping[str, SortMode]] = {
     "NONE": "none",
     "PARTITION_SORT": "local",
     "GLOBAL_SORT": "global",
@@ -91,7 +91,7 @@ def write_options_by(
     index = record_index(lookup, table)
     max_file_bytes = read_number(lookup, MAX_FILE_SIZE, defaults.max_file_bytes)
     return WriteOptions(
-        form=BaseFileConfig(
+        base_file_config=BaseFileConfig(
             codec=_codec(lookup),
             # Every reader takes snappy as it takes gzip, and writing it costs half of the CPU time.
             keeps_snappy=table.properties.bootstrap_base_path is not None and not lookup(CODEC, ""),
@@ -105,14 +105,14 @@ def write_options_by(
             max_file_bytes=max_file_bytes,
             bytes_per_row=_META_BYTES + sum(_bytes_of(field.type) for field in table.schema) * _COMPRESSION,
         ),
-        ordering=ordering if by_event_time else None,
+        event_time_field=ordering if by_event_time else None,
         precombine_field=ordering,
-        log_form=_log_form(lookup),
+        log_file_config=_log_file_config(lookup),
         concurrency=read_concurrency(lookup, table.storage, table.base_path, more_locks),
         sort_mode=_sort_mode(lookup),
         sort_columns=_sort_columns(lookup, table),
         # No two rows have one generated key.
-        combines=None if table.properties.generates_record_keys else _combines(lookup),
+        combines=None if table.properties.generates_record_keys else _combine_before_insert(lookup),
         index=index,
         key_generator=key_generator_of(table, lambda key: _given(lookup, table, key)),
         complex_keys=uses_complex_key_encoding(table),
@@ -160,7 +160,7 @@ def _codec(lookup: Lookup) -> str:
     return codec
 
 
-def _log_form(lookup: Lookup) -> LogFileConfig:
+def _log_file_config(lookup: Lookup) -> LogFileConfig:
     return LogFileConfig(
         block_format=_block_format(lookup),
         max_block_bytes=read_number(lookup, MAX_BLOCK_SIZE, DEFAULT_MAX_BLOCK_BYTES),
@@ -178,25 +178,25 @@ def _block_format(lookup: Lookup) -> BlockFormat:
 
 
 def _sort_mode(lookup: Lookup) -> SortMode:
-    text = lookup(LOAD_ORDER, "PARTITION_PATH_REPARTITION").upper()
-    if text not in _LOAD_ORDERS:
-        raise SettingsError(f"{LOAD_ORDER} must be one of {', '.join(_LOAD_ORDERS)}, not '{text}'")
-    return _LOAD_ORDERS[text]
+    text = lookup(SORT_MODE, "PARTITION_PATH_REPARTITION").upper()
+    if text not in _SORT_MODES:
+        raise SettingsError(f"{SORT_MODE} must be one of {', '.join(_SORT_MODES)}, not '{text}'")
+    return _SORT_MODES[text]
 
 
 def _sort_columns(lookup: Lookup, table: HudiTable) -> tuple[str, ...]:
-    given = [name.strip() for name in lookup(LOAD_COLUMNS, "").split(",") if name.strip()]
+    given = [name.strip() for name in lookup(SORT_COLUMNS, "").split(",") if name.strip()]
     names = {name.lower(): name for name in table.schema.names}
     unknown = [name for name in given if name.lower() not in names]
     if unknown:
         raise SettingsError(
-            f"{LOAD_COLUMNS} names '{unknown[0]}', and {table.base_path} has no such column; "
+            f"{SORT_COLUMNS} names '{unknown[0]}', and {table.base_path} has no such column; "
             f"the columns are {', '.join(table.schema.names)}"
         )
     return tuple(names[name.lower()] for name in given)
 
 
-def _combines(lookup: Lookup) -> bool | None:
+def _combine_before_insert(lookup: Lookup) -> bool | None:
     return read_flag(lookup, COMBINE_BEFORE_INSERT, False) if lookup(COMBINE_BEFORE_INSERT, "") else None
 
 

@@ -89,26 +89,26 @@ def read_frame_options(operation: str | None, options: Mapping[str, str]) -> Fra
     return FrameOptions(_operation_of(operation, by_name), by_name.get(PATH), definition, settings)
 
 
-def check_agreement(options: FrameOptions, table: HudiTable, place: str) -> None:
+def check_agreement(options: FrameOptions, table: HudiTable, table_label: str) -> None:
     """Raise InvalidArgumentError if the options say something else of the table than it says itself.
 
-    `place` is the table's name in the metastore. Raises UnsupportedTableError for a table configuration that
-    hudisql makes no tables with.
+    `table_label` is the table's name in the metastore. Raises UnsupportedTableError for a table
+    configuration that hudisql makes no tables with.
     """
     if options.path is not None and table.storage.qualify(options.path) != table.base_path:
-        raise _contradiction(PATH, options.path, place, table.base_path)
+        raise _contradiction(PATH, options.path, table_label, table.base_path)
     for name, value in options.settings.items():
         if name.lower().startswith(("hoodie.table.", "hoodie.populate.")):
             check_property(name, value)
     for name, value in options.definition.items():
-        own = _own_value(table, name.lower(), place)
+        own = _own_value(table, name.lower(), table_label)
         if _canonical(name.lower(), value) not in {_canonical(name.lower(), each) for each in own}:
-            raise _contradiction(name, value, place, own[0] or "none")
+            raise _contradiction(name, value, table_label, own[0] or "none")
 
 
-def _contradiction(name: str, value: str, place: str, own: str) -> InvalidArgumentError:
+def _contradiction(name: str, value: str, table_label: str, own: str) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"{name} = '{value}' contradicts the table {place}, which has '{own}'",
+        f"{name} = '{value}' contradicts the table {table_label}, which has '{own}'",
         hint="leave the option out, or write into another table",
     )
 
@@ -125,7 +125,7 @@ def _operation_of(given: str | None, options: Mapping[str, str]) -> str:
     return operation
 
 
-def _own_value(table: HudiTable, name: str, place: str) -> tuple[str, ...]:
+def _own_value(table: HudiTable, name: str, table_label: str) -> tuple[str, ...]:
     """What the table says where the option speaks; any of several names of it will do."""
     properties = table.properties
     if name in PRIMARY_KEY:
@@ -133,9 +133,9 @@ def _own_value(table: HudiTable, name: str, place: str) -> tuple[str, ...]:
     if name in PARTITIONS:
         return (",".join(properties.partition_fields),)
     if name in _NAMES:
-        return (table.name, place.rpartition(".")[2])
+        return (table.name, table_label.rpartition(".")[2])
     if name == keys.DATABASE_NAME:
-        return (place.rpartition(".")[0], properties.get(keys.DATABASE_NAME) or "")
+        return (table_label.rpartition(".")[0], properties.get(keys.DATABASE_NAME) or "")
     if name in TYPE:
         return (properties.table_type,)
     if name in ORDERING:

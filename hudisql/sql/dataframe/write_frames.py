@@ -121,7 +121,7 @@ def _rows_to_insert(rows: DataFrame, operation: str) -> RowsToInsert:
     return RowsToInsert(rows, "bulk_insert", LOADS[operation])
 
 
-def _rows_of_table(context: Context, table: HudiTable, frame: DataFrame, place: str) -> DataFrame:
+def _rows_of_table(context: Context, table: HudiTable, frame: DataFrame, table_label: str) -> DataFrame:
     from pyspark.sql import functions as sf
 
     given = {column.lower(): column for column in frame.columns if not is_meta_column(column)}
@@ -129,14 +129,14 @@ def _rows_of_table(context: Context, table: HudiTable, frame: DataFrame, place: 
     needed |= {field.split(".")[0].lower() for field in table.properties.partition_fields}
     missing = sorted(needed - set(given))
     if missing:
-        raise WriteRefusedError(f"the rows for {place} lack the key or partition column '{missing[0]}'")
+        raise WriteRefusedError(f"the rows for {table_label} lack the key or partition column '{missing[0]}'")
     columns = [
         (sf.col(quote_name(given[name.lower()])) if name.lower() in given else sf.lit(None)).alias(name)
         for name in table.schema.names
     ]
     chosen = frame.select(*columns)
     try:
-        return with_types(context, chosen, table.schema, place, members_by_name=True)
+        return with_types(context, chosen, table.schema, table_label, members_by_name=True)
     except WriteRefusedError as error:
         raise WriteRefusedError(
             f"{error.message}: {describe_difference(table, frame.schema)}", hint=error.hint

@@ -128,21 +128,21 @@ def _commit(
     alteration: al.AddColumns | al.ChangedColumns | al.DroppedPartitions,
 ) -> None:
     """Change columns or partitions by a commit; what is so already makes none."""
-    place = entry.full_name
+    table_label = entry.full_name
     concurrency = writer_concurrency(context, table, entry.parameters)
     commit: OpenCommit
     if isinstance(alteration, al.DroppedPartitions):
-        partitions = partitions_to_drop(table, alteration, place)
+        partitions = partitions_to_drop(table, alteration, table_label)
         if not partitions:
             return
         commit = commit_without_partitions(table, partitions, concurrency)
     else:
         if isinstance(alteration, al.AddColumns):
-            schema = with_added_columns(table, alteration.columns, place)
+            schema = with_added_columns(table, alteration.columns, table_label)
         else:
-            schema = with_changed_columns(table, alteration.columns, place)
+            schema = with_changed_columns(table, alteration.columns, table_label)
         if schema.equals(table.schema, check_metadata=True):
             return
         commit = commit_schema(table, schema, concurrency)
-    context.console.info(f"{place}: commit {commit.instant_time} ({commit.operation_type})")
+    context.console.info(f"{table_label}: commit {commit.instant_time} ({commit.operation_type})")
     sync_after_commit(context, entry, table, dropped_metadata_table=commit.dropped_metadata_table)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.bootstrap.findings import name_some
 from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
-from hudisql.catalog.hive_ddl import quote
 from hudisql.catalog.metastore_table import FURTHER_SUFFIXES
 from hudisql.catalog.sync import sync_table
+from hudisql.catalog.table_location import database_directory
 from hudisql.errors import (
     InvalidArgumentError,
     NoSuchTableError,
@@ -26,7 +26,7 @@ from hudisql.format import table_properties as keys
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.schema import LOCAL_TIMESTAMP, avro_from_arrow
 from hudisql.format.spark_schema import spark_type_name
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.result import LocalResult, Result
 from hudisql.sql.config.known_settings import warn_of_properties
 from hudisql.sql.config.writer_settings import write_options
@@ -47,6 +47,7 @@ from hudisql.sql.text import statements as st
 from hudisql.sql.text.clauses import SourceSpan
 from hudisql.sql.text.mapped_sql import MappedSql
 from hudisql.sql.text.spark_errors import SourceText
+from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.new_table import (
@@ -55,7 +56,7 @@ from hudisql.table.new_table import (
     publish_properties,
     remove_new_table,
 )
-from hudisql.write.execution.bulk_insert import load_rows
+from hudisql.write.execution.bulk_insert import bulk_insert_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -92,7 +93,7 @@ def create_table(context: Context, statement: st.CreateTableStatement) -> Result
 def create_table_as(context: Context, statement: st.CreateTableAsStatement, source: SourceText) -> Result:
     """Make the table of the query's columns, fill it with the query's rows, and register it.
 
-    Gives what an INSERT gives. Raises what `create_table` and `load_rows` raise; nothing is then left
+    Gives what an INSERT gives. Raises what `create_table` and `bulk_insert_rows` raise; nothing is then left
     behind.
     """
     planned = plan_table_as(context, statement, source)
@@ -105,7 +106,7 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
         rows = with_types(context, planned.frame, table.schema, f"{database}.{name}")
         options = write_options(context, table, definition.properties)
         with query.bound_errors(planned.prepared.bound, _query_source(statement, source)):
-            written = load_rows(context.spark, table, rows, options)
+            written = bulk_insert_rows(context.spark, table, rows, options)
     except BaseException:
         drop_incomplete_table(context, table)
         raise
@@ -156,7 +157,7 @@ def plan_table_as(
     if _find_table(context, path) is not None:
         raise TableExistsError(
             f"there is a Hudi table at {path} already, and the metastore has no {database}.{name}",
-            hint=f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote(path)}, with these"
+            hint=f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote_string(path)}, with these"
             " TBLPROPERTIES, registers it; then INSERT INTO adds rows, or DROP TABLE … PURGE removes it",
         )
     made = new_table(definition, database, name, {})
@@ -198,7 +199,7 @@ def drop_incomplete_table(context: Context, table: HudiTable) -> None:
     if others is None:
         context.console.warning(
             f"a commit of the new table at {path} is complete: the table stays, and CALL hive_sync(table => "
-            f"'db.name', path => {quote(path)}) registers it"
+            f"'db.name', path => {quote_string(path)}) registers it"
         )
     elif others:
         context.console.warning(
@@ -297,13 +298,12 @@ def _check_name(database: str, name: str) -> None:
 
 def _place_of(context: Context, definition: TableDefinition, database: str, name: str) -> str:
     """The table's directory: the given one, or that of its name in the database's directory."""
-    found = context.metastore.get_database(database)
-    if found is None:
+    if context.metastore.get_database(database) is None:
         raise NoSuchTableError(f"there is no database {database}", hint=f"CREATE DATABASE {database}")
-    home = found.location or join(context.warehouse, f"{database}.db")
+    home = database_directory(context.storage, context.metastore, context.warehouse, database)
     location = definition.location
     if location is None:
-        return context.storage.qualify(join(home, name))
+        return join(home, name)
     is_relative = not location.startswith("/") and ":/" not in location
     return context.storage.qualify(join(home, location) if is_relative else location)
 
@@ -323,7 +323,7 @@ def _check_free(context: Context, path: str) -> None:
     info = storage.info(path)
     if info is None:
         return
-    timeline = join(path, TIMELINE_DIRECTORY)
+    timeline = join(path, METADATA_DIRECTORY)
     entries = storage.list_directory(path) if info.is_directory else [info]
     others = [entry.path for entry in entries if entry.path != timeline]
     if not others and entries:

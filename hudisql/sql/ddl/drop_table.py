@@ -2,17 +2,18 @@
 
 Hudi's own (DropHoodieTableCommand) takes the names `_ro` and `_rt` along with PURGE only. Here CREATE TABLE
 makes them, so DROP TABLE always does. A bootstrap's source files are never removed:
-`bootstrap.rollback.rollback_plan` tells which files a table has made.
+`bootstrap.rollback.table_removal` says which files a table has made.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hudisql.bootstrap.rollback.rollback_plan import plan_purge, run_rollback
+from hudisql.bootstrap.rollback.table_removal import run_removal
 from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path
 from hudisql.errors import CorruptTableError
 from hudisql.result import LocalResult, Result
+from hudisql.sql.ddl.purge_table import plan_purge
 from hudisql.sql.ddl.table_names import check_is_main_name, entries_of_table
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def purge_table(context: Context, entry: MetastoreTable) -> Result:
     base_path = context.storage.qualify(location)
     check_is_main_name(context, entry, "DROP TABLE … PURGE")
     plan = plan_purge(context, base_path, (entry.database, entry.name))
-    run_rollback(context, plan)
-    kept = [path for removal in plan.removals for path in removal.kept]
+    run_removal(context, plan)
+    kept = plan.kept_files
     names = ", ".join(f"{database}.{name}" for database, name in plan.entries)
     context.console.info(
         f"{names}: the table at {base_path} is removed"

@@ -57,13 +57,13 @@ def kept_generator_settings(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: properties[name] for name in _OF_TABLE if name in properties}
 
 
-def check_generator(definition: TableDefinition, values: Mapping[str, str], place: str) -> list[str]:
+def check_generator(definition: TableDefinition, values: Mapping[str, str], table_label: str) -> list[str]:
     """The columns but texts that the generator of a table with these `hoodie.properties` makes dates of.
 
     Raises UnsupportedTableError if it can't be followed: if settings are missing or unknown, or don't fit the
     types of the partition columns.
     """
-    generator = key_generator_from(TableProperties(dict(values)), place, definition.properties.get)
+    generator = key_generator_from(TableProperties(dict(values)), table_label, definition.properties.get)
     if generator is None:
         return []
     generator.paths(pa.RecordBatch.from_pylist([], schema=definition.columns))

@@ -17,9 +17,9 @@ from hudisql.table.partitions import TablePartition, directory_columns, director
 
 
 def partitions_to_drop(
-    table: HudiTable, dropped: DroppedPartitions, place: str
+    table: HudiTable, dropped: DroppedPartitions, table_label: str
 ) -> tuple[TablePartition, ...]:
-    """The partitions with the given values, all of them without any; `place` names the table in errors.
+    """The partitions with the given values, all of them without any; `table_label` names the table in errors.
 
     Raises InvalidArgumentError for columns that are none, values that are none of their type, and partitions
     that are not there (but with IF EXISTS).
@@ -29,27 +29,28 @@ def partitions_to_drop(
         return tuple(partitions)
     chosen: dict[str, TablePartition] = {}
     for specification in dropped.specifications:
-        found = choose_partitions(table, partitions, specification, place)
+        found = select_partitions(table, partitions, specification, table_label)
         if not found and not dropped.if_exists:
             listed = ", ".join(f"{name} = {value}" for name, value in specification.items())
             raise InvalidArgumentError(
-                f"{place} has no partition with {listed}", hint=f"SHOW PARTITIONS {place} lists them"
+                f"{table_label} has no partition with {listed}",
+                hint=f"SHOW PARTITIONS {table_label} lists them",
             )
         chosen |= {each.path: each for each in found}
     return tuple(chosen.values())
 
 
-def choose_partitions(
+def select_partitions(
     table: HudiTable,
     partitions: Sequence[TablePartition],
     specification: Mapping[str, str | None],
-    place: str,
+    table_label: str,
 ) -> list[TablePartition]:
     """Those of the table's `partitions` with the specification's values (by column; None is NULL).
 
     Raises InvalidArgumentError for columns that are none and values that are none of their type.
     """
-    wanted = _typed(table, specification, place)
+    wanted = _typed(table, specification, table_label)
     values_of = [(each, directory_values(table, each)) for each in partitions]
     return [
         each
@@ -58,7 +59,7 @@ def choose_partitions(
     ]
 
 
-def _typed(table: HudiTable, specification: Mapping[str, str | None], place: str) -> dict[int, object]:
+def _typed(table: HudiTable, specification: Mapping[str, str | None], table_label: str) -> dict[int, object]:
     """The values as the partition columns have them, by the columns' places."""
     columns = directory_columns(table)
     places = {column.name.lower(): number for number, column in enumerate(columns)}
@@ -68,7 +69,7 @@ def _typed(table: HudiTable, specification: Mapping[str, str | None], place: str
         if number is None:
             names = ", ".join(column.name for column in columns)
             raise InvalidArgumentError(
-                f"{name} is not a partition column of {place}",
+                f"{name} is not a partition column of {table_label}",
                 hint=f"these are: {names}" if names else "the table is not partitioned",
             )
         value = None if text == HIVE_DEFAULT_PARTITION else text
@@ -76,6 +77,7 @@ def _typed(table: HudiTable, specification: Mapping[str, str | None], place: str
             wanted[number] = parse_partition_value(value, columns[number].type)
         except (ValueError, OverflowError) as error:
             raise InvalidArgumentError(
-                f"'{text}' is no value of the partition column {name} of {place} ({columns[number].type})"
+                f"'{text}' is no value of the partition column {name} of {table_label} "
+                f"({columns[number].type})"
             ) from error
     return wanted

@@ -15,6 +15,7 @@ import pyarrow as pa
 from hudisql.catalog.sync_changes import LAST_COMMIT_PROPERTY, LAST_COMPLETION_PROPERTY
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.format import table_properties as keys
+from hudisql.format.timeline_layout import ARCHIVE_DIRECTORY
 from hudisql.sql.ddl.generator_options import (
     CUSTOM_GENERATOR,
     KEY_GENERATOR,
@@ -55,7 +56,7 @@ _FIXED: Final = {
     keys.DROP_PARTITION_COLUMNS: "false",
     keys.PARTITION_METAFILE_USE_BASE_FORMAT: "false",
     keys.TIMELINE_TIMEZONE: "utc",
-    keys.ARCHIVE_DIRECTORY: "archived",
+    keys.ARCHIVE_DIRECTORY: ARCHIVE_DIRECTORY,
     "hoodie.write.table.version": "6",
     "hoodie.index.bucket.engine": "simple",
 }

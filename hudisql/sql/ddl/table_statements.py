@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hudisql.catalog.hive_ddl import quote
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import partition_path, render_partition_value
@@ -22,10 +21,11 @@ from hudisql.format.table_properties import (
 )
 from hudisql.result import LocalResult
 from hudisql.sql.ddl.generator_options import kept_generator_settings
-from hudisql.sql.ddl.partition_clauses import choose_partitions
+from hudisql.sql.ddl.partition_clauses import select_partitions
 from hudisql.sql.ddl.table_options import KNOWN_PROPERTIES, user_properties
 from hudisql.sql.query.target_table import open_hudi_entry
 from hudisql.sql.text.statements import DescribeStatement, ShowPartitionsStatement, ShowPropertiesStatement
+from hudisql.sql_literals import quote_string
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.new_table import DEFAULT_PAYLOAD
 from hudisql.table.non_empty_partitions import list_non_empty_partitions
@@ -50,7 +50,7 @@ def show_partitions(
     names = [column.name for column in directory_columns(table)]
     if not names:
         raise InvalidArgumentError(f"{entry.full_name} is not partitioned")
-    found = choose_partitions(table, list_non_empty_partitions(table), statement.partition, entry.full_name)
+    found = select_partitions(table, list_non_empty_partitions(table), statement.partition, entry.full_name)
     rows = sorted((_partition_name(table, names, partition),) for partition in found)
     return LocalResult(context.spark, (("partition", "string"),), rows)
 
@@ -119,11 +119,13 @@ def show_create_table(context: Context, entry: MetastoreTable) -> LocalResult:
     text = f"CREATE TABLE {name} (\n" + ",\n".join(lines) + ")\nUSING hudi\n"
     if table.properties.partition_fields:
         text += f"PARTITIONED BY ({', '.join(map(_quoted, table.properties.partition_fields))})\n"
-    text += f"LOCATION {quote(table.base_path)}\n"
+    text += f"LOCATION {quote_string(table.base_path)}\n"
     if comment := entry.parameters.get("comment"):
-        text += f"COMMENT {quote(comment)}\n"
+        text += f"COMMENT {quote_string(comment)}\n"
     text += "TBLPROPERTIES (\n"
-    text += ",\n".join(f"  {quote(key)} = {quote(value)}" for key, value in options.items()) + ")\n"
+    text += (
+        ",\n".join(f"  {quote_string(key)} = {quote_string(value)}" for key, value in options.items()) + ")\n"
+    )
     return LocalResult(context.spark, (("createtab_stmt", "string"),), [(text,)])
 
 
@@ -169,7 +171,7 @@ def _own_options(table: HudiTable) -> dict[str, str]:
 
 
 def _comment_clause(comment: str | None) -> str:
-    return f" COMMENT {quote(comment)}" if comment else ""
+    return f" COMMENT {quote_string(comment)}" if comment else ""
 
 
 def _describe_column(

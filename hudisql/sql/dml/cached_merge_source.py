@@ -1,7 +1,8 @@
-"""The source of a MERGE, computed once and held while the statement runs.
+"""The source of a MERGE, computed once and cached while the statement runs.
 
 A MERGE that also inserts is an outer join that keeps the source's rows, for which Spark has to shuffle the
-whole target. A small held source first goes to all tasks, and leaves of the target the rows that match.
+whole target. A small source is broadcast first, so that only the
+target rows that match it reach the join.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ def cache_merge_source(frame: DataFrame, stack: ExitStack) -> CachedMergeSource:
     view_name = f"__hudisql_source_{uuid4().hex[:8]}"
     cached = cache_rows(frame)
     stack.callback(cached.release)
-    held = cached.frame
-    held.createOrReplaceTempView(view_name)
+    rows = cached.frame
+    rows.createOrReplaceTempView(view_name)
     stack.callback(spark.catalog.dropTempView, view_name)
     if cached.few is None:
-        held.count()
-    plan: Any = held._jdf.queryExecution().optimizedPlan()
-    return CachedMergeSource(held, view_name, int(plan.stats().sizeInBytes()) <= _SMALL_BYTES)
+        rows.count()
+    plan: Any = rows._jdf.queryExecution().optimizedPlan()
+    return CachedMergeSource(rows, view_name, int(plan.stats().sizeInBytes()) <= _SMALL_BYTES)
 
 
 def leaves_other_targets(merge: MergeClauses) -> bool:

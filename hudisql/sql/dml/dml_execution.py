@@ -27,7 +27,7 @@ from hudisql.sql.text.clauses import DeleteClauses, MergeClauses
 from hudisql.sql.text.spark_errors import SourceText
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.apply import apply_changes
-from hudisql.write.execution.bulk_insert import load_rows
+from hudisql.write.execution.bulk_insert import bulk_insert_rows
 from hudisql.write.execution.commit_files import WriteResult
 from hudisql.write.execution.upsert import tag_locations
 from hudisql.write.execution.writer_config import WriteOptions
@@ -44,7 +44,7 @@ OUTPUT: Final = (
     ("rows_updated", "bigint"),
     ("rows_deleted", "bigint"),
     ("rows_moved", "bigint"),
-    ("rows_skipped_as_late", "bigint"),
+    ("rows_skipped_late", "bigint"),
     ("rows_combined", "bigint"),
     ("files_written", "bigint"),
     ("bytes_written", "bigint"),
@@ -171,12 +171,12 @@ def commit_rows(
 ) -> WriteResult:
     """Write new rows as one commit, and bring the metastore in step unless that is the caller's matter.
 
-    Raises what `apply_changes` and `load_rows` raise, SettingsError, SyncFailedError (the commit then
+    Raises what `apply_changes` and `bulk_insert_rows` raise, SettingsError, SyncFailedError (the commit then
     stands).
     """
     options = write_options(context, table, entry.parameters)
     check_insert_dup_policy(settings_of(context, table, entry.parameters))
-    if given.operation != "upsert" and given.combines_by(options):
+    if given.operation != "upsert" and given.combines_before_insert(options):
         given = replace(given, rows=precombined_rows(given.rows, table, options))
     # A bucket has one file group, which a load would not look for.
     fills_buckets = options.index.buckets is not None and given.overwrite is None
@@ -191,7 +191,7 @@ def commit_rows(
             result = commit_changes(context, entry, table, changes, verb, options=options, follows=follows)
             return replace(result, combined=result.combined + combined)
     with warn_if_metadata_table_dropped(context, entry, table):
-        result = load_rows(context.spark, table, given.rows, options, overwrite=given.overwrite)
+        result = bulk_insert_rows(context.spark, table, given.rows, options, overwrite=given.overwrite)
     if follows:
         _follow(context, entry, table, result)
     return result
@@ -210,7 +210,7 @@ def result_row(result: WriteResult) -> tuple[object, ...]:
         result.updated,
         result.deleted,
         result.moved,
-        result.late,
+        result.skipped_late,
         result.combined,
         result.files,
         result.bytes,

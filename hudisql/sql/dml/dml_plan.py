@@ -140,11 +140,11 @@ class _MergeSource:
 
 @dataclass(frozen=True)
 class _Planner:
-    """Plans one statement; `place` names the table in errors, `settings` are those of writes to it."""
+    """Plans one statement; `table_label` names the table in errors, `settings` are those of writes to it."""
 
     context: Context
     table: HudiTable
-    place: str
+    table_label: str
     settings: Lookup
     source: SourceText
     count_all: bool
@@ -163,15 +163,17 @@ class _Planner:
         prepared, frame = self._run(text)
         table = self.table
         if clauses.by_name and evolves_schema(self.settings):
-            table = evolved_table(self.settings, table, frame.schema, self.place)
-        rows = rows_to_insert(self.context, table, clauses, frame, self.place, self.settings, self.source)
+            table = evolved_table(self.settings, table, frame.schema, self.table_label)
+        rows = rows_to_insert(
+            self.context, table, clauses, frame, self.table_label, self.settings, self.source
+        )
         return PlannedChange(table, clauses, rows, prepared, text.source(self.source))
 
     def delete(self, clauses: cl.DeleteClauses) -> PlannedChange:
         return self._change(clauses, delete_query(clauses, self.table.schema), self.table)
 
     def update(self, clauses: cl.UpdateClauses) -> PlannedChange:
-        made = update_query(clauses, self.table.schema, self.moving, self.place)
+        made = update_query(clauses, self.table.schema, self.moving, self.table_label)
         return self._change(clauses, made, self.table)
 
     def merge(self, clauses: cl.MergeClauses) -> PlannedChange:
@@ -180,7 +182,7 @@ class _Planner:
         qualified = qualify_insert_columns(self.context.spark, given.clauses, columns, source_alias(clauses))
         table, stored = self.table, None
         if clauses.has_star and (clauses.evolves or evolves_schema(self.settings)):
-            table = table.with_schema(evolved_schema(table, source, self.place, into_structs=False))
+            table = table.with_schema(evolved_schema(table, source, self.table_label, into_structs=False))
             stored = self.table.schema.names
         ordering = table.properties.precombine_field
         made = merge_query(
@@ -189,7 +191,7 @@ class _Planner:
             columns,
             self.moving,
             ordering,
-            self.place,
+            self.table_label,
             stored_columns=stored,
             semi_join_alias=given.semi_join_alias,
         )
@@ -226,7 +228,7 @@ class _Planner:
         if ACTION in frame.columns:
             frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
         moved = _with_moves(self.context, frame, made, table)
-        rows = with_types(self.context, moved, change_schema(table.schema), self.place)
+        rows = with_types(self.context, moved, change_schema(table.schema), self.table_label)
         origin = made.text.source(self.source)
         return PlannedChange(table, clauses, rows, prepared, origin, made.relocation_columns, target_at)
 

@@ -54,14 +54,14 @@ def delete_query(clauses: DeleteClauses, schema: pa.Schema) -> ChangeQuery:
 
 
 def update_query(
-    clauses: UpdateClauses, schema: pa.Schema, relocated_columns: Sequence[str], place: str
+    clauses: UpdateClauses, schema: pa.Schema, relocated_columns: Sequence[str], table_label: str
 ) -> ChangeQuery:
     """`UPDATE`: the stored rows for which the condition holds, with the assigned values.
 
-    A change of one of `relocated_columns` (record key, partition) moves the row. `place` names the table in
-    errors. Raises WriteRefusedError for an unknown column or one that is assigned twice.
+    A change of one of `relocated_columns` (record key, partition) moves the row. `table_label` names the
+    table in errors. Raises WriteRefusedError for an unknown column or one that is assigned twice.
     """
-    assigned = _by_column(clauses.assignments, schema, place)
+    assigned = _by_column(clauses.assignments, schema, table_label)
     relocation_columns = tuple(name for name in relocated_columns if name in assigned)
     text = MappedSql().add("SELECT ", _operation(Operation.UPDATE), ", ", _identity(""))
     text.add(*(f", {quote_name(name)} AS {quote_name(OLD_VALUE + name)}" for name in relocation_columns))
@@ -111,7 +111,7 @@ def merge_query(
     source_columns: Sequence[str],
     relocated_columns: Sequence[str],
     ordering: str | None,
-    place: str,
+    table_label: str,
     *,
     stored_columns: Collection[str] | None = None,
     semi_join_alias: str | None = None,
@@ -127,7 +127,7 @@ def merge_query(
     target = semi_join_alias or _qualifier(clauses.target)
     source = source_alias(clauses)
     actions = [
-        _MergeValues(action, schema, source_columns, source, place, stored_columns)
+        _MergeValues(action, schema, source_columns, source, table_label, stored_columns)
         for action in clauses.actions
     ]
     relocation_columns = tuple(
@@ -178,7 +178,7 @@ class _MergeValues:
         schema: pa.Schema,
         source_columns: Sequence[str],
         source: str,
-        place: str,
+        table_label: str,
         stored_columns: Collection[str] | None,
     ) -> None:
         self.action = action
@@ -189,9 +189,9 @@ class _MergeValues:
             self.assigned: Mapping[str, tuple[Assignment, ...]] = {}
         elif action.assignments is None:
             may_lack = stored_columns is not None
-            self.assigned = _by_name(action, schema, source_columns, source, place, may_lack=may_lack)
+            self.assigned = _by_name(action, schema, source_columns, source, table_label, may_lack=may_lack)
         else:
-            self.assigned = _by_column(action.assignments, schema, place)
+            self.assigned = _by_column(action.assignments, schema, table_label)
 
     @property
     def operation(self) -> int:
@@ -276,15 +276,15 @@ def _add_target(text: MappedSql, target: TargetClause) -> None:
 
 
 def _by_column(
-    assignments: Sequence[Assignment], schema: pa.Schema, place: str
+    assignments: Sequence[Assignment], schema: pa.Schema, table_label: str
 ) -> dict[str, tuple[Assignment, ...]]:
     """The assignments by the table's column (their paths in its own case)."""
     found: dict[str, tuple[Assignment, ...]] = {}
     for given in assignments:
-        path = _resolve(given.column, schema, place)
+        path = _resolve(given.column, schema, table_label)
         others = found.get(path[0], ())
         if any(_overlap(path, other.column) for other in others):
-            raise WriteRefusedError(f"{place}: column '{'.'.join(path)}' is assigned twice")
+            raise WriteRefusedError(f"{table_label}: column '{'.'.join(path)}' is assigned twice")
         found[path[0]] = (*others, Assignment(path, given.value, given.start))
     return found
 
@@ -294,21 +294,21 @@ def _overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return one[:shorter] == other[:shorter]
 
 
-def _resolve(path: tuple[str, ...], schema: pa.Schema, place: str) -> tuple[str, ...]:
+def _resolve(path: tuple[str, ...], schema: pa.Schema, table_label: str) -> tuple[str, ...]:
     """The path in the table's own case; a leading qualifier is left out."""
     position = find_field(schema, path[0])
     if position < 0 and len(path) > 1:
-        return _resolve(path[1:], schema, place)
+        return _resolve(path[1:], schema, table_label)
     if position < 0:
         raise WriteRefusedError(
-            f"{place} has no column '{path[0]}'", hint=f"the columns are {', '.join(schema.names)}"
+            f"{table_label} has no column '{path[0]}'", hint=f"the columns are {', '.join(schema.names)}"
         )
     field = schema.field(position)
     resolved = [field.name]
     for step in path[1:]:
         position = find_field(field.type, step) if pa.types.is_struct(field.type) else -1
         if position < 0:
-            raise WriteRefusedError(f"{place}: column '{'.'.join(resolved)}' has no field '{step}'")
+            raise WriteRefusedError(f"{table_label}: column '{'.'.join(resolved)}' has no field '{step}'")
         field = field.type.field(position)
         resolved.append(field.name)
     return tuple(resolved)
@@ -319,7 +319,7 @@ def _by_name(
     schema: pa.Schema,
     source_columns: Sequence[str],
     source: str,
-    place: str,
+    table_label: str,
     *,
     may_lack: bool,
 ) -> dict[str, tuple[Assignment, ...]]:
@@ -331,7 +331,7 @@ def _by_name(
             continue
         if from_source is None:
             raise WriteRefusedError(
-                f"{action.verb} * of {place}: the source has no column '{name}'",
+                f"{action.verb} * of {table_label}: the source has no column '{name}'",
                 hint=f"name the columns one by one; the source has {', '.join(source_columns)}",
             )
         value = SourceSpan(f"{source}.{quote_name(from_source)}", action.start)

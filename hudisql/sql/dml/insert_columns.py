@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from hudisql.format.spark_schema import quote_name
-from hudisql.spark.scala_values import class_name, items_of
+from hudisql.spark.java_objects import class_name, items_of
 from hudisql.sql.text.clauses import Assignment, MergeAction, MergeClauses, SourceSpan
 
 

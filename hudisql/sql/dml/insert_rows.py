@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from hudisql.errors import SettingsError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name, quote_path
 from hudisql.read.arrow_scan import spark_struct
+from hudisql.read.precombine import keep_newest
 from hudisql.sql.config.insert_options import InsertOperation, insert_operation, overwrites_touched_partitions
 from hudisql.sql.config.writer_settings import COMBINE_BEFORE_INSERT
 from hudisql.sql.schema.store_assignment import store_cast, with_types
@@ -25,11 +26,10 @@ from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
 from hudisql.sql.text.tokens import tokenize
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import COMBINED, LOCATION_COLUMNS, OPERATION, Operation
-from hudisql.write.execution.precombine import newest_first
-from hudisql.write.execution.upsert import others_of_one
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.generated_paths import path_column
 from hudisql.write.keygen.key_generator import KeyGenerator, generates_paths
+from hudisql.write.keygen.new_row_keys import effective_operation
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.setting_lookup import Lookup
 
@@ -38,26 +38,24 @@ if TYPE_CHECKING:
 
     from hudisql.context import Context
 
-_RANK: Final = "__hudisql_rank"
-
 
 @dataclass(frozen=True)
 class RowsToInsert:
     """New rows, the table's columns alone, and how they are written.
 
-    An insert also fills small files, an upsert takes the place of rows with the same key and partition; a
-    bulk insert writes rows as they come, and may overwrite (None: nothing). With `combines` the newest alone
-    of several rows with one key is written, unless a setting says otherwise.
+    An insert also fills small files, an upsert replaces the rows with the same key and partition; a
+    bulk insert writes rows as they come, and may overwrite (None: nothing). With `combine_before_insert` only
+    the newest of several rows with one key is written, unless a setting overrides it.
     """
 
     rows: DataFrame
     operation: InsertOperation
     overwrite: Overwrite | None = None
-    combines: bool = False
+    combine_before_insert: bool = False
 
-    def combines_by(self, options: WriteOptions) -> bool:
-        """True if these options leave one row of each key. An upsert always does, whatever they say."""
-        return self.combines if options.combines is None else options.combines
+    def combines_before_insert(self, options: WriteOptions) -> bool:
+        """True if one row of each key is written. An upsert always combines, whatever the options are."""
+        return self.combine_before_insert if options.combines is None else options.combines
 
 
 def rows_to_insert(
@@ -65,36 +63,38 @@ def rows_to_insert(
     table: HudiTable,
     clauses: cl.InsertClauses,
     frame: DataFrame,
-    place: str,
+    table_label: str,
     settings: Lookup,
     source: SourceText,
 ) -> RowsToInsert:
     """The rows that a query gives to an INSERT, and how the settings have them written.
 
-    `place` names the table in errors, `source` is the statement. Raises WriteRefusedError, SettingsError,
-    QueryError for a value of the PARTITION clause that is no constant.
+    `table_label` names the table in errors, `source` is the statement. Raises WriteRefusedError,
+    SettingsError, QueryError for a value of the PARTITION clause that is no constant.
     """
-    rows, static = _rows_of_table(context, table, clauses, frame, place, source)
+    rows, static = _rows_of_table(context, table, clauses, frame, table_label, source)
     # `ProvidesHoodieConfig` of Hudi sets hoodie.combine.before.insert so; its DataFrame writer does not.
     properties = table.properties
-    combines = properties.precombine_field is not None and not properties.generates_record_keys
+    combine = properties.precombine_field is not None and not properties.generates_record_keys
     if clauses.overwrite:
-        return RowsToInsert(rows, "bulk_insert", _overwrite_of(settings, table, static), combines=combines)
-    operation = without_upsert(context, table, insert_operation(settings, table), place)
-    return RowsToInsert(rows, operation, combines=combines)
+        return RowsToInsert(
+            rows, "bulk_insert", _overwrite_of(settings, table, static), combine_before_insert=combine
+        )
+    operation = without_upsert(context, table, insert_operation(settings, table), table_label)
+    return RowsToInsert(rows, operation, combine_before_insert=combine)
 
 
 def without_upsert(
-    context: Context, table: HudiTable, operation: InsertOperation, place: str
+    context: Context, table: HudiTable, operation: InsertOperation, table_label: str
 ) -> InsertOperation:
-    """The operation; an insert instead of an upsert if the table's record keys are generated, with a warning.
+    """The operation that has an effect (`effective_operation`), with a warning if it is not the given one.
 
-    So does Hudi, which generates new keys for such rows. `place` names the table.
+    `table_label` names the table.
     """
-    if operation != "upsert" or not table.properties.generates_record_keys:
+    if effective_operation(table, operation) == operation:
         return operation
     context.console.warning(
-        f"{place}: its record keys are generated, so the upsert adds all rows and replaces none; "
+        f"{table_label}: its record keys are generated, so the upsert adds all rows and replaces none; "
         "MERGE INTO … ON <condition> replaces rows"
     )
     return "insert"
@@ -118,15 +118,13 @@ def precombined_inserts(
 
     Rows with the same highest value of `ordering` all stay. The column COMBINED counts for each the others.
     """
-    from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
-    same_row = [sf.col(OPERATION), *_key_columns(table), *_place_columns(table, generator)]
-    by = Window.partitionBy(*same_row).orderBy(*newest_first(ordering, table.schema))
+    key = [sf.col(OPERATION), *_key_columns(table), *_place_columns(table, generator)]
     is_insert = sf.col(OPERATION) == int(Operation.INSERT)
-    others = sf.when(is_insert, others_of_one(*same_row))
-    ranked = changes.withColumn(_RANK, sf.rank().over(by)).withColumn(COMBINED, others)
-    return ranked.filter(~is_insert | (sf.col(_RANK) == 1)).drop(_RANK)
+    return keep_newest(
+        changes, key, ordering, table.schema, combined=COMBINED, only=is_insert, keeps_ties=True
+    )
 
 
 def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -> DataFrame:
@@ -136,9 +134,6 @@ def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -
     Follows `HoodieDatasetBulkInsertHelper.dedupeRows` of Hudi 0.15. The column COMBINED counts the others.
     Raises SettingsError if the table has no ordering column.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as sf
-
     ordering = table.properties.precombine_field
     if ordering is None:
         raise SettingsError(
@@ -148,9 +143,7 @@ def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -
     key = _key_columns(table)
     if not options.index.is_global:
         key += _place_columns(table, options.key_generator)
-    by = Window.partitionBy(*key).orderBy(*newest_first(ordering, table.schema))
-    ranked = rows.withColumn(_RANK, sf.row_number().over(by)).withColumn(COMBINED, others_of_one(*key))
-    return ranked.filter(sf.col(_RANK) == 1).drop(_RANK)
+    return keep_newest(rows, key, ordering, table.schema, combined=COMBINED)
 
 
 def _key_columns(table: HudiTable) -> list[Column]:
@@ -173,7 +166,7 @@ def _rows_of_table(
     table: HudiTable,
     clauses: cl.InsertClauses,
     frame: DataFrame,
-    place: str,
+    table_label: str,
     source: SourceText,
 ) -> tuple[DataFrame, Mapping[str, object]]:
     """The rows with the table's columns and types, and the typed values of the PARTITION clause."""
@@ -184,14 +177,14 @@ def _rows_of_table(
     static = {name.lower(): value for name, value in clauses.partition if value is not None}
     if static and clauses.overwrite and generates_paths(table):
         raise WriteRefusedError(
-            f"INSERT OVERWRITE {place} PARTITION (…): a key generator makes the directories, so "
+            f"INSERT OVERWRITE {table_label} PARTITION (…): a key generator makes the directories, so "
             "that no value of "
             "a column names a partition",
             hint="SET hoodie.datasource.overwrite.mode = dynamic, and overwrite without PARTITION: that "
             "replaces the partitions that get rows",
         )
-    given = _given_columns(table, clauses, static, frame.columns, place)
-    constants = _static_values(context, table, static, place, source)
+    given = _given_columns(table, clauses, static, frame.columns, table_label)
+    constants = _static_values(context, table, static, table_label, source)
     columns = {name.lower(): sf.col(f"c{number}") for number, name in enumerate(given)}
     renamed = frame.toDF(*(f"c{number}" for number in range(len(given))))
     values = [
@@ -202,7 +195,7 @@ def _rows_of_table(
     ]
     named = [value.alias(field.name) for value, field in zip(values, table.schema, strict=True)]
     chosen = renamed.select(*named)
-    rows = with_types(context, chosen, table.schema, place, members_by_name=clauses.by_name)
+    rows = with_types(context, chosen, table.schema, table_label, members_by_name=clauses.by_name)
     return rows, constants
 
 
@@ -220,7 +213,11 @@ def _static_column(context: Context, value: cl.SourceSpan, field: pa.Field) -> C
 
 
 def _static_values(
-    context: Context, table: HudiTable, static: Mapping[str, cl.SourceSpan], place: str, source: SourceText
+    context: Context,
+    table: HudiTable,
+    static: Mapping[str, cl.SourceSpan],
+    table_label: str,
+    source: SourceText,
 ) -> dict[str, object]:
     """The PARTITION clause's values as the table's types have them."""
     values: dict[str, object] = {}
@@ -232,7 +229,7 @@ def _static_values(
         with translated_spark_errors(MappedSql().add(piece).source(source)):
             value = _static_column(context, piece, field).alias(field.name)
             literals = context.spark.range(1).select().select(value)
-            row = with_types(context, literals, pa.schema([field]), place).collect()[0]
+            row = with_types(context, literals, pa.schema([field]), table_label).collect()[0]
         values[field.name] = row[0]
     return values
 
@@ -249,7 +246,7 @@ def _given_columns(
     clauses: cl.InsertClauses,
     static: Mapping[str, cl.SourceSpan],
     query_columns: Sequence[str],
-    place: str,
+    table_label: str,
 ) -> list[str]:
     """Which column of the table each column of the query is for."""
     names = table.schema.names
@@ -263,22 +260,22 @@ def _given_columns(
     for name in (*given, *static):
         if name.lower() not in known:
             raise WriteRefusedError(
-                f"{place} has no column '{name}'", hint=f"the columns are {', '.join(names)}"
+                f"{table_label} has no column '{name}'", hint=f"the columns are {', '.join(names)}"
             )
     partition = table.properties.partition_fields
     for name, _ in clauses.partition:
         if name.lower() not in {field.lower() for field in partition}:
             raise WriteRefusedError(
-                f"{name} is no partition column of {place}",
+                f"{name} is no partition column of {table_label}",
                 hint=f"these are: {', '.join(partition) or 'none'}",
             )
     named = [name.lower() for name in (*given, *static)]
     repeated = {name for name in given if named.count(name.lower()) > 1}
     if repeated:
-        raise WriteRefusedError(f"INSERT INTO {place} names the column '{min(repeated)}' twice")
+        raise WriteRefusedError(f"INSERT INTO {table_label} names the column '{min(repeated)}' twice")
     if len(given) != len(query_columns):
         raise WriteRefusedError(
-            f"INSERT INTO {place} takes {len(given)} columns ({', '.join(given)}), "
+            f"INSERT INTO {table_label} takes {len(given)} columns ({', '.join(given)}), "
             f"but the query gives {len(query_columns)}",
         )
     return given

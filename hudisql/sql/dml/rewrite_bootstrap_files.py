@@ -8,10 +8,11 @@ which file groups, `write.execution.rewrite` writes them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hudisql.errors import NoSuchTableError
-from hudisql.procedures.registry import REQUIRED, Arguments, Column, Parameter, procedure
+from hudisql.procedures.registry import Arguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.run.rewrite_candidates import PlannedRewrite
@@ -21,35 +22,45 @@ if TYPE_CHECKING:
     from hudisql.write.execution.commit_files import WriteResult
 
 
+@dataclass(frozen=True, kw_only=True)
+class RewriteBootstrapFilesArguments(Arguments):
+    """The parameters of `rewrite_bootstrap_files`."""
+
+    table: str = parameter(help="the table, database.name")
+    where: str | None = parameter(
+        None, help="SQL predicate over the partition columns; by default all partitions"
+    )
+    columns: tuple[str, ...] | None = parameter(
+        None, help="only file groups that store one of these columns unsafely"
+    )
+    only_unsafe: bool = parameter(
+        True,
+        help="only file groups that some reader or writer is incompatible with (docs/types.md); false: all",
+    )
+    dry_run: bool = parameter(False, help="only show what would be rewritten")
+
+
+@dataclass(frozen=True)
+class RewrittenFileGroupRow:
+    """A file group that is rewritten, and why; `instant` is None in a dry run."""
+
+    partition: str
+    file_id: str
+    source_file: str
+    source_bytes: int
+    reason: str
+    instant: str | None
+
+
 @procedure(
     name="rewrite_bootstrap_files",
     summary="Rewrites bootstrapped file groups as base files, which need no source files.",
-    parameters=(
-        Parameter("table", "string", REQUIRED, "the table, database.name"),
-        Parameter(
-            "where", "string", None, "SQL predicate over the partition columns; by default all partitions"
-        ),
-        Parameter(
-            "columns", "array<string>", None, "only file groups that store one of these columns unsafely"
-        ),
-        Parameter(
-            "only_unsafe",
-            "boolean",
-            True,
-            "only file groups that some reader or writer is incompatible with (docs/types.md); false: all",
-        ),
-        Parameter("dry_run", "boolean", False, "only show what would be rewritten"),
-    ),
-    output=(
-        Column("partition", "string"),
-        Column("file_id", "string"),
-        Column("source_file", "string"),
-        Column("source_bytes", "bigint"),
-        Column("reason", "string"),
-        Column("instant", "string"),
-    ),
+    arguments=RewriteBootstrapFilesArguments,
+    row=RewrittenFileGroupRow,
 )
-def rewrite_bootstrap_files(context: Context, arguments: Arguments) -> Iterable[Sequence[object]]:
+def rewrite_bootstrap_files(
+    context: Context, arguments: RewriteBootstrapFilesArguments
+) -> Iterable[RewrittenFileGroupRow]:
     """A row per file group that is rewritten; none if there is nothing to do.
 
     Raises NoSuchTableError, InvalidArgumentError, SourceError, SourceChangedError, UnsupportedTableError,
@@ -73,7 +84,7 @@ def rewrite_bootstrap_files(context: Context, arguments: Arguments) -> Iterable[
             context,
             table,
             arguments.where,
-            tuple(arguments.columns or ()),
+            arguments.columns or (),
             only_unsafe=arguments.only_unsafe,
         )
 
@@ -110,9 +121,9 @@ def _entry(context: Context, given: str) -> MetastoreTable:
     return entry
 
 
-def _rows(planned: Sequence[PlannedRewrite], instant: str | None) -> list[Sequence[object]]:
+def _rows(planned: Sequence[PlannedRewrite], instant: str | None) -> list[RewrittenFileGroupRow]:
     return [
-        (
+        RewrittenFileGroupRow(
             each.partition_path,
             each.file_id,
             each.source_file.path,

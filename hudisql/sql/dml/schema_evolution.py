@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudisql.bootstrap.type_safety import is_safe_widening
 from hudisql.errors import UnsupportedTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
+from hudisql.format.type_widening import is_safe_widening
 from hudisql.sql.config.insert_options import COLUMN_DROP, NULL_FOR_MISSING, missing_columns
 from hudisql.sql.config.table_settings import syncs_after_commit
 from hudisql.sql.schema.alter_columns import COMPACT_FIRST, LOGS_FORBID, logs_forbid, with_added_columns
@@ -27,16 +27,18 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def evolved_schema(table: HudiTable, rows: StructType, place: str, *, into_structs: bool = True) -> pa.Schema:
+def evolved_schema(
+    table: HudiTable, rows: StructType, table_label: str, *, into_structs: bool = True
+) -> pa.Schema:
     """The schema that holds the table's rows and these; the table's own if it holds both.
 
     Columns are found by name, whatever their case. Those of the record key and of partitions keep their
-    types. With `into_structs` structs gain members, which a Hive Metastore refuses to follow. `place` names
-    the table in errors. Raises WriteRefusedError for a column whose values no type carries along with those
-    that are there, or that is given twice, UnsupportedTableError for a new column of a type or name that a
-    Hudi table can't hold.
+    types. With `into_structs` structs gain members, which a Hive Metastore refuses to follow.
+    `table_label` names the table in errors. Raises WriteRefusedError for a column whose values no type
+    carries along with those that are there, or that is given twice, UnsupportedTableError for a new column of
+    a type or name that a Hudi table can't hold.
     """
-    documents = _documents_of(rows, place)
+    documents = _documents_of(rows, table_label)
     known = {field.name.lower(): field for field in table.schema}
     added = [documents[name] for name in documents if name not in known]
     wider = {
@@ -44,38 +46,39 @@ def evolved_schema(table: HudiTable, rows: StructType, place: str, *, into_struc
         for name, field in known.items()
         if name in documents
         and not _is_text_elsewhere(table, field)
-        and (wanted := _wider_type(field, documents[name], rows, table, place, into_structs)) is not None
+        and (wanted := _wider_type(field, documents[name], rows, table, table_label, into_structs))
+        is not None
     }
-    extended = with_added_columns(table, column_schema(added), place) if added else table.schema
+    extended = with_added_columns(table, column_schema(added), table_label) if added else table.schema
     return pa.schema(
         [field.with_type(wider[field.name]) if field.name in wider else field for field in extended]
     )
 
 
-def evolved_table(lookup: Lookup, table: HudiTable, rows: StructType, place: str) -> HudiTable:
+def evolved_table(lookup: Lookup, table: HudiTable, rows: StructType, table_label: str) -> HudiTable:
     """The table with its `evolved_schema`; structs gain members if the metastore need not follow.
 
     What the rows lack is kept, unless the settings say otherwise (`missing_columns`). Raises what
     `evolved_schema` raises, SettingsError.
     """
     follows = syncs_after_commit(lookup)
-    schema = evolved_schema(table, rows, place, into_structs=not follows)
+    schema = evolved_schema(table, rows, table_label, into_structs=not follows)
     missing = missing_columns(lookup)
-    lacking = [] if missing == "null" else list(_lacking(table, rows, place))
+    lacking = [] if missing == "null" else list(_lacking(table, rows, table_label))
     if lacking and missing == "refuse":
         raise WriteRefusedError(
-            f"the rows for {place} lack {', '.join(lacking)}, and {NULL_FOR_MISSING} is false: "
+            f"the rows for {table_label} lack {', '.join(lacking)}, and {NULL_FOR_MISSING} is false: "
             f"{describe_difference(table, rows)}",
             hint=f"SET {NULL_FOR_MISSING} = true fills them with NULL",
         )
     if lacking:
-        schema = _without_columns(table, schema, lacking, place, follows=follows)
+        schema = _without_columns(table, schema, lacking, table_label, follows=follows)
     return table.with_schema(schema)
 
 
-def _lacking(table: HudiTable, rows: StructType, place: str) -> Iterator[str]:
+def _lacking(table: HudiTable, rows: StructType, table_label: str) -> Iterator[str]:
     """The columns, and the members as `column.member`, that the rows do not have."""
-    documents = _documents_of(rows, place)
+    documents = _documents_of(rows, table_label)
     for field in table.schema:
         document = documents.get(field.name.lower())
         given = None if document is None else _arrow_type(document)
@@ -101,7 +104,7 @@ def _lacking_members(path: str, stored: pa.DataType, given: pa.DataType) -> Iter
 
 
 def _without_columns(
-    table: HudiTable, schema: pa.Schema, lacking: list[str], place: str, *, follows: bool
+    table: HudiTable, schema: pa.Schema, lacking: list[str], table_label: str, *, follows: bool
 ) -> pa.Schema:
     """The schema without columns that the rows lack. Raises WriteRefusedError where they must stay."""
     in_case = {field.name for field in table.schema}
@@ -114,7 +117,7 @@ def _without_columns(
     if members or kept:
         why = "a member of a struct stays" if members else "the table needs it"
         raise WriteRefusedError(
-            f"{COLUMN_DROP} is true, and the rows for {place} lack {(members or kept)[0]}: {why}",
+            f"{COLUMN_DROP} is true, and the rows for {table_label} lack {(members or kept)[0]}: {why}",
             hint="give it in the rows",
         )
     narrower = pa.schema([field for field in schema if field.name not in lacking])
@@ -125,17 +128,18 @@ def _without_columns(
     )
     if follows and any(old != new for old, new in zip(before, after, strict=False)):
         raise WriteRefusedError(
-            f"{place} would lose the column {', '.join(lacking)}, and a Hive Metastore, which compares "
+            f"{table_label} would lose the column {', '.join(lacking)}, and a Hive Metastore, which compares "
             "columns by their places, does not take that",
-            hint=f"SET hudisql.sync = false and write the rows. {_anew(table, place)}",
+            hint=f"SET hudisql.sync = false and write the rows. {_anew(table, table_label)}",
         )
     return narrower
 
 
-def _anew(table: HudiTable, place: str) -> str:
+def _anew(table: HudiTable, table_label: str) -> str:
     return (
-        f"Then note what SHOW TBLPROPERTIES {place} says, DROP TABLE {place} (its files stay), "
-        f"CALL hive_sync(table => '{place}', path => '{table.base_path}'), and set again what you had set"
+        f"Then note what SHOW TBLPROPERTIES {table_label} says, DROP TABLE {table_label} (its files stay), "
+        f"CALL hive_sync(table => '{table_label}', path => '{table.base_path}'), and set again "
+        "what you had set"
     )
 
 
@@ -148,7 +152,7 @@ def describe_difference(table: HudiTable, rows: StructType) -> str:
     return f"the table has ({ours}), the rows have ({theirs})"
 
 
-def _documents_of(rows: StructType, place: str) -> dict[str, dict[str, Any]]:
+def _documents_of(rows: StructType, table_label: str) -> dict[str, dict[str, Any]]:
     """The columns in Spark's JSON by their names in lower case, meta columns left out."""
     documents: dict[str, dict[str, Any]] = {}
     for document in rows.jsonValue()["fields"]:
@@ -156,7 +160,7 @@ def _documents_of(rows: StructType, place: str) -> dict[str, dict[str, Any]]:
         if is_meta_column(name):
             continue
         if name.lower() in documents:
-            raise WriteRefusedError(f"the rows for {place} have the column '{name}' twice")
+            raise WriteRefusedError(f"the rows for {table_label} have the column '{name}' twice")
         documents[name.lower()] = as_nullable(document)
     return documents
 
@@ -173,7 +177,7 @@ def _wider_type(
     document: dict[str, Any],
     rows: StructType,
     table: HudiTable,
-    place: str,
+    table_label: str,
     into_structs: bool,
 ) -> pa.DataType | None:
     """The type that the column is to get; None if it stays."""
@@ -183,7 +187,7 @@ def _wider_type(
     lost = next(_losses(field.type, given), None)
     if lost is not None:
         raise WriteRefusedError(
-            f"column '{field.name}' of {place} is {spark_type_name(field.type)}, and {lost}: "
+            f"column '{field.name}' of {table_label} is {spark_type_name(field.type)}, and {lost}: "
             f"{describe_difference(table, rows)}",
             hint=f"CAST it AS {spark_type_name(field.type)} if that is what is meant",
         )
@@ -192,16 +196,16 @@ def _wider_type(
         return None
     if logs_forbid(table, field.type, wanted):
         raise WriteRefusedError(
-            f"column '{field.name}' of {place} is {spark_type_name(field.type)}, not "
+            f"column '{field.name}' of {table_label} is {spark_type_name(field.type)}, not "
             f"{spark_type_name(wanted)}: {LOGS_FORBID}",
             hint=COMPACT_FIRST,
         )
     if pa.types.is_nested(wanted) and not into_structs:
         raise WriteRefusedError(
-            f"column '{field.name}' of {place} would gain members, which a Hive Metastore does not take: "
-            f"{describe_difference(table, rows)}",
+            f"column '{field.name}' of {table_label} would gain members, which a Hive Metastore does not "
+            f"take: {describe_difference(table, rows)}",
             hint="SET hudisql.sync = false and write the rows by name or as a DataFrame. "
-            f"{_anew(table, place)}",
+            f"{_anew(table, table_label)}",
         )
     return wanted
 

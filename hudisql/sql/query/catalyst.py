@@ -33,9 +33,7 @@ from hudisql.read.predicates import (
     columns_of,
     conjunction,
 )
-from hudisql.spark.java_classes import java_class, scala_object
-from hudisql.spark.scala_values import items_of
-from hudisql.sql.query.references import parse_plan
+from hudisql.spark.java_objects import items_of, java_class, scala_object
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -139,20 +137,19 @@ def find_scan_needs(
     }
 
 
-def plan_without_running(spark: SparkSession, text: str) -> list[Any]:
-    """Spark's QueryExecution of a statement, and of each query that a command in it holds apart (CTAS).
+def plan_without_running(spark: SparkSession, plan: Any) -> list[Any]:
+    """QueryExecution of a parsed statement, and of each query that a command in it holds apart (CTAS).
 
     Commands are planned and never run.
     """
-    return list(_executions(spark, parse_plan(spark, text)))
+    return list(_executions(spark, plan))
 
 
-def print_analyzed_plan(spark: SparkSession, text: str) -> str:
-    """The analyzed plan of a query, or of a command that holds one, as text; empty for other commands."""
+def print_analyzed_plan(spark: SparkSession, parsed: Any) -> str:
+    """The analyzed plan of a parsed query, or command that holds one, as text; empty for other commands."""
     from py4j.java_gateway import is_instance_of
 
     session: Any = spark
-    parsed = parse_plan(spark, text)
     kind = str(parsed.getClass().getSimpleName())
     if is_instance_of(session.sparkContext._gateway, parsed, _COMMAND) and not kind.endswith(_WITH_QUERY):
         return ""

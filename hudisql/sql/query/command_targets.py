@@ -1,4 +1,4 @@
-"""The guard before Spark: which Hudi tables a statement names as the thing it works on.
+"""Which tables a command works on, as Spark's parser names them: checked before Spark runs the command.
 
 Spark's own parser says which tables a command names (`UnresolvedTable`, `UnresolvedIdentifier`, plain
 `TableIdentifier`s of older commands), so that a command nobody here has heard of cannot slip by. Tables that
@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.spark.scala_values import class_name, items_of
-from hudisql.sql.query.references import parse_plan
+from hudisql.spark.java_objects import class_name, items_of
 from hudisql.sql.query.target_table import find_hudi_entry
 from hudisql.sql.text.statements import TableName
 
@@ -43,17 +42,16 @@ class CommandTargets:
         return self.kind.startswith(_READ_ONLY)
 
 
-def find_command_targets(context: Context, text: str) -> CommandTargets:
-    """What Spark's parser finds in a command. Raises SqlSyntaxError."""
-    plan = parse_plan(context.spark, text)
+def find_command_targets(context: Context, plan: Any) -> CommandTargets:
+    """The kind and the tables of a command's unresolved plan."""
     if class_name(plan) == "AnalyzeTables":
         return CommandTargets("AnalyzeTables", tuple(_tables_of_database(context, plan)))
     return CommandTargets(class_name(plan), tuple(dict.fromkeys(targets_of_plan(plan))))
 
 
-def find_hudi_target(context: Context, text: str) -> tuple[CommandTargets, MetastoreTable | None]:
-    """The command, and the first Hudi table among what it works on (None if there is none)."""
-    command = find_command_targets(context, text)
+def find_hudi_target(context: Context, plan: Any) -> tuple[CommandTargets, MetastoreTable | None]:
+    """The command of an unresolved plan, and the first Hudi table that it works on, or None."""
+    command = find_command_targets(context, plan)
     if command.changes_nothing:
         return command, None
     found = (find_hudi_entry(context, table) for table in command.tables)

@@ -6,10 +6,9 @@ Spark's own command refuses that property, and Hive takes it: it keeps a source'
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.spark.scala_values import class_name, pairs_of
-from hudisql.sql.query.references import parse_plan
+from hudisql.spark.java_objects import class_name, pairs_of
 from hudisql.sql.query.target_table import find_entry
 from hudisql.sql.text.statements import AlterTableStatement
 
@@ -19,12 +18,11 @@ if TYPE_CHECKING:
 EXTERNAL: Final = "EXTERNAL"
 
 
-def make_external(context: Context, statement: AlterTableStatement) -> bool:
-    """Make the metastore's table external, and set what else is given; False if that is not what is asked.
+def make_external(context: Context, statement: AlterTableStatement, plan: Any) -> bool:
+    """Make the metastore's table external, and set what else is given; False for any other statement.
 
-    Raises SqlSyntaxError.
+    `plan` is the statement's unresolved plan.
     """
-    plan = parse_plan(context.spark, statement.text)
     if class_name(plan) != "SetTableProperties":
         return False
     values = {str(name): str(value) for name, value in pairs_of(plan.properties())}

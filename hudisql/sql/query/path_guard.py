@@ -1,10 +1,9 @@
-"""The directories that a statement names, overwrites or deletes: none may hold a Hudi table, or a source of
-one.
+"""Refuses statements by which Spark would write to or delete directories of Hudi tables or their sources.
 
 Spark takes the files of a Hudi table, and the source files of a bootstrapped one, for plain files. LOCATION,
 OPTIONS (path …), LOAD DATA and INSERT OVERWRITE DIRECTORY name directories, and INSERT OVERWRITE deletes what
 lies in its target. Spark itself refuses to overwrite what a query reads, but cannot see it through a Hudi
-table. Which tables a statement names is `guard`'s matter.
+table. `command_targets` finds the tables that a statement names.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.bootstrap.target.protected_sources import refuse_touching_sources
 from hudisql.catalog.metastore_table import MetastoreTable, loses_files_when_dropped
 from hudisql.errors import NoSuchPathError, StorageError, UnsupportedStatementError
-from hudisql.spark.scala_values import class_name, items_of, pairs_of
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
+from hudisql.spark.java_objects import class_name, items_of, pairs_of
 from hudisql.sql.query.command_targets import targets_of_plan
-from hudisql.sql.query.references import parse_plan
 from hudisql.sql.query.target_table import find_entry, find_hudi_root
 from hudisql.sql.text.statements import InsertStatement, Statement, TableName
 from hudisql.storage import check_holds_no_credentials, is_inside, parent_of
@@ -49,19 +48,13 @@ class NamedDirectory:
     is_overwritten: bool = False
 
 
-def find_named_directories(context: Context, text: str) -> tuple[NamedDirectory, ...]:
-    """The directories that a command names, as Spark's parser finds them. Raises SqlSyntaxError."""
-    return tuple(directories_of_plan(parse_plan(context.spark, text)))
-
-
-def refuse_directories_of_hudi_tables(context: Context, text: str) -> None:
+def refuse_directories_of_hudi_tables(context: Context, plan: Any) -> None:
     """Raise UnsupportedStatementError if a named directory lies in a Hudi table, or is overwritten with one.
 
-    InvalidArgumentError for a place with credentials in it, that of a database included.
+    InvalidArgumentError for a location with credentials in it, that of a database included.
     """
-    plan = parse_plan(context.spark, text)
-    for place in _places_of_databases(plan):
-        check_holds_no_credentials(place)
+    for location in _locations_of_databases(plan):
+        check_holds_no_credentials(location)
     refuse_directories(context, directories_of_plan(plan))
 
 
@@ -133,15 +126,16 @@ def directories_of(context: Context, entry: MetastoreTable | None) -> Iterator[s
 
 
 def refuse_overwriting_what_is_read(
-    context: Context, statement: Statement, scans: Sequence[PlannedRelation]
+    context: Context, statement: Statement, plan: Any, scans: Sequence[PlannedRelation]
 ) -> None:
     """Raise UnsupportedStatementError if the statement overwrites files of a Hudi table that it reads.
 
-    Source files of bootstrapped tables count as the table's: Spark would delete them before it reads them.
+    `plan` is its unresolved plan. Source files of bootstrapped tables count as the table's: Spark would
+    delete them before it reads them.
     """
-    for directory in _overwritten_directories(context, statement) if scans else ():
+    for directory in _overwritten_directories(context, statement, plan) if scans else ():
         for scan in scans:
-            if any(_overlap(context, directory, path) for path in _places_of(scan)):
+            if any(_overlap(context, directory, path) for path in _paths_read_by(scan)):
                 entry = scan.relation.entry
                 raise UnsupportedStatementError(
                     f"INSERT OVERWRITE would delete files in {directory} that the Hudi table "
@@ -176,7 +170,7 @@ def directories_of_plan(plan: Any) -> Iterator[NamedDirectory]:
         yield from directories_of_plan(child)
 
 
-def _places_of_databases(plan: Any) -> Iterator[str]:
+def _locations_of_databases(plan: Any) -> Iterator[str]:
     kind = class_name(plan)
     if kind == "SetNamespaceLocation":
         yield str(plan.location())
@@ -205,7 +199,7 @@ def _find_table_below(context: Context, path: str) -> str | None:
             return None
         directories = [entry.path for listing in listings for entry in listing if entry.is_directory]
         for directory in directories:
-            if directory.rsplit("/", 1)[-1] == ".hoodie":
+            if directory.rsplit("/", 1)[-1] == METADATA_DIRECTORY:
                 return parent_of(directory)
         # Symbolic links can lead in circles.
         level = [each for each in directories if context.storage.resolve(each) not in seen]
@@ -213,8 +207,8 @@ def _find_table_below(context: Context, path: str) -> str | None:
     return None
 
 
-def _overwritten_directories(context: Context, statement: Statement) -> Iterator[str]:
-    for directory in find_named_directories(context, statement.text):
+def _overwritten_directories(context: Context, statement: Statement, plan: Any) -> Iterator[str]:
+    for directory in directories_of_plan(plan):
         if directory.is_overwritten:
             yield directory.path
     if not isinstance(statement, InsertStatement) or not statement.overwrite:
@@ -223,7 +217,7 @@ def _overwritten_directories(context: Context, statement: Statement) -> Iterator
         yield from directories_of(context, find_entry(context, target))
 
 
-def _places_of(scan: PlannedRelation) -> Iterator[str]:
+def _paths_read_by(scan: PlannedRelation) -> Iterator[str]:
     yield scan.table.base_path
     source = scan.table.properties.bootstrap_base_path
     if source:

@@ -22,7 +22,7 @@ from hudisql.errors import HudisqlError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
 from hudisql.read.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
 from hudisql.read.scan import ScanPlan, plan_scan, scan_to_dataframe
-from hudisql.spark.scala_values import items_of
+from hudisql.spark.java_objects import class_name, items_of
 from hudisql.sql.config.unserved_settings import refuse_unserved_queries
 from hudisql.sql.query.catalyst import (
     PartitionCondition,
@@ -76,21 +76,22 @@ def prepare_query(
     text: str,
     source: SourceText | None = None,
     *,
+    plan: Any = None,
     count_all: bool = False,
     filters: Mapping[int, Predicate] | None = None,
 ) -> PreparedQuery:
     """Bind the statement and plan a scan for each Hudi table that it reads; nothing is run.
 
-    `source` places the text in its script, for error messages; `count_all` also counts what the scans leave
-    out, for EXPLAIN. Of the table named at an offset of `filters` only rows for which that holds are needed.
-    Raises SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError,
-    UnsupportedTableError, SettingsError, SourceChangedError.
+    `source` places the text in its script, for error messages; `plan` is its unresolved plan if it is parsed
+    already; `count_all` also counts what the scans leave out, for EXPLAIN. Of the table named at an offset of
+    `filters` only rows for which that holds are needed. Raises SqlSyntaxError, QueryError (Spark cannot
+    analyze it), UnsupportedStatementError, UnsupportedTableError, SettingsError, SourceChangedError.
     """
     binder = TableBinder(context)
-    bound = binder.bind(text, source)
+    bound = binder.bind(text, source, plan)
     if not bound.relations:
         with bound_errors(bound, source):
-            analyzed = print_analyzed_plan(context.spark, bound.text)
+            analyzed = print_analyzed_plan(context.spark, bound.plan)
         binder.refuse_hidden_tables(analyzed)
         return PreparedQuery(bound, ())
     refuse_unserved_queries(lambda key: context.spark.conf.get(key, None))
@@ -99,7 +100,7 @@ def prepare_query(
         name: [column.name for column in table.partition_columns] for name, table in tables.items()
     }
     with placeholders(context, binder, bound), bound_errors(bound, source):
-        executions = plan_without_running(context.spark, bound.text)
+        executions = plan_without_running(context.spark, parse_plan(context.spark, bound.text))
         needs = find_scan_needs(context.spark, executions, partition_columns)
     for execution in executions:
         binder.refuse_hidden_tables(str(execution.analyzed().toString()))
@@ -141,8 +142,8 @@ def run_prepared(context: Context, prepared: PreparedQuery, source: SourceText |
     """`run_query` for a statement that is bound and planned already. Raises QueryError."""
     with planned_scans(context, prepared), bound_errors(prepared.bound, source):
         if prepared.scans:
-            statement = parse_plan(context.spark, prepared.bound.original)
-            if statement.getClass().getSimpleName() == "CacheTableAsSelect":
+            statement = prepared.bound.plan
+            if class_name(statement) == "CacheTableAsSelect":
                 return _cache_query(context, statement, source)
         return context.spark.sql(prepared.bound.text)
 
@@ -170,15 +171,15 @@ def create_view(context: Context, text: str, source: SourceText | None = None) -
         with bound_errors(bound, source):
             context.spark.sql(text)
         return
-    statement = parse_plan(context.spark, text)
+    statement = bound.plan
     query = binder.bind(query_text_of(statement))
-    if statement.getClass().getSimpleName() == "CreateView":
+    if class_name(statement) == "CreateView":
         parts = [str(part) for part in items_of(statement.children().apply(0).nameParts())]
         binder.check_permanent_view(parts, query)
     with placeholders(context, binder, query), bound_errors(query):
         schema = context.spark.sql(query.text).schema
     with bound_errors(bound, source):
-        store_view(context.spark, text, schema)
+        store_view(context.spark, statement, schema)
 
 
 def _plan_relation(

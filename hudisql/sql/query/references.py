@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from hudisql.errors import SqlSyntaxError
-from hudisql.spark.java_classes import java_class
-from hudisql.spark.scala_values import items_of
+from hudisql.spark.java_objects import items_of, java_class
 from hudisql.sql.text.spark_errors import SourceText, translate_spark_error
 from hudisql.sql.text.tokens import Token, tokenize
 
@@ -73,12 +72,11 @@ def find_table_references(spark: SparkSession, text: str) -> tuple[TableReferenc
     the targets of INSERT are not relations to Spark's parser and not among them. Raises SqlSyntaxError with
     Spark's message if Spark cannot parse the text.
     """
-    return find_names(spark, text).references
+    return find_names(spark, text, parse_plan(spark, text)).references
 
 
-def find_names(spark: SparkSession, text: str, source: SourceText | None = None) -> StatementNames:
-    """`find_table_references`, with the aliases given in the statement. Raises what `parse_plan` raises."""
-    plan = parse_plan(spark, text, source)
+def find_names(spark: SparkSession, text: str, plan: Any) -> StatementNames:
+    """`find_table_references` of a parsed text, with the aliases given in the statement."""
     ignores_case = str(spark.conf.get("spark.sql.caseSensitive")).lower() != "true"
     walk = _ReferenceWalk(text, ignores_case)
     walk.visit(plan, frozenset(), aliased=False, alias_at=0, parent="")
@@ -156,7 +154,7 @@ def find_qualifiers(
         if start is None or any(begin <= token.start < end for begin, end in outside):
             continue
         following = tokens[position + 3 : position + 5]
-        if _names_a_column(following, columns) or (in_hint and not _says(following[:1], ".")):
+        if _names_a_column(following, columns) or (in_hint and not _at_mark(following[:1], ".")):
             spans.append((tokens[start].start, tokens[position + 2].end))
     return spans
 
@@ -164,7 +162,7 @@ def find_qualifiers(
 def _qualifier_at(tokens: list[Token], position: int, wanted: list[str]) -> int | None:
     """Where the qualifier starts whose `database` token is at `position`, or None if there is none."""
     three = tokens[position : position + 3]
-    if len(three) < 3 or not (three[0].is_name and _says(three[1:2], ".") and three[2].is_name):
+    if len(three) < 3 or not (three[0].is_name and _at_mark(three[1:2], ".") and three[2].is_name):
         return None
     if [three[0].name.lower(), three[2].name.lower()] != wanted:
         return None
@@ -175,12 +173,12 @@ def _qualifier_at(tokens: list[Token], position: int, wanted: list[str]) -> int 
 
 
 def _names_a_column(following: list[Token], columns: Container[str]) -> bool:
-    if len(following) < 2 or not _says(following[:1], "."):
+    if len(following) < 2 or not _at_mark(following[:1], "."):
         return False
     return following[1].text == "*" or (following[1].is_name and following[1].name.lower() in columns)
 
 
-def _says(tokens: list[Token], mark: str) -> bool:
+def _at_mark(tokens: list[Token], mark: str) -> bool:
     return bool(tokens) and tokens[0].text == mark
 
 
@@ -188,10 +186,10 @@ def _with_form(found: TableReference, tokens: list[Token]) -> TableReference:
     if found.form == "subject":
         return found
     before = [token for token in tokens if token.end <= found.span[0]][-2:]
-    if before and before[-1].says("TABLE"):
+    if before and before[-1].is_keyword("TABLE"):
         # The word TABLE is a part of what is replaced: `TABLE t` cannot carry an alias.
         return replace(found, form="table", span=(before[-1].start, found.span[1]))
-    if len(before) == 2 and before[0].says("TABLE") and before[1].says("("):
+    if len(before) == 2 and before[0].is_keyword("TABLE") and before[1].is_keyword("("):
         return replace(found, form="argument")
     return found
 

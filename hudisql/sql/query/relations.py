@@ -26,6 +26,7 @@ from hudisql.sql.query.references import (
     UnplacedSyntaxError,
     find_names,
     find_qualifiers,
+    parse_plan,
     replace_spans,
 )
 from hudisql.sql.query.views import (
@@ -89,10 +90,14 @@ class ViewRelation:
 
 @dataclass(frozen=True)
 class BoundText:
-    """A text whose Hudi tables and views over them are replaced by names of temporary views."""
+    """A text whose Hudi tables and views over them are replaced by names of temporary views.
+
+    `plan` is Spark's unresolved plan of `original`, which is parsed once.
+    """
 
     original: str
     text: str
+    plan: Any = field(compare=False, repr=False)
     relations: tuple[HudiRelation | ViewRelation, ...] = ()
     replacements: tuple[tuple[Span, str], ...] = field(default=(), repr=False)
 
@@ -155,21 +160,24 @@ class TableBinder:
             )
         return self._tables[entry.path]
 
-    def bind(self, text: str, source: SourceText | None = None) -> BoundText:
-        """Bind a user's statement; `source` places it in its script.
+    def bind(self, text: str, source: SourceText | None = None, plan: Any = None) -> BoundText:
+        """Bind a user's statement; `source` places it in its script, `plan` is its unresolved plan if known.
 
         Raises SqlSyntaxError, UnsupportedStatementError.
         """
         given = _substituted(self._context.spark, text)
-        place = source if given == text else None
-        return self._bind(given, self._context.current_database, None, 0, self._context.spark, place)
+        spark = self._context.spark
+        if given != text:
+            plan, source = None, None
+        plan = parse_plan(spark, given, source) if plan is None else plan
+        return self._bind(given, plan, self._context.current_database, None, 0, spark)
 
     def check_permanent_view(self, parts: Sequence[str], query: BoundText) -> None:
         """Refuse a permanent view that reads a temporary view or itself, as Spark does.
 
         `parts` is the view's name. Raises UnsupportedStatementError.
         """
-        for reference in find_names(self._context.spark, query.original).references:
+        for reference in find_names(self._context.spark, query.original, query.plan).references:
             if len(reference.parts) == 1 and find_temporary_view(self._context.spark, reference.parts[0]):
                 raise UnsupportedStatementError(
                     f"the view {'.'.join(parts)} cannot read the temporary view {reference.parts[0]}, "
@@ -198,17 +206,17 @@ class TableBinder:
     def _bind(
         self,
         text: str,
+        plan: Any,
         database: str,
         view: ViewDefinition | None,
         depth: int,
         session: SparkSession,
-        source: SourceText | None = None,
     ) -> BoundText:
         if depth > _MAX_VIEW_DEPTH:
             raise UnsupportedStatementError(
                 f"views are nested more than {_MAX_VIEW_DEPTH} deep, or in a circle"
             )
-        names = find_names(session, text, source)
+        names = find_names(session, text, plan)
         relations: list[HudiRelation | ViewRelation] = []
         replacements: list[tuple[Span, str]] = []
         for reference in names.references:
@@ -242,17 +250,18 @@ class TableBinder:
                 keyword = "TABLE " if reference.form == "table" else ""
                 replacements.append((reference.span, keyword + full))
         if not relations:
-            return BoundText(text, text)
+            return BoundText(text, text, plan)
         # References to one table share the qualifiers that mean it.
         ordered = tuple(sorted(dict(replacements).items(), key=lambda item: item[0]))
-        return BoundText(text, replace_spans(text, ordered), tuple(relations), ordered)
+        return BoundText(text, replace_spans(text, ordered), plan, tuple(relations), ordered)
 
     def _bind_view(
         self, view: ViewDefinition, depth: int, own_session: SparkSession, session: SparkSession
     ) -> BoundText:
         try:
             with active_session(own_session, session):
-                return self._bind(view.text, view.database, view, depth, own_session)
+                plan = parse_plan(own_session, view.text)
+                return self._bind(view.text, plan, view.database, view, depth, own_session)
         except UnplacedSyntaxError as error:
             raise QueryError(f"the query of the view {view.name}: {error.message}") from error
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import QueryError
 from hudisql.format.spark_schema import quote_name, with_local_zone
-from hudisql.spark.java_classes import java_class, scala_object
-from hudisql.spark.scala_values import pairs_of
+from hudisql.spark.java_objects import java_class, pairs_of, scala_object
 from hudisql.sql.query.references import parse_plan
 
 if TYPE_CHECKING:
@@ -211,14 +210,13 @@ def query_text_of(statement: Any) -> str:
     return str(original.get() if hasattr(original, "get") else original)
 
 
-def store_view(spark: SparkSession, text: str, schema: StructType) -> None:
-    """Run the CREATE VIEW or ALTER VIEW … AS in `text`, whose query gives rows of `schema`.
+def store_view(spark: SparkSession, statement: Any, schema: StructType) -> None:
+    """Run the parsed CREATE VIEW or ALTER VIEW … AS, whose query gives rows of `schema`.
 
     Spark stores the user's own query text, column names, comments and settings; only what it would have to
     find out by resolving the query, the schema, comes from us. Raises what Spark raises.
     """
     session: Any = spark
-    statement = parse_plan(spark, text)
     columns = ", ".join(
         f"CAST(NULL AS {with_local_zone(each.dataType.simpleString())}) AS {quote_name(each.name)}"
         for each in schema.fields

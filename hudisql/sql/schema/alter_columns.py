@@ -7,10 +7,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.type_safety import is_safe_widening
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.schema import comment_of, commented_field, decimal_bytes
 from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.type_widening import is_safe_widening
 from hudisql.sql.schema.alterations import ChangedColumn
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices
@@ -19,16 +19,16 @@ LOGS_FORBID: Final = "log files hold it in fewer bytes, and Apache Hudi could no
 COMPACT_FIRST: Final = "let Apache Hudi compact the table (CALL run_compaction), then run this again"
 
 
-def with_added_columns(table: HudiTable, added: pa.Schema, place: str) -> pa.Schema:
+def with_added_columns(table: HudiTable, added: pa.Schema, table_label: str) -> pa.Schema:
     """The table's schema with the new columns, which come before partition columns that stand last.
 
-    `place` names the table in errors. Raises InvalidArgumentError for a column that is there already.
+    `table_label` names the table in errors. Raises InvalidArgumentError for a column that is there already.
     """
     fields = list(table.schema)
     known = {field.name.lower() for field in fields}
     for field in added:
         if field.name.lower() in known:
-            raise InvalidArgumentError(f"{place} has a column {field.name} already")
+            raise InvalidArgumentError(f"{table_label} has a column {field.name} already")
         known.add(field.name.lower())
     partitions = [name.lower() for name in table.properties.partition_fields]
     last = [field.name.lower() for field in fields[len(fields) - len(partitions) :]]
@@ -36,7 +36,7 @@ def with_added_columns(table: HudiTable, added: pa.Schema, place: str) -> pa.Sch
     return pa.schema([*fields[:at], *added, *fields[at:]])
 
 
-def with_changed_columns(table: HudiTable, changes: Sequence[ChangedColumn], place: str) -> pa.Schema:
+def with_changed_columns(table: HudiTable, changes: Sequence[ChangedColumn], table_label: str) -> pa.Schema:
     """The table's schema with other comments and wider types.
 
     Raises InvalidArgumentError for a column that is not there, UnsupportedStatementError for a type that does
@@ -49,12 +49,12 @@ def with_changed_columns(table: HudiTable, changes: Sequence[ChangedColumn], pla
         )
         if number is None:
             raise InvalidArgumentError(
-                f"{place} has no column '{change.name}'",
+                f"{table_label} has no column '{change.name}'",
                 hint=f"its columns are {', '.join(field.name for field in fields)}",
             )
         field = fields[number]
         wanted = field.type if change.type is None else change.type
-        _check_type(table, field, wanted, place)
+        _check_type(table, field, wanted, table_label)
         comment = comment_of(field) if change.comment is None else change.comment
         fields[number] = commented_field(field.name, wanted, comment)
     return pa.schema(fields)
@@ -72,10 +72,11 @@ def logs_forbid(table: HudiTable, stored: pa.DataType, wanted: pa.DataType) -> b
     return any(file_slice.has_log_files for file_slice in load_file_slices(table))
 
 
-def _check_type(table: HudiTable, field: pa.Field, wanted: pa.DataType, place: str) -> None:
+def _check_type(table: HudiTable, field: pa.Field, wanted: pa.DataType, table_label: str) -> None:
     if wanted == field.type:
         return
-    types = f"column {field.name} of {place} is {spark_type_name(field.type)}, not {spark_type_name(wanted)}"
+    stored = spark_type_name(field.type)
+    types = f"column {field.name} of {table_label} is {stored}, not {spark_type_name(wanted)}"
     if not is_safe_widening(field.type, wanted):
         raise UnsupportedStatementError(
             f"{types}: this change of type is not supported, nothing was run",

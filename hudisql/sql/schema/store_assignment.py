@@ -14,7 +14,7 @@ import pyarrow as pa
 from hudisql.errors import WriteRefusedError
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
-from hudisql.spark.java_classes import java_class
+from hudisql.spark.java_objects import java_class
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def with_types(
-    context: Context, frame: DataFrame, schema: pa.Schema, place: str, *, members_by_name: bool = False
+    context: Context, frame: DataFrame, schema: pa.Schema, table_label: str, *, members_by_name: bool = False
 ) -> DataFrame:
-    """The columns of `schema`, found by name, with its types; `place` names the table in errors.
+    """The columns of `schema`, found by name, with its types; `table_label` names the table in errors.
 
     With `members_by_name` so are the members of structs, and missing ones are null; else they count by their
     place. Raises WriteRefusedError for a type that cannot be stored in its column.
@@ -37,10 +37,12 @@ def with_types(
         found = frame.schema[field.name].dataType
         value = sf.col(quote_name(field.name))
         if members_by_name and not _same_members(found, field.dataType):
-            value, found = _by_members(value, found, field.dataType, f"column '{field.name}' of {place}")
+            value, found = _by_members(
+                value, found, field.dataType, f"column '{field.name}' of {table_label}"
+            )
         if not _can_assign(context, found, field.dataType):
             raise WriteRefusedError(
-                f"column '{field.name}' of {place} is {field.dataType.simpleString()}: "
+                f"column '{field.name}' of {table_label} is {field.dataType.simpleString()}: "
                 f"a value of type {found.simpleString()} cannot be stored in it",
                 hint=f"CAST the value AS {field.dataType.simpleString()} if that is what is meant",
             )
@@ -82,7 +84,7 @@ def _can_assign(context: Context, found: Any, wanted: Any) -> bool:
 
 
 def _same_members(found: Any, wanted: Any) -> bool:
-    """True if structs have the same members in the same order, so that a cast by place is one by name."""
+    """True if structs have the same members in the same order, so that a cast by position is one by name."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(found, StructType) and isinstance(wanted, StructType):

@@ -19,7 +19,7 @@ from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.spark_schema import arrow_from_spark_json
 from hudisql.format.table_properties import DATABASE_NAME, NAME, PARTITION_FIELDS
-from hudisql.spark.scala_values import class_name, items_of, pairs_of
+from hudisql.spark.java_objects import class_name, items_of, pairs_of
 from hudisql.sql.query.references import parse_plan
 
 if TYPE_CHECKING:

@@ -139,7 +139,7 @@ def read_update(text: str, *, line: int = 1, column: int = 1, quoted_names: bool
 def read_insert(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> InsertClauses:
     """The clauses of an INSERT into one table. Raises SqlSyntaxError."""
     reader = _Reader(text, line, column, quoted_names)
-    if reader.says("FROM"):
+    if reader.at_keyword("FROM"):
         reader.fail("FROM … INSERT is not supported on a Hudi table: write INSERT … SELECT … FROM …")
     prefix = reader.with_clause("INSERT")
     reader.expect("INSERT")
@@ -151,7 +151,7 @@ def read_insert(text: str, *, line: int = 1, column: int = 1, quoted_names: bool
     partition = reader.partition() if reader.skip("PARTITION") else ()
     if reader.skip("IF"):
         reader.fail("IF NOT EXISTS is not supported on a Hudi table")
-    if reader.says("REPLACE"):
+    if reader.at_keyword("REPLACE"):
         reader.fail("REPLACE WHERE is not supported on a Hudi table: DELETE, then INSERT")
     by_name = reader.skip("BY", "NAME")
     columns = None if by_name else reader.columns()
@@ -202,16 +202,16 @@ class _Reader:
             start, length = len(self._text), 1
         raise syntax_error(problem, self._text, start, length, line=self._line, column=self._column)
 
-    def says(self, *words: str) -> bool:
+    def at_keyword(self, *words: str) -> bool:
         """True if these words come next."""
         coming = self._tokens[self.at : self.at + len(words)]
         return len(coming) == len(words) and all(
-            token.says(word) for token, word in zip(coming, words, strict=True)
+            token.is_keyword(word) for token, word in zip(coming, words, strict=True)
         )
 
     def skip(self, *words: str) -> bool:
         """Step over these words if they come next."""
-        found = self.says(*words)
+        found = self.at_keyword(*words)
         self.at += len(words) if found else 0
         return found
 
@@ -227,7 +227,7 @@ class _Reader:
 
     def with_clause(self, verb: str) -> SourceSpan | None:
         """The common table expressions before the verb."""
-        if not self.says("WITH"):
+        if not self.at_keyword("WITH"):
             return None
         return self.expression((verb,))
 
@@ -237,9 +237,9 @@ class _Reader:
         depth = 0
         while self.at < len(self._tokens):
             token = self._tokens[self.at]
-            if depth == 0 and token.says(*stops):
+            if depth == 0 and token.is_keyword(*stops):
                 break
-            depth += 1 if token.says(*_OPENING) else -1 if token.says(*_CLOSING) else 0
+            depth += 1 if token.is_keyword(*_OPENING) else -1 if token.is_keyword(*_CLOSING) else 0
             self.at += 1
         if self.at == first:
             self.fail("an expression is missing")
@@ -254,7 +254,7 @@ class _Reader:
         """A dotted name, or IDENTIFIER(…)."""
         first = self.at
         self._name_part()
-        if self._tokens[first].says("IDENTIFIER") and self.says("("):
+        if self._tokens[first].is_keyword("IDENTIFIER") and self.at_keyword("("):
             self._skip_brackets()
         while self.skip("."):
             self._name_part()
@@ -271,7 +271,7 @@ class _Reader:
         explicit = self.skip("AS")
         if self.at < len(self._tokens):
             token = self._tokens[self.at]
-            if token.is_name and (explicit or not token.says(*keywords)):
+            if token.is_name and (explicit or not token.is_keyword(*keywords)):
                 self.at += 1
                 return token.text
         if explicit:
@@ -281,18 +281,18 @@ class _Reader:
     def source(self) -> SourceSpan:
         """A table's name, a bracketed query, or a table function's call."""
         first = self.at
-        if self.says("("):
+        if self.at_keyword("("):
             self._skip_brackets()
         else:
             self.name()
-            if self.says("("):
+            if self.at_keyword("("):
                 self._skip_brackets()
         start, end = self._tokens[first].start, self._tokens[self.at - 1].end
         return SourceSpan(self._text[start:end], start)
 
     def brackets(self) -> SourceSpan | None:
         """A bracketed part, if it is there."""
-        if not self.says("("):
+        if not self.at_keyword("("):
             return None
         first = self._tokens[self.at].start
         self._skip_brackets()
@@ -397,7 +397,7 @@ class _Reader:
         depth = 0
         while self.at < len(self._tokens):
             token = self._tokens[self.at]
-            depth += 1 if token.says("(") else -1 if token.says(")") else 0
+            depth += 1 if token.is_keyword("(") else -1 if token.is_keyword(")") else 0
             self.at += 1
             if depth == 0:
                 return
@@ -412,12 +412,16 @@ def null_for_default(value: SourceSpan) -> SourceSpan:
 def nulls_for_defaults(query: SourceSpan) -> SourceSpan:
     """A query with the word DEFAULT as a value of its VALUES (…) replaced; offsets stay."""
     tokens = tokenize(query.text)
-    if not tokens or not tokens[0].says("VALUES"):
+    if not tokens or not tokens[0].is_keyword("VALUES"):
         return query
     text, depth = query.text, 0
     for number, token in enumerate(tokens):
-        depth += 1 if token.says("(") else -1 if token.says(")") else 0
+        depth += 1 if token.is_keyword("(") else -1 if token.is_keyword(")") else 0
         around = tokens[number - 1 : number + 2 : 2]
-        if depth == 1 and token.says(_DEFAULT) and all(each.says("(", ",", ")") for each in around):
+        if (
+            depth == 1
+            and token.is_keyword(_DEFAULT)
+            and all(each.is_keyword("(", ",", ")") for each in around)
+        ):
             text = text[: token.start] + "NULL".ljust(len(_DEFAULT)) + text[token.end :]
     return replace(query, text=text)

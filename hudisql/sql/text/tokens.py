@@ -53,7 +53,7 @@ class Token:
         quote = self.text[0]
         return self.text[1:-1].replace(quote * 2, quote)
 
-    def says(self, *keywords: str) -> bool:
+    def is_keyword(self, *keywords: str) -> bool:
         """True if the token is one of these unquoted words or marks (keywords in upper case)."""
         return self.kind in ("word", "mark") and self.text.upper() in keywords
 

@@ -27,9 +27,9 @@ from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.partitioner import (
     BucketInfo,
     BucketPlan,
+    assign_buckets,
+    assign_hash_buckets,
     buckets_a_task,
-    plan_bucketed_work,
-    plan_work,
 )
 from hudisql.write.execution.task_results import collect_files
 from hudisql.write.execution.workload_profile import WorkloadProfile, count_changes, route_changes
@@ -67,7 +67,7 @@ def apply_changes(
     if options.key_generator is not None:
         changes = with_generated_paths(changes, table, options.key_generator)
     if options.index.buckets is not None:
-        changes = with_hash_buckets(changes, table, options.index.buckets, composite=options.complex_keys)
+        changes = with_hash_buckets(changes, table, options.index.buckets, complex_keys=options.complex_keys)
     cached = cache_rows(changes)
     try:
         counted = count_changes(cached.frame, table)
@@ -150,13 +150,13 @@ def _plan(
         of_buckets: dict[tuple[str, int], int] = defaultdict(int)
         for (values, bucket), rows in counted.of_buckets.items():
             of_buckets[of_values[values], bucket] += rows
-        return plan_bucketed_work(slices, counted.changed, of_buckets, groups, options.index.buckets.count)
+        return assign_hash_buckets(slices, counted.changed, of_buckets, groups, options.index.buckets.count)
     if counted.new_rows:
         check_bucket_index_declared(table, slices)
     new_by_path: dict[str, int] = defaultdict(int)
     for values, rows in counted.new_rows.items():
         new_by_path[of_values[values]] += rows
-    return plan_work(slices, counted.changed, new_by_path, options.sizing)
+    return assign_buckets(slices, counted.changed, new_by_path, options.sizing)
 
 
 def _refuse_repeated_keys(table: HudiTable, files: Sequence[WrittenFile]) -> None:

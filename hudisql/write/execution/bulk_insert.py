@@ -1,8 +1,8 @@
-"""Load new rows into new file groups, as they come: bulk inserts, overwrites, CREATE TABLE AS SELECT.
+"""Bulk insert: write new rows into new file groups (bulk inserts, overwrites, CREATE TABLE AS SELECT).
 
-Follows `HoodieDatasetBulkInsertHelper` of Hudi 0.15: no key is looked up and no small file filled up, so each
-row passes once from the query to its file. Spark sorts and spreads the rows, a task writes the partitions of
-the table that it gets, one after the other. Knows neither SQL text nor the metastore.
+Follows `HoodieDatasetBulkInsertHelper` of Hudi 0.15: no key is looked up and no small file is filled. Spark
+distributes and sorts the rows, and each task writes the table partitions it receives one after the other.
+Knows neither SQL text nor the metastore.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.bucket_index import HASH_BUCKET, bucket_column, check_bucket_index_declared
 from hudisql.write.keygen.generated_paths import GENERATED_PATH, path_column
 from hudisql.write.keygen.partition_paths import PartitionPaths, Values
-from hudisql.write.overwrite import Overwrite, load_operation_type
+from hudisql.write.overwrite import Overwrite, bulk_insert_operation_type
 from hudisql.write.transaction.commit import OpenCommit
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _FEW_BYTES: Final = 64 << 20
 
 
-def load_rows(
+def bulk_insert_rows(
     spark: SparkSession,
     table: HudiTable,
     rows: DataFrame,
@@ -51,13 +51,13 @@ def load_rows(
 ) -> WriteResult:
     """Write `rows` (the table's columns, its types; perhaps COMBINED) into new file groups as one commit.
 
-    They are evaluated once, while the commit is inflight. With `overwrite` they take the place of what that
-    says. Raises WriteRefusedError for rows without a record key, WriteConflictError, UnsupportedTableError,
-    StorageError, and Spark's own exceptions; the table is then as before.
+    They are evaluated once, while the commit is inflight. With `overwrite` they replace the file groups that
+    it names. Raises WriteRefusedError for rows without a record key, WriteConflictError,
+    UnsupportedTableError, StorageError, and Spark's own exceptions; the table is then as before.
     """
     return commit_files(
         table,
-        load_operation_type(overwrite),
+        bulk_insert_operation_type(overwrite),
         table.schema,
         lambda commit: _write_files(spark, commit, rows, options, table.schema),
         overwrite,
@@ -65,7 +65,7 @@ def load_rows(
     )
 
 
-def load_partition(
+def bulk_insert_partition(
     work: WriteContext,
     paths: PartitionPaths,
     number: int,
@@ -74,10 +74,10 @@ def load_partition(
     *,
     most_open: int = 1,
 ) -> Iterator[WrittenFile]:
-    """Write the rows of one Spark partition; those of a partition of the table need not follow each other.
+    """Write the rows of one Spark partition; rows of one table partition need not be consecutive.
 
-    Memory: a row group for each of `most_open` of them (with a bucket index: of their buckets); one more ends
-    the files that have waited the longest. Raises WriteRefusedError for rows without a record key,
+    Memory: a row group for each of `most_open` table partitions (with a bucket index: of their buckets); the
+    next one closes the least recently used file. Raises WriteRefusedError for rows without a record key,
     WriteConflictError, StorageError.
     """
     writers: dict[tuple[str, int | None], NewFiles] = {}
@@ -100,11 +100,11 @@ def load_partition(
                     writer = NewFiles(work, task.of_attempt(attempt), row_keys)
                 writers[path, bucket] = writer
                 writer.write(part)
-        for place in list(writers):
-            for file in writers[place].finish():
+        for key in list(writers):
+            for file in writers[key].finish():
                 yield replace(file, combined=combined)
                 combined = 0
-            del writers[place]
+            del writers[key]
     finally:
         for writer in writers.values():
             writer.abandon()
@@ -128,19 +128,19 @@ def _write_files(
     table = commit.table
     paths = PartitionPaths(table, options.key_generator)
     if options.index.buckets is None:
-        check_bucket_index_declared(table, slices_as_asked(table, list(paths.existing.values())))
+        check_bucket_index_declared(table, slices_until_known(table, list(paths.existing.values())))
     work = work_of(commit, options, schema, calendar_settings(spark))
 
     def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return give_files(load_partition(work, paths, number, attempt, batches))
+        return give_files(bulk_insert_partition(work, paths, number, attempt, batches))
 
     files = collect_files(_in_order(table, rows, options), write)
     paths.refuse_nested({file.partition_path for file in files})
     return files
 
 
-def slices_as_asked(table: HudiTable, partitions: Sequence[TablePartition]) -> Iterator[FileSlice]:
-    """The table's slices; more than one partition is listed only for who goes on asking."""
+def slices_until_known(table: HudiTable, partitions: Sequence[TablePartition]) -> Iterator[FileSlice]:
+    """The table's slices, lazily: the other partitions are listed only if the first one has been consumed."""
     for some in (partitions[:1], partitions[1:]):
         yield from load_file_slices(table, some) if some else ()
 
@@ -153,7 +153,7 @@ def _in_order(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataF
         partition = [GENERATED_PATH]
     if options.index.buckets is not None:
         rows = rows.withColumn(
-            HASH_BUCKET, bucket_column(table, options.index.buckets, composite=options.complex_keys)
+            HASH_BUCKET, bucket_column(table, options.index.buckets, complex_keys=options.complex_keys)
         )
         return rows.repartition(*partition, HASH_BUCKET).sortWithinPartitions(*partition, HASH_BUCKET)
     if options.sort_columns:

@@ -31,7 +31,8 @@ from hudisql.write.transaction.conflicts import FileGroup
 class WriteResult:
     """What a commit did; `instant_time` is None if there was nothing to do and so no commit.
 
-    `combined` incoming rows gave way to others of their key. `dropped_metadata_table`: see `OpenCommit`.
+    `skipped_late` incoming rows were older than the stored ones; `combined` ones gave way to others of their
+    key. `dropped_metadata_table`: see `OpenCommit`.
     """
 
     instant_time: str | None
@@ -39,7 +40,7 @@ class WriteResult:
     updated: int = 0
     deleted: int = 0
     moved: int = 0
-    late: int = 0
+    skipped_late: int = 0
     combined: int = 0
     files: int = 0
     bytes: int = 0
@@ -93,7 +94,7 @@ def finish_commit(
         updated=sum(file.updated for file in files),
         deleted=sum(file.deleted for file in files),
         moved=sum(file.moved for file in files),
-        late=sum(file.late for file in files),
+        skipped_late=sum(file.late_arriving for file in files),
         combined=sum(file.combined for file in files),
         files=len(files),
         bytes=sum(file.bytes for file in files),

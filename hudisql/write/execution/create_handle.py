@@ -39,13 +39,13 @@ class NewFiles:
         _mark_partition(work, task)
         self._writer = BaseFileWriter(
             work.storage,
-            task.place,
+            task.file_naming,
             work.schema,
             work.avro_schema,
-            work.form,
+            work.base_file_config,
             expected_rows=task.rows,
             bytes_per_row=work.bytes_per_row,
-            announce=lambda name: announce_file(work, task, name, MarkerKind.CREATE),
+            create_marker=lambda name: create_file_marker(work, task, name, MarkerKind.CREATE),
         )
 
     def write(self, rows: pa.RecordBatch, moved_in: int = 0, kept_keys: pa.StringArray | None = None) -> None:
@@ -53,7 +53,7 @@ class NewFiles:
 
         `kept_keys`: see `NewRowKeys.of`. Raises WriteRefusedError for null keys, StorageError.
         """
-        keys = self._row_keys.of(rows, self._task.place.partition_path, kept_keys)
+        keys = self._row_keys.of(rows, self._task.file_naming.partition_path, kept_keys)
         self._writer.write(keys, rows)
         self._moved_in += moved_in
         if self._work.unique_new_keys:
@@ -72,14 +72,14 @@ class NewFiles:
             WrittenFile(
                 file_id=file.file_id,
                 path=file.path,
-                partition_path=self._task.place.partition_path,
+                partition_path=self._task.file_naming.partition_path,
                 previous_instant=None,
                 rows=file.rows,
                 bytes=file.bytes,
                 inserted=file.rows,
                 updated=0,
                 deleted=0,
-                late=0,
+                late_arriving=0,
                 moved=0,
                 milliseconds=milliseconds,
                 changes=file.rows,
@@ -97,19 +97,19 @@ class NewFiles:
         self._writer.abandon()
 
 
-def announce_file(work: WriteContext, task: WriteTask, name: str, kind: MarkerKind) -> None:
+def create_file_marker(work: WriteContext, task: WriteTask, name: str, kind: MarkerKind) -> None:
     """Mark a file that is going to be written.
 
     Raises WriteConflictError if the commit is over, StorageError.
     """
-    marker = Marker(task.place.partition_path, name, kind)
+    marker = Marker(task.file_naming.partition_path, name, kind)
     create_marker(work.storage, work.base_path, work.instant_time, marker)
     # After the marker, by which the driver finds the file if the commit completes from here on.
     check_commit_is_open(work)
 
 
 def _mark_partition(work: WriteContext, task: WriteTask) -> None:
-    path = join(task.place.directory, PARTITION_METADATA_FILE)
+    path = join(task.file_naming.directory, PARTITION_METADATA_FILE)
     if not task.is_new_partition and not _is_torn(work, path):
         return
     content = render_partition_metadata(PartitionMetadata(work.instant_time, task.depth), datetime.now(UTC))

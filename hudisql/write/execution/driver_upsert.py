@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.merge_mode import LogMergeConfig, log_merge_config_of
-from hudisql.read.ordering import comparable
+from hudisql.read.precombine import newest_first
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.changes import (
@@ -30,7 +30,7 @@ from hudisql.write.changes import (
     change_schema,
 )
 from hudisql.write.execution.apply import task_of_bucket
-from hudisql.write.execution.partitioner import HASH_RANGE, InsertBuckets, plan_work
+from hudisql.write.execution.partitioner import HASH_RANGE, InsertBuckets, assign_buckets
 from hudisql.write.execution.upsert import IS_DELETED
 from hudisql.write.execution.write_context import WrittenFile, work_of
 from hudisql.write.execution.write_tasks import BUCKET, write_buckets
@@ -61,12 +61,12 @@ def upsert_here(
     of_path = _values_of(newest, paths)
     partitions = [paths.existing[path] for path in sorted(of_path) if path in paths.existing]
     slices = exclude_pending_clustering(table, load_file_slices(table, partitions))
-    rule = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
-    tagged = _tag(commit, options, newest, slices, rule, deletes=deletes)
+    log_merge_config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
+    tagged = _tag(commit, options, newest, slices, log_merge_config, deletes=deletes)
     changed = {group: sum(part.num_rows for part in parts) for group, parts in tagged.of_group.items()}
     new_rows = {path: part.num_rows for path, part in tagged.new.items()}
-    plan = plan_work(slices, changed, new_rows, options.sizing)
-    work = work_of(commit, options, table.schema, DEFAULT_CALENDARS, log_merge_config=rule)
+    plan = assign_buckets(slices, changed, new_rows, options.sizing)
+    work = work_of(commit, options, table.schema, DEFAULT_CALENDARS, log_merge_config=log_merge_config)
     tasks = {
         each.number: task_of_bucket(work, each, paths, of_path.get(each.partition_path))
         for each in plan.buckets
@@ -82,21 +82,11 @@ def upsert_here(
     return list(write_buckets(work, tasks, 0, batches()))
 
 
-def precombine_rows(rows: pa.Table, ordering: str | None) -> pa.Table:
+def precombine_rows(rows: pa.Table, precombine_field: str | None) -> pa.Table:
     """One row for each key and partition: the one with the highest ordering value, else the first."""
     if not rows.num_rows:
         return rows
-    by = {PARTITION: rows.column(PARTITION), RECORD_KEY: rows.column(RECORD_KEY)}
-    keys = [(PARTITION, "ascending"), (RECORD_KEY, "ascending")]
-    if ordering is not None:
-        by["ordering"] = comparable(rows.column(ordering).combine_chunks())
-        keys.append(("ordering", "descending"))
-    ordered = rows.take(pc.sort_indices(pa.table(by), sort_keys=keys))
-    is_first = np.zeros(ordered.num_rows, dtype=bool)
-    is_first[0] = True
-    for name in (PARTITION, RECORD_KEY):
-        column = ordered.column(name).combine_chunks()
-        is_first[1:] |= pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
+    ordered, is_first = newest_first(rows, (PARTITION, RECORD_KEY), precombine_field)
     return ordered.filter(pa.array(is_first))
 
 
@@ -115,7 +105,7 @@ def _tag(
     options: WriteOptions,
     rows: pa.Table,
     slices: Sequence[FileSlice],
-    rule: LogMergeConfig | None,
+    log_merge_config: LogMergeConfig | None,
     *,
     deletes: bool,
 ) -> _Tagged:
@@ -130,8 +120,8 @@ def _tag(
         is_deleted = _deleted(incoming, deletes=deletes)
         is_known = np.zeros(len(keys), dtype=bool)
         for file_slice in of_path[path]:
-            lookup = SliceLookup(file_slice, log_merge_config=rule)
-            found = find_keys(storage, lookup, keys, asks_footer=options.index.asks_footers)
+            lookup = SliceLookup(file_slice, log_merge_config=log_merge_config)
+            found = find_keys(storage, lookup, keys, prunes_by_footer=options.index.prunes_by_footer)
             for batch in found:
                 at = pc.index_in(batch.column(0), value_set=keys).to_numpy()
                 is_known[at] = True

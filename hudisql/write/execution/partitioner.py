@@ -90,7 +90,7 @@ def buckets_a_task(buckets: Sequence[BucketInfo], bytes_per_row: float, parallel
     return 1
 
 
-def plan_work(
+def assign_buckets(
     slices: Iterable[FileSlice],
     changed: Mapping[tuple[str, str], int],
     new_rows: Mapping[str, int],
@@ -123,7 +123,7 @@ def plan_work(
     return BucketPlan(tuple(buckets), of_file_group, of_new_rows)
 
 
-def plan_bucketed_work(
+def assign_hash_buckets(
     slices: Iterable[FileSlice],
     changed: Mapping[tuple[str, str], int],
     new_rows: Mapping[tuple[str, int], int],

@@ -68,9 +68,10 @@ def _write_files(
     ]
     if not slices:
         return []
-    rule = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
+    log_merge_config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
     work = replace(
-        work_of(commit, options, table.schema, calendar_settings(spark), log_merge_config=rule), appends=False
+        work_of(commit, options, table.schema, calendar_settings(spark), log_merge_config=log_merge_config),
+        appends=False,
     )
     names = [column.name for column in table.partition_columns]
     tasks = [

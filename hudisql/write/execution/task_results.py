@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.errors import HudisqlError, StorageError
+from hudisql.spark.python_worker import complete_input, freeze_loaded_modules
 from hudisql.spark.task_errors import encode_error, translate_task_error
-from hudisql.spark.task_heap import freeze_loaded_modules
-from hudisql.spark.task_input import complete_input
 from hudisql.write.execution.write_context import WrittenFile
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from hudisql.errors import WriteRefusedError
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
+from hudisql.read.precombine import is_higher_column, keep_newest
 from hudisql.spark.cached_rows import CachedRows, cache_rows, few_cached_rows
 from hudisql.spark.few_rows import collect_few_rows, local_frame
 from hudisql.spark.task_errors import encode_error
@@ -31,10 +32,10 @@ from hudisql.write.changes import (
     SEQUENCE_NUMBER,
     Operation,
 )
-from hudisql.write.execution.precombine import is_higher, newest_first
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.key_lookup import STORED, STORED_GROUP, STORED_KEY, STORED_PARTITION, locate_keys
 from hudisql.write.index.record_index import RecordIndex
+from hudisql.write.keygen.new_row_keys import check_has_record_key
 from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.keygen.record_keys import render_record_keys
 from hudisql.write.transaction.commit import EVENT_TIME_PAYLOAD
@@ -51,14 +52,14 @@ def tag_locations(
     table: HudiTable,
     rows: DataFrame,
     options: WriteOptions,
-    held: ExitStack,
+    resources: ExitStack,
     *,
     deletes: bool = False,
 ) -> tuple[DataFrame, int]:
     """The rows (the table's columns, its types) as changes: known keys are updated, others inserted.
 
-    Second comes how many rows gave way to others of their key. What is computed stays cached until `held` is
-    closed.
+    Second comes how many rows gave way to others of their key. What is computed stays cached until
+    `resources` is closed.
 
     Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key.
     A global index looks for a key in all partitions. Raises WriteRefusedError for tables whose record keys
@@ -66,15 +67,10 @@ def tag_locations(
     """
     from pyspark.sql import functions as sf
 
-    if table.properties.generates_record_keys:
-        raise WriteRefusedError(
-            f"the record keys of {table.base_path} are generated, so no given row has the key of a stored "
-            "one",
-            hint="MERGE INTO … ON <condition>, UPDATE and DELETE find stored rows by their values",
-        )
+    check_has_record_key(table)
     index = options.index
     cached = _incoming_rows(table, rows, options)
-    held.callback(cached.release)
+    resources.callback(cached.release)
     keyed = cached.frame
     located, combined = locate_keys(spark, table, cached, index, _stored_columns(table, index))
     condition = sf.col(RECORD_KEY) == sf.col(STORED_KEY)
@@ -112,20 +108,12 @@ def tag_locations(
     return tagged, combined
 
 
-def others_of_one(*key: Column) -> Column:
-    """How many other rows have the values of `key` that a row has."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as sf
-
-    return sf.count("*").over(Window.partitionBy(*key)) - 1
-
-
-def event_time_column(table: HudiTable) -> str | None:
+def event_time_field_of(table: HudiTable) -> str | None:
     """The column by which an incoming row can be older than the stored one, if the table has such a rule."""
     properties = table.properties
-    ordering = properties.precombine_field
-    has_rule = properties.payload_class == EVENT_TIME_PAYLOAD and ordering in table.schema.names
-    return ordering if has_rule else None
+    field = properties.precombine_field
+    has_rule = properties.payload_class == EVENT_TIME_PAYLOAD and field in table.schema.names
+    return field if has_rule else None
 
 
 def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
@@ -134,8 +122,8 @@ def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
         return pa.schema([])
     if not index.moves_rows:
         return pa.schema(table.partition_columns)
-    ordering = event_time_column(table)
-    return pa.schema([] if ordering is None else [table.schema.field(ordering)])
+    event_time_field = event_time_field_of(table)
+    return pa.schema([] if event_time_field is None else [table.schema.field(event_time_field)])
 
 
 def _operations_of_a_global_key(table: HudiTable) -> Column:
@@ -149,10 +137,11 @@ def _operations_of_a_global_key(table: HudiTable) -> Column:
     stays = sf.col(PARTITION) == sf.col(STORED_PARTITION)
     operations = sf.when(stays, _operations(Operation.UPSERT))
     operations = operations.when(~sf.col(_IS_FIRST), _operations(Operation.DELETE))
-    ordering = event_time_column(table)
-    if ordering is not None:
-        is_late = is_higher(STORED + ordering, ordering, ordering, table.schema)
-        operations = operations.when(is_late, _operations(Operation.UPSERT))
+    event_time_field = event_time_field_of(table)
+    if event_time_field is not None:
+        field = table.schema.field(event_time_field)
+        is_late_arriving = is_higher_column(STORED + event_time_field, event_time_field, field)
+        operations = operations.when(is_late_arriving, _operations(Operation.UPSERT))
     return operations.otherwise(_operations(Operation.MOVE_OUT, Operation.MOVE_IN))
 
 
@@ -202,7 +191,7 @@ def _incoming_rows(table: HudiTable, rows: DataFrame, options: WriteOptions) -> 
                 spark_struct(schema.append(pa.field(COMBINED, pa.int64()))),
             )
         keyed = local_frame(rows.sparkSession, held, spark_struct(schema)).coalesce(1)
-        return cache_rows(_precombined(keyed, table, is_global=is_global))
+        return cache_rows(_precombine_rows(keyed, table, is_global=is_global))
 
     def render(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -212,7 +201,7 @@ def _incoming_rows(table: HudiTable, rows: DataFrame, options: WriteOptions) -> 
                 raise encode_error(error) from None
 
     rendered = chosen.mapInArrow(render, spark_struct(schema))
-    return cache_rows(_precombined(rendered, table, is_global=is_global))
+    return cache_rows(_precombine_rows(rendered, table, is_global=is_global))
 
 
 def _has_unique_keys(keyed: pa.Table, *, is_global: bool) -> bool:
@@ -226,7 +215,7 @@ def _keyed_batch(
 ) -> pa.RecordBatch:
     """The rows with keys and paths, rendered as the tasks that write them do. Raises WriteRefusedError."""
     fields = table.properties.record_key_fields
-    rendered = render_record_keys(batch, fields, composite=options.complex_keys)
+    rendered = render_record_keys(batch, fields, complex_keys=options.complex_keys)
     if rendered.null_keys.count:
         raise WriteRefusedError(
             f"{rendered.null_keys.count} row(s) have no record key: {', '.join(fields)} is null or empty",
@@ -238,15 +227,8 @@ def _keyed_batch(
     )
 
 
-def _precombined(keyed: DataFrame, table: HudiTable, *, is_global: bool) -> DataFrame:
-    """The newest row of each key, by the precombine field, with the number of the others in COMBINED."""
-    from pyspark.sql import Window
+def _precombine_rows(keyed: DataFrame, table: HudiTable, *, is_global: bool) -> DataFrame:
     from pyspark.sql import functions as sf
 
-    ordering = table.properties.precombine_field
     key = [sf.col(RECORD_KEY)] if is_global else [sf.col(RECORD_KEY), sf.col(PARTITION)]
-    order = [sf.lit(0)] if ordering is None else newest_first(ordering, table.schema)
-    by = Window.partitionBy(*key).orderBy(*order)
-    numbered = keyed.withColumn("__hudisql_rank", sf.row_number().over(by))
-    numbered = numbered.withColumn(COMBINED, others_of_one(*key))
-    return numbered.filter("__hudisql_rank = 1").drop("__hudisql_rank")
+    return keep_newest(keyed, key, table.properties.precombine_field, table.schema, combined=COMBINED)

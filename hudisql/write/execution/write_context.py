@@ -12,7 +12,6 @@ from hudisql.format.commit_metadata import LogWriteStat
 from hudisql.format.file_names import new_file_id, write_token
 from hudisql.format.instant import InstantState
 from hudisql.format.table_properties import UNSAFE_TYPES
-from hudisql.format.timeline import instant_path
 from hudisql.read.hybrid_calendar import CalendarSettings
 from hudisql.read.merge_mode import LogMergeConfig
 from hudisql.storage import Storage, join
@@ -36,20 +35,20 @@ class WriteTask:
     number: int
     file_slice: FileSlice | None
     partition_values: Mapping[str, object]
-    place: FileNaming
+    file_naming: FileNaming
     rows: int | None
     is_new_partition: bool
     depth: int
 
     def of_attempt(self, attempt: int) -> WriteTask:
         """The task with file names of their own for one of several tries."""
-        token, _, _ = self.place.write_token.rpartition("-")
-        return replace(self, place=replace(self.place, write_token=f"{token}-{attempt}"))
+        token, _, _ = self.file_naming.write_token.rpartition("-")
+        return replace(self, file_naming=replace(self.file_naming, write_token=f"{token}-{attempt}"))
 
 
 @dataclass(frozen=True, slots=True)
 class WriteContext:
-    """What all tasks of a commit share; see `MergeTask` for `ordering`, `precombine_field` and
+    """What all tasks of a commit share; see `MergeTask` for `event_time_field`, `precombine_field` and
     `log_merge_config`.
 
     With `appends` (merge-on-read) changes go to log files where those say the same;
@@ -64,22 +63,22 @@ class WriteContext:
     completed_path: str
     schema: pa.Schema
     avro_schema: str
-    form: BaseFileConfig
+    base_file_config: BaseFileConfig
     record_key_fields: tuple[str, ...]
-    composite: bool
-    ordering: str | None
+    complex_keys: bool
+    event_time_field: str | None
     precombine_field: str | None
     bytes_per_row: float
     calendars: CalendarSettings
     log_merge_config: LogMergeConfig | None = None
     appends: bool = False
     merges_bootstrapped: bool = False
-    log_form: LogFileConfig = field(default_factory=LogFileConfig)
+    log_file_config: LogFileConfig = field(default_factory=LogFileConfig)
     unique_new_keys: bool = False
 
     def row_keys(self, task: int) -> NewRowKeys:
         """What makes the record keys of the new rows of one task, by its number."""
-        return NewRowKeys(self.record_key_fields, self.composite, self.instant_time, task)
+        return NewRowKeys(self.record_key_fields, self.complex_keys, self.instant_time, task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ class WrittenFile:
     inserted: int
     updated: int
     deleted: int
-    late: int
+    late_arriving: int
     moved: int
     milliseconds: int
     changes: int
@@ -124,21 +123,21 @@ def work_of(
         storage=table.storage,
         base_path=table.base_path,
         instant_time=commit.instant_time,
-        inflight_path=instant_path(table.base_path, commit.instant),
-        completed_path=instant_path(table.base_path, commit.instant.in_state(InstantState.COMPLETED)),
+        inflight_path=table.instant_path(commit.instant),
+        completed_path=table.instant_path(commit.instant.in_state(InstantState.COMPLETED)),
         schema=schema,
         avro_schema=base_file_avro_schema(schema, table.name),
-        form=options.form,
+        base_file_config=options.base_file_config,
         record_key_fields=table.properties.record_key_fields,
-        composite=options.complex_keys,
-        ordering=options.ordering,
+        complex_keys=options.complex_keys,
+        event_time_field=options.event_time_field,
         precombine_field=options.precombine_field,
         bytes_per_row=options.sizing.bytes_per_row,
         calendars=calendars,
         log_merge_config=log_merge_config,
         appends=table.is_merge_on_read,
         merges_bootstrapped=table.properties.get(UNSAFE_TYPES) is not None,
-        log_form=options.log_form,
+        log_file_config=options.log_file_config,
         unique_new_keys=options.unique_new_keys,
     )
 
@@ -162,7 +161,7 @@ def task_of(
         number=number,
         file_slice=file_slice,
         partition_values=partition_values,
-        place=FileNaming(
+        file_naming=FileNaming(
             directory=join(work.base_path, partition_path) if partition_path else work.base_path,
             partition_path=partition_path,
             instant_time=work.instant_time,

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from hudisql.read.conform import conform_batch
 from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation, change_schema
-from hudisql.write.execution.create_handle import NewFiles, announce_file
+from hudisql.write.execution.create_handle import NewFiles, create_file_marker
 from hudisql.write.execution.late_attempts import fence_late_attempt
 from hudisql.write.execution.spillable_change_buffer import SpillableChangeBuffer
 from hudisql.write.execution.task_results import give_files
@@ -98,13 +98,13 @@ def _merge(work: WriteContext, task: WriteTask, changes: pa.Table) -> list[Writt
     merge = MergeTask(
         file_slice=task.file_slice,
         partition_values=task.partition_values,
-        place=task.place,
+        file_naming=task.file_naming,
         schema=work.schema,
         avro_schema=work.avro_schema,
-        form=work.form,
+        base_file_config=work.base_file_config,
         record_key_fields=work.record_key_fields,
-        composite=work.composite,
-        ordering=work.ordering,
+        complex_keys=work.complex_keys,
+        event_time_field=work.event_time_field,
         precombine_field=work.precombine_field,
         calendars=work.calendars,
         log_merge_config=work.log_merge_config,
@@ -114,19 +114,19 @@ def _merge(work: WriteContext, task: WriteTask, changes: pa.Table) -> list[Writt
     if work.appends and keeps_source_safe and can_append(work.storage, merge, changes):
         return _append(work, task, merge, changes, started)
     merged = merge_slice(
-        work.storage, merge, changes, lambda name: announce_file(work, task, name, MarkerKind.MERGE)
+        work.storage, merge, changes, lambda name: create_file_marker(work, task, name, MarkerKind.MERGE)
     )
     written = WrittenFile(
         file_id=task.file_slice.file_id,
         path=merged.path,
-        partition_path=task.place.partition_path,
+        partition_path=task.file_naming.partition_path,
         previous_instant=task.file_slice.base_instant_time,
         rows=merged.rows,
         bytes=merged.bytes,
         inserted=merged.inserted,
         updated=merged.updated,
         deleted=merged.deleted,
-        late=merged.late,
+        late_arriving=merged.late_arriving,
         moved=merged.moved,
         combined=merged.combined,
         milliseconds=round((time.perf_counter() - started) * 1000),
@@ -139,24 +139,24 @@ def _merge(work: WriteContext, task: WriteTask, changes: pa.Table) -> list[Writt
 def _append(
     work: WriteContext, task: WriteTask, merge: MergeTask, changes: pa.Table, started: float
 ) -> list[WrittenFile]:
-    def announce(name: str) -> None:
-        announce_file(work, task, name, MarkerKind.APPEND)
+    def create_marker(name: str) -> None:
+        create_file_marker(work, task, name, MarkerKind.APPEND)
 
-    logged = list(append_changes(work.storage, merge, changes, work.log_form, announce))
+    logged = list(append_changes(work.storage, merge, changes, work.log_file_config, create_marker))
     milliseconds = round((time.perf_counter() - started) * 1000)
     combined = changes.num_rows - sum(each.updated + each.deleted + each.moved for each in logged)
     return [
         WrittenFile(
             file_id=merge.file_slice.file_id,
             path=each.path,
-            partition_path=task.place.partition_path,
+            partition_path=task.file_naming.partition_path,
             previous_instant=merge.file_slice.log_base_instant,
             rows=each.updated,
             bytes=each.bytes,
             inserted=0,
             updated=each.updated,
             deleted=each.deleted,
-            late=0,
+            late_arriving=0,
             moved=each.moved,
             milliseconds=milliseconds if number == 0 else 0,
             changes=changes.num_rows if number == 0 else 0,

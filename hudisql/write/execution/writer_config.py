@@ -1,4 +1,4 @@
-"""How a commit writes: form and size of files, form of keys, which changes are late, how a load is sorted."""
+"""The typed configuration of one write (Hudi's `HoodieWriteConfig`, as far as tasks and commits need it)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ SortMode = Literal["partition", "none", "local", "global"]
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How files are written and sized.
+    """How files are written and sized, how keys are found, and how the table is shared.
 
-    `ordering` is the column by which an UPSERT may come late, if any; `precombine_field` the one that decides
-    between several changes of one row, `log_form` how log files are written, `concurrency` how the table is
-    shared with other writers. A bulk load sorts its rows in `sort_mode`, and by `sort_columns` where these
-    are given. With `unique_new_keys` new rows of one record key and partition are refused; `combines` says
-    whether of an INSERT's new rows with one key the newest alone is written (None: as its statement has it).
-    `index` is how keys are found, `key_generator` makes partition paths where they are not the partition
-    columns' values. With `complex_keys` record keys are `column:value` pairs.
+    - `event_time_field`: an UPSERT whose value in this column is lower than the stored row's changes nothing;
+      None if the incoming row always wins.
+    - `precombine_field`: of several changes of one row, the one with the highest value is applied.
+    - `sort_mode`, `sort_columns`: how a bulk insert sorts its rows; the columns take precedence.
+    - `unique_new_keys`: new rows with the same record key and partition are refused.
+    - `combines`: an INSERT writes only the newest of several rows with one key (None: the statement decides).
+    - `key_generator`: makes partition paths where they are not the values of the partition columns.
+    - `complex_keys`: record keys are `column:value` pairs.
     """
 
-    form: BaseFileConfig = field(default_factory=BaseFileConfig)
+    base_file_config: BaseFileConfig = field(default_factory=BaseFileConfig)
     sizing: FileSizing = field(default_factory=FileSizing)
-    ordering: str | None = None
+    event_time_field: str | None = None
     precombine_field: str | None = None
-    log_form: LogFileConfig = field(default_factory=LogFileConfig)
+    log_file_config: LogFileConfig = field(default_factory=LogFileConfig)
     concurrency: Concurrency = SINGLE_WRITER
     sort_mode: SortMode = "partition"
     sort_columns: tuple[str, ...] = ()

@@ -61,7 +61,7 @@ def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
     if np.isin(operations, NEW_ROWS).any():
         return False
     has_updates = bool((operations == Operation.UPDATE).any())
-    if has_updates and (task.file_slice.has_log_files or task.ordering is not None):
+    if has_updates and (task.file_slice.has_log_files or task.event_time_field is not None):
         return False
     return not (selects_rows(changes) and _repeats_keys(storage, task.file_slice, changes))
 
@@ -89,29 +89,29 @@ def append_changes(
     storage: Storage,
     task: MergeTask,
     changes: pa.Table,
-    form: LogFileConfig,
-    announce: Callable[[str], None],
+    config: LogFileConfig,
+    create_marker: Callable[[str], None],
 ) -> Iterator[LoggedChanges]:
     """Write the changes (columns of `changes.change_schema`) as the slice's next log files, mostly one.
 
-    `announce` is told each file's name before it is made. Raises WriteRefusedError if several changes meet
-    one row, StorageError.
+    `create_marker` is called with each file's name before the file is created. Raises WriteRefusedError if
+    several changes match one row, StorageError.
     """
-    file_slice, place = task.file_slice, task.place
+    file_slice, file_naming = task.file_slice, task.file_naming
     base_instant = file_slice.log_base_instant
     # The slice that a pending compaction has begun has no base file yet.
     base_file = None if file_slice.compaction_instant else file_slice.base_file
     first = next_log_version(file_slice, base_instant)
-    pieces = _pieces(task, one_change_for_each_row(task, changes), form)
-    for version, together in enumerate(_files(pieces, form.max_file_bytes), first):
-        announce(log_file_name(file_slice.file_id, base_instant, version, place.write_token))
+    pieces = _pieces(task, one_change_for_each_row(task, changes), config)
+    for version, together in enumerate(_files(pieces, config.max_file_bytes), first):
+        create_marker(log_file_name(file_slice.file_id, base_instant, version, file_naming.write_token))
         log_file = write_log_file(
             storage,
-            place.directory,
+            file_naming.directory,
             file_slice.file_id,
             base_instant,
             version,
-            place.write_token,
+            file_naming.write_token,
             [piece.block for piece in together],
         )
         yield LoggedChanges(
@@ -137,19 +137,21 @@ class _Piece:
     moved: int = 0
 
 
-def _pieces(task: MergeTask, chosen: pa.Table, form: LogFileConfig) -> Iterator[_Piece]:
+def _pieces(task: MergeTask, chosen: pa.Table, config: LogFileConfig) -> Iterator[_Piece]:
     """The blocks, encoded one after the other; deletes come last."""
-    place = task.place
+    file_naming = task.file_naming
     operations = chosen.column(OPERATION).to_numpy()
     removes = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
     if not removes.all():
         rows = _log_rows(task, chosen.filter(pa.array(~removes)))
-        for block, count in data_blocks(rows, task.schema, task.avro_schema, place.instant_time, form):
+        for block, count in data_blocks(
+            rows, task.schema, task.avro_schema, file_naming.instant_time, config
+        ):
             yield _Piece(block, updated=count)
     if removes.any():
         keys = chosen.column(RECORD_KEY).combine_chunks().filter(pa.array(removes))
         yield _Piece(
-            delete_block(keys, place.partition_path, task.avro_schema, place.instant_time),
+            delete_block(keys, file_naming.partition_path, task.avro_schema, file_naming.instant_time),
             deleted=int((operations == Operation.DELETE).sum()),
             moved=int((operations == Operation.MOVE_OUT).sum()),
         )
@@ -173,10 +175,10 @@ def _log_rows(task: MergeTask, changes: pa.Table) -> pa.RecordBatch:
     """The rows with their meta columns; a log row's file name is the file id."""
     meta = meta_arrays_of_new_rows(
         changes.column(RECORD_KEY).combine_chunks(),
-        instant_time=task.place.instant_time,
-        partition_path=task.place.partition_path,
+        instant_time=task.file_naming.instant_time,
+        partition_path=task.file_naming.partition_path,
         file_name=task.file_slice.file_id,
-        task=task.place.task_partition_id,
+        task=task.file_naming.task_partition_id,
         first_row=0,
     )
     columns = [pc.cast(array, pa.string()) for array in meta]

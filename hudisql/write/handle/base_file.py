@@ -85,35 +85,35 @@ def base_file_avro_schema(schema: pa.Schema, table_name: str) -> str:
 class BaseFileWriter:
     """Writes rows of one partition into as many base files as their size asks for.
 
-    `announce` is told the name of each file before it is made. Whoever does not come to `finish` must
-    `abandon` it. `expected_rows` (None if nobody knows) and `bytes_per_row` (about) size the bloom filters
-    and the first row groups; the files' real size decides when to roll. Memory: one row group of 64 MB of
-    Arrow data, or what fits into a file if that is less.
+    `create_marker` is called with the name of each file before the file is created. A caller that does not
+    reach `finish` must call `abandon`. `expected_rows` (None if unknown) and `bytes_per_row` (an estimate)
+    size the bloom filters and the first row groups; the files' real size decides when to roll. Memory: one
+    row group of 64 MB of Arrow data, or what fits into a file if that is less.
     """
 
     def __init__(
         self,
         storage: Storage,
-        place: FileNaming,
+        file_naming: FileNaming,
         schema: pa.Schema,
         avro_schema: str,
-        form: BaseFileConfig,
+        config: BaseFileConfig,
         *,
         expected_rows: int | None,
         bytes_per_row: float,
         first_sequence_number: int = 0,
-        announce: Callable[[str], None] | None = None,
+        create_marker: Callable[[str], None] | None = None,
     ) -> None:
         self.written: list[WrittenBaseFile] = []
         self._storage = storage
-        self._place = place
+        self._file_naming = file_naming
         self._schema = pa.schema([*META_ARRAY_SCHEMA, *schema])
         self._avro_schema = avro_schema
-        self._form = form
+        self._config = config
         self._expected_rows = expected_rows
         self._bytes_per_row = max(bytes_per_row, 0.01)
         self._dictionary_columns = dictionary_columns(self._schema)
-        self._announce = announce
+        self._create_marker = create_marker
         self._held: list[tuple[pa.StringArray, pa.RecordBatch]] = []
         self._held_rows = 0
         self._held_bytes = 0
@@ -156,7 +156,7 @@ class BaseFileWriter:
     def _room(self) -> int:
         """About how many rows the present file still takes, those held included."""
         used = 0 if self._file is None else self._file.bytes
-        return max(1, math.ceil((self._form.max_file_bytes - used) / self._bytes_per_row))
+        return max(1, math.ceil((self._config.max_file_bytes - used) / self._bytes_per_row))
 
     def _write_row_group(self) -> None:
         if not self._held:
@@ -169,36 +169,36 @@ class BaseFileWriter:
         self._held, self._held_rows, self._held_bytes = [], 0, 0
         meta = meta_arrays_of_new_rows(
             keys.combine_chunks(),
-            instant_time=self._place.instant_time,
-            partition_path=self._place.partition_path,
+            instant_time=self._file_naming.instant_time,
+            partition_path=self._file_naming.partition_path,
             file_name=file.name,
-            task=self._place.task_partition_id,
+            task=self._file_naming.task_partition_id,
             first_row=self._sequence_number,
         )
         file.write(pa.Table.from_arrays([*meta, *rows.columns], schema=self._schema))
         self._sequence_number += rows.num_rows
         self._rows_before += rows.num_rows
         self._bytes_per_row = max(file.bytes / file.rows, 0.01)
-        if file.bytes >= self._form.max_file_bytes * _IS_FULL:
+        if file.bytes >= self._config.max_file_bytes * _IS_FULL:
             self._close_file()
 
     def _open_file(self) -> OpenBaseFile:
-        file_id = f"{self._place.file_id_prefix}-{len(self.written)}"
-        name = base_file_name(file_id, self._place.write_token, self._place.instant_time)
-        if self._announce is not None:
-            self._announce(name)
+        file_id = f"{self._file_naming.file_id_prefix}-{len(self.written)}"
+        name = base_file_name(file_id, self._file_naming.write_token, self._file_naming.instant_time)
+        if self._create_marker is not None:
+            self._create_marker(name)
         return OpenBaseFile(
             self._storage,
-            join(self._place.directory, name),
+            join(self._file_naming.directory, name),
             self._schema,
             self._dictionary_columns,
-            KeyFooter(self._bloom_entries(), self._form.bloom_fpp),
-            self._form.codec,
+            KeyFooter(self._bloom_entries(), self._config.bloom_fpp),
+            self._config.codec,
         )
 
     def _bloom_entries(self) -> int | None:
-        if self._form.bloom_entries is not None or self._expected_rows is None:
-            return self._form.bloom_entries
+        if self._config.bloom_entries is not None or self._expected_rows is None:
+            return self._config.bloom_entries
         remaining = max(self._expected_rows - self._rows_before, self._held_rows)
         fitting = max(self._held_rows, math.ceil(self._room() * 1.1))
         return max(1, min(remaining, fitting))

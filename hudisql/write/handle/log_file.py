@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudisql.format import meta_columns
-from hudisql.format.data_block import encode_data_block
-from hudisql.format.delete_record import encode_delete_records
 from hudisql.format.file_names import log_file_name
 from hudisql.format.log_block import ROLLBACK_BLOCK, BlockType, HeaderKey, LogBlock, encode_log_block
+from hudisql.format.log_block_content import encode_data_block, encode_delete_records
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice, LogFile
@@ -47,7 +46,7 @@ def data_blocks(
     schema: pa.Schema,
     avro_schema: str,
     instant_time: str,
-    form: LogFileConfig | None = None,
+    config: LogFileConfig | None = None,
 ) -> Iterator[tuple[LogBlock, int]]:
     """Blocks that insert or update the rows, each with its number of rows.
 
@@ -58,13 +57,13 @@ def data_blocks(
     whole = pa.schema([*meta_columns.META_SCHEMA, *schema])
     columns = [conform_array(rows.column(each.name), each.type) for each in whole]
     plain = batch_of(columns, whole, rows.num_rows)
-    form = form or LogFileConfig()
-    count = max(1, -(-plain.nbytes // max(1, form.max_block_bytes)))
+    config = config or LogFileConfig()
+    count = max(1, -(-plain.nbytes // max(1, config.max_block_bytes)))
     step = max(1, -(-plain.num_rows // count))
     header: Mapping[int, str] = {HeaderKey.INSTANT_TIME: instant_time, HeaderKey.SCHEMA: avro_schema}
     for start in range(0, plain.num_rows, step):
         part = plain.slice(start, step)
-        if form.block_format == "parquet":
+        if config.block_format == "parquet":
             block = LogBlock(BlockType.PARQUET_DATA, header, _parquet_content(part, avro_schema))
         else:
             block = LogBlock(BlockType.AVRO_DATA, header, encode_data_block(part, avro_schema))

@@ -21,7 +21,7 @@ from hudisql.format import meta_columns
 from hudisql.format.file_names import base_file_name
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.merge_mode import LogMergeConfig
-from hudisql.read.ordering import comparable
+from hudisql.read.precombine import comparable, is_higher, newest_first
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
@@ -35,28 +35,29 @@ from hudisql.write.keygen.new_row_keys import NewRowKeys
 from hudisql.write.keygen.record_keys import NO_REPEATED_KEYS, RepeatedKeys, repeated_keys
 
 _SHOWN_KEYS = 3
+_ROW = "__hudisql_row"
 
 
 @dataclass(frozen=True, slots=True)
 class MergeTask:
-    """A slice to merge and what its new base file is made with.
+    """A slice to merge, and the configuration of its new base file.
 
-    `schema` is the table's (data and partition columns), `ordering` the column by which an UPSERT yields to a
-    newer stored row, or None if the incoming row always wins; `precombine_field` the column that decides
+    `schema` is the table's (data and partition columns). An UPSERT does not replace a stored row with a
+    higher value of `event_time_field` (None: the incoming row always wins); `precombine_field` decides
     between several changes of one row. `log_merge_config` is needed for slices with log files,
-    `place.file_id_prefix` is not used. With `unique_new_keys` the result names keys that several new rows
-    have.
+    `file_naming.file_id_prefix` is not used. With `unique_new_keys` the result names keys of several new
+    rows.
     """
 
     file_slice: FileSlice
     partition_values: Mapping[str, object]
-    place: FileNaming
+    file_naming: FileNaming
     schema: pa.Schema
     avro_schema: str
-    form: BaseFileConfig
+    base_file_config: BaseFileConfig
     record_key_fields: tuple[str, ...]
-    composite: bool
-    ordering: str | None = None
+    complex_keys: bool
+    event_time_field: str | None = None
     precombine_field: str | None = None
     calendars: CalendarSettings = DEFAULT_CALENDARS
     log_merge_config: LogMergeConfig | None = None
@@ -65,12 +66,14 @@ class MergeTask:
     @property
     def file_name(self) -> str:
         """The new base file's name."""
-        return base_file_name(self.file_slice.file_id, self.place.write_token, self.place.instant_time)
+        return base_file_name(
+            self.file_slice.file_id, self.file_naming.write_token, self.file_naming.instant_time
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class MergedSlice:
-    """What came of a merge: the new base file, and how many rows came of what."""
+    """The result of a merge: the new base file, and the rows by what was done with them."""
 
     path: str
     rows: int
@@ -78,7 +81,7 @@ class MergedSlice:
     inserted: int
     updated: int
     deleted: int
-    late: int
+    late_arriving: int
     moved: int
     combined: int
     repeated_keys: RepeatedKeys = NO_REPEATED_KEYS
@@ -88,7 +91,7 @@ class MergedSlice:
 class _Counts:
     updated: int = 0
     deleted: int = 0
-    late: int = 0
+    late_arriving: int = 0
     moved: int = 0
     matched: int = 0
 
@@ -97,12 +100,12 @@ class _Counts:
 class _Changes:
     """The changes to stored rows, and the rows to append; both with the table's columns.
 
-    `asked` counts for each change the ones that mean the same row, of which it alone is left.
+    `merged_changes` counts, for each change, the incoming changes of the same row.
     """
 
     keys: pa.StringArray
     stored: ChangedRows
-    asked: npt.NDArray[np.int64]
+    merged_changes: npt.NDArray[np.int64]
     operations: npt.NDArray[np.int8]
     rows: pa.Table
     new_keys: pa.StringArray
@@ -111,26 +114,29 @@ class _Changes:
 
 
 def merge_slice(
-    storage: Storage, task: MergeTask, changes: pa.Table, announce: Callable[[str], None] | None = None
+    storage: Storage, task: MergeTask, changes: pa.Table, create_marker: Callable[[str], None] | None = None
 ) -> MergedSlice:
     """Write the slice's next base file; `changes` has the columns of `changes.change_schema`.
 
-    `announce` is told the file's name before it is made; an unfinished file is deleted. Memory: a row group
-    and the changes. Raises WriteRefusedError if several changes meet one row or a new key is null,
-    WriteConflictError if a row to change is not there, what `read_file_slice` raises, StorageError.
+    `create_marker` is called with the file's name before the file is created; an unfinished file is deleted.
+    Memory: a row group and the changes. Raises WriteRefusedError if several changes match one row or a new
+    key is null, WriteConflictError if a row to change is missing, what `read_file_slice` raises,
+    StorageError.
     """
     prepared = _prepare(task, changes)
-    path = join(task.place.directory, task.file_name)
-    if announce is not None:
-        announce(task.file_name)
+    path = join(task.file_naming.directory, task.file_name)
+    if create_marker is not None:
+        create_marker(task.file_name)
     schema = pa.schema([*meta_columns.META_SCHEMA, *task.schema])
-    entries = task.form.bloom_entries or max(1, _stored_rows(storage, task) + prepared.new_rows.num_rows)
+    entries = task.base_file_config.bloom_entries or max(
+        1, _stored_rows(storage, task) + prepared.new_rows.num_rows
+    )
     file = OpenBaseFile(
         storage,
         path,
         schema,
         dictionary_columns(schema),
-        KeyFooter(entries, task.form.bloom_fpp),
+        KeyFooter(entries, task.base_file_config.bloom_fpp),
         _codec(storage, task),
     )
     counts = _Counts()
@@ -149,9 +155,9 @@ def merge_slice(
         inserted=prepared.new_rows.num_rows - prepared.moved_in,
         updated=counts.updated,
         deleted=counts.deleted,
-        late=counts.late,
+        late_arriving=counts.late_arriving,
         moved=counts.moved,
-        combined=int(np.maximum(prepared.asked - prepared.stored.met, 0).sum()),
+        combined=int(np.maximum(prepared.merged_changes - prepared.stored.met, 0).sum()),
         repeated_keys=repeated_keys(prepared.new_keys) if task.unique_new_keys else NO_REPEATED_KEYS,
     )
 
@@ -163,14 +169,18 @@ def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
     all_stored = changes.filter(pa.array(~is_new))
     stored = one_change_for_each_row(task, all_stored)
     new_rows = rows.filter(pa.array(is_new))
-    place = task.place
+    file_naming = task.file_naming
     new_keys = NewRowKeys(
-        task.record_key_fields, task.composite, place.instant_time, place.task_partition_id
-    ).of(new_rows, place.partition_path, changes.column(RECORD_KEY).filter(pa.array(is_new)).combine_chunks())
+        task.record_key_fields, task.complex_keys, file_naming.instant_time, file_naming.task_partition_id
+    ).of(
+        new_rows,
+        file_naming.partition_path,
+        changes.column(RECORD_KEY).filter(pa.array(is_new)).combine_chunks(),
+    )
     return _Changes(
         keys=stored.column(RECORD_KEY).combine_chunks(),
         stored=ChangedRows(stored),
-        asked=_asked(all_stored, stored),
+        merged_changes=_count_merged(all_stored, stored),
         operations=stored.column(OPERATION).to_numpy(),
         rows=stored.drop_columns(list(CHANGE_COLUMNS)),
         new_keys=new_keys,
@@ -179,8 +189,8 @@ def _prepare(task: MergeTask, changes: pa.Table) -> _Changes:
     )
 
 
-def _asked(changes: pa.Table, chosen: pa.Table) -> npt.NDArray[np.int64]:
-    """How many of the changes mean the row of each chosen one."""
+def _count_merged(changes: pa.Table, chosen: pa.Table) -> npt.NDArray[np.int64]:
+    """For each chosen change, how many of the changes are of the same row."""
     if changes.num_rows == chosen.num_rows:
         return np.ones(chosen.num_rows, dtype=np.int64)
     number = pc.index_in(change_identities(changes), value_set=change_identities(chosen))
@@ -203,15 +213,8 @@ def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
         return changes.take(pc.index_in(distinct, value_set=rows))
     if task.precombine_field is None:
         raise _repeated_error(task, rows)
-    order = pc.sort_indices(
-        pa.table(
-            {"row": rows, "ordering": comparable(changes.column(task.precombine_field).combine_chunks())}
-        ),
-        sort_keys=[("row", "ascending"), ("ordering", "descending")],
-    )
-    ordered, by_row = changes.take(order), rows.take(order)
-    starts = np.ones(len(by_row), dtype=bool)
-    starts[1:] = pc.not_equal(by_row[1:], by_row[:-1]).to_numpy(zero_copy_only=False)
+    ordered, starts = newest_first(changes.append_column(_ROW, rows), (_ROW,), task.precombine_field)
+    by_row = ordered.column(_ROW).combine_chunks()
     values = comparable(ordered.column(task.precombine_field).combine_chunks())
     is_tie = np.zeros(len(by_row), dtype=bool)
     tied = pc.fill_null(pc.equal(values[1:], values[:-1]), True).to_numpy(zero_copy_only=False)
@@ -219,7 +222,7 @@ def one_change_for_each_row(task: MergeTask, changes: pa.Table) -> pa.Table:
     moved = ordered.column(OPERATION).to_numpy() == Operation.MOVE_OUT
     if is_tie.any() or (moved & ~starts).any():
         raise _repeated_error(task, by_row.filter(pa.array(is_tie | (moved & ~starts))), ordered=True)
-    return ordered.filter(pa.array(starts))
+    return ordered.drop_columns([_ROW]).filter(pa.array(starts))
 
 
 def _repeated_error(task: MergeTask, rows: pa.StringArray, *, ordered: bool = False) -> WriteRefusedError:
@@ -229,7 +232,7 @@ def _repeated_error(task: MergeTask, rows: pa.StringArray, *, ordered: bool = Fa
     why = f" with the same {task.precombine_field}" if ordered else ""
     return WriteRefusedError(
         f"several source rows{why} change one row, or rows that share a record key and a commit sequence "
-        f"number: {len(repeated)} row(s), with the key(s) {_quoted(keys)}, {_place(task)}",
+        f"number: {len(repeated)} row(s), with the key(s) {_quoted(keys)}, {_file_group_text(task)}",
         hint="make the source unique by the join columns (for example by row_number()); DELETE removes rows "
         "that nothing tells apart; nothing was written",
     )
@@ -239,8 +242,8 @@ def _quoted(keys: Iterable[str]) -> str:
     return ", ".join(f"'{key}'" for key in keys)
 
 
-def _place(task: MergeTask) -> str:
-    return f"in file group {task.file_slice.file_id} of partition '{task.place.partition_path}'"
+def _file_group_text(task: MergeTask) -> str:
+    return f"in file group {task.file_slice.file_id} of partition '{task.file_naming.partition_path}'"
 
 
 def _stored_rows(storage: Storage, task: MergeTask) -> int:
@@ -253,8 +256,8 @@ def _stored_rows(storage: Storage, task: MergeTask) -> int:
 
 def _codec(storage: Storage, task: MergeTask) -> str:
     """The codec of the new base file."""
-    if not task.form.keeps_snappy or task.file_slice.base_file is None:
-        return task.form.codec
+    if not task.base_file_config.keeps_snappy or task.file_slice.base_file is None:
+        return task.base_file_config.codec
     stored = task.file_slice.external_file or task.file_slice.base_file
     with storage.open_input(stored.path) as stream:
         footer = pq.read_metadata(stream)
@@ -263,7 +266,7 @@ def _codec(storage: Storage, task: MergeTask) -> str:
         for group in range(min(footer.num_row_groups, 1))
         for column in range(footer.num_columns)
     }
-    return "snappy" if codecs == {"SNAPPY"} else task.form.codec
+    return "snappy" if codecs == {"SNAPPY"} else task.base_file_config.codec
 
 
 def _merged_tables(
@@ -299,11 +302,11 @@ def _merge_batch(
         return pa.Table.from_batches([renamed]), 0
     operations = changes.operations[change]
     removed = np.isin(operations, [Operation.DELETE, Operation.MOVE_OUT])
-    late = _late_rows(task, batch, changes, at, change, operations)
+    late_arriving = _late_arriving(task, batch, changes, at, change, operations)
     counts.deleted += int((operations == Operation.DELETE).sum())
     counts.moved += int((operations == Operation.MOVE_OUT).sum())
-    counts.late += int(late.sum())
-    replaced = ~removed & ~late
+    counts.late_arriving += int(late_arriving.sum())
+    replaced = ~removed & ~late_arriving
     counts.updated += int(replaced.sum())
     rows = changes.rows.take(pa.array(change[replaced]))
     meta = _new_meta(task, keys.take(pa.array(at[replaced])), numbered)
@@ -316,7 +319,7 @@ def _merge_batch(
     return both.take(pa.array(order[kept])), int(replaced.sum())
 
 
-def _late_rows(
+def _late_arriving(
     task: MergeTask,
     batch: pa.RecordBatch,
     changes: _Changes,
@@ -324,16 +327,14 @@ def _late_rows(
     change: npt.NDArray[np.int32],
     operations: npt.NDArray[np.int8],
 ) -> npt.NDArray[np.bool_]:
-    """Which of the changes are UPSERTs that are older than the rows they would replace."""
+    """True for the UPSERTs that are older than the stored rows of their keys."""
     is_upsert = operations == Operation.UPSERT
-    if task.ordering is None or not is_upsert.any():
+    if task.event_time_field is None or not is_upsert.any():
         return np.zeros(len(at), dtype=bool)
-    stored = batch.column(task.ordering).take(pa.array(at))
-    incoming = changes.rows.column(task.ordering).combine_chunks().take(pa.array(change))
-    older = pc.fill_null(pc.greater(comparable(stored), comparable(incoming)), False)
-    is_late: npt.NDArray[np.bool_] = np.asarray(older.to_numpy(zero_copy_only=False), dtype=bool)
-    late: npt.NDArray[np.bool_] = is_late & is_upsert
-    return late
+    stored = batch.column(task.event_time_field).take(pa.array(at))
+    incoming = changes.rows.column(task.event_time_field).combine_chunks().take(pa.array(change))
+    is_late_arriving: npt.NDArray[np.bool_] = is_higher(stored, incoming) & is_upsert
+    return is_late_arriving
 
 
 def _with_file_name(batch: pa.RecordBatch, file_name: str) -> pa.RecordBatch:
@@ -346,30 +347,30 @@ def _with_file_name(batch: pa.RecordBatch, file_name: str) -> pa.RecordBatch:
 def _new_meta(task: MergeTask, keys: pa.StringArray, first_row: int) -> list[pa.Array]:
     arrays = meta_arrays_of_new_rows(
         keys,
-        instant_time=task.place.instant_time,
-        partition_path=task.place.partition_path,
+        instant_time=task.file_naming.instant_time,
+        partition_path=task.file_naming.partition_path,
         file_name=task.file_name,
-        task=task.place.task_partition_id,
+        task=task.file_naming.task_partition_id,
         first_row=first_row,
     )
     return [pc.cast(array, pa.string()) for array in arrays]
 
 
 def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    held: list[pa.Table] = []
-    held_bytes = 0
+    buffered: list[pa.Table] = []
+    buffered_bytes = 0
     for table in tables:
-        held.append(table)
-        held_bytes += table.nbytes
-        if held_bytes >= ROW_GROUP_BYTES:
-            yield pa.concat_tables(held)
-            held, held_bytes = [], 0
-    if held:
-        yield pa.concat_tables(held)
+        buffered.append(table)
+        buffered_bytes += table.nbytes
+        if buffered_bytes >= ROW_GROUP_BYTES:
+            yield pa.concat_tables(buffered)
+            buffered, buffered_bytes = [], 0
+    if buffered:
+        yield pa.concat_tables(buffered)
 
 
 def _check_rows_met(task: MergeTask, changes: _Changes) -> None:
-    """Raise WriteConflictError if a row is not there, WriteRefusedError if a change met rows beside its own.
+    """Raise WriteConflictError if a row is missing, WriteRefusedError if a change matched several rows.
 
     Rows that share key and number have the same values, unless another writer made them: a statement then
     selects all of them or none.
@@ -378,17 +379,18 @@ def _check_rows_met(task: MergeTask, changes: _Changes) -> None:
     if (met == 0).any():
         missing = changes.keys.take(pa.array(np.flatnonzero(met == 0)[:1])).to_pylist()
         raise WriteConflictError(
-            f"{int((met == 0).sum())} row(s) to change are not {_place(task)}, among them '{missing[0]}'",
+            f"{int((met == 0).sum())} row(s) to change are not {_file_group_text(task)}: the first one is "
+            f"'{missing[0]}'",
             hint="another writer has changed the table meanwhile: run the statement again",
         )
     if not changes.stored.are_single:
         return
-    deletes_all = (changes.operations == Operation.DELETE) & (changes.asked % met == 0)
+    deletes_all = (changes.operations == Operation.DELETE) & (changes.merged_changes % met == 0)
     alike = np.flatnonzero((met > 1) & ~deletes_all)
     if len(alike):
         keys = changes.keys.take(pa.array(alike[:_SHOWN_KEYS])).to_pylist()
         raise WriteRefusedError(
-            f"one change meets several rows that share a record key and a commit sequence number: the key(s) "
-            f"{_quoted(keys)} {_place(task)}",
+            f"one change matches several rows that share a record key and a commit sequence number: key(s) "
+            f"{_quoted(keys)} {_file_group_text(task)}",
             hint="DELETE all rows of the key and INSERT what is to stay; nothing was written",
         )

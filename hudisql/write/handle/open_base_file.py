@@ -22,10 +22,10 @@ from hudisql.storage import Storage
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.meta_arrays import UNIQUE_COLUMNS
 
-_CODEC_LEVELS: Final[Mapping[str, int | None]] = {"gzip": 1, "zstd": 1, "snappy": None, "none": None}
+CODEC_LEVELS: Final[Mapping[str, int | None]] = {"gzip": 1, "zstd": 1, "snappy": None, "none": None}
 _SAMPLE_ROWS: Final = 4096
 _DISTINCT: Final = 0.9
-CODECS: Final = tuple(_CODEC_LEVELS)
+CODECS: Final = tuple(CODEC_LEVELS)
 
 
 class OpenBaseFile:
@@ -79,7 +79,7 @@ class OpenBaseFile:
             self._sink,
             self._schema,
             compression=self._codec,
-            compression_level=_CODEC_LEVELS[self._codec],
+            compression_level=CODEC_LEVELS[self._codec],
             use_dictionary=[path for path in self._dictionary_columns if path not in plain],
             version="2.6",
             data_page_version="1.0",

@@ -31,18 +31,18 @@ _SURELY_BUCKETS: Final = 10_000
 
 
 def with_hash_buckets(
-    changes: DataFrame, table: HudiTable, buckets: HashBuckets, *, composite: bool
+    changes: DataFrame, table: HudiTable, buckets: HashBuckets, *, complex_keys: bool
 ) -> DataFrame:
     """The changes with the bucket of each new row."""
     from pyspark.sql import functions as sf
 
     is_new = sf.col(OPERATION).isin(*NEW_ROWS)
     return changes.withColumn(
-        HASH_BUCKET, sf.when(is_new, bucket_column(table, buckets, composite=composite))
+        HASH_BUCKET, sf.when(is_new, bucket_column(table, buckets, complex_keys=complex_keys))
     )
 
 
-def bucket_column(table: HudiTable, buckets: HashBuckets, *, composite: bool) -> Column:
+def bucket_column(table: HudiTable, buckets: HashBuckets, *, complex_keys: bool) -> Column:
     """The bucket of a row of the table, as a column."""
     from pyspark.sql import functions as sf
     from pyspark.sql.pandas.functions import arrow_udf
@@ -52,7 +52,7 @@ def bucket_column(table: HudiTable, buckets: HashBuckets, *, composite: bool) ->
 
     def bucket_of(*columns: pa.Array) -> pa.Array:
         batch = pa.RecordBatch.from_arrays(list(columns), names=names)
-        keys = render_record_keys(batch, fields, composite=composite).keys
+        keys = render_record_keys(batch, fields, complex_keys=complex_keys).keys
         return pc.cast(pa.array(bucket_ids(keys, buckets.fields, buckets.count)), pa.int32())
 
     make_udf: Any = arrow_udf  # its types know no variable arguments

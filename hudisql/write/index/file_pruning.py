@@ -1,19 +1,24 @@
-"""File slices that a MERGE need not read: the bloom filters of their footers know none of its source's keys.
+"""File pruning for MERGE: slices whose footers rule out all record keys of the source are not read.
 
-Takes what the target's columns must be (`match_values`) apart into record keys and partitions. The footers
-are `write.index.key_lookup`'s matter.
+Follows `HoodieBloomIndex` of Hudi 0.15. The record keys and partitions come from the predicate that the
+source implies for the target's columns (`sql.dml.runtime_filter`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from hudisql.read.predicates import InSet, Predicate, split_conjuncts
+from hudisql.spark.python_worker import freeze_loaded_modules
+from hudisql.spark.task_errors import carry_errors, spark_job
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import list_partitions
+from hudisql.table.snapshot import load_file_slices
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
-from hudisql.write.index.key_lookup import slices_without
+from hudisql.write.index.slice_key_lookup import possible_keys, read_key_footer
 from hudisql.write.keygen.record_keys import render_record_keys
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 
 # More of them hardly ever miss a file.
 _MOST_KEYS: Final = 20_000
+_FEWEST_SLICES_TO_PRUNE: Final = 4
 
 
 def prune_by_key_lookup(
@@ -37,10 +43,54 @@ def prune_by_key_lookup(
     if keys is None or not len(keys) or len(keys) > _MOST_KEYS:
         return frozenset()
     rows = pa.record_batch([keys], names=list(names))
-    texts = render_record_keys(rows, names, composite=uses_complex_key_encoding(table)).keys
+    texts = render_record_keys(rows, names, complex_keys=uses_complex_key_encoding(table)).keys
     partitions = {
         column.name: frozenset(values[(column.name,)].to_pylist())
         for column in table.partition_columns
         if (column.name,) in values
     }
-    return slices_without(spark, table, texts, partitions)
+    return prune_by_bloom_filter(spark, table, texts, partitions)
+
+
+def prune_by_bloom_filter(
+    spark: SparkSession, table: HudiTable, keys: pa.StringArray, values: Mapping[str, Collection[object]]
+) -> frozenset[tuple[str, str]]:
+    """(partition path, file id) of the slices that hold none of these record keys, by their footers.
+
+    `values` restricts the partitions: those with other values of its columns are not checked, nor are slices
+    with log files. Nothing is pruned if there are only a few slices. Raises CorruptTableError, StorageError.
+    """
+    names = [column.name for column in table.partition_columns]
+    partitions = [
+        each
+        for each in list_partitions(table)
+        if all(value in values.get(name, (value,)) for name, value in zip(names, each.values, strict=True))
+    ]
+    slices = [
+        each
+        for each in load_file_slices(table, partitions)
+        if each.base_file is not None and not each.has_log_files
+    ]
+    if len(slices) < _FEWEST_SLICES_TO_PRUNE:
+        return frozenset()
+    tasks = min(len(slices), 4 * spark.sparkContext.defaultParallelism)
+    paths = [each.base_file.path for each in slices if each.base_file is not None]
+    storage = table.storage
+
+    def rule_out(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                numbers = range(task, len(paths), tasks)
+                footers = carry_errors(read_key_footer(storage, paths[number]) for number in numbers)
+                ruled_out = [
+                    number
+                    for number, footer in zip(numbers, footers, strict=True)
+                    if not len(possible_keys(footer, keys))
+                ]
+                yield pa.record_batch([pa.array(ruled_out, pa.int64())], names=["slice"])
+        freeze_loaded_modules()
+
+    positions = spark.range(0, tasks, 1, numPartitions=tasks)
+    with spark_job("cannot read the footers of the table's files"):
+        found = [slices[row[0]] for row in positions.mapInArrow(rule_out, "slice bigint").collect()]
+    return frozenset((each.partition_path, each.file_id) for each in found)

@@ -1,14 +1,14 @@
-"""Finding where a table holds record keys, spread over Spark: one piece of work for each file slice.
+"""Find the file groups that hold given record keys: a Spark job with one unit of work for each file slice.
 
-Follows `HoodieIndex.tagLocation` of Hudi 0.15. Few keys travel to all slices of their partition, each of
-which is read only if its footer allows for one of them; of many keys all slices are read and joined. What a
-slice is asked is `stored_keys`' matter.
+Follows `HoodieIndex.tagLocation` of Hudi 0.15. A small number of keys is sent to all slices of their
+partitions, and a slice is read only if its footer may hold one of them; for a large number all slices are
+read and joined. `slice_key_lookup` looks keys up in one slice.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,8 +21,8 @@ from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.merge_mode import log_merge_config_of
 from hudisql.spark.cached_rows import CachedRows
 from hudisql.spark.few_rows import local_frame
-from hudisql.spark.task_errors import carry_errors, spark_job
-from hudisql.spark.task_heap import freeze_loaded_modules
+from hudisql.spark.python_worker import freeze_loaded_modules
+from hudisql.spark.task_errors import carry_errors
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
@@ -34,8 +34,6 @@ from hudisql.write.index.record_index import RecordIndex
 from hudisql.write.index.slice_key_lookup import (
     SliceLookup,
     find_keys,
-    possible_keys,
-    read_key_footer,
     read_keys,
 )
 
@@ -51,7 +49,6 @@ STORED: Final = "__hudisql_stored_"
 _MOST_KEYS_SENT: Final = 1_000_000
 _MOST_BYTES_SENT: Final = 64 << 20
 _ANYWHERE: Final = ""
-_FEWEST_ASKED: Final = 4
 # Slices that together are no larger are asked on the driver: a Spark job takes longer.
 _FEW_BYTES: Final = 8 << 20
 
@@ -78,8 +75,8 @@ def locate_keys(
     """Where the table holds the incoming keys: key, partition path, file group and the stored `columns`.
 
     `keyed` has the record key and partition path of each incoming row, each key once, and COMBINED, whose sum
-    comes second. Rows that are stored under other keys may be among the result; whoever joins it leaves them
-    out. Raises UnsupportedTableError if the table does not have the index.
+    is the second result. The result may contain rows with other keys; a join drops them. Raises
+    UnsupportedTableError if the table does not have the index.
     """
     sizes, combined = _sizes_by_partition(keyed)
     lookups = _lookups(table, None if index.is_global else set(sizes), columns)
@@ -87,8 +84,8 @@ def locate_keys(
         groups_of_buckets(table, [each.file_slice for each in lookups], index.buckets)
     keys = sum(count for count, _ in sizes.values())
     length = sum(length for _, length in sizes.values())
-    spares_slices = index.asks_footers or index.buckets is not None
-    is_sent = spares_slices and keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
+    prunes_slices = index.prunes_by_footer or index.buckets is not None
+    is_sent = prunes_slices and keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
     sent = _collect_keys(keyed, index) if is_sent else None
     return _stored_rows(spark, table.storage, lookups, columns, index, sent), combined
 
@@ -113,59 +110,17 @@ def _grouped(rows: pa.Table, totals: Sequence[tuple[str, str]]) -> list[dict[str
     return found
 
 
-def slices_without(
-    spark: SparkSession, table: HudiTable, keys: pa.StringArray, values: Mapping[str, Collection[object]]
-) -> frozenset[tuple[str, str]]:
-    """(partition path, file id) of the slices whose footers rule all these record keys out.
-
-    Of partitions with other values of the columns that `values` names nothing is said, nor of slices with log
-    files. Few slices are not worth the question. Raises CorruptTableError, StorageError.
-    """
-    names = [column.name for column in table.partition_columns]
-    partitions = [
-        each
-        for each in list_partitions(table)
-        if all(value in values.get(name, (value,)) for name, value in zip(names, each.values, strict=True))
-    ]
-    slices = [
-        each
-        for each in load_file_slices(table, partitions)
-        if each.base_file is not None and not each.has_log_files
-    ]
-    if len(slices) < _FEWEST_ASKED:
-        return frozenset()
-    tasks = min(len(slices), 4 * spark.sparkContext.defaultParallelism)
-    paths = [each.base_file.path for each in slices if each.base_file is not None]
-    storage = table.storage
-
-    def rule_out(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for task in batch.column(0).to_pylist():
-                numbers = range(task, len(paths), tasks)
-                footers = carry_errors(read_key_footer(storage, paths[number]) for number in numbers)
-                ruled_out = [
-                    number
-                    for number, footer in zip(numbers, footers, strict=True)
-                    if not len(possible_keys(footer, keys))
-                ]
-                yield pa.record_batch([pa.array(ruled_out, pa.int64())], names=["slice"])
-        freeze_loaded_modules()
-
-    positions = spark.range(0, tasks, 1, numPartitions=tasks)
-    with spark_job("cannot read the footers of the table's files"):
-        found = [slices[row[0]] for row in positions.mapInArrow(rule_out, "slice bigint").collect()]
-    return frozenset((each.partition_path, each.file_id) for each in found)
-
-
 def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> list[SliceLookup]:
     """The slices of the partitions (None: of all), large ones first."""
     partitions = [each for each in list_partitions(table) if paths is None or each.path in paths]
     names = [column.name for column in table.partition_columns]
     values = {each.path: dict(zip(names, each.values, strict=False)) for each in partitions}
     slices = load_file_slices(table, partitions)
-    rule = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
+    log_merge_config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
     return [
-        SliceLookup(each, values[each.partition_path], columns, rule if each.has_log_files else None)
+        SliceLookup(
+            each, values[each.partition_path], columns, log_merge_config if each.has_log_files else None
+        )
         for each in sorted(slices, key=_bytes_of, reverse=True)
     ]
 
@@ -238,9 +193,9 @@ def _rows_of_slice(
         found = read_keys(storage, lookup)
     else:
         keys = sent.of(file_slice, index)
-        found = find_keys(storage, lookup, keys, asks_footer=index.asks_footers)
+        found = find_keys(storage, lookup, keys, prunes_by_footer=index.prunes_by_footer)
     for batch in found:
-        place = [
+        location = [
             pa.repeat(pa.scalar(text, pa.string()), batch.num_rows)
             for text in (file_slice.partition_path, file_slice.file_id)
         ]
@@ -248,4 +203,4 @@ def _rows_of_slice(
             conform_array(column, field.type)
             for column, field in zip(batch.columns[1:], lookup.columns, strict=True)
         ]
-        yield batch_of([batch.column(0), *place, *stored], output, batch.num_rows)
+        yield batch_of([batch.column(0), *location, *stored], output, batch.num_rows)

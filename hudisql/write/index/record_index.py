@@ -53,6 +53,6 @@ class RecordIndex:
         return self.kind in (IndexKind.GLOBAL_BLOOM, IndexKind.GLOBAL_SIMPLE)
 
     @property
-    def asks_footers(self) -> bool:
+    def prunes_by_footer(self) -> bool:
         """True if files are first ruled out by their footers."""
         return self.kind in (IndexKind.BLOOM, IndexKind.GLOBAL_BLOOM)

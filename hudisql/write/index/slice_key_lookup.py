@@ -46,16 +46,16 @@ class KeyFooterValues:
 
 
 def find_keys(
-    storage: Storage, lookup: SliceLookup, keys: pa.StringArray, *, asks_footer: bool
+    storage: Storage, lookup: SliceLookup, keys: pa.StringArray, *, prunes_by_footer: bool
 ) -> Iterator[pa.RecordBatch]:
     """Which of `keys` (distinct) the slice holds, each once: the record key and `lookup.columns`.
 
-    With `asks_footer` the base file is read only if its footer does not rule all keys out. Raises what
+    With `prunes_by_footer` the base file is read only if its footer does not rule all keys out. Raises what
     `read_file_slice` raises.
     """
     file_slice = lookup.file_slice
     wanted = keys
-    if asks_footer and file_slice.base_file is not None:
+    if prunes_by_footer and file_slice.base_file is not None:
         candidates = possible_keys(read_key_footer(storage, file_slice.base_file.path), keys)
         if not file_slice.has_log_files:
             wanted = candidates

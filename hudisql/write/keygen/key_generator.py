@@ -78,10 +78,12 @@ def key_generator_of(table: HudiTable, setting: Setting) -> KeyGenerator | None:
     return key_generator_from(table.properties, table.base_path, setting)
 
 
-def key_generator_from(properties: TableProperties, place: str, setting: Setting) -> KeyGenerator | None:
+def key_generator_from(
+    properties: TableProperties, table_label: str, setting: Setting
+) -> KeyGenerator | None:
     """The generator of a table with these properties; None if they name none that transforms values.
 
-    `place` names the table in errors. Raises as `key_generator_of`.
+    `table_label` names the table in errors. Raises as `key_generator_of`.
     """
     generator = (properties.key_generator_class or properties.key_generator_type or "").rsplit(".", 1)[-1]
     names = properties.partition_fields
@@ -91,13 +93,13 @@ def key_generator_from(properties: TableProperties, place: str, setting: Setting
     if generator.upper().startswith("TIMESTAMP"):
         kinds = dict.fromkeys(names, "TIMESTAMP")
     elif generator.upper().startswith("CUSTOM"):
-        kinds = _kinds_of_fields(properties, place, setting)
-    times = _timestamp_based_key_generator(place, setting) if "TIMESTAMP" in kinds.values() else None
+        kinds = _kinds_of_fields(properties, table_label, setting)
+    times = _timestamp_based_key_generator(table_label, setting) if "TIMESTAMP" in kinds.values() else None
     fields = tuple((name, times if kinds[name] == "TIMESTAMP" else None) for name in names)
     return KeyGenerator(fields, properties.hive_style_partitioning, properties.url_encode_partitioning)
 
 
-def _kinds_of_fields(properties: TableProperties, place: str, setting: Setting) -> dict[str, str]:
+def _kinds_of_fields(properties: TableProperties, table_label: str, setting: Setting) -> dict[str, str]:
     names = properties.partition_fields
     for text in (properties.get(keys.PARTITION_FIELDS), setting(PARTITION_SPEC)):
         parts = [part.strip().partition(":") for part in (text or "").split(",")]
@@ -105,7 +107,7 @@ def _kinds_of_fields(properties: TableProperties, place: str, setting: Setting) 
         if tuple(kinds) == names and all(kind in ("SIMPLE", "TIMESTAMP") for kind in kinds.values()):
             return kinds
     raise UnsupportedTableError(
-        f"the Hudi table at {place} has a custom key generator, and nothing says of which kinds "
+        f"the Hudi table at {table_label} has a custom key generator, and nothing says of which kinds "
         f"its partition fields {','.join(names)} are",
         # Without quotes, which Spark's SET takes as a part of the value.
         hint=f"SET {PARTITION_SPEC} = {','.join(f'{name}:SIMPLE' for name in names)}; "
@@ -113,7 +115,7 @@ def _kinds_of_fields(properties: TableProperties, place: str, setting: Setting) 
     )
 
 
-def _timestamp_based_key_generator(place: str, setting: Setting) -> TimestampBasedKeyGenerator:
+def _timestamp_based_key_generator(table_label: str, setting: Setting) -> TimestampBasedKeyGenerator:
     def given(name: str) -> str | None:
         values = [setting(prefix + name) for prefix in keys.KEY_GENERATOR_PREFIXES]
         return next((value.strip() for value in values if value and value.strip()), None)
@@ -122,7 +124,7 @@ def _timestamp_based_key_generator(place: str, setting: Setting) -> TimestampBas
         value = given(name)
         if value is None:
             raise UnsupportedTableError(
-                f"the Hudi table at {place} has a timestamp-based key generator, and nothing says "
+                f"the Hudi table at {table_label} has a timestamp-based key generator, and nothing says "
                 f"{_TIME_BASED}{name}",
                 hint="set it for the session, or in TBLPROPERTIES, as its writers do",
             )
@@ -133,7 +135,7 @@ def _timestamp_based_key_generator(place: str, setting: Setting) -> TimestampBas
     zone = given("timezone")
     input_zone, output_zone = (zone or given(f"{side}.timezone") for side in ("input", "output"))
     if setting("hoodie.keygen.datetime.parser.class") not in (None, "", _PARSER):
-        raise UnsupportedTableError(f"the key generator of {place} has a date parser of its own")
+        raise UnsupportedTableError(f"the key generator of {table_label} has a date parser of its own")
     if kind in ("DATE_STRING", "MIXED"):
         if output_zone is not None and input_zone is None:
             input_zone = needed("input.timezone")

@@ -1,9 +1,9 @@
-"""The record keys of new rows: rendered from the table's key columns, or generated where it has none.
+"""The record keys of new rows: rendered from the table's key columns, or generated if it has none.
 
 Follows `AutoRecordGenWrapperKeyGenerator` of Hudi 0.14 and 0.15: a generated key is
-`<instant>_<task partition id>_<row>`, the form of a sequence number, and stays with its row from then on. Two
-attempts of one task generate the same keys, but only the files of one of them become visible. Takes Arrow
-columns, whole; knows no files.
+`<instant>_<task partition id>_<row>`, as a sequence number, and stays with its row from then on. Two attempts
+of one task generate the same keys, but only the files of one of them become visible. Incoming rows carry no
+generated keys, so they cannot be looked up by key. Works on whole Arrow columns; knows no files.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import WriteRefusedError
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.keygen.record_keys import render_record_keys
 from hudisql.write.keygen.sequence_numbers import sequence_numbers
 
@@ -27,7 +28,7 @@ class NewRowKeys:
     """
 
     fields: tuple[str, ...]
-    composite: bool
+    complex_keys: bool
     instant_time: str
     task: int
     generated: int = field(default=0, init=False)
@@ -41,7 +42,7 @@ class NewRowKeys:
         columns keep theirs. Raises WriteRefusedError for rows whose key columns are null or empty.
         """
         if self.fields:
-            rendered = render_record_keys(rows, self.fields, composite=self.composite)
+            rendered = render_record_keys(rows, self.fields, complex_keys=self.complex_keys)
             if rendered.null_keys.count:
                 raise null_key_error(self.fields, partition_path, rendered.null_keys.count)
             return rendered.keys
@@ -62,3 +63,26 @@ def null_key_error(fields: tuple[str, ...], partition_path: str, count: int) -> 
         f"{count} new row(s){where} have no record key: {', '.join(fields)} is null or empty",
         hint="give every row a value in the record key columns, or filter such rows out; nothing was written",
     )
+
+
+def effective_operation(table: HudiTable, operation: str) -> str:
+    """The write operation that `operation` ("upsert", "delete", "insert" …) amounts to on the table.
+
+    With generated record keys an upsert is an insert, as in Hudi, which generates new keys for its rows.
+    Raises WriteRefusedError for a delete by key then.
+    """
+    if not table.properties.generates_record_keys:
+        return operation
+    if operation == "delete":
+        check_has_record_key(table)
+    return "insert" if operation == "upsert" else operation
+
+
+def check_has_record_key(table: HudiTable) -> None:
+    """Raise WriteRefusedError if the record keys are generated, so that incoming rows match no stored row."""
+    if table.properties.generates_record_keys:
+        raise WriteRefusedError(
+            f"the record keys of {table.base_path} are generated: incoming rows cannot be matched with "
+            "stored rows by key",
+            hint="MERGE INTO … ON <condition>, UPDATE and DELETE find stored rows by their values",
+        )

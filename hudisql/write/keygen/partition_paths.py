@@ -23,6 +23,7 @@ from hudisql.format.partition_path import (
     unique_values,
 )
 from hudisql.format.table_properties import URL_ENCODE_PARTITIONING
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, list_partitions, reads_escaped
 from hudisql.write.keygen.key_generator import KeyGenerator, generates_paths
@@ -45,7 +46,7 @@ class PartitionPaths:
         self._types = tuple(column.type for column in table.partition_columns)
         self._hive_style = table.properties.hive_style_partitioning
         self._url_encode = table.properties.url_encode_partitioning
-        self._place = table.base_path
+        self._table_label = table.base_path
         self._is_read_escaped = reads_escaped(table)
         self.existing: Mapping[str, TablePartition] = {each.path: each for each in list_partitions(table)}
         """The partitions that the table has, by path."""
@@ -77,8 +78,8 @@ class PartitionPaths:
             if not self._reads_as(path, texts) or not self._stands_apart(path):
                 listed = ", ".join(f"{name} = '{text}'" for name, text in zip(self.names, texts, strict=True))
                 raise WriteRefusedError(
-                    f"{listed} cannot be a partition of the Hudi table at {self._place}: readers would not "
-                    f"find these values in the directory '{path}'; nothing was written",
+                    f"{listed} cannot be a partition of the Hudi table at {self._table_label}: readers would "
+                    f"not find these values in the directory '{path}'; nothing was written",
                     hint=f"change the value, or make a table with {URL_ENCODE_PARTITIONING} = 'true'",
                 )
             self._known[known] = path
@@ -91,7 +92,7 @@ class PartitionPaths:
             if text == HIVE_DEFAULT_PARTITION:
                 raise WriteRefusedError(
                     f"{name} = '{HIVE_DEFAULT_PARTITION}' cannot be a partition of the Hudi table at "
-                    f"{self._place}: every reader takes that directory for NULL; nothing was written",
+                    f"{self._table_label}: every reader takes that directory for NULL; nothing was written",
                     hint=f"write NULL, or another text (such as nullif({name}, '{HIVE_DEFAULT_PARTITION}'))",
                 )
 
@@ -103,14 +104,14 @@ class PartitionPaths:
         for path in sorted(set(paths) - self._paths):
             if not _is_directory(path):
                 raise WriteRefusedError(
-                    f"'{path}' cannot be the directory of a partition of the Hudi table at {self._place}; "
-                    "nothing was written",
+                    f"'{path}' cannot be the directory of a partition of the Hudi table at "
+                    f"{self._table_label}; nothing was written",
                     hint="change the values of the partition columns",
                 )
             if not self._stands_apart(path):
                 raise WriteRefusedError(
-                    f"the partition '{path}' of the Hudi table at {self._place} and another would lie in one "
-                    "directory, where no reader finds both; nothing was written",
+                    f"the partition '{path}' of the Hudi table at {self._table_label} and another would lie "
+                    "in one directory, where no reader finds both; nothing was written",
                     hint="change the values of the partition column",
                 )
             self._take(path)
@@ -176,7 +177,7 @@ class PartitionPaths:
 def _is_directory(path: str) -> bool:
     """True if the path leads to a directory of rows below the table's own."""
     directories = path.split("/") if path else []
-    return directories[:1] != [".hoodie"] and not any(
+    return directories[:1] != [METADATA_DIRECTORY] and not any(
         directory in ("", ".", "..") for directory in directories
     )
 

@@ -52,20 +52,21 @@ def render_record_keys(
     batch: pa.RecordBatch | pa.Table,
     fields: Sequence[str],
     *,
-    composite: bool,
+    complex_keys: bool,
     consistent_logical_timestamp: bool = False,
 ) -> RecordKeys:
     """Render the record keys of a batch.
 
-    `fields` are column names, `a.b` for a field of a struct. `composite` gives `a:1,b:2` with `__null__` and
-    `__empty__` for missing parts; else the one field's plain text is the key. `consistent_logical_timestamp`
-    is Hudi's `hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled` (in a UTC JVM).
-    Raises InvalidArgumentError for a field that is not there or of a type that has no key text.
+    `fields` are column names, `a.b` for a field of a struct. `complex_keys` gives `a:1,b:2` with `__null__`
+    and `__empty__` for missing parts; else the one field's plain text is the key.
+    `consistent_logical_timestamp` is Hudi's
+    `hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled` (in a UTC JVM). Raises
+    InvalidArgumentError for a field that is not there or of a type that has no key text.
     """
-    if not fields or (len(fields) > 1 and not composite):
-        raise ValueError("a record key has one field, or several and composite=True")
+    if not fields or (len(fields) > 1 and not complex_keys):
+        raise ValueError("a record key has one field, or several and complex_keys=True")
     parts = [render_field(batch, name, consistent_logical_timestamp) for name in fields]
-    if not composite:
+    if not complex_keys:
         return RecordKeys(parts[0], NullKeys(_true_rows(_is_missing(parts[0]))))
     labelled: list[pa.Scalar | pa.Array] = []
     all_missing = None

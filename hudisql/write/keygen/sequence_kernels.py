@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hudisql.format.bloom_kernels import compiled
+from hudisql.format.numba_compiled import compiled
 
 
 @compiled

@@ -38,7 +38,7 @@ from hudisql.format.instant import (
 )
 from hudisql.format.schema import arrow_from_avro
 from hudisql.format.table_properties import read_table_properties
-from hudisql.format.timeline import Timeline, instant_path, load_timeline
+from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
@@ -112,13 +112,13 @@ def begin_commit(
     check_writable(table)
     heartbeat: Heartbeat | None = None
     try:
-        with holding(concurrency.lock, concurrency.patience):
+        with holding(concurrency.lock, concurrency.lock_retry_policy):
             table, dropped = _clear_up(table, concurrency, changed)
             action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
             requested, heartbeat = _request_instant(table, action, concurrency)
             inflight = requested.in_state(InstantState.INFLIGHT)
             profile = CommitMetadata(partition_to_write_stats={}, operation_type=operation_type)
-            table.storage.create(instant_path(table.base_path, inflight), profile.to_json())
+            table.storage.create(table.instant_path(inflight), profile.to_json())
     except BaseException:
         # Also if the lock cannot be given back: nobody would ever roll back what gives heartbeats.
         _stop(heartbeat)
@@ -154,13 +154,13 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
     table, storage = commit.table, commit.table.storage
     completed = commit.instant.in_state(InstantState.COMPLETED)
     named = named_files(table.base_path, metadata)
-    with holding(commit.concurrency.lock, commit.concurrency.patience) as held:
+    with holding(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
         _check_table_unchanged(commit, _reopen(commit), metadata)
         delete_unnamed_files(storage, table.base_path, commit.instant_time, named)
         if commit.heartbeat is not None:
             commit.heartbeat.check()
         held.check()
-        storage.create(instant_path(table.base_path, completed), metadata.to_json())
+        storage.create(table.instant_path(completed), metadata.to_json())
         _discard_if_rolled_back(commit, completed)
     # The commit stands: markers that stay behind are only litter.
     with suppress(StorageError, CorruptTableError):
@@ -194,12 +194,12 @@ def _discard_if_rolled_back(commit: OpenCommit, completed: Instant) -> None:
     is_rolled_back = False
     # A look that fails takes nothing away: whoever reads the timeline now sees the commit.
     with suppress(StorageError, CorruptTableError):
-        timeline = load_timeline(storage, table.base_path)
+        timeline = load_timeline(storage, table.base_path, table.timeline.layout)
         going = {each.target.timestamp for each in pending_rollbacks(table, timeline)}
-        inflight = instant_path(table.base_path, commit.instant)
+        inflight = table.instant_path(commit.instant)
         is_rolled_back = commit.instant_time in going or not storage.exists(inflight)
     if is_rolled_back:
-        storage.delete_file(instant_path(table.base_path, completed))
+        storage.delete_file(table.instant_path(completed))
         raise _rolled_back(commit)
 
 
@@ -228,10 +228,10 @@ def rollback_commit(commit: OpenCommit) -> None:
     """
     table, concurrency = commit.table, commit.concurrency
     completed = commit.instant.in_state(InstantState.COMPLETED)
-    patience = concurrency.patience
-    briefly = replace(patience, retries=min(patience.retries, _ROLLBACK_LOCK_RETRIES))
+    lock_retry_policy = concurrency.lock_retry_policy
+    briefly = replace(lock_retry_policy, retries=min(lock_retry_policy.retries, _ROLLBACK_LOCK_RETRIES))
     try:
-        if not table.storage.exists(instant_path(table.base_path, completed)):
+        if not table.storage.exists(table.instant_path(completed)):
             with suppress(TableLockedError), holding(concurrency.lock, briefly):
                 if _has_own_version(table):
                     roll_back_instant(table, commit.instant)
@@ -256,7 +256,7 @@ def _remove_what_was_written(commit: OpenCommit) -> None:
 
 def _remove_instant(table: HudiTable, instant: Instant) -> None:
     for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-        table.storage.delete_file(instant_path(table.base_path, instant.in_state(state)))
+        table.storage.delete_file(table.instant_path(instant.in_state(state)))
 
 
 def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = SINGLE_WRITER) -> bool:
@@ -354,10 +354,10 @@ def _request_instant(
             interval, tolerance = concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerance_ms
             heartbeat = start_heartbeat(storage, base_path, instant_time, interval, tolerance)
         try:
-            storage.create(instant_path(base_path, requested), _requested_content(action))
+            storage.create(table.instant_path(requested), _requested_content(action))
             if not _shares_its_time(table, requested):
                 return requested, heartbeat
-            storage.delete_file(instant_path(base_path, requested))
+            storage.delete_file(table.instant_path(requested))
         except PathExistsError:
             pass
         except BaseException:
@@ -374,7 +374,7 @@ def _request_instant(
 def _shares_its_time(table: HudiTable, requested: Instant) -> bool:
     """True if another write is on the timeline with this instant time: they would share markers."""
     others = [replace(requested, action=action) for action in sorted(WRITE_ACTIONS - {requested.action})]
-    paths = [instant_path(table.base_path, other) for other in others]
+    paths = [table.instant_path(other) for other in others]
     return any(found is not None for found in table.storage.infos(paths))
 
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from hudisql.errors import SettingsError, UnsupportedTableError
+from hudisql.format.timeline_layout import metadata_directory
 from hudisql.storage import Storage
 from hudisql.write.setting_lookup import Lookup, read_number
 from hudisql.write.transaction.lock import (
@@ -68,7 +69,7 @@ class Concurrency:
     optimistic: bool = False
     failed_writes: FailedWrites = FailedWrites.EAGER
     lock: TableLock | None = None
-    patience: LockRetryPolicy = field(default_factory=LockRetryPolicy)
+    lock_retry_policy: LockRetryPolicy = field(default_factory=LockRetryPolicy)
     heartbeat_interval_ms: int = 60_000
     tolerable_misses: int = 2
     conflict_retries: int = 0
@@ -110,7 +111,7 @@ def read_concurrency(
         # Hudi sets it so, whatever is asked for: others' unfinished writes are not failed ones.
         failed_writes=FailedWrites.LAZY if optimistic else FailedWrites(policy),
         lock=_lock(lookup, storage, base_path, more_locks or {}, is_needed=optimistic),
-        patience=LockRetryPolicy(
+        lock_retry_policy=LockRetryPolicy(
             retries=read_number(lookup, "hoodie.write.lock.client.num_retries", 50),
             wait_ms=read_number(lookup, "hoodie.write.lock.client.wait_time_ms_between_retry", 5_000),
             attempt_ms=read_number(lookup, "hoodie.write.lock.wait_time_ms", 60_000),
@@ -152,7 +153,7 @@ def _lock(
             )
         return None
     if provider == FILE_SYSTEM_PROVIDER:
-        directory = lookup(LOCK_PATH, "") or f"{base_path}/.hoodie"
+        directory = lookup(LOCK_PATH, "") or metadata_directory(base_path)
         return FileSystemLock(storage, storage.qualify(directory), read_number(lookup, LOCK_EXPIRE, 0))
     if provider == IN_PROCESS_PROVIDER:
         return InProcessLock(base_path)

@@ -56,7 +56,7 @@ def check_no_conflict(
     _check_plans(known, timeline, touched)
     changes_schema = schema is not None and _shape(schema) != _shape(known.schema)
     for other in _new_commits(known, timeline):
-        metadata = read_commit_metadata(known.storage, known.base_path, other)
+        metadata = read_commit_metadata(known.storage, known.instant_path(other))
         if changes_schema:
             raise WriteConflictError(
                 f"another writer has committed {other.timestamp} to {known.base_path} while its schema was "
@@ -133,7 +133,7 @@ def _check_plans(known: HudiTable, timeline: Timeline, touched: Collection[FileG
     before = {each.timestamp for each in known.timeline.instants}
     for other in timeline.pending:
         if other.action in (COMPACTION, REPLACE_COMMIT) and other.timestamp not in before:
-            planned = planned_file_groups(known.storage, known.base_path, other)
+            planned = planned_file_groups(known, other)
             _check_apart(known, other, touched, planned)
 
 

@@ -10,18 +10,15 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
 
 from hudisql.errors import NoSuchPathError, StorageError, WriteConflictError
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.format.timeline_layout import heartbeat_directory
 from hudisql.storage import Storage, join
-
-HEARTBEAT_DIRECTORY: Final = ".heartbeat"
 
 
 def heartbeat_path(base_path: str, instant_time: str) -> str:
     """Path of the file that the writer of the instant touches."""
-    return join(base_path, TIMELINE_DIRECTORY, HEARTBEAT_DIRECTORY, instant_time)
+    return join(heartbeat_directory(base_path), instant_time)
 
 
 def is_alive(storage: Storage, base_path: str, instant_time: str, tolerance_ms: int) -> bool:
@@ -33,7 +30,7 @@ def is_alive(storage: Storage, base_path: str, instant_time: str, tolerance_ms: 
 def heartbeat_instants(storage: Storage, base_path: str) -> list[str]:
     """The times of the instants that have heartbeats, fresh or not. Raises StorageError."""
     try:
-        entries = storage.list_directory(join(base_path, TIMELINE_DIRECTORY, HEARTBEAT_DIRECTORY))
+        entries = storage.list_directory(heartbeat_directory(base_path))
     except NoSuchPathError:
         return []
     return [entry.name for entry in entries if entry.name.isdigit()]

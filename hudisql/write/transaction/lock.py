@@ -30,8 +30,8 @@ class TableLock(Protocol):
     """What one writer locks a table with; the same value locks and unlocks it again and again."""
 
     @property
-    def place(self) -> str:
-        """Where the lock is, for messages."""
+    def label(self) -> str:
+        """What names the lock in messages."""
 
     def try_lock(self, timeout_ms: int, /) -> bool:
         """Take the lock, waiting so long at most; False if another has it. Raises StorageError."""
@@ -65,7 +65,7 @@ class HeldLock:
         """Raise WriteConflictError if somebody has taken the lock away: an expired one, or by mistake."""
         if self.lock is not None and not self.lock.is_held():
             raise WriteConflictError(
-                f"the lock {self.lock.place} was taken away while it was held",
+                f"the lock {self.lock.label} was taken away while it was held",
                 hint="run the statement again; hoodie.write.lock.filesystem.expire (minutes) must be longer "
                 "than a commit takes. A writer of Hudi 0.15 that gives up waiting removes the lock, too: "
                 "give it more hoodie.write.lock.client.num_retries",
@@ -73,29 +73,29 @@ class HeldLock:
 
 
 @contextmanager
-def holding(lock: TableLock | None, patience: LockRetryPolicy) -> Iterator[HeldLock]:
+def holding(lock: TableLock | None, retry_policy: LockRetryPolicy) -> Iterator[HeldLock]:
     """Hold the lock while the block runs. Raises TableLockedError if it cannot be had, StorageError."""
     if lock is None:
         yield HeldLock(None)
         return
-    _acquire(lock, patience)
+    _acquire(lock, retry_policy)
     try:
         yield HeldLock(lock)
     finally:
         lock.unlock()
 
 
-def _acquire(lock: TableLock, patience: LockRetryPolicy) -> None:
+def _acquire(lock: TableLock, retry_policy: LockRetryPolicy) -> None:
     started = time.monotonic()
-    for attempt in range(patience.retries + 1):
+    for attempt in range(retry_policy.retries + 1):
         if attempt:
-            time.sleep(patience.wait_ms / 1000)
-        if lock.try_lock(patience.attempt_ms):
+            time.sleep(retry_policy.wait_ms / 1000)
+        if lock.try_lock(retry_policy.attempt_ms):
             return
     seconds = time.monotonic() - started
     owner = lock.owner()
     raise TableLockedError(
-        f"another writer has held the lock {lock.place} for the {seconds:.0f} s that were waited"
+        f"another writer has held the lock {lock.label} for the {seconds:.0f} s that were waited"
         + (f" ({owner})" if owner else ""),
         hint="run the statement again later, or wait longer (hoodie.write.lock.client.num_retries, "
         "hoodie.write.lock.client.wait_time_ms_between_retry). A commit holds it for seconds: if its writer "
@@ -117,17 +117,22 @@ class FileSystemLock:
     _mine: bytes | None = field(default=None, repr=False)
 
     @property
-    def place(self) -> str:
+    def lock_path(self) -> str:
         """The path of the file."""
         return join(self.directory, LOCK_FILE)
+
+    @property
+    def label(self) -> str:
+        """The path of the file."""
+        return self.lock_path
 
     def try_lock(self, _timeout_ms: int, /) -> bool:
         """Make the file, if it is not there; it is never waited for here, as in Hudi."""
         if self._is_expired():
-            self.storage.delete_file(self.place)
+            self.storage.delete_file(self.lock_path)
         content = _lock_content()
         try:
-            self.storage.create(self.place, content)
+            self.storage.create(self.lock_path, content)
         except PathExistsError:
             return False
         self._mine = content
@@ -140,12 +145,12 @@ class FileSystemLock:
     def unlock(self) -> None:
         """Remove the file."""
         if self.is_held():
-            self.storage.delete_file(self.place)
+            self.storage.delete_file(self.lock_path)
         self._mine = None
 
     def owner(self) -> str:
         """Since when, by whom as far as the file says so, and when others may take it."""
-        found = self.storage.info(self.place)
+        found = self.storage.info(self.lock_path)
         if found is None:
             return ""
         since = found.modification_time_ms / 1000
@@ -165,14 +170,14 @@ class FileSystemLock:
 
     def _content(self) -> bytes | None:
         try:
-            return self.storage.read(self.place)
+            return self.storage.read(self.lock_path)
         except NoSuchPathError:
             return None
 
     def _is_expired(self) -> bool:
         if not self.expire_minutes:
             return False
-        found = self.storage.info(self.place)
+        found = self.storage.info(self.lock_path)
         age = 0.0 if found is None else time.time() * 1000 - found.modification_time_ms
         return age > self.expire_minutes * _MS_PER_MINUTE
 
@@ -194,7 +199,7 @@ class InProcessLock:
             self._lock = _in_process.setdefault(self.base_path, threading.Lock())
 
     @property
-    def place(self) -> str:
+    def label(self) -> str:
         """What it locks."""
         return f"of this process on {self.base_path}"
 

@@ -2,6 +2,8 @@
 
 Follows Hudi's `DirectWriteMarkers` and, for reading, `TimelineServerBasedWriteMarkers`: a marker is made
 before its data file, so that whoever rolls the commit back, hudisql or Apache Hudi, finds every file of it.
+Marked files are deleted by a rollback, and anybody with access to the table can write markers: a path outside
+of the table's data is refused.
 """
 
 from __future__ import annotations
@@ -11,12 +13,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from hudisql.errors import NoSuchPathError
-from hudisql.format.timeline import TIMELINE_DIRECTORY
+from hudisql.errors import CorruptTableError, NoSuchPathError
+from hudisql.format.timeline_layout import METADATA_DIRECTORY, temporary_directory
 from hudisql.storage import Storage, join
-from hudisql.table.recorded_paths import recorded_data_path
 
-_MARKERS_DIRECTORY: Final = ".temp"
 _MARKER: Final = ".marker."
 _TYPE_FILE: Final = "MARKERS.type"
 _LIST_PREFIX: Final = "MARKERS"
@@ -39,9 +39,25 @@ class Marker:
     kind: MarkerKind
 
 
+def recorded_data_path(base_path: str, partition_path: str, name: str, recorded_in: str) -> str:
+    """The path of a data file that `recorded_in` (a file, for the message) names.
+
+    Raises CorruptTableError if it is not below the table's data directories.
+    """
+    relative = join("", partition_path, name).lstrip("/")
+    parts = relative.split("/")
+    if not name or "/" in name or parts[0] == METADATA_DIRECTORY or {".", ".."} & set(parts):
+        raise CorruptTableError(
+            f"{recorded_in} names the file '{relative}', which is no data file of the Hudi table at "
+            f"{base_path}",
+            hint="nothing was deleted; find out who wrote that file, and remove it by hand",
+        )
+    return join(base_path, relative)
+
+
 def marker_directory(base_path: str, instant_time: str) -> str:
     """The directory with the markers of one instant."""
-    return join(base_path, TIMELINE_DIRECTORY, _MARKERS_DIRECTORY, instant_time)
+    return join(temporary_directory(base_path), instant_time)
 
 
 def create_marker(storage: Storage, base_path: str, instant_time: str, marker: Marker) -> None:
@@ -94,7 +110,7 @@ def delete_markers(storage: Storage, base_path: str, instant_time: str) -> None:
 def marked_instants(storage: Storage, base_path: str) -> list[str]:
     """The times of the instants that have markers. Raises StorageError."""
     try:
-        entries = storage.list_directory(join(base_path, TIMELINE_DIRECTORY, _MARKERS_DIRECTORY))
+        entries = storage.list_directory(temporary_directory(base_path))
     except NoSuchPathError:
         return []
     return [entry.name for entry in entries if entry.name.isdigit()]

@@ -19,9 +19,9 @@ from hudisql.format.instant import (
     Instant,
     InstantState,
 )
-from hudisql.format.timeline import Timeline, instant_path
+from hudisql.format.timeline import Timeline
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.recorded_paths import recorded_data_path
+from hudisql.write.transaction.markers import recorded_data_path
 from hudisql.write.transaction.pending_table_services import is_clustering
 from hudisql.write.transaction.timeline_payloads import RollbackPlan, parse_rollback_plan
 
@@ -99,12 +99,12 @@ def _check_ours_to_end(table: HudiTable, rollback: PendingRollback) -> None:
 
 
 def _was_begun_within(table: HudiTable, rollback: Instant, milliseconds: int) -> bool:
-    begun = table.storage.info(instant_path(table.base_path, rollback))
+    begun = table.storage.info(table.instant_path(rollback))
     return begun is not None and time.time() * 1000 - begun.modification_time_ms <= milliseconds
 
 
 def _plan_of(table: HudiTable, rollback: Instant) -> RollbackPlan | None:
-    path = instant_path(table.base_path, rollback.in_state(InstantState.REQUESTED))
+    path = table.instant_path(rollback.in_state(InstantState.REQUESTED))
     if not table.storage.exists(path):
         return None
     content = table.storage.read(path)

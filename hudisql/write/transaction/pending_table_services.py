@@ -11,8 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.instant import COMPACTION, REPLACE_COMMIT, Instant, InstantState
-from hudisql.format.timeline import instant_path
+from hudisql.format.instant import COMPACTION, REPLACE_COMMIT, Instant
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.timeline_payloads import planned_file_groups, requested_operation
@@ -27,8 +26,7 @@ def is_clustering(table: HudiTable, instant: Instant) -> bool:
     """
     if instant.action != REPLACE_COMMIT:
         return False
-    requested = instant.in_state(InstantState.REQUESTED)
-    return requested_operation(table.storage, instant_path(table.base_path, requested)) == "CLUSTER"
+    return requested_operation(table, instant) == "CLUSTER"
 
 
 def check_not_clustered(table: HudiTable, touched: Collection[tuple[str, str]]) -> None:
@@ -55,7 +53,7 @@ def exclude_pending_clustering(table: HudiTable, slices: Sequence[FileSlice]) ->
         group: instant.timestamp
         for instant in table.timeline.pending
         if instant.action == COMPACTION
-        for group in planned_file_groups(table.storage, table.base_path, instant)
+        for group in planned_file_groups(table, instant)
     }
     return [
         _with_compaction(each, compacted.get((each.partition_path, each.file_id)))
@@ -73,7 +71,7 @@ def _with_compaction(file_slice: FileSlice, instant_time: str | None) -> FileSli
 
 def _clusterings(table: HudiTable) -> list[tuple[Instant, frozenset[tuple[str, str]]]]:
     return [
-        (instant, planned_file_groups(table.storage, table.base_path, instant))
+        (instant, planned_file_groups(table, instant))
         for instant in table.timeline.pending
         if is_clustering(table, instant)
     ]

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from hudisql.errors import PathExistsError, UnsupportedTableError
 from hudisql.format.file_names import is_log_file
 from hudisql.format.instant import ROLLBACK, Instant, InstantState, new_instant_time
-from hudisql.format.timeline import Timeline, instant_path, load_timeline
+from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.markers import delete_markers, marked_files
 from hudisql.write.transaction.pending_rollbacks import PendingRollback, pending_rollbacks
@@ -36,7 +36,7 @@ def roll_back_instant(table: HudiTable, instant: Instant) -> None:
     """
     started = time.monotonic()
     storage, base_path = table.storage, table.base_path
-    timeline = load_timeline(storage, base_path)
+    timeline = load_timeline(storage, base_path, table.timeline.layout)
     inflight = instant.in_state(InstantState.INFLIGHT)
     begun = [each for each in pending_rollbacks(table, timeline) if each.target == inflight]
     planned = {path for each in begun for path in each.paths(base_path)}
@@ -44,14 +44,14 @@ def roll_back_instant(table: HudiTable, instant: Instant) -> None:
     _check_log_files(table, instant, paths)
     files = _files_by_partition(table, paths)
     rollback = _open_rollback(table, instant, files, timeline, begun)
-    if not begun and storage.exists(instant_path(base_path, instant.in_state(InstantState.COMPLETED))):
+    if not begun and storage.exists(table.instant_path(instant.in_state(InstantState.COMPLETED))):
         # Its writer looks for rollbacks once it has completed it: `commit._discard_if_rolled_back`.
         for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-            storage.delete_file(instant_path(base_path, rollback.in_state(state)))
+            storage.delete_file(table.instant_path(rollback.in_state(state)))
         return
     delete_uncommitted_files(storage, paths)
     for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-        storage.delete_file(instant_path(base_path, instant.in_state(state)))
+        storage.delete_file(table.instant_path(instant.in_state(state)))
     # A task that outlives its writer keeps its files if it still finds the instant; its markers are older.
     late = {
         path
@@ -65,7 +65,7 @@ def roll_back_instant(table: HudiTable, instant: Instant) -> None:
     content = render_rollback_metadata(instant, rollback.timestamp, milliseconds, files)
     # The writer of the instant may be rolling it back, too, and end this very rollback.
     with suppress(PathExistsError):
-        storage.create(instant_path(base_path, rollback.in_state(InstantState.COMPLETED)), content)
+        storage.create(table.instant_path(rollback.in_state(InstantState.COMPLETED)), content)
     delete_markers(storage, base_path, instant.timestamp)
 
 
@@ -90,17 +90,17 @@ def _open_rollback(
     begun: list[PendingRollback],
 ) -> Instant:
     """A rollback of this instant in state inflight: the interrupted one if there is one."""
-    storage, base_path = table.storage, table.base_path
+    storage = table.storage
     if begun:
         requested = begun[0].instant
     else:
         time_now = new_instant_time(timeline.latest_time, now_on_timeline(table))
         requested = Instant(time_now, ROLLBACK, InstantState.REQUESTED)
-        storage.create(instant_path(base_path, requested), render_rollback_plan(instant, files))
+        storage.create(table.instant_path(requested), render_rollback_plan(instant, files))
     inflight = requested.in_state(InstantState.INFLIGHT)
     if requested.state is InstantState.REQUESTED:
         with suppress(PathExistsError):
-            storage.create(instant_path(base_path, inflight), b"")
+            storage.create(table.instant_path(inflight), b"")
     return inflight
 
 

@@ -12,8 +12,7 @@ from typing import Final
 
 from hudisql.errors import StorageError
 from hudisql.format.commit_metadata import read_commit_metadata
-from hudisql.format.timeline import TIMELINE_DIRECTORY, Timeline, load_timeline
-from hudisql.storage import join
+from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.heartbeat import delete_heartbeat, heartbeat_instants, is_alive
 from hudisql.write.transaction.markers import delete_markers, marked_instants
@@ -33,7 +32,7 @@ def delete_stale_files(table: HudiTable, heartbeat_tolerance_ms: int | None) -> 
     """
     storage, base_path = table.storage, table.base_path
     with suppress(StorageError):
-        timeline_directory = join(base_path, TIMELINE_DIRECTORY)
+        timeline_directory = table.timeline.layout.timeline_directory(base_path)
         storage.delete_staged(timeline_directory, int(time.time() * 1000) - _STAGED_FOR_LONG_MS)
         marked = marked_instants(storage, base_path)
         silent: list[str] = []
@@ -46,7 +45,7 @@ def delete_stale_files(table: HudiTable, heartbeat_tolerance_ms: int | None) -> 
         if not marked and not silent:
             return
         # Asked after the listings: an instant that is not there now was over then, or has no markers yet.
-        timeline = load_timeline(storage, base_path)
+        timeline = load_timeline(storage, base_path, table.timeline.layout)
         pending = {each.timestamp for each in timeline.pending}
         pending |= {each.target.timestamp for each in pending_rollbacks(table, timeline)}
         for instant_time in set(marked) - pending:
@@ -66,6 +65,6 @@ def _delete_unnamed_files(table: HudiTable, timeline: Timeline, instant_time: st
         return
     named: set[str] = set()
     for commit in commits:
-        metadata = read_commit_metadata(table.storage, table.base_path, commit)
+        metadata = read_commit_metadata(table.storage, table.instant_path(commit))
         named |= named_files(table.base_path, metadata)
     delete_unnamed_files(table.storage, table.base_path, instant_time, named)

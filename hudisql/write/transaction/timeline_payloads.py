@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hudisql.errors import CorruptTableError, NoSuchPathError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.file_names import parse_log_file_name
 from hudisql.format.instant import COMPACTION, Instant, InstantState
-from hudisql.format.timeline import instant_path
-from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable
 
 
 def render_requested_replace() -> bytes:
@@ -23,37 +23,36 @@ def render_requested_replace() -> bytes:
     return load_codec("HoodieRequestedReplaceMetadata").encode(record)
 
 
-def requested_operation(storage: Storage, path: str) -> str | None:
-    """The operation type that a `.replacecommit.requested` file names. Raises CorruptTableError."""
-    try:
-        content = storage.read(path)
-    except NoSuchPathError:
-        return None
-    if not content:
-        return None
-    found = load_codec("HoodieRequestedReplaceMetadata").decode(content, path).get("operationType")
+def requested_operation(table: HudiTable, instant: Instant) -> str | None:
+    """The operation type that a requested replacecommit names. Raises CorruptTableError, StorageError."""
+    found = (_read_plan(table, instant) or {}).get("operationType")
     return None if found is None else str(found)
 
 
-def planned_file_groups(storage: Storage, base_path: str, instant: Instant) -> frozenset[tuple[str, str]]:
+def planned_file_groups(table: HudiTable, instant: Instant) -> frozenset[tuple[str, str]]:
     """The file groups that a pending compaction or clustering is going to rewrite.
 
     As (partition path, file id); empty for other replacecommits. Raises CorruptTableError, StorageError.
     """
-    path = instant_path(base_path, instant.in_state(InstantState.REQUESTED))
-    try:
-        content = storage.read(path)
-    except NoSuchPathError:
-        return frozenset()
-    if not content:
-        return frozenset()
+    plan = _read_plan(table, instant) or {}
     if instant.action == COMPACTION:
-        slices = load_codec("HoodieCompactionPlan").decode(content, path).get("operations") or []
+        slices = plan.get("operations") or []
     else:
-        plan = load_codec("HoodieRequestedReplaceMetadata").decode(content, path).get("clusteringPlan")
-        groups = (plan or {}).get("inputGroups") or []
+        groups = (plan.get("clusteringPlan") or {}).get("inputGroups") or []
         slices = [each for group in groups for each in group.get("slices") or []]
     return frozenset((each["partitionPath"] or "", each["fileId"]) for each in slices)
+
+
+def _read_plan(table: HudiTable, instant: Instant) -> Mapping[str, Any] | None:
+    """The Avro record of the requested instant; None if its file is gone or empty."""
+    requested = instant.in_state(InstantState.REQUESTED)
+    path = table.instant_path(requested)
+    try:
+        content = table.storage.read(path)
+    except NoSuchPathError:
+        return None
+    record = table.timeline.layout.avro_record(requested)
+    return load_codec(record).decode(content, path) if content and record else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.bootstrap.plans import plan_of
+from tests.file_slices import base_file_path
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +39,7 @@ def _plan(context, source, target, mode=FULL, **changes):
 
 def _read(target):
     slices = load_file_slices(open_table(Storage(), str(target)))
-    files = [each.base_file.path for each in slices if not each.is_bootstrapped]
+    files = [base_file_path(each) for each in slices if not each.is_bootstrapped]
     return pa.concat_tables([pq.read_table(path, partitioning=None) for path in files])
 
 
@@ -380,7 +381,7 @@ def test_a_task_that_outlives_its_run_takes_its_files_back(context, source, tmp_
     assert bool(work.by_spark.tasks) is (sort_mode != "NONE")
     # Nobody holds this lease: the run it belonged to is over.
     over = Lease(str(target), 0)
-    with pytest.raises(StorageError, match="is over, a late task took its files back"):
+    with pytest.raises(StorageError, match="a task outlived its run, its files were deleted"):
         full_record_tasks.rewrite_partitions(context, plan, work, over)
     assert list(target.rglob("*.parquet")) == []
 

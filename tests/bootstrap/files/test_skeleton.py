@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudisql.bootstrap.files.skeleton import KeyCheck, SkeletonFileTask, SkeletonForm, write_skeleton
+from hudisql.bootstrap.files.skeleton import KeyCheck, SkeletonEncoding, SkeletonFileTask, write_skeleton
 from hudisql.errors import InvalidArgumentError, SourceChangedError, SourceError, StorageError
 from hudisql.format.bloom_filter import parse_bloom_filter
-from hudisql.format.bootstrap_index import read_bootstrap_index
-from hudisql.format.external_file import ExternalFile
+from hudisql.format.bootstrap_index import ExternalFile, read_bootstrap_index
 from hudisql.format.file_names import base_file_name, parse_base_file_name
 from hudisql.format.meta_columns import META_COLUMNS, META_SCHEMA
 from hudisql.storage import Storage
@@ -118,7 +117,7 @@ def test_sorted_keys_take_less_than_ten_bytes_a_row(storage: Storage, tmp_path: 
     source = _source(tmp_path, 200_000, row_group_size=100_000)
     result = write_skeleton(storage, _task(source, tmp_path))
     assert result.bytes / result.rows < 8
-    compact = write_skeleton(storage, _task(source, tmp_path, compression=SkeletonForm.COMPACT))
+    compact = write_skeleton(storage, _task(source, tmp_path, codec="zstd", encoding=SkeletonEncoding.DELTA))
     assert compact.bytes / compact.rows < 3
     assert pq.read_table(compact.path).num_rows == 200_000
 

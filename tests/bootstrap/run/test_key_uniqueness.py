@@ -15,6 +15,7 @@ from hudisql.bootstrap.run.key_uniqueness import ComparedFile, RepeatedKey, find
 from hudisql.bootstrap.run.run_bootstrap import run_bootstrap
 from hudisql.context import Context
 from hudisql.errors import BootstrapBlockedError, StorageError
+from hudisql.spark.task_runner import exchange_between_tasks
 from tests.bootstrap.plans import plan_of
 
 
@@ -87,7 +88,7 @@ def test_keys_may_repeat_across_partitions_unless_they_are_to_be_unique_in_the_t
 
 @pytest.mark.spark
 def test_null_keys_and_missing_parts_of_keys(context: Context, tmp_path: Path) -> None:
-    parts = {"id": ["a", None, "c"], "line": [1, None, 2]}
+    parts: dict[str, list[Any]] = {"id": ["a", None, "c"], "line": [1, None, 2]}
     _write(tmp_path / "s", dt0_a=parts, dt0_b={"id": [None, "a", ""], "line": [2, 2, 2]})
     assert "record key column id is null in 2 rows" in str(_blocked(context, tmp_path))
     composite = {"record_key": ("id", "line")}
@@ -103,11 +104,10 @@ def test_ranges_that_touch_are_compared_and_ranges_apart_are_not(
     context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[int] = []
-    exchange = key_uniqueness.exchange_between_tasks
 
     def count_files(spark: Any, files: Any, *arguments: Any, **named: Any) -> Any:
         compared.append(len(files))
-        return exchange(spark, files, *arguments, **named)
+        return exchange_between_tasks(spark, files, *arguments, **named)
 
     monkeypatch.setattr(key_uniqueness, "exchange_between_tasks", count_files)
     source = _write(tmp_path / "s", dt0_a={"id": [1, 9, 5]}, dt0_b={"id": [10, 20]}, dt0_c={"id": [21, 30]})

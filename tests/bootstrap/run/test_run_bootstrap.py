@@ -28,6 +28,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.bootstrap.plans import plan_of
+from tests.file_slices import base_file_path, external_file_path
 
 pytestmark = pytest.mark.spark
 
@@ -38,12 +39,12 @@ def test_sequence_numbers_file_ids_and_row_groups_are_the_files_own(context, sou
     assert len({each.file_id for each in slices}) == 4
     sequence_numbers = set()
     for each in slices:
-        skeleton = pq.read_metadata(each.base_file.path)
-        external = pq.read_metadata(each.external_file.path)
+        skeleton = pq.read_metadata(base_file_path(each))
+        external = pq.read_metadata(external_file_path(each))
         assert [skeleton.row_group(i).num_rows for i in range(skeleton.num_row_groups)] == [
             external.row_group(i).num_rows for i in range(external.num_row_groups)
         ]
-        table = pq.read_table(each.base_file.path, partitioning=None)
+        table = pq.read_table(base_file_path(each), partitioning=None)
         sequence_numbers |= set(table["_hoodie_commit_seqno"].to_pylist())
     assert len(sequence_numbers) == 20
 
@@ -110,8 +111,8 @@ def test_a_source_file_touched_while_skeletons_were_written_stops_the_run(
 @pytest.mark.parametrize(
     ("came", "told"),
     [
-        (["dt=1/part-9.parquet"], r"files came into the source .*: 1 file: .*dt=1/part-9\.parquet"),
-        (["dt=2/part-0.parquet"], r"files came into the source .*: 1 file: .*dt=2/part-0\.parquet"),
+        (["dt=1/part-9.parquet"], r"files were added to the source .*: 1 file: .*dt=1/part-9\.parquet"),
+        (["dt=2/part-0.parquet"], r"files were added to the source .*: 1 file: .*dt=2/part-0\.parquet"),
         # Not chosen, hidden and empty files.
         (
             ["dt=7/part-0.parquet", "dt=1/_part-9.parquet", "_temporary/dt=2/part-0.parquet", "dt=2/empty"],
@@ -195,9 +196,9 @@ def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
     plan = plan_of(context, source, tmp_path / "t")
     attempts, begun = [], []
 
-    def begin_work(storage, plan, lease):
-        work = skeleton_tasks.begin_work(storage, plan, lease)
-        attempts.append(partial(skeleton_tasks.write_skeleton_partition, storage, lease, work.orders))
+    def plan_skeletons(storage, plan, lease):
+        work = skeleton_tasks.plan_skeletons(storage, plan, lease)
+        attempts.append(partial(skeleton_tasks.write_skeleton_partition, storage, lease, work.tasks))
         # This one has begun: its first skeleton is written, and it goes on later.
         begun.append(attempts[0]())
         next(begun[0])
@@ -208,11 +209,11 @@ def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
             with pytest.raises(StorageError, match="a late task took its files back"):
                 list(attempt)
 
-    monkeypatch.setattr(run, "begin_work", begin_work)
+    monkeypatch.setattr(run, "plan_skeletons", plan_skeletons)
     monkeypatch.setattr(run, "check_source_unchanged", late)
     run_bootstrap(context, plan)
     table = open_table(Storage(), str(tmp_path / "t"))
-    visible = {each.base_file.path for each in load_file_slices(table)}
+    visible = {base_file_path(each) for each in load_file_slices(table)}
     assert visible == {str(path) for path in (tmp_path / "t").rglob("*.parquet")}
     assert len(visible) == 4
     assert not list((tmp_path / "t/.hoodie").glob(".hudisql-bootstrap*"))
@@ -221,12 +222,12 @@ def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
 def test_a_run_that_is_taken_over_while_it_publishes_withdraws(context, source, tmp_path, monkeypatch):
     def take_over_first(*arguments):
         # As if this run had been silent for long: the other one looks for a table before it is there.
-        monkeypatch.setattr(LeaseRecord, "is_gone", property(lambda _: True))
+        monkeypatch.setattr(LeaseRecord, "is_expired", property(lambda _: True))
         acquire_lease(Storage(), str(tmp_path / "t"), "db.t", takes_over=True)
         return table_files.publish_table(*arguments)
 
     monkeypatch.setattr(run, "publish_table", take_over_first)
-    with pytest.raises(TableExistsError, match=r"took .* over"):
+    with pytest.raises(TableExistsError, match="took over"):
         run_bootstrap(context, plan_of(context, source, tmp_path / "t"))
     assert not (tmp_path / "t/.hoodie/hoodie.properties").exists()
     assert (tmp_path / "t/.hoodie/.hudisql-bootstrap-1").exists()

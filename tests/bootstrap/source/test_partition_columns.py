@@ -3,7 +3,7 @@ import pytest
 
 from hudisql.bootstrap.source.partition_columns import (
     check_partition_values,
-    choose_partitions,
+    filter_partitions,
     parse_partition_by,
     partition_fields,
 )
@@ -55,26 +55,26 @@ def test_texts_that_other_writers_render_otherwise_are_warned_of():
 def test_spark_evaluates_the_filter_over_typed_values(spark):
     columns = [PartitionColumn("year", pa.int32()), PartitionColumn("dt", pa.date32())]
     values = [("2023", "2023-12-31"), ("2024", "2024-01-01"), ("2024", None)]
-    assert choose_partitions(spark, "year = 2024", columns, values) == [False, True, True]
-    assert choose_partitions(spark, "dt >= date'2023-06-01' AND month(dt) = 12", columns, values) == [
+    assert filter_partitions(spark, "year = 2024", columns, values) == [False, True, True]
+    assert filter_partitions(spark, "dt >= date'2023-06-01' AND month(dt) = 12", columns, values) == [
         True,
         False,
         False,
     ]
-    assert choose_partitions(spark, "dt IS NULL", columns, values) == [False, False, True]
+    assert filter_partitions(spark, "dt IS NULL", columns, values) == [False, False, True]
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("predicate", ["region = 'eu'", "year >", "year + 1"])
 def test_a_filter_that_spark_cannot_evaluate_is_refused_with_the_columns(spark, predicate):
     with pytest.raises(InvalidArgumentError, match="year int"):
-        choose_partitions(spark, predicate, [PartitionColumn("year", pa.int32())], [("2024",)])
+        filter_partitions(spark, predicate, [PartitionColumn("year", pa.int32())], [("2024",)])
 
 
 @pytest.mark.spark
 def test_a_filter_on_a_table_without_partitions_is_refused(spark):
     with pytest.raises(InvalidArgumentError, match="no partition columns"):
-        choose_partitions(spark, "true", [], [()])
+        filter_partitions(spark, "true", [], [()])
 
 
 def test_an_empty_partition_value_is_a_blocker():

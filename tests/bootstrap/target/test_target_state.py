@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hudisql.bootstrap.target.target_state import LeaseRecord, TargetState, directory_state, read_lease
+from hudisql.bootstrap.target.target_state import LeaseRecord, TargetState, read_lease, read_target_state
 from hudisql.storage import Storage
 
 INDEX = ".aux/.bootstrap/.partitions/00000000-0000-0000-0000-000000000000-0_1-0-1_00000000000001.hfile"
@@ -41,17 +41,17 @@ def test_the_marks_in_a_directory_say_what_it_holds(tmp_path: Path, files, state
         path = tmp_path / ".hoodie" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    assert directory_state(Storage(), str(tmp_path)) is state
+    assert read_target_state(Storage(), str(tmp_path)) is state
 
 
 def test_only_an_ended_process_of_this_host_is_known_to_be_gone() -> None:
     now = int(Path("/proc/self").stat().st_ctime * 1000) + 1_000_000
     host = socket.gethostname()
-    assert not LeaseRecord("db.t", host, os.getpid(), now).is_gone
-    assert LeaseRecord("db.t", host, os.getpid(), 1000).is_gone  # another process had this number then
-    assert LeaseRecord("db.t", host, 2**22 + 1, now).is_gone
-    assert not LeaseRecord("db.t", "elsewhere", 2**22 + 1, now).is_gone
-    assert not LeaseRecord("db.t", host, None, now).is_gone
+    assert not LeaseRecord("db.t", host, os.getpid(), now).is_expired
+    assert LeaseRecord("db.t", host, os.getpid(), 1000).is_expired  # another process had this number then
+    assert LeaseRecord("db.t", host, 2**22 + 1, now).is_expired
+    assert not LeaseRecord("db.t", "elsewhere", 2**22 + 1, now).is_expired
+    assert not LeaseRecord("db.t", host, None, now).is_expired
 
 
 def test_a_claim_that_was_cut_short_tells_nothing_but_is_one(tmp_path: Path) -> None:
@@ -62,5 +62,5 @@ def test_a_claim_that_was_cut_short_tells_nothing_but_is_one(tmp_path: Path) -> 
         path.write_text(content)
         lease = read_lease(Storage(), str(tmp_path))
         assert lease is not None
-        assert (lease.table, lease.host, lease.process, lease.is_gone) == (None, None, None, False)
+        assert (lease.table, lease.host, lease.process, lease.is_expired) == (None, None, None, False)
         assert str(lease) == "process unknown on an unknown host"

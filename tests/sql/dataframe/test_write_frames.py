@@ -131,7 +131,9 @@ def test_options_by_hudi_s_names_agree_with_the_table_or_are_refused(
 
 
 @pytest.mark.usefixtures("table")
-@pytest.mark.parametrize(("operation", "kept"), [("upsert", 2), ("bulk_insert", 3)])
+@pytest.mark.parametrize(
+    ("operation", "kept"), [("upsert", 2), pytest.param("bulk_insert", 3, marks=pytest.mark.soak)]
+)
 def test_a_table_that_is_not_there_is_made_of_the_options(
     session: Session, operation: str, kept: int, tmp_path: Path
 ) -> None:

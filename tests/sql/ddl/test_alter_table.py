@@ -60,7 +60,7 @@ def entry_of(session: Session, name: str = "t") -> Any:
 def commits_at(path: Path) -> list[tuple[str, str | None]]:
     table = open_table(Storage(), str(path))
     return [
-        (each.action, read_commit_metadata(Storage(), str(path), each).operation_type)
+        (each.action, read_commit_metadata(Storage(), table.instant_path(each)).operation_type)
         for each in table.timeline.commits
     ]
 

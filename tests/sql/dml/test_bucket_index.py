@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.hms]
 COLUMNS = "id string, seq bigint, note string, dt string"
 
 
-@pytest.fixture(params=["cow", "mor"])
+@pytest.fixture(params=[pytest.param("cow", marks=pytest.mark.soak), "mor"])
 def bucketed(request: pytest.FixtureRequest, session: Session, tmp_path: Path) -> Iterator[ChangedTable]:
     """An empty table with three buckets in each partition."""
     path = tmp_path / "table"

@@ -76,8 +76,6 @@ def _commits(table: ChangedTable) -> int:
     [
         ("table", "update", "driver", 1),
         ("merge_on_read_table", "update", "worker", 1),
-        ("table", "insert", "worker", 1),
-        ("table", "overwrite", "driver", 3),
     ],
 )
 def test_a_struck_change_is_seen_wholly_or_not_at_all(

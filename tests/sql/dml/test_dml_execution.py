@@ -25,6 +25,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.table_configuration import update_table_properties
 from hudisql.write.execution import apply
+from hudisql.write.execution.task_results import collect_files
 from hudisql.write.execution.write_context import WrittenFile
 from tests.sql.changed_tables import ROWS, ChangedTable, setting
 
@@ -232,7 +233,6 @@ def test_tasks_tell_of_repeated_keys_once_and_in_short(
     table: ChangedTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[list[WrittenFile]] = []
-    collect_files = apply.collect_files
 
     def collect(*arguments: Any) -> list[WrittenFile]:
         given.append(collect_files(*arguments))

@@ -64,7 +64,7 @@ def test_the_quick_start_of_hudi_s_documentation_runs(session: Session) -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
 def test_rows_are_added_changed_moved_and_removed_under_keys_of_their_own(
     session: Session, tmp_path: Path, kind: str
 ) -> None:
@@ -116,7 +116,7 @@ def test_rows_are_added_changed_moved_and_removed_under_keys_of_their_own(
     assert rows(session, "SELECT count(*) FROM keyless.t") == [(0,)]
 
 
-def test_new_rows_without_key_spread_over_file_groups_and_no_map_is_in_the_way(
+def test_new_rows_without_key_spread_over_file_groups_and_maps_do_not_block_it(
     session: Session, tmp_path: Path
 ) -> None:
     session.sql(

@@ -34,7 +34,7 @@ def rows(session: Session, name: str, where: str = "true") -> list[tuple[Any, ..
     return [tuple(row) for row in session.sql(text).rows]
 
 
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", pytest.param("MERGE_ON_READ", marks=pytest.mark.soak)])
 def test_a_bootstrapped_float_directory_is_the_one_that_its_value_goes_to(
     session: Session, tmp_path: Path, kind: str
 ) -> None:
@@ -93,7 +93,7 @@ def test_doubles_name_directories_as_java_prints_them(session: Session, tmp_path
     assert directories(path) == {"p=1.2345678E7", "p=1.0E20", "p=NaN", "p=0.1", "p=0.0"}
 
 
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("kind", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.soak), "MERGE_ON_READ"])
 def test_a_record_key_may_include_a_partition_column_of_a_bootstrapped_table(
     session: Session, tmp_path: Path, kind: str
 ) -> None:

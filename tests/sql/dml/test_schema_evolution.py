@@ -33,8 +33,7 @@ def _columns(session: Session, name: str) -> dict[str, str]:
 def _committed(path: str) -> list[str]:
     """The names of the columns in the newest commit's own metadata."""
     table = open_table(Storage(), path)
-    name = table.timeline.commits[-1].file_name
-    document = json.loads((Path(path) / ".hoodie" / name).read_text())
+    document = json.loads(Path(table.instant_path(table.timeline.commits[-1])).read_text())
     return [field["name"] for field in json.loads(document["extraMetadata"]["schema"])["fields"]]
 
 

@@ -26,7 +26,7 @@ def settings(session: Session, **values: str) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("policy", ["ansi", "legacy"])
+@pytest.mark.parametrize("policy", ["ansi", pytest.param("legacy", marks=pytest.mark.soak)])
 def test_values_that_do_not_fit_are_refused_without_ansi_mode(table: ChangedTable, policy: str) -> None:
     session = table.session
     with settings(session, **{"spark.sql.ansi.enabled": "false", "spark.sql.storeAssignmentPolicy": policy}):
@@ -147,7 +147,7 @@ def test_a_merge_source_is_the_same_rows_when_the_cache_is_cleared(table: Change
     assert len(ids) == len(set(ids)) > ROWS
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", [pytest.param("cow", marks=pytest.mark.soak), "mor"])
 def test_nan_is_the_highest_ordering_value_for_every_statement(session: Session, kind: str) -> None:
     nan, columns = "double('NaN')", "s(id, v, ts)"
     with own_database(session, "ordered"):

@@ -89,7 +89,7 @@ def test_changes_of_different_file_groups_both_stand(table: ChangedTable, run_bo
     _assert_nothing_is_left(table, commits=2)
 
 
-@pytest.mark.parametrize("kind", ["table", "merge_on_read_table"])
+@pytest.mark.parametrize("kind", [pytest.param("table", marks=pytest.mark.soak), "merge_on_read_table"])
 def test_of_two_changes_of_one_file_group_one_stands_and_the_other_says_why(
     request: pytest.FixtureRequest, kind: str, run_both: RunBoth
 ) -> None:

@@ -19,6 +19,7 @@ from hudisql.sql.query.catalyst import (
     read_placeholder,
     restrict_predicate,
 )
+from hudisql.sql.query.references import parse_plan
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +39,9 @@ def needs(spark: Any, tmp_path: Any) -> Iterator[Any]:
     for name in names:
         read_placeholder(spark, name, schema, str(tmp_path)).createOrReplaceTempView(name)
     partition_columns = dict.fromkeys(names, ("dt", "n"))
-    yield lambda text: find_scan_needs(spark, plan_without_running(spark, text), partition_columns)
+    yield lambda text: find_scan_needs(
+        spark, plan_without_running(spark, parse_plan(spark, text)), partition_columns
+    )
     for name in names:
         spark.catalog.dropTempView(name)
 

@@ -71,7 +71,7 @@ def sources(session: Session, directory: Path) -> Iterator[Path]:
     metastore = session.context.metastore
     owned = metastore.get_table("farm", "owned")
     assert owned is not None
-    # As somebody may do afterwards.
+    # As a user may do afterwards.
     metastore.alter_table(
         replace(owned, table_type="MANAGED_TABLE", parameters={**owned.parameters, "EXTERNAL": "FALSE"})
     )

@@ -302,8 +302,8 @@ def test_the_view_that_migrating_md_advises_carries_the_old_name(session: Any, t
     assert fingerprint(source) == before
     session.sql("UPDATE lake.orders SET amount = -1 WHERE id = 3")
     assert session.sql("SELECT amount FROM legacy.orders WHERE id = 3").rows[0][0] == -1
-    for statement in (
+    for text in (
         *("DROP VIEW legacy.orders", "DROP TABLE legacy.orders_files", "DROP TABLE lake.orders"),
         *("DROP DATABASE legacy", "DROP DATABASE lake"),
     ):
-        session.sql(statement)
+        session.sql(text)

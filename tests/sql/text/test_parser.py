@@ -105,7 +105,7 @@ def test_call_keeps_order_names_and_namespace() -> None:
 def test_a_statement_about_a_table_names_it(text: str, kind: type[st.TableStatement], table: str) -> None:
     statement = parse_statement(text)
     assert type(statement) is kind
-    assert str(statement.table) == table  # type: ignore[attr-defined]
+    assert str(statement.table) == table
     assert statement.text == text
 
 

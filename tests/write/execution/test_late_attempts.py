@@ -18,7 +18,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.changes import OPERATION, PARTITION, RECORD_KEY, Operation, change_schema
-from hudisql.write.execution.bulk_insert import load_partition
+from hudisql.write.execution.bulk_insert import bulk_insert_partition
 from hudisql.write.execution.commit_files import finish_commit
 from hudisql.write.execution.write_context import WriteContext, WrittenFile, task_of, work_of
 from hudisql.write.execution.write_tasks import BUCKET, write_buckets
@@ -71,7 +71,7 @@ class Job:
             rows = pa.RecordBatch.from_pylist(
                 [{"id": f"new{each}", "dt": "2024-03-01"} for each in range(5)], schema=self.table.schema
             )
-            return list(load_partition(work, PartitionPaths(self.table), 0, number, [rows]))
+            return list(bulk_insert_partition(work, PartitionPaths(self.table), 0, number, [rows]))
         [changed, *_] = [each for each in load_file_slices(self.table) if not each.is_bootstrapped]
         assert changed.base_file is not None
         stored = pq.read_table(changed.base_file.path).slice(0, 2)

@@ -10,9 +10,9 @@ from hudisql.write.execution.partitioner import (
     HASH_RANGE,
     BucketInfo,
     FileSizing,
+    assign_buckets,
+    assign_hash_buckets,
     buckets_a_task,
-    plan_bucketed_work,
-    plan_work,
     slice_bytes,
 )
 
@@ -25,7 +25,7 @@ def _slice(file_id: str, length: int, partition: str = "p", **parts: object) -> 
 
 
 def test_changed_rows_go_to_the_group_that_holds_them() -> None:
-    plan = plan_work([_slice("a", 5000), _slice("b", 5000)], {("p", "a"): 3, ("p", "b"): 4}, {}, SIZING)
+    plan = assign_buckets([_slice("a", 5000), _slice("b", 5000)], {("p", "a"): 3, ("p", "b"): 4}, {}, SIZING)
     assert [(each.file_slice.file_id, each.rows) for each in plan.buckets if each.file_slice] == [
         ("a", 3),
         ("b", 4),
@@ -35,7 +35,7 @@ def test_changed_rows_go_to_the_group_that_holds_them() -> None:
 
 def test_new_rows_fill_small_files_and_make_others_of_the_right_size() -> None:
     slices = [_slice("small", 500), _slice("large", 1500), _slice("other", 10, partition="q")]
-    plan = plan_work(slices, {("p", "small"): 1}, {"p": 600}, SIZING)
+    plan = assign_buckets(slices, {("p", "small"): 1}, {"p": 600}, SIZING)
     shares = [(each.file_slice and each.file_slice.file_id, each.rows) for each in plan.buckets]
     assert shares == [("small", 151), (None, 150), (None, 150), (None, 150)]
     assert plan.of_new_rows["p"].buckets == (0, 1, 2, 3)
@@ -46,7 +46,7 @@ def test_slices_with_logs_take_no_new_rows_and_skeletons_count_with_their_source
     log = LogFile("/t/p/.l", 1, "l", "1", 1, "0-0-0")
     bootstrapped = _slice("s", 10, external_file=ExternalFile("/source/f", 5000, 0))
     assert slice_bytes(bootstrapped) == 5010
-    plan = plan_work([_slice("l", 10, log_files=(log,)), bootstrapped], {}, {"p": 5}, SIZING)
+    plan = assign_buckets([_slice("l", 10, log_files=(log,)), bootstrapped], {}, {"p": 5}, SIZING)
     assert [each.file_slice for each in plan.buckets] == [None]
 
 
@@ -70,7 +70,7 @@ def test_small_slices_share_a_task_and_large_ones_do_not() -> None:
 )
 def test_every_new_row_has_one_bucket(new_rows: dict[str, int], files: list[tuple[str, int]]) -> None:
     slices = [_slice(f"f{number}", length, partition) for number, (partition, length) in enumerate(files)]
-    plan = plan_work(slices, {}, new_rows, SIZING)
+    plan = assign_buckets(slices, {}, new_rows, SIZING)
     for partition, rows in new_rows.items():
         spread = plan.of_new_rows[partition]
         assert sum(plan.buckets[number].rows for number in spread.buckets) == rows
@@ -84,7 +84,7 @@ def test_new_rows_of_a_bucket_index_go_to_the_group_of_their_bucket() -> None:
     first, second = _slice("b0", 5000), _slice("b1", 5000, log_files=(log,))
     groups = {("p", 0): first, ("p", 1): second}
     new_rows = {("p", 0): 5, ("p", 1): 6, ("p", 3): 7, ("q", 3): 8}
-    plan = plan_bucketed_work([first, second], {("p", "b1"): 2}, new_rows, groups, 4)
+    plan = assign_hash_buckets([first, second], {("p", "b1"): 2}, new_rows, groups, 4)
     found = [(each.partition_path, each.file_slice and each.file_slice.file_id) for each in plan.buckets]
     assert found == [("p", "b1"), ("p", "b0"), ("p", None), ("q", None)]
     assert [each.hash_bucket for each in plan.buckets] == [None, 0, 3, 3]

@@ -40,7 +40,7 @@ def test_changes_are_the_same_whether_they_were_spilled_or_not(
             held.add(start // 10 % 3, _changes(range(start, start + 10)))
         assert held.numbers == [0, 1, 2]
         found = [held.table(number).column("id").to_pylist() for number in held.numbers]
-        directory = held._directory and Path(held._directory.name)
+        directory = None if held._directory is None else Path(held._directory.name)
         assert (directory is None) == (held_bytes == 1 << 30)
     expected = [[f"k{n:06d}" for n in range(200) if n // 10 % 3 == number] for number in range(3)]
     assert found == expected
@@ -53,9 +53,9 @@ def test_a_merge_takes_the_memory_of_a_row_group_not_of_the_file(
     monkeypatch.setattr(merge_handle, "ROW_GROUP_BYTES", 1 << 20)
     monkeypatch.setattr("hudisql.write.handle.base_file.ROW_GROUP_BYTES", 1 << 20)
     avro_schema, rows, row_bytes = base_file_avro_schema(SCHEMA, "t"), 40_000, 500
-    place = FileNaming(str(tmp_path), "", "20240101000000000", "f", "0-0-0", 0)
+    file_naming = FileNaming(str(tmp_path), "", "20240101000000000", "f", "0-0-0", 0)
     writer = BaseFileWriter(
-        STORAGE, place, SCHEMA, avro_schema, BaseFileConfig(), expected_rows=rows, bytes_per_row=1.0
+        STORAGE, file_naming, SCHEMA, avro_schema, BaseFileConfig(), expected_rows=rows, bytes_per_row=1.0
     )
     values = np.random.default_rng(1)
     for start in range(0, rows, 1_000):
@@ -67,12 +67,12 @@ def test_a_merge_takes_the_memory_of_a_row_group_not_of_the_file(
     task = MergeTask(
         file_slice=FileSlice("", file.file_id, "20240101000000000", base),
         partition_values={},
-        place=FileNaming(str(tmp_path), "", "20240202000000000", "f", "0-0-0", 0),
+        file_naming=FileNaming(str(tmp_path), "", "20240202000000000", "f", "0-0-0", 0),
         schema=SCHEMA,
         avro_schema=avro_schema,
-        form=BaseFileConfig(),
+        base_file_config=BaseFileConfig(),
         record_key_fields=("id",),
-        composite=False,
+        complex_keys=False,
     )
     changes = pa.Table.from_batches([_changes(range(0, rows, 100))])
     before, peaks = pa.total_allocated_bytes(), [0]

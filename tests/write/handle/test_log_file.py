@@ -105,7 +105,7 @@ def test_blocks_are_those_of_the_real_hudi(golden: Any) -> None:
     name = parse_log_file_name(path.name)
     assert name is not None
     rows = _rows(table, _slice_with_logs(table))
-    chosen = rows.filter(pa.compute.equal(rows["_hoodie_commit_time"], theirs.instant_time))  # type: ignore[union-attr,attr-defined]
+    chosen = rows.filter(pa.compute.equal(rows["_hoodie_commit_time"], theirs.instant_time))  # type: ignore[union-attr]
     (batch,) = chosen.combine_chunks().to_batches()
     schema = base_file_avro_schema(table.schema, table.name)
     ((ours, _),) = data_blocks(batch, table.schema, schema, theirs.instant_time)  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hudisql.errors import WriteConflictError, WriteRefusedError
@@ -90,12 +90,12 @@ def _merge(
         MergeTask(
             file_slice=_stored(directory, rows, stored_form),
             partition_values={},
-            place=_place(directory, "20240202000000000"),
+            file_naming=_place(directory, "20240202000000000"),
             schema=SCHEMA,
             avro_schema=base_file_avro_schema(SCHEMA, "t"),
-            form=form or BaseFileConfig(),
+            base_file_config=form or BaseFileConfig(),
             record_key_fields=("id",),
-            composite=False,
+            complex_keys=False,
             **task,
         ),
         given_changes,
@@ -107,7 +107,6 @@ def _change(operation: Operation, row: dict[str, Any]) -> dict[str, Any]:
     return {"__hudisql_operation": int(operation), **known, **row}
 
 
-@settings(max_examples=40)
 @given(
     stored=st.lists(st.integers(0, 40), unique=True, min_size=1, max_size=25),
     touched=st.dictionaries(st.integers(0, 40), st.sampled_from(["update", "delete", "upsert"]), max_size=20),
@@ -153,11 +152,11 @@ ROWS = [_row(f"k{number}", number) for number in range(10)]
 def test_an_upsert_that_is_older_than_the_stored_row_comes_late(tmp_path: Path) -> None:
     older, newer = _row("k5", 4), _row("k6", 60)
     changes = [_change(Operation.UPSERT, older), _change(Operation.UPSERT, newer)]
-    merged = _merge(tmp_path, ROWS, changes, ordering="seq")
-    assert (merged.late, merged.updated) == (1, 1)
+    merged = _merge(tmp_path, ROWS, changes, event_time_field="seq")
+    assert (merged.late_arriving, merged.updated) == (1, 1)
     assert pq.read_table(merged.path, columns=["seq"])["seq"].to_pylist()[5:7] == [5, 60]
-    forced = _merge(tmp_path, ROWS, [_change(Operation.UPDATE, older)], ordering="seq")
-    assert (forced.late, forced.updated) == (0, 1)
+    forced = _merge(tmp_path, ROWS, [_change(Operation.UPDATE, older)], event_time_field="seq")
+    assert (forced.late_arriving, forced.updated) == (0, 1)
 
 
 def test_of_several_changes_of_one_row_the_newest_counts(tmp_path: Path) -> None:

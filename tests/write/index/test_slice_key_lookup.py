@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.read.conform import batch_of
-from hudisql.read.merge_mode import LogMergeConfig
+from hudisql.read.merge_mode import InstantRange, LogMergeConfig
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
 from hudisql.write.handle.base_file import BaseFileConfig, BaseFileWriter, FileNaming, base_file_avro_schema
@@ -30,7 +30,7 @@ SCHEMA = pa.schema([pa.field("id", pa.string()), pa.field("seq", pa.int64())])
 AVRO = base_file_avro_schema(SCHEMA, "t")
 STORAGE = Storage()
 BASE, LATER = "20240301000000001", "20240301000000002"
-RULE = LogMergeConfig(committed=frozenset({BASE, LATER}), active_from=None)
+LOG_MERGE_CONFIG = LogMergeConfig(InstantRange(committed=frozenset({BASE, LATER}), active_from=None))
 TEXTS = st.text(alphabet=st.sampled_from(["a", "b", "\u00e9", "\ue000", "\uffff", "\U00010000"]), max_size=3)
 
 
@@ -67,17 +67,17 @@ def _with_log(directory: Path, file_slice: FileSlice, new: list[str], deleted: l
     return FileSlice("", file_slice.file_id, BASE, file_slice.base_file, (log,))
 
 
-def _find(file_slice: FileSlice, keys: list[str], *, asks_footer: bool = True) -> list[str]:
-    lookup = SliceLookup(file_slice, log_merge_config=RULE)
-    batches = find_keys(STORAGE, lookup, pa.array(keys, pa.string()), asks_footer=asks_footer)
+def _find(file_slice: FileSlice, keys: list[str], *, prunes_by_footer: bool = True) -> list[str]:
+    lookup = SliceLookup(file_slice, log_merge_config=LOG_MERGE_CONFIG)
+    batches = find_keys(STORAGE, lookup, pa.array(keys, pa.string()), prunes_by_footer=prunes_by_footer)
     return sorted(key for batch in batches for key in batch.column(0).to_pylist())
 
 
-@pytest.mark.parametrize("asks_footer", [True, False])
-def test_keys_are_found_where_they_are_stored(tmp_path: Path, asks_footer: bool) -> None:
+@pytest.mark.parametrize("prunes_by_footer", [True, False])
+def test_keys_are_found_where_they_are_stored(tmp_path: Path, prunes_by_footer: bool) -> None:
     stored = _stored(tmp_path, [f"k{number:03d}" for number in range(100)])
-    assert _find(stored, ["k007", "k099", "k100", "a"], asks_footer=asks_footer) == ["k007", "k099"]
-    assert _find(stored, ["zzz"], asks_footer=asks_footer) == []
+    assert _find(stored, ["k007", "k099", "k100", "a"], prunes_by_footer=prunes_by_footer) == ["k007", "k099"]
+    assert _find(stored, ["zzz"], prunes_by_footer=prunes_by_footer) == []
 
 
 def test_a_key_that_a_slice_holds_twice_is_found_once(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ MOMENT = 1_577_882_096_789_000  # 2020-01-01 12:34:56.789 UTC in microseconds
 
 def _keys(values: pa.Array, **options: bool) -> list[str | None]:
     batch = pa.record_batch({"k": values})
-    return render_record_keys(batch, ["k"], composite=False, **options).keys.to_pylist()
+    return render_record_keys(batch, ["k"], complex_keys=False, **options).keys.to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_consistent_logical_timestamps_are_printed_as_sql_timestamps() -> None:
 
 def test_composite_keys_name_their_fields_and_mark_missing_parts() -> None:
     batch = pa.record_batch({"a": ["x", None, "", None, ""], "b": [1, 2, 3, None, None]})
-    rendered = render_record_keys(batch, ["a", "b"], composite=True)
+    rendered = render_record_keys(batch, ["a", "b"], complex_keys=True)
     assert rendered.keys.to_pylist() == [
         "a:x,b:1",
         "a:__null__,b:2",
@@ -135,11 +135,11 @@ def test_composite_keys_name_their_fields_and_mark_missing_parts() -> None:
 
 def test_one_field_of_a_complex_key_can_be_named() -> None:
     batch = pa.record_batch({"id": ["k1"]})
-    assert render_record_keys(batch, ["id"], composite=True).keys.to_pylist() == ["id:k1"]
+    assert render_record_keys(batch, ["id"], complex_keys=True).keys.to_pylist() == ["id:k1"]
 
 
 def test_null_and_empty_single_keys_are_reported_with_their_rows() -> None:
-    rendered = render_record_keys(pa.record_batch({"k": ["a", None, "b", ""]}), ["k"], composite=False)
+    rendered = render_record_keys(pa.record_batch({"k": ["a", None, "b", ""]}), ["k"], complex_keys=False)
     assert rendered.null_keys.count == 2
     assert rendered.null_keys.rows.tolist() == [1, 3]
 
@@ -151,18 +151,18 @@ def test_nested_fields_are_null_where_their_struct_is() -> None:
         mask=pa.array([False, True, False]),
     )
     batch = pa.record_batch({"a": struct}).slice(1)
-    assert render_record_keys(batch, ["a.b"], composite=False).keys.to_pylist() == [None, "3"]
-    rendered = render_record_keys(batch, ["a.b", "a.d.c"], composite=True)
+    assert render_record_keys(batch, ["a.b"], complex_keys=False).keys.to_pylist() == [None, "3"]
+    rendered = render_record_keys(batch, ["a.b", "a.d.c"], complex_keys=True)
     assert rendered.keys.to_pylist() == ["a.b:__null__,a.d.c:__null__", "a.b:3,a.d.c:z"]
     assert rendered.null_keys.rows.tolist() == [0]
 
 
 def test_tables_of_several_chunks_and_sliced_batches_are_rendered_row_by_row() -> None:
     table = pa.table({"k": pa.chunked_array([[1, 2], [], [3]], pa.int64())})
-    assert render_record_keys(table, ["k"], composite=False).keys.to_pylist() == ["1", "2", "3"]
+    assert render_record_keys(table, ["k"], complex_keys=False).keys.to_pylist() == ["1", "2", "3"]
     batch = pa.record_batch({"k": np.arange(10)}).slice(7)
-    assert render_record_keys(batch, ["k"], composite=False).keys.to_pylist() == ["7", "8", "9"]
-    assert len(render_record_keys(table.slice(0, 0), ["k"], composite=False).keys) == 0
+    assert render_record_keys(batch, ["k"], complex_keys=False).keys.to_pylist() == ["7", "8", "9"]
+    assert len(render_record_keys(table.slice(0, 0), ["k"], complex_keys=False).keys) == 0
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_tables_of_several_chunks_and_sliced_batches_are_rendered_row_by_row() -
 )
 def test_a_key_that_cannot_be_is_refused_by_name(values: pa.Array, field: str, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
-        render_record_keys(pa.record_batch({"k": values}), [field], composite=False)
+        render_record_keys(pa.record_batch({"k": values}), [field], complex_keys=False)
 
 
 def test_of_any_number_of_repeated_keys_a_task_tells_the_count_and_a_few() -> None:

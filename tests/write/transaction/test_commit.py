@@ -25,7 +25,6 @@ from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.instant import Instant, InstantState
 from hudisql.format.log_block import encode_log_block
 from hudisql.format.schema import avro_from_arrow
-from hudisql.format.timeline import instant_path
 from hudisql.storage import Storage
 from hudisql.storage.paths import staged_path
 from hudisql.table.file_slice import FileSlice
@@ -93,7 +92,7 @@ def test_an_abandoned_commit_leaves_a_rollback_and_nothing_else(table: HudiTable
     assert {path for path in Path(table.base_path).rglob("*") if ".hoodie" not in str(path)} == before
     [rollback] = [each for each in open_table(STORAGE, table.base_path).timeline.completed
                   if each.action == "rollback"]  # fmt: skip
-    content = Path(table.base_path, ".hoodie", rollback.file_name).read_bytes()
+    content = Path(table.instant_path(rollback)).read_bytes()
     said = load_codec("HoodieRollbackMetadata").decode(content)
     assert said["commitsRollback"] == [commit.instant_time]
     assert said["totalFilesDeleted"] == 2
@@ -103,7 +102,7 @@ def test_files_that_a_late_task_finishes_during_the_rollback_are_taken_back_too(
     table: HudiTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = begin_commit(table, "UPSERT")
-    inflight = str(Path(table.base_path, ".hoodie", commit.instant.file_name))
+    inflight = str(Path(table.instant_path(commit.instant)))
     delete_file, late = Storage.delete_file, []
 
     def finish_first(self: Storage, path: str) -> None:
@@ -121,7 +120,7 @@ def test_files_that_a_late_task_finishes_during_the_rollback_are_taken_back_too(
 def _begin_rollback(table: HudiTable, target: Instant) -> None:
     """What another writer, who holds no lock meanwhile, does first."""
     rollback = Instant("20990101000000000", "rollback", InstantState.REQUESTED)
-    STORAGE.create(instant_path(table.base_path, rollback), render_rollback_plan(target, {}))
+    STORAGE.create(table.instant_path(rollback), render_rollback_plan(target, {}))
 
 
 def test_a_commit_that_is_being_rolled_back_does_not_complete(table: HudiTable) -> None:
@@ -256,8 +255,8 @@ def test_recorded_paths_that_lead_out_of_the_tables_data_are_refused(
         partition, _, name = path.rpartition("/")
         rollback = Instant("20990101000000000", "rollback", InstantState.REQUESTED)
         plan = render_rollback_plan(failed.instant, {partition: FailedFiles([f"file:/{name}"])})
-        STORAGE.create(instant_path(table.base_path, rollback), plan)
-    calls = [lambda: begin_commit(open_table(STORAGE, table.base_path), "UPSERT")]
+        STORAGE.create(table.instant_path(rollback), plan)
+    calls: list[Callable[[], object]] = [lambda: begin_commit(open_table(STORAGE, table.base_path), "UPSERT")]
     if recorded_in == "marker":
         # The failed commit is over: its markers are left.
         calls.append(lambda: delete_stale_files(table, None))
@@ -273,7 +272,7 @@ def test_recorded_paths_that_lead_out_of_the_tables_data_are_refused(
 def test_a_rollback_plan_of_no_instant_is_refused(table: HudiTable) -> None:
     target = Instant("../../../x", "commit", InstantState.INFLIGHT)
     rollback = Instant("20990101000000000", "rollback", InstantState.REQUESTED)
-    STORAGE.create(instant_path(table.base_path, rollback), render_rollback_plan(target, {}))
+    STORAGE.create(table.instant_path(rollback), render_rollback_plan(target, {}))
     outside = Path(table.base_path).parent / "x"
     outside.mkdir()
     with pytest.raises(CorruptTableError, match=r"'../../../x', which is no instant time"):
@@ -373,8 +372,8 @@ def _stat(partition: str, file_id: str) -> CommitMetadata:
 
 def _shared(table: HudiTable, **more: Any) -> Concurrency:
     lock = FileSystemLock(STORAGE, f"{table.base_path}/.hoodie")
-    patience = LockRetryPolicy(retries=2, wait_ms=20)
-    return Concurrency(True, FailedWrites.LAZY, lock, patience, **more)
+    lock_retry_policy = LockRetryPolicy(retries=2, wait_ms=20)
+    return Concurrency(True, FailedWrites.LAZY, lock, lock_retry_policy, **more)
 
 
 def _begin(table: HudiTable, **more: Any) -> OpenCommit:
@@ -453,7 +452,7 @@ def test_a_commit_that_was_read_and_then_rolled_back_is_a_conflict(table: HudiTa
     table = open_table(STORAGE, table.base_path)
     commit = _begin(table)
     last = table.timeline.commits[-1]
-    Path(table.base_path, ".hoodie", last.file_name).unlink()
+    Path(table.instant_path(last)).unlink()
     with pytest.raises(WriteConflictError, match=f"taken back the commit {last.timestamp}"):
         complete_commit(commit, _stat("dt=1", "g"))
 

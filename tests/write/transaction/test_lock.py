@@ -131,7 +131,7 @@ def test_settings_mean_what_they_mean_to_hudi() -> None:
     assert found.optimistic
     assert found.failed_writes is co.FailedWrites.LAZY
     assert found.lock == FileSystemLock(STORAGE, "/data/t/.hoodie", 7)
-    assert found.patience == LockRetryPolicy(3, 250, 60_000)
+    assert found.lock_retry_policy == LockRetryPolicy(3, 250, 60_000)
     assert found.heartbeat_tolerance_ms == 120_000
     elsewhere = _read(**provider, hoodie__write__lock__filesystem__path="file:///locks/t")
     assert elsewhere.lock == FileSystemLock(STORAGE, "/locks/t", 0)

@@ -14,7 +14,6 @@ from hudisql.errors import UnsupportedTableError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.instant import Instant, InstantState
-from hudisql.format.timeline import instant_path
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction.commit import begin_commit, complete_commit, rollback_commit
@@ -48,8 +47,8 @@ def _again(table: HudiTable) -> HudiTable:
 
 def _begin_rollback(table: HudiTable, plan: bytes) -> None:
     rollback = Instant(ROLLBACK_TIME, "rollback", InstantState.REQUESTED)
-    STORAGE.create(instant_path(table.base_path, rollback), plan)
-    STORAGE.create(instant_path(table.base_path, rollback.in_state(InstantState.INFLIGHT)), b"")
+    STORAGE.create(table.instant_path(rollback), plan)
+    STORAGE.create(table.instant_path(rollback.in_state(InstantState.INFLIGHT)), b"")
 
 
 def _sorted(rows: pa.Table) -> pa.Table:
@@ -57,7 +56,7 @@ def _sorted(rows: pa.Table) -> pa.Table:
 
 
 def _files_of(table: HudiTable, commit: Instant) -> dict[str, FailedFiles]:
-    metadata = read_commit_metadata(STORAGE, table.base_path, commit)
+    metadata = read_commit_metadata(STORAGE, table.instant_path(commit))
     return {
         partition: FailedFiles([join(table.base_path, str(stat.path)) for stat in stats])
         for partition, stats in metadata.partition_to_write_stats.items()
@@ -69,7 +68,7 @@ def test_the_rollback_of_a_compaction_is_left_to_who_runs_the_compaction(copy: C
     (planned,) = [each for each in table.timeline.pending if each.action == "compaction"]
     before = _sorted(our_rows(table))
     inflight = planned.in_state(InstantState.INFLIGHT)
-    STORAGE.create(instant_path(table.base_path, inflight), b"")
+    STORAGE.create(table.instant_path(inflight), b"")
     _begin_rollback(table, render_rollback_plan(inflight, {}))
     rollback_commit(begin_commit(_again(table), "UPSERT"))
     pending = {(each.timestamp, each.action) for each in _again(table).timeline.pending}
@@ -92,7 +91,7 @@ def test_files_that_only_the_plan_of_an_interrupted_rollback_names_are_taken_bac
     files = _files_of(table, commit)
     _begin_rollback(table, render_rollback_plan(commit, files))
     # Apache Hudi first makes a complete commit inflight again; its markers are gone for long.
-    Path(instant_path(table.base_path, commit)).unlink()
+    Path(table.instant_path(commit)).unlink()
     rollback_commit(begin_commit(_again(table), "UPSERT"))
     timeline = _again(table).timeline
     assert timeline.pending == ()
@@ -116,7 +115,7 @@ def test_a_rollback_that_does_not_place_the_log_blocks_is_not_ours_to_end(table:
 def test_nothing_is_written_while_a_restore_is_not_done(table: HudiTable) -> None:
     commit = begin_commit(table, "UPSERT")
     restore = Instant("20990101000000000", "restore", InstantState.INFLIGHT)
-    STORAGE.create(instant_path(table.base_path, restore), b"")
+    STORAGE.create(table.instant_path(restore), b"")
     for write in (lambda: complete_commit(commit, EMPTY), lambda: begin_commit(_again(table), "UPSERT")):
         with pytest.raises(UnsupportedTableError, match="being restored"):
             write()

@@ -1,7 +1,9 @@
-"""Rows of a Spark task that was stopped are told from rows that have come to their end."""
+"""Python workers notice an input that was cut short, and keep loaded modules out of garbage collections."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -12,9 +14,24 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import StorageError
-from hudisql.spark.task_input import complete_input
+from hudisql.spark.python_worker import complete_input
 
 SECONDS = 60
+FREEZE = """
+import gc
+from hudisql.spark.python_worker import freeze_loaded_modules
+
+assert gc.get_freeze_count() == 0
+freeze_loaded_modules()
+first = gc.get_freeze_count()
+assert first > 1000, first
+tracked_after = [[] for _ in range(1000)]
+freeze_loaded_modules()
+assert gc.get_freeze_count() <= first, "frozen twice without new modules"
+import decimal, xml.dom.minidom
+freeze_loaded_modules()
+assert gc.get_freeze_count() > first, "new modules left to the collector"
+"""
 
 
 def _slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -78,3 +95,9 @@ def test_rows_of_a_task_that_is_killed_are_cut_short(spark: Any, tmp_path: Path,
     thread.join()
     _wait_for(ended)
     assert "before it had all its rows" in ended.read_text()
+
+
+def test_loaded_modules_are_frozen_once_and_again_only_when_more_are_loaded() -> None:
+    # In a process of its own: frozen objects stay frozen.
+    done = subprocess.run([sys.executable, "-c", FREEZE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,11 +1,12 @@
-"""Java classes by their full name, for calls of Spark's inner API through py4j.
+"""Java and Scala objects behind py4j: classes by their full name, sequences, maps, class names.
 
 `spark._jvm.org.apache.spark…` asks the JVM about each part of the name, some eight round trips for one class;
-a query makes dozens of such calls. Knows no class itself.
+a query makes dozens of such calls. Knows no particular class.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,3 +27,22 @@ def java_class(spark: SparkSession, name: str) -> Any:
 def scala_object(spark: SparkSession, name: str) -> Any:
     """The Scala object of the full `name` (without its `$`), for methods that its class does not show."""
     return getattr(java_class(spark, f"{name}$"), "MODULE$")
+
+
+def items_of(scala_sequence: Any) -> Iterator[Any]:
+    """The items of a Scala `Seq`, in order."""
+    for position in range(scala_sequence.size()):
+        yield scala_sequence.apply(position)
+
+
+def pairs_of(scala_map: Any) -> Iterator[tuple[Any, Any]]:
+    """Keys and values of a Scala `Map`."""
+    iterator = scala_map.iterator()
+    while iterator.hasNext():
+        pair = iterator.next()
+        yield pair.productElement(0), pair.productElement(1)
+
+
+def class_name(value: Any) -> str:
+    """The simple name of a value's Java class."""
+    return str(value.getClass().getSimpleName())

@@ -1,8 +1,12 @@
-"""Columns that hold dates before 1582-10-15 or timestamps before 1900, by a footer's statistics.
+"""Incompatibilities of a column that its type does not show, but a file's footer does.
 
-Such values mean one thing in today's calendar and another in Java's older one, and parquet has no place to
-say which was meant: Spark says it in key-values of its own, which Apache Hudi's merges do not carry on.
-What follows of it is in `type_safety`'s table. Values only; knows no Spark and no storage.
+- Dates before 1582-10-15 and timestamps before 1900 have one meaning in today's calendar and another in
+  Java's older one. Parquet has no field for the calendar: Spark writes it as key-values of its own, which
+  Apache Hudi's merges do not copy.
+- Hudi 0.15.0 on Spark 3.5 cannot read 8- and 16-bit integers from pages without a dictionary, nor inside
+  lists, maps and structs.
+
+`type_safety` says what the consequences are. Values only; knows no Spark and no storage.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import Any, Final
 
 from hudisql.read.hybrid_calendar import FIRST_COMMON_DAY, FIRST_COMMON_MICRO, Calendar, calendar_of_dates
 
-_HAZARDS: Final[Mapping[Calendar | None, str]] = {
+_INCOMPATIBILITIES: Final[Mapping[Calendar | None, str]] = {
     Calendar.LEGACY: "older_calendar",
     Calendar.CORRECTED: "old_dates",
     None: "unknown_calendar",
@@ -30,7 +34,7 @@ def old_date_incompatibilities(metadata: Any) -> Mapping[str, str]:
     if not leaves or metadata.num_rows == 0:
         return {}
     calendar = calendar_of_dates(metadata.metadata)
-    incompatibility = _HAZARDS[calendar]
+    incompatibility = _INCOMPATIBILITIES[calendar]
     found = {}
     for leaf, first_common in leaves.items():
         if _holds_below(metadata, leaf, first_common, otherwise=calendar is Calendar.LEGACY):
@@ -64,3 +68,27 @@ def _holds_below(metadata: Any, leaf: int, first_common: int, *, otherwise: bool
         elif otherwise and (statistics is None or statistics.null_count != chunk.num_values):
             return True
     return False
+
+
+def small_integer_incompatibilities(metadata: Any) -> Mapping[str, str]:
+    """The incompatibility of each top-level column that holds such integers (`pq.FileMetaData`)."""
+    found = {}
+    for leaf in range(metadata.num_columns if metadata.num_rows else 0):
+        column = metadata.schema.column(leaf)
+        name, nested, _ = column.path.partition(".")
+        if _is_small(column) and (nested or _has_plain_pages(metadata, leaf)):
+            found[name] = "small_integer"
+    return found
+
+
+def _is_small(column: Any) -> bool:
+    if column.physical_type != "INT32" or column.logical_type.type != "INT":
+        return False
+    described = json.loads(column.logical_type.to_json())
+    # Spark reads unsigned ones of 16 bits as ints anyway.
+    return bool(described["bitWidth"] == 8 or (described["bitWidth"] == 16 and described["isSigned"]))
+
+
+def _has_plain_pages(metadata: Any, leaf: int) -> bool:
+    chunks = (metadata.row_group(number).column(leaf) for number in range(metadata.num_row_groups))
+    return any(not chunk.has_dictionary_page and chunk.num_values for chunk in chunks)

@@ -1,12 +1,14 @@
-"""The content of delete blocks: record keys, partition paths and ordering values.
+"""The contents of log blocks: rows of Avro data blocks, and keys of delete blocks.
 
-Follows `HoodieDeleteBlock` version 3 and `HoodieDeleteRecordList` of Hudi 0.15. Earlier versions hold Java
-objects of Kryo's and are refused. It must not know who wins over whom.
+Follows `HoodieAvroDataBlock` (content version 3), `HoodieDeleteBlock` (version 3) and
+`HoodieDeleteRecordList` of Hudi 0.15. The rows' schema stands in the block's header. Earlier delete blocks
+hold Java objects of Kryo's and are refused. Which record of a key wins is not decided here.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +17,9 @@ import pyarrow as pa
 from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.avro_program import program_of
-from hudisql.format.avro_rows import decode_rows, encode_rows
+from hudisql.format.avro_rows import decode_framed_rows, decode_rows, encode_rows
 
+DATA_BLOCK_VERSION = 3
 DELETE_BLOCK_VERSION = 3
 
 _PREFIX = struct.Struct(">ii")
@@ -37,16 +40,40 @@ NATURAL_ORDER = 0
 """The ordering value, as an int, by which a delete takes the place of whatever came before it."""
 
 
+def decode_data_block(
+    content: memoryview | bytes, schema_text: str, names: Collection[str] | None = None
+) -> pa.RecordBatch:
+    """The rows of a block's content, as its writer's schema says; only the named fields if `names` is given.
+
+    Raises CorruptTableError, UnsupportedTableError for a version or a type that is unknown.
+    """
+    if len(content) < _PREFIX.size:
+        raise CorruptTableError("a data block is cut short")
+    version, rows = _PREFIX.unpack_from(content, 0)
+    if not 1 <= version <= DATA_BLOCK_VERSION:
+        raise UnsupportedTableError(f"a log file has an Avro data block of the unknown version {version}")
+    return decode_framed_rows(content[_PREFIX.size :], rows, schema_text, names)
+
+
+def encode_data_block(batch: pa.RecordBatch, schema_text: str) -> bytes:
+    """The content of a block of these rows, whose columns are those of the schema in its order.
+
+    Raises InvalidArgumentError if they are not.
+    """
+    return _PREFIX.pack(DATA_BLOCK_VERSION, batch.num_rows) + encode_rows(batch, schema_text)
+
+
 @dataclass(frozen=True, slots=True)
 class DeleteRecords:
     """Deletes of one block: a key and a partition path each, and ordering values by their Java type.
 
-    `ordering` has a column for each of Hudi's wrappers (`int`, `long` …), null where a delete has another.
+    `ordering_values` has a column for each of Hudi's wrappers (`int`, `long` …), null where a delete has
+    another.
     """
 
     record_keys: pa.Array
     partition_paths: pa.Array
-    ordering: pa.RecordBatch
+    ordering_values: pa.RecordBatch
 
 
 def decode_delete_records(content: memoryview | bytes) -> DeleteRecords:

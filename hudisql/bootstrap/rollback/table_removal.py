@@ -1,0 +1,207 @@
+"""The removal of a table: its files and metastore entries go, source files and files of others stay.
+
+A removal is a plan first (what goes, what stays) and then a fixed order that can be resumed after a kill: a
+marker file that names the table, `hoodie.properties` so that no reader sees half a table, the data files, the
+metastore entries, the marker. `rollback_bootstrap` and DROP TABLE … PURGE both end here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.bootstrap.findings import name_some
+from hudisql.bootstrap.rollback.table_sources import TableSources
+from hudisql.bootstrap.target.target_state import ROLLBACK_FILE, TargetState
+from hudisql.catalog.metastore_table import NAME_SUFFIXES, hudi_base_path
+from hudisql.errors import RollbackRefusedError
+from hudisql.format.file_names import is_log_file, parse_base_file_name
+from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES
+from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
+from hudisql.format.table_properties import PROPERTIES_BACKUP_FILE, PROPERTIES_FILE
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
+from hudisql.storage import FileInfo, Storage, is_inside, join, parent_of
+from hudisql.table.hudi_table import HudiTable
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+_DELETE_THREADS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryRemoval:
+    """A top-level directory of the table ("" for files in the base path) and its files to delete.
+
+    `is_whole` is True if the directory is deleted with everything in it; `kept` are files that no Hudi table
+    makes.
+    """
+
+    directory: str
+    files: tuple[FileInfo, ...]
+    kept: tuple[str, ...]
+    is_whole: bool
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the files to delete."""
+        return sum(file.length for file in self.files)
+
+
+@dataclass(frozen=True)
+class TableRemovalPlan:
+    """What a removal deletes. `names` and `entries` are `(database, name)`."""
+
+    base_path: str
+    state: TargetState
+    names: tuple[tuple[str, str], ...]
+    entries: tuple[tuple[str, str], ...]
+    removals: tuple[DirectoryRemoval, ...]
+
+    @property
+    def kept_files(self) -> tuple[str, ...]:
+        """The files in the table's directories that no Hudi table makes; they stay."""
+        return tuple(path for removal in self.removals for path in removal.kept)
+
+
+def plan_removal(
+    context: Context, base_path: str, state: TargetState, names: Iterable[tuple[str, str]]
+) -> TableRemovalPlan:
+    """List the files at `base_path` and the metastore entries under `names` that show this directory.
+
+    Raises StorageError, MetastoreError.
+    """
+    ordered = tuple(sorted(set(names)))
+    return TableRemovalPlan(
+        base_path,
+        state,
+        ordered,
+        tuple(_entries_of(context, base_path, ordered)),
+        tuple(_plan_directories(context.storage, base_path, state)),
+    )
+
+
+def run_removal(context: Context, plan: TableRemovalPlan) -> None:
+    """Delete what the plan lists; after a kill, planning and running again completes the removal.
+
+    Raises StorageError, MetastoreError and its kin.
+    """
+    storage, base_path = context.storage, plan.base_path
+    if plan.state is not TargetState.ROLLBACK:
+        marker = {"tables": [list(name) for name in plan.names]}
+        storage.write(join(base_path, ROLLBACK_FILE), json.dumps(marker).encode())
+    # Readers fall back to the backup: it is deleted first, so that the table disappears in one step.
+    storage.delete_file(join(base_path, PROPERTIES_BACKUP_FILE))
+    storage.delete_file(join(base_path, PROPERTIES_FILE))
+    with context.console.progress(f"Removing {base_path}, directories", len(plan.removals)) as progress:
+        for removal in plan.removals:
+            _remove(storage, base_path, removal)
+            progress.advance()
+    timeline = join(base_path, METADATA_DIRECTORY)
+    marker_path = join(base_path, ROLLBACK_FILE)
+    for entry in storage.list_directory(timeline):
+        if entry.is_directory:
+            storage.delete_directory(entry.path)
+        elif entry.path != marker_path:
+            storage.delete_file(entry.path)
+    # The table's own entry goes last: a DROP TABLE … PURGE that was killed needs it to run again.
+    for database, name in reversed(plan.entries):
+        context.metastore.drop_table(database, name, delete_data=False)
+    others = [entry for entry in storage.list_directory(base_path) if entry.path != timeline]
+    storage.delete_directory(timeline if others else base_path)
+
+
+def check_source_is_outside(table: HudiTable, sources: TableSources) -> None:
+    """Raise RollbackRefusedError if a source file lies in the table's directory."""
+    storage = table.storage
+    directories = {storage.qualify(table.properties.bootstrap_base_path or "")}
+    directories |= {parent_of(each.path) for each in sources.files}
+    resolved = storage.resolve(table.base_path)
+    inside = sorted(each for each in directories if is_inside(storage.resolve(each), resolved))
+    if inside:
+        raise RollbackRefusedError(
+            f"source files lie inside the table's directory {table.base_path}: "
+            f"{name_some(inside, 'directory')}",
+            hint="nothing was removed; remove the files of the table by hand",
+        )
+
+
+def names_of_table(table: HudiTable) -> set[tuple[str, str]]:
+    """The `(database, name)` that the table's own properties give, if they name a database."""
+    database = table.properties.database_name
+    return {(database.lower(), table.name.lower())} if database else set()
+
+
+def names_of_interrupted_removal(storage: Storage, base_path: str) -> set[tuple[str, str]]:
+    """The names in the marker of a removal that did not finish."""
+    try:
+        marker: Any = json.loads(storage.read(join(base_path, ROLLBACK_FILE)))
+        return {(str(database), str(name)) for database, name in marker["tables"]}
+    except (ValueError, TypeError, KeyError):
+        # The kill cut the marker short: the table was complete then, and the caller gives its name again.
+        return set()
+
+
+def _entries_of(
+    context: Context, base_path: str, names: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """The metastore's entries under these names that show this very directory."""
+    storage = context.storage
+    place = storage.resolve(base_path)
+    for database, name in names:
+        for suffix in NAME_SUFFIXES:
+            entry = context.metastore.get_table(database, name + suffix)
+            location = None if entry is None else hudi_base_path(entry)
+            if location is not None and storage.resolve(storage.qualify(location)) == place:
+                yield database, name + suffix
+
+
+def _plan_directories(storage: Storage, base_path: str, state: TargetState) -> Iterator[DirectoryRemoval]:
+    """The data files by top-level directory; `.hoodie` is deleted at the end."""
+    root = storage.resolve(base_path)
+    beside: list[FileInfo] = []
+    for entry in storage.list_directory(base_path):
+        if not entry.is_directory:
+            beside.append(entry)
+        elif entry.name != METADATA_DIRECTORY:
+            made, kept = _split_by_origin(storage.list_files(entry.path), state)
+            # A symbolic link may lead out of the table.
+            is_own = is_inside(storage.resolve(entry.path), root)
+            yield DirectoryRemoval(entry.name, made, kept, is_own and not kept)
+    if beside:
+        yield DirectoryRemoval("", *_split_by_origin(beside, state), False)
+
+
+def _split_by_origin(
+    files: Sequence[FileInfo], state: TargetState
+) -> tuple[tuple[FileInfo, ...], tuple[str, ...]]:
+    """The files that a table makes, and the paths of the others."""
+    made = tuple(file for file in files if _is_made_by_table(file.name, state))
+    known = {file.path for file in made}
+    return made, tuple(file.path for file in files if file.path not in known)
+
+
+def _is_made_by_table(name: str, state: TargetState) -> bool:
+    if name.startswith(".") and name.endswith(".crc"):
+        name = name[1:-4]
+    if name == PARTITION_METADATA_FILE or name.startswith(PARTITION_METADATA_FILE + "."):
+        return True
+    base = parse_base_file_name(name)
+    if state is TargetState.RUN:
+        return base is not None and base.instant_time in BOOTSTRAP_INSTANT_TIMES
+    # Change-data logs are named as logs with `.cdc` at the end.
+    return base is not None or is_log_file(name.removesuffix(".cdc"))
+
+
+def _remove(storage: Storage, base_path: str, removal: DirectoryRemoval) -> None:
+    if removal.is_whole:
+        storage.delete_directory(join(base_path, removal.directory))
+        return
+    # A symbolic link may lead out of the table: such files are not the table's.
+    root = storage.resolve(base_path)
+    own = [file.path for file in removal.files if is_inside(storage.resolve(file.path), root)]
+    with ThreadPoolExecutor(_DELETE_THREADS) as pool:
+        list(pool.map(storage.delete_file, own))

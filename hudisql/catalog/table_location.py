@@ -1,0 +1,30 @@
+"""Where a table lies if no location is given: in its database's directory, as in Spark and Hive."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hudisql.catalog.client import MetastoreClient
+from hudisql.storage import Storage, join
+
+_DEFAULT_DATABASE: Final = "default"
+
+
+def database_directory(storage: Storage, metastore: MetastoreClient, warehouse: str, database: str) -> str:
+    """The directory of a database: the metastore's, or below the warehouse for one that it does not have.
+
+    The database `default` is the warehouse directory itself, others are `<name>.db` in it. Raises
+    MetastoreError.
+    """
+    found = metastore.get_database(database)
+    if found is not None and found.location:
+        return storage.qualify(found.location)
+    is_default = database.lower() == _DEFAULT_DATABASE
+    return storage.qualify(warehouse if is_default else join(warehouse, f"{database}.db"))
+
+
+def default_table_location(
+    storage: Storage, metastore: MetastoreClient, warehouse: str, database: str, name: str
+) -> str:
+    """The directory of the table `database.name` if no location is given. Raises MetastoreError."""
+    return join(database_directory(storage, metastore, warehouse, database), name)

@@ -1,0 +1,146 @@
+"""Where a table keeps its timeline, and how instants stand there: names, directories, payloads, order.
+
+Follows `TimelineLayout`, `HoodieInstant.getFileName` and `HoodieTableMetaClient` of Hudi 0.15. Layout version
+1 (table version 6) is the only one so far; another one is another class, and no other module builds such
+paths. Knows names only: it reads no files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from hudisql.format.instant import (
+    ACTIONS,
+    COMMIT,
+    COMPACTION,
+    REPLACE_COMMIT,
+    ROLLBACK,
+    Instant,
+    InstantState,
+)
+from hudisql.storage import join
+
+METADATA_DIRECTORY: Final = ".hoodie"
+"""The directory of a table that holds all but its data (Hudi's `METAFOLDER_NAME`)."""
+ARCHIVE_DIRECTORY: Final = "archived"
+"""Hudi's default for `hoodie.archivelog.folder`."""
+NEW_TABLE_DIRECTORIES: Final = (ARCHIVE_DIRECTORY, ".schema", ".temp")
+"""The directories below `METADATA_DIRECTORY` that every new table has, empty."""
+
+
+def metadata_directory(base_path: str) -> str:
+    """`.hoodie` of the table."""
+    return join(base_path, METADATA_DIRECTORY)
+
+
+def temporary_directory(base_path: str) -> str:
+    """What writers keep while they work: markers, a directory for each instant."""
+    return join(base_path, METADATA_DIRECTORY, ".temp")
+
+
+def heartbeat_directory(base_path: str) -> str:
+    """The heartbeats of writers, a file for each instant."""
+    return join(base_path, METADATA_DIRECTORY, ".heartbeat")
+
+
+def auxiliary_directory(base_path: str) -> str:
+    """What lasts beside the timeline, such as the bootstrap index."""
+    return join(base_path, METADATA_DIRECTORY, ".aux")
+
+
+def metadata_table_directory(base_path: str) -> str:
+    """The base path of the table's metadata table."""
+    return join(base_path, METADATA_DIRECTORY, "metadata")
+
+
+def archive_directory(base_path: str, name: str) -> str:
+    """Where archived instants are; `name` is the table's `hoodie.archivelog.folder`."""
+    return join(base_path, METADATA_DIRECTORY, name)
+
+
+class TimelineLayout(Protocol):
+    """One version of the layout."""
+
+    @property
+    def version(self) -> int:
+        """Hudi's `hoodie.timeline.layout.version`."""
+
+    def timeline_directory(self, base_path: str) -> str:
+        """The directory of the active timeline."""
+
+    def file_name(self, instant: Instant) -> str:
+        """The name of the file that stands for the instant in its state."""
+
+    def parse_file_name(self, name: str) -> Instant | None:
+        """The instant that a file of the timeline's directory stands for, or None if it is another file."""
+
+    def avro_record(self, instant: Instant) -> str | None:
+        """The Avro record that the instant's file holds; None if it is empty or JSON commit metadata."""
+
+    def sort_key(self, instant: Instant) -> tuple[str, str, int]:
+        """Orders instants from the oldest to the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineLayoutV1:
+    """Each state of an action is a file `<instant>.<action>[.requested|.inflight]` in `.hoodie` itself."""
+
+    version: int = 1
+
+    def timeline_directory(self, base_path: str) -> str:
+        """The directory of the active timeline."""
+        return metadata_directory(base_path)
+
+    def file_name(self, instant: Instant) -> str:
+        """The name of the file; a completed compaction is named after the commit that it makes."""
+        if instant.state is InstantState.COMPLETED:
+            return f"{instant.timestamp}.{instant.completed_action}"
+        if instant.state is InstantState.INFLIGHT and instant.action == COMMIT:
+            return f"{instant.timestamp}.inflight"
+        return f"{instant.timestamp}.{instant.action}.{instant.state.name.lower()}"
+
+    def parse_file_name(self, name: str) -> Instant | None:
+        """The instant of a file's name, or None if it is no timeline file."""
+        matched = _FILE_NAME.fullmatch(name)
+        if matched is None:
+            return None
+        timestamp, action, suffix = matched.groups()
+        if action == "inflight" and suffix is None:
+            return Instant(timestamp, COMMIT, InstantState.INFLIGHT)
+        if action not in ACTIONS:
+            return None
+        state = InstantState[suffix[1:].upper()] if suffix else InstantState.COMPLETED
+        return Instant(timestamp, action, state)
+
+    def avro_record(self, instant: Instant) -> str | None:
+        """Plans and rollbacks are Avro containers, commits JSON."""
+        return _AVRO_RECORDS.get((instant.action, instant.state))
+
+    def sort_key(self, instant: Instant) -> tuple[str, str, int]:
+        """The time at which an action was requested decides."""
+        return instant.timestamp, instant.action, instant.state
+
+
+_FILE_NAME: Final = re.compile(r"(\d{14,17})(?:\.([a-z]+))?(\.requested|\.inflight)?", re.ASCII)
+_AVRO_RECORDS: Final[Mapping[tuple[str, InstantState], str]] = {
+    (REPLACE_COMMIT, InstantState.REQUESTED): "HoodieRequestedReplaceMetadata",
+    (COMPACTION, InstantState.REQUESTED): "HoodieCompactionPlan",
+    (ROLLBACK, InstantState.REQUESTED): "HoodieRollbackPlan",
+    (ROLLBACK, InstantState.COMPLETED): "HoodieRollbackMetadata",
+}
+LAYOUT_V1: Final[TimelineLayout] = TimelineLayoutV1()
+"""The layout of table version 6, and of all new tables."""
+_LAYOUTS: Final[Mapping[int, TimelineLayout]] = {layout.version: layout for layout in (LAYOUT_V1,)}
+
+
+def timeline_layout(version: int) -> TimelineLayout | None:
+    """The layout of a `hoodie.timeline.layout.version`, or None if hudisql does not know it."""
+    return _LAYOUTS.get(version)
+
+
+def instant_path(base_path: str, layout: TimelineLayout, instant: Instant) -> str:
+    """The path of the file that stands for the instant in its state."""
+    return join(layout.timeline_directory(base_path), layout.file_name(instant))
