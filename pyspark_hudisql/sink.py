@@ -34,7 +34,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.execution.bulk_insert import bulk_insert_partition, slices_until_known
 from hudisql.write.execution.commit_files import finish_commit
-from hudisql.write.execution.write_context import WrittenFile, work_of
+from hudisql.write.execution.write_context import WrittenFile, make_write_context
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.bucket_index import check_bucket_index_declared
 from hudisql.write.keygen.new_row_keys import effective_operation
@@ -83,7 +83,7 @@ class HudiWriter(DataSourceArrowWriter):
         operation_type = bulk_insert_operation_type(self._overwrite)
         self._commit: OpenCommit = begin_commit(table, operation_type, replaces=self._overwrite is not None)
         self._schema = table.schema
-        self._work = work_of(self._commit, chosen, table.schema, DEFAULT_CALENDARS)
+        self._write_context = make_write_context(self._commit, chosen, table.schema, DEFAULT_CALENDARS)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task. Raises WriteRefusedError, WriteConflictError, StorageError."""
@@ -96,7 +96,7 @@ class HudiWriter(DataSourceArrowWriter):
             for batch in complete_input(iterator)
         )
         files = bulk_insert_partition(
-            self._work, self._paths, number, int(attempt), batches, most_open=_MOST_OPEN
+            self._write_context, self._paths, number, int(attempt), batches, most_open=_MOST_OPEN
         )
         return WrittenFiles(tuple(files))
 
@@ -187,7 +187,7 @@ def _open_root(storage: Storage, options: Mapping[str, str]) -> HudiTable:
     if not path:
         raise InvalidArgumentError(
             "the hudi data source got no path",
-            hint="df.write.format('hudi')….save('<location>'); hudisql.write_table(df, 'name') goes by name",
+            hint="df.write.format('hudi')….save('<location>'), or hudisql.write_table(df, '<name>')",
         )
     table = open_table(storage, path)
     if table.base_path != storage.qualify(path):

@@ -19,7 +19,7 @@ from hudisql.read.conform import conform_batch
 from hudisql.spark.python_worker import complete_input
 from hudisql.write.changes import PARTITION, RECORD_KEY
 from hudisql.write.execution.commit_files import finish_commit
-from hudisql.write.execution.driver_upsert import precombine_rows, upsert_here
+from hudisql.write.execution.driver_upsert import precombine_rows, upsert_on_driver
 from hudisql.write.keygen.new_row_keys import null_key_error
 from hudisql.write.keygen.record_keys import render_record_keys
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, rollback_commit
@@ -98,7 +98,7 @@ class HudiUpsertWriter(DataSourceArrowWriter):
             ]
             files = []
             if parts:
-                files = upsert_here(
+                files = upsert_on_driver(
                     self._commit,
                     self._prepared.options,
                     self._prepared.paths,

@@ -64,7 +64,7 @@ class _Described:
 
     @property
     def is_rollback(self) -> bool:
-        """True if the block takes back what `TARGET_INSTANT_TIME` wrote."""
+        """True if the block rolls back what `TARGET_INSTANT_TIME` wrote."""
         return (
             self.block_type is BlockType.COMMAND
             and self.header.get(HeaderKey.COMMAND_BLOCK_TYPE) == ROLLBACK_BLOCK

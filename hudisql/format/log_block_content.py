@@ -37,7 +37,7 @@ _WRAPPERS = (
     "timestamp",
 )
 NATURAL_ORDER = 0
-"""The ordering value, as an int, by which a delete takes the place of whatever came before it."""
+"""The ordering value, as an int, with which a delete replaces every earlier record."""
 
 
 def decode_data_block(

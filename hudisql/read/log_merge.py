@@ -1,4 +1,4 @@
-"""Put the records of a slice's log files over its base rows.
+"""Merge the records of a slice's log files with its base rows.
 
 Follows the merging iterators of Hudi 0.15 (`HoodieMergeOnReadRDD`): base rows keep their order and are
 replaced where they stand; keys that only the logs have come last. Knows batches and keys, no files.

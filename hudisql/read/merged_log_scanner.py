@@ -1,8 +1,8 @@
-"""What the log files of one slice say: for each record key its latest row, or that it is deleted.
+"""Merge the log files of one slice: for each record key its latest row, or a delete.
 
 Follows `HoodieMergedLogRecordScanner` of Hudi 0.15. The records of a slice's logs are held in memory, decoded
-to the columns that are asked; of the files' own bytes it is one block at a time, and what `KEPT_BYTES` says.
-It knows base files no more than Spark.
+to the requested columns; of the files' bytes one block at a time, plus `KEPT_BYTES`. Knows neither base files
+nor Spark.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from hudisql.storage import Storage
 from hudisql.table.file_slice import LogFile
 
 KEPT_BYTES = 32 * 1024 * 1024
-"""So many bytes of log files are kept from the look for rollback blocks; what lies beyond is read again."""
+"""Bytes of log files that are kept from the scan for rollback blocks; the rest is read again."""
 _DELETE_OPERATION = "D"
 # By which of Hudi's wrappers a delete's ordering value compares with rows' values: both must be of one Java
 # class, and Avro gives dates as integers, timestamps as longs. Others Hudi takes for "always".
@@ -162,10 +162,10 @@ def _chosen(
 def _committed_blocks(
     storage: Storage, log_files: Sequence[LogFile], instant_range: InstantRange
 ) -> deque[tuple[LogFile, LogBlock | LogBlockHead]]:
-    """The blocks that no rollback block takes back; those of small files with their contents.
+    """The committed blocks that no rollback block rolls back; those of small files with their contents.
 
-    A later file's rollback block can take back what an earlier one holds, so that contents wait until all
-    files were seen: a few are kept, the others are read then.
+    A rollback block can refer to a block of an earlier file, so contents are read after all files were
+    scanned; up to `KEPT_BYTES` are kept from the scan.
     """
     found: deque[tuple[LogFile, LogBlock | LogBlockHead]] = deque()
     kept = 0

@@ -39,7 +39,7 @@ class LogFile:
 class FileSlice:
     """One version of a file group. With `external_file`, `base_file` is a skeleton of the same rows.
 
-    `compaction_instant` is a pending compaction of the group; writers alone ask for it. With
+    `compaction_instant` is a pending compaction of the group, which only writers use. With
     `accepts_changed_source` an external file of the recorded length is read whatever its modification time.
     """
 
@@ -64,5 +64,5 @@ class FileSlice:
 
     @property
     def has_log_files(self) -> bool:
-        """True if reading the latest state needs a merge; log files that were taken back are empty."""
+        """True if reading the latest state needs a merge; rolled back log files are empty."""
         return any(log_file.length for log_file in self.log_files)

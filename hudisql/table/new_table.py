@@ -107,10 +107,10 @@ def publish_properties(storage: Storage, base_path: str, values: Mapping[str, st
 
 
 def remove_new_table(storage: Storage, base_path: str) -> list[str] | None:
-    """Take back a table whose first commit failed: its timeline, partition markers, and empty directories.
+    """Delete a table whose first commit failed: its timeline, partition markers, and empty directories.
 
-    The commit itself has taken its data files back. Whatever else came into the directory meanwhile stays;
-    gives the paths of such files. If a commit of the table is complete, all of it stays, and this gives None.
+    The commit has already deleted its data files. Other files in the directory stay; gives their paths. If a
+    commit of the table is complete, nothing is deleted, and this gives None.
     Raises StorageError.
     """
     if load_timeline(storage, base_path).commits:

@@ -1,4 +1,4 @@
-"""The partitions of a table that hold something: what SHOW PARTITIONS and a metastore tell of.
+"""The non-empty partitions of a table, as SHOW PARTITIONS and the metastore list them.
 
 A directory stays a partition to Hudi's `getAllPartitionPaths` when all its file groups are dropped, and when
 a write that made it has failed. Here it counts only if a slice of it is visible, which no order of instants
@@ -45,7 +45,7 @@ def _holds_slice(
             file_id, instant_time, is_log = log.file_id, log.base_instant_time, True
         else:
             continue
-        # A log file that was taken back is empty. Logs that a pending compaction has diverted count, the
+        # A rolled back log file is empty. Logs that a pending compaction has diverted count, the
         # compaction's own base file does not.
         is_pending = instant_time in timeline.pending_compactions
         is_visible = is_log if is_pending else timeline.is_visible(instant_time)

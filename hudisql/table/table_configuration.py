@@ -1,4 +1,4 @@
-"""Changing `hoodie.properties` of a table that exists, and taking its metadata table away.
+"""Update `hoodie.properties` of an existing table, and drop its metadata table.
 
 Follows `HoodieTableConfig.modify` of Hudi 0.15 (a backup is written first, so that readers find whole
 properties at any moment) and `HoodieTableMetadataUtil.deleteMetadataTable`. Knows nothing of commits.
@@ -54,7 +54,7 @@ def has_metadata_table(table: HudiTable) -> bool:
 
 
 def drop_metadata_table(table: HudiTable) -> bool:
-    """Take the metadata table away before data that it knows not become visible; True if there was one.
+    """Drop the metadata table before data that it lacks becomes visible; True if there was one.
 
     The properties go first: from then on readers list directories. Apache Hudi makes a new one when its
     writers are told to. Raises UnsupportedTableError while another writer is at work, StorageError.
@@ -65,7 +65,7 @@ def drop_metadata_table(table: HudiTable) -> bool:
         pending = table.timeline.pending[-1]
         raise UnsupportedTableError(
             f"the Hudi table at {table.base_path} has a metadata table and an unfinished {pending.action} "
-            f"{pending.timestamp}: the metadata table cannot be taken away now",
+            f"{pending.timestamp}: the metadata table cannot be dropped now",
             hint="let the other writer finish, or roll it back, then run the statement again",
         )
     changes: dict[str, str | None] = {METADATA_PARTITIONS: "", METADATA_PARTITIONS_INFLIGHT: ""}

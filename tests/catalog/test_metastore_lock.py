@@ -10,7 +10,7 @@ from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.embedded import acquire_embedded_metastore
 from hudisql.catalog.metastore_lock import MetastoreLock
 from hudisql.errors import MetastoreError, TableLockedError, WriteConflictError
-from hudisql.write.transaction.lock import LockRetryPolicy, holding
+from hudisql.write.transaction.lock import LockRetryPolicy, hold_lock
 
 pytestmark = pytest.mark.hms
 
@@ -28,13 +28,13 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_one_client_at_a_time_has_the_lock_on_a_table(uri: str) -> None:
     with MetastoreClient(uri) as one, MetastoreClient(uri) as other:
         mine, theirs = MetastoreLock(one, "db", "t"), MetastoreLock(other, "DB", "T")
-        with holding(mine, BRIEFLY) as held:
+        with hold_lock(mine, BRIEFLY) as held:
             held.check()
-            with pytest.raises(TableLockedError, match=r"DB\.T"), holding(theirs, BRIEFLY):
+            with pytest.raises(TableLockedError, match=r"DB\.T"), hold_lock(theirs, BRIEFLY):
                 pass
-            with holding(MetastoreLock(other, "db", "u"), BRIEFLY):
+            with hold_lock(MetastoreLock(other, "db", "u"), BRIEFLY):
                 pass
-        with holding(theirs, BRIEFLY) as held:
+        with hold_lock(theirs, BRIEFLY) as held:
             held.check()
             assert not mine.is_held()
 
@@ -42,7 +42,7 @@ def test_one_client_at_a_time_has_the_lock_on_a_table(uri: str) -> None:
 def test_a_lock_that_the_metastore_dropped_is_noticed(uri: str) -> None:
     with MetastoreClient(uri) as client:
         lock = MetastoreLock(client, "db", "dropped")
-        with holding(lock, BRIEFLY) as held:
+        with hold_lock(lock, BRIEFLY) as held:
             assert lock._id is not None
             client.unlock(lock._id)
             client.unlock(lock._id)

@@ -23,12 +23,11 @@ from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, complete_commit, rollback_commit
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER, Concurrency, FailedWrites
-from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy, holding
+from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy, hold_lock
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.comparison import assert_same_rows
-from tests.oracle.shapes import SHAPES, Shape
-from tests.oracle.sources import sample_rows
+from tests.oracle.shapes import SHAPES, Shape, noted_rows
 from tests.soak import parameters
 
 pytestmark = pytest.mark.oracle
@@ -63,8 +62,7 @@ def background() -> Iterator[ThreadPoolExecutor]:
 
 
 def _rows(start: int, stop: int, note: str = "first", partition: int | None = None) -> pa.Table:
-    rows = SHAPE.with_partition_columns(sample_rows(start, stop))
-    rows = rows.set_column(rows.column_names.index("note"), "note", pa.array([note] * len(rows)))
+    rows = noted_rows(SHAPE, start, stop, note)
     return rows if partition is None else rows.filter(pc.equal(rows["dt"], f"2024-03-0{partition}"))
 
 
@@ -148,10 +146,10 @@ def test_a_hudi_015_that_gives_up_waiting_takes_the_lock_away_and_we_notice(
 ) -> None:
     impatient = {"hoodie.write.lock.client.num_retries": "1"}
     lock = FileSystemLock(STORAGE, f"{path}/.hoodie")
-    with holding(lock, LockRetryPolicy()) as held:
+    with hold_lock(lock, LockRetryPolicy()) as held:
         with pytest.raises(OracleError, match="HoodieLockException"):
             oracle_015.upsert(_rows(0, 3, "impatient"), path, OPTIONS | SHARED | impatient)
-        with pytest.raises(WriteConflictError, match="taken away"):
+        with pytest.raises(WriteConflictError, match="was removed while"):
             held.check()
 
 
@@ -237,7 +235,7 @@ def test_hudi_12_upgrades_a_table_under_an_open_commit(
     oracle_120.upsert(_rows(0, 60, "upgraded", partition=2), path, OPTIONS | upgrade)
     if is_upgraded_first:
         write_file()
-    with pytest.raises(UnsupportedTableError, match=r"given up: .* has table version 9"):
+    with pytest.raises(UnsupportedTableError, match=r"rolled back: .* has table version 9"):
         complete_commit(commit, metadata)
     before = set(Path(path, ".hoodie").iterdir())
     rollback_commit(commit)

@@ -1,8 +1,8 @@
-"""Apply changes to a table: count them, plan the work, write file slices in Spark tasks, commit.
+"""Apply changes to a table: count them, assign buckets, write file slices in Spark tasks, commit.
 
-The way of all rows that change stored ones or may fill up small files; loads of new rows go by `load`.
+The path of all rows that change stored rows or may fill small files; `bulk_insert` writes new rows only.
 Follows Hudi's `BaseSparkCommitActionExecutor`: workload profile, partitioner, write handles, commit. Spark
-moves the rows, `write_tasks` writes them. Knows neither SQL text nor the metastore.
+distributes the rows, `write_tasks` writes them. Knows neither SQL text nor the metastore.
 """
 
 from __future__ import annotations
@@ -33,7 +33,13 @@ from hudisql.write.execution.partitioner import (
 )
 from hudisql.write.execution.task_results import collect_files
 from hudisql.write.execution.workload_profile import WorkloadProfile, count_changes, route_changes
-from hudisql.write.execution.write_context import WriteContext, WriteTask, WrittenFile, task_of, work_of
+from hudisql.write.execution.write_context import (
+    WriteContext,
+    WriteTask,
+    WrittenFile,
+    make_write_context,
+    make_write_task,
+)
 from hudisql.write.execution.write_tasks import BUCKET, run_write_tasks
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.bucket_index import check_bucket_index_declared, groups_of_buckets, with_hash_buckets
@@ -57,9 +63,9 @@ def apply_changes(
     *,
     schema: pa.Schema | None = None,
 ) -> WriteResult:
-    """Write `changes` (columns of `change_schema`, perhaps COMBINED) as one commit, visible when it is whole.
+    """Write `changes` (columns of `change_schema`, perhaps COMBINED) as one commit.
 
-    They are evaluated once. `schema` is what the commit makes the table's, by default it stays. Raises
+    They are evaluated once. `schema` becomes the table's schema; by default it does not change. Raises
     WriteRefusedError, WriteConflictError, UnsupportedTableError, StorageError, and Spark's own exceptions;
     the table is then as before.
     """
@@ -94,7 +100,7 @@ def _write_files(
     options: WriteOptions,
     schema: pa.Schema,
 ) -> list[WrittenFile]:
-    """Write all files; new rows also go to small file groups that are there."""
+    """Write all files; new rows also go to existing small file groups."""
     from pyspark.sql import functions as sf
 
     table = commit.table
@@ -104,7 +110,7 @@ def _write_files(
     partitions = [paths.existing[path] for path in sorted(concerned) if path in paths.existing]
     slices = exclude_pending_clustering(table, load_file_slices(table, partitions))
     plan = _plan(table, slices, counted, of_values, options)
-    work = work_of(
+    write_context = make_write_context(
         commit,
         options,
         schema,
@@ -113,14 +119,16 @@ def _write_files(
     )
     values_of = {path: values for values, path in of_values.items()}
     tasks = {
-        each.number: pickle.dumps(task_of_bucket(work, each, paths, values_of.get(each.partition_path)))
+        each.number: pickle.dumps(
+            make_bucket_task(write_context, each, paths, values_of.get(each.partition_path))
+        )
         for each in plan.buckets
     }
     routed = route_changes(spark, changes, plan, of_values, table)
     shared = spark.sparkContext.broadcast(tasks)
 
     def write(_: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return run_write_tasks(work, shared.value, attempt, batches)
+        return run_write_tasks(write_context, shared.value, attempt, batches)
 
     together = buckets_a_task(
         plan.buckets, options.sizing.bytes_per_row, spark.sparkContext.defaultParallelism
@@ -131,7 +139,7 @@ def _write_files(
     if taken != counted.rows:
         raise WriteRefusedError(
             f"the changes to {table.base_path} were {counted.rows} rows when they were counted, and {taken} "
-            "when they were written: they are not the same each time they are computed",
+            "when they were written: the source is not deterministic",
             hint="store the source in a table first, then use that; nothing was written",
         )
     _refuse_repeated_keys(table, files)
@@ -172,15 +180,15 @@ def _refuse_repeated_keys(table: HudiTable, files: Sequence[WrittenFile]) -> Non
         )
 
 
-def task_of_bucket(
-    work: WriteContext, bucket: BucketInfo, paths: PartitionPaths, values: Values | None
+def make_bucket_task(
+    write_context: WriteContext, bucket: BucketInfo, paths: PartitionPaths, values: Values | None
 ) -> WriteTask:
-    """The work of a bucket; `values` are those of a partition that the table does not have yet."""
+    """The task of a bucket; `values` are those of a new partition."""
     partition = paths.existing.get(bucket.partition_path)
     found = partition.values if partition is not None else values
     assert found is not None  # new rows alone make partitions, and theirs are known
-    return task_of(
-        work,
+    return make_write_task(
+        write_context,
         bucket.number,
         bucket.partition_path,
         paths.named(found),

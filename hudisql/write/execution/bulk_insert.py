@@ -23,9 +23,14 @@ from hudisql.table.partitions import TablePartition
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.changes import COMBINED
 from hudisql.write.execution.commit_files import WriteResult, commit_files
-from hudisql.write.execution.create_handle import NewFiles
-from hudisql.write.execution.task_results import collect_files, give_files
-from hudisql.write.execution.write_context import WriteContext, WrittenFile, task_of, work_of
+from hudisql.write.execution.create_handle import CreateHandle
+from hudisql.write.execution.task_results import collect_files, encode_written_files
+from hudisql.write.execution.write_context import (
+    WriteContext,
+    WrittenFile,
+    make_write_context,
+    make_write_task,
+)
 from hudisql.write.execution.write_tasks import split_by
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.bucket_index import HASH_BUCKET, bucket_column, check_bucket_index_declared
@@ -66,7 +71,7 @@ def bulk_insert_rows(
 
 
 def bulk_insert_partition(
-    work: WriteContext,
+    write_context: WriteContext,
     paths: PartitionPaths,
     number: int,
     attempt: int,
@@ -80,14 +85,14 @@ def bulk_insert_partition(
     next one closes the least recently used file. Raises WriteRefusedError for rows without a record key,
     WriteConflictError, StorageError.
     """
-    writers: dict[tuple[str, int | None], NewFiles] = {}
-    row_keys = work.row_keys(number)
+    writers: dict[tuple[str, int | None], CreateHandle] = {}
+    row_keys = write_context.row_keys(number)
     combined = 0
     try:
         for batch in batches:
             if COMBINED in batch.schema.names:
                 combined += pc.sum(batch.column(COMBINED)).as_py() or 0
-            for values, bucket, part in _split(batch, paths, work.schema):
+            for values, bucket, part in _split(batch, paths, write_context.schema):
                 path = paths.path(values)
                 writer = writers.pop((path, bucket), None)
                 if writer is None:
@@ -96,8 +101,10 @@ def bulk_insert_partition(
                         yield from writers[oldest].finish()
                         del writers[oldest]
                     named, is_new = paths.named(values), path not in paths.existing
-                    task = task_of(work, number, path, named, is_new_partition=is_new, hash_bucket=bucket)
-                    writer = NewFiles(work, task.of_attempt(attempt), row_keys)
+                    task = make_write_task(
+                        write_context, number, path, named, is_new_partition=is_new, hash_bucket=bucket
+                    )
+                    writer = CreateHandle(write_context, task.of_attempt(attempt), row_keys)
                 writers[path, bucket] = writer
                 writer.write(part)
         for key in list(writers):
@@ -129,10 +136,10 @@ def _write_files(
     paths = PartitionPaths(table, options.key_generator)
     if options.index.buckets is None:
         check_bucket_index_declared(table, slices_until_known(table, list(paths.existing.values())))
-    work = work_of(commit, options, schema, calendar_settings(spark))
+    write_context = make_write_context(commit, options, schema, calendar_settings(spark))
 
     def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return give_files(bulk_insert_partition(work, paths, number, attempt, batches))
+        return encode_written_files(bulk_insert_partition(write_context, paths, number, attempt, batches))
 
     files = collect_files(_in_order(table, rows, options), write)
     paths.refuse_nested({file.partition_path for file in files})

@@ -1,17 +1,16 @@
-"""One commit around the writing of files: begin, write, complete, and take everything back if that fails.
+"""One commit around the writing of files: begin, write, complete, and roll back if that fails.
 
 Follows `BaseCommitActionExecutor` of Hudi 0.15: write statistics become the commit's metadata.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeStats, WriteStat
+from hudisql.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, new_commit_metadata
 from hudisql.format.schema import avro_from_arrow
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.write_context import WrittenFile
@@ -29,10 +28,10 @@ from hudisql.write.transaction.conflicts import FileGroup
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """What a commit did; `instant_time` is None if there was nothing to do and so no commit.
+    """The result of a commit; `instant_time` is None if there was nothing to commit.
 
-    `skipped_late` incoming rows were older than the stored ones; `combined` ones gave way to others of their
-    key. `dropped_metadata_table`: see `OpenCommit`.
+    `skipped_late` incoming rows were older than the stored ones, `combined` ones were replaced by newer ones
+    of their key. `dropped_metadata_table`: see `OpenCommit`.
     """
 
     instant_time: str | None
@@ -57,10 +56,10 @@ def commit_files(
     concurrency: Concurrency = SINGLE_WRITER,
     changed: Collection[FileGroup] = (),
 ) -> WriteResult:
-    """Make one commit of the files that `write` writes; nothing is visible before it.
+    """Commit the files that `write` writes; nothing is visible before.
 
-    `schema` is what the commit makes the table's, `changed` the file groups whose rows it changes. Without
-    files and `overwrite` there is no commit. Whatever goes wrong, what was written is taken back. Raises what
+    `schema` becomes the table's schema, `changed` are the file groups whose rows the commit changes. Without
+    files and `overwrite` there is no commit. After any error the commit is rolled back. Raises what
     `write` raises, WriteConflictError, UnsupportedTableError, StorageError.
     """
     commit = begin_commit(
@@ -76,7 +75,7 @@ def commit_files(
 def finish_commit(
     commit: OpenCommit, files: Sequence[WrittenFile], schema: pa.Schema, overwrite: Overwrite | None
 ) -> WriteResult:
-    """Make the written files visible; without files and `overwrite` the commit is withdrawn.
+    """Make the written files visible; without files and `overwrite` the empty commit is discarded.
 
     Raises WriteConflictError, StorageError: the caller then abandons the commit.
     """
@@ -109,30 +108,30 @@ def _metadata(
     replaced: Mapping[str, tuple[str, ...]] | None,
 ) -> CommitMetadata:
     table = commit.table
-    stats: dict[str, list[WriteStat]] = defaultdict(list)
-    for file in sorted(files, key=lambda each: (each.partition_path, each.file_id)):
-        stats[file.partition_path].append(
-            WriteStat(
-                file_id=file.file_id,
-                path=file.path[len(table.base_path) :].lstrip("/"),
-                partition_path=file.partition_path,
-                prev_commit=file.previous_instant or "null",
-                num_writes=file.rows,
-                num_deletes=file.deleted + file.moved,
-                num_update_writes=file.updated,
-                num_inserts=file.inserted,
-                total_write_bytes=file.bytes,
-                file_size_in_bytes=file.bytes,
-                log_write=file.log,
-                runtime_stats=RuntimeStats(
-                    total_create_time=0 if file.previous_instant else file.milliseconds,
-                    total_upsert_time=file.milliseconds if file.previous_instant else 0,
-                ),
-            )
-        )
-    return CommitMetadata(
-        partition_to_write_stats={path: tuple(written) for path, written in stats.items()},
-        extra_metadata={SCHEMA_KEY: avro_from_arrow(schema, table.name)},
-        operation_type=commit.operation_type,
-        partition_to_replace_file_ids=replaced,
+    ordered = sorted(files, key=lambda each: (each.partition_path, each.file_id))
+    return new_commit_metadata(
+        (_write_stat(table.base_path, file) for file in ordered),
+        avro_from_arrow(schema, table.name),
+        commit.operation_type,
+        replaced,
+    )
+
+
+def _write_stat(base_path: str, file: WrittenFile) -> WriteStat:
+    return WriteStat(
+        file_id=file.file_id,
+        path=file.path[len(base_path) :].lstrip("/"),
+        partition_path=file.partition_path,
+        prev_commit=file.previous_instant or "null",
+        num_writes=file.rows,
+        num_deletes=file.deleted + file.moved,
+        num_update_writes=file.updated,
+        num_inserts=file.inserted,
+        total_write_bytes=file.bytes,
+        file_size_in_bytes=file.bytes,
+        log_write=file.log,
+        runtime_stats=RuntimeStats(
+            total_create_time=0 if file.previous_instant else file.milliseconds,
+            total_upsert_time=file.milliseconds if file.previous_instant else 0,
+        ),
     )

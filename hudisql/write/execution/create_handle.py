@@ -1,4 +1,4 @@
-"""New file groups of one partition, written by a task as the rows come; and what every written file needs.
+"""Create new file groups of one partition, and the marker of every file that a task writes.
 
 Follows `HoodieCreateHandle` of Hudi 0.15: a marker before each file, the partition's marker file before the
 first one of a partition.
@@ -25,27 +25,27 @@ from hudisql.write.keygen.record_keys import NO_REPEATED_KEYS, repeated_keys
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 
 
-class NewFiles:
-    """The new file groups of one bucket, written as the rows come."""
+class CreateHandle:
+    """Writes the new file groups of one bucket (`HoodieCreateHandle`)."""
 
-    def __init__(self, work: WriteContext, task: WriteTask, row_keys: NewRowKeys) -> None:
-        """`row_keys` are those of the Spark task, which counts on over all of its new file groups."""
-        self._work = work
+    def __init__(self, write_context: WriteContext, task: WriteTask, row_keys: NewRowKeys) -> None:
+        """`row_keys` are those of the Spark task; all of its handles share them."""
+        self._write_context = write_context
         self._row_keys = row_keys
         self._task = task
         self._started = time.perf_counter()
         self._keys: list[pa.StringArray] = []
         self._moved_in = 0
-        _mark_partition(work, task)
+        _mark_partition(write_context, task)
         self._writer = BaseFileWriter(
-            work.storage,
+            write_context.storage,
             task.file_naming,
-            work.schema,
-            work.avro_schema,
-            work.base_file_config,
+            write_context.schema,
+            write_context.avro_schema,
+            write_context.base_file_config,
             expected_rows=task.rows,
-            bytes_per_row=work.bytes_per_row,
-            create_marker=lambda name: create_file_marker(work, task, name, MarkerKind.CREATE),
+            bytes_per_row=write_context.bytes_per_row,
+            create_marker=lambda name: create_file_marker(write_context, task, name, MarkerKind.CREATE),
         )
 
     def write(self, rows: pa.RecordBatch, moved_in: int = 0, kept_keys: pa.StringArray | None = None) -> None:
@@ -56,12 +56,12 @@ class NewFiles:
         keys = self._row_keys.of(rows, self._task.file_naming.partition_path, kept_keys)
         self._writer.write(keys, rows)
         self._moved_in += moved_in
-        if self._work.unique_new_keys:
+        if self._write_context.unique_new_keys:
             # A copy, since a slice of a batch would keep all its columns.
             self._keys.append(pa.concat_arrays([keys.slice(0, 0), keys]))
 
     def finish(self) -> list[WrittenFile]:
-        """Close the files and give them, unless they came too late.
+        """Close the files, unless the commit is no longer inflight.
 
         Raises WriteConflictError then, StorageError.
         """
@@ -89,7 +89,7 @@ class NewFiles:
             )
             for number, file in enumerate(files)
         ]
-        fence_late_attempt(self._work, written)
+        fence_late_attempt(self._write_context, written)
         return written
 
     def abandon(self) -> None:
@@ -97,26 +97,28 @@ class NewFiles:
         self._writer.abandon()
 
 
-def create_file_marker(work: WriteContext, task: WriteTask, name: str, kind: MarkerKind) -> None:
-    """Mark a file that is going to be written.
+def create_file_marker(write_context: WriteContext, task: WriteTask, name: str, kind: MarkerKind) -> None:
+    """Create the marker of a file, before the file is created.
 
     Raises WriteConflictError if the commit is over, StorageError.
     """
     marker = Marker(task.file_naming.partition_path, name, kind)
-    create_marker(work.storage, work.base_path, work.instant_time, marker)
-    # After the marker, by which the driver finds the file if the commit completes from here on.
-    check_commit_is_open(work)
+    create_marker(write_context.storage, write_context.base_path, write_context.instant_time, marker)
+    # After the marker: if the commit completes after this check, the driver finds the file by its marker.
+    check_commit_is_open(write_context)
 
 
-def _mark_partition(work: WriteContext, task: WriteTask) -> None:
+def _mark_partition(write_context: WriteContext, task: WriteTask) -> None:
     path = join(task.file_naming.directory, PARTITION_METADATA_FILE)
-    if not task.is_new_partition and not _is_torn(work, path):
+    if not task.is_new_partition and not _is_torn(write_context, path):
         return
-    content = render_partition_metadata(PartitionMetadata(work.instant_time, task.depth), datetime.now(UTC))
-    work.storage.write(path, content)
+    content = render_partition_metadata(
+        PartitionMetadata(write_context.instant_time, task.depth), datetime.now(UTC)
+    )
+    write_context.storage.write(path, content)
 
 
-def _is_torn(work: WriteContext, path: str) -> bool:
-    """True if a writer was killed between making the marker and filling it: the directory counts as known."""
-    marker = work.storage.info(path)
+def _is_torn(write_context: WriteContext, path: str) -> bool:
+    """True if a writer was killed before it filled the partition's marker file, which is then empty."""
+    marker = write_context.storage.info(path)
     return marker is not None and marker.length == 0

@@ -1,8 +1,8 @@
-"""Upserts and deletes by key of rows that one process holds, without Spark.
+"""Upserts and deletes by key in one process, without Spark.
 
 For writers that have no SparkSession (`df.write.format("hudi")` commits in a Python process beside the
-driver). The parts are those of `upsert` and `apply`: the newest row of each key, a look-up in the slices of
-its partition (Hudi's BLOOM and SIMPLE indexes), buckets, and the tasks' own writing, one slice after another.
+driver). The steps are those of `upsert` and `apply`: precombine, key look-up in the slices of the partition
+(Hudi's BLOOM and SIMPLE indexes), buckets, and writing, one slice after another.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from hudisql.write.changes import (
     Operation,
     change_schema,
 )
-from hudisql.write.execution.apply import task_of_bucket
+from hudisql.write.execution.apply import make_bucket_task
 from hudisql.write.execution.partitioner import HASH_RANGE, InsertBuckets, assign_buckets
 from hudisql.write.execution.upsert import IS_DELETED
-from hudisql.write.execution.write_context import WrittenFile, work_of
+from hudisql.write.execution.write_context import WrittenFile, make_write_context
 from hudisql.write.execution.write_tasks import BUCKET, write_buckets
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys
@@ -43,13 +43,13 @@ from hudisql.write.transaction.pending_table_services import exclude_pending_clu
 
 @dataclass
 class _Tagged:
-    """The incoming rows by what is done with them, as changes without their bucket."""
+    """The tagged incoming rows, as changes without their bucket."""
 
     of_group: dict[tuple[str, str], list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
     new: dict[str, pa.Table] = field(default_factory=dict)
 
 
-def upsert_here(
+def upsert_on_driver(
     commit: OpenCommit, options: WriteOptions, paths: PartitionPaths, rows: pa.Table, *, deletes: bool = False
 ) -> list[WrittenFile]:
     """Write the rows (the table's columns, RECORD_KEY, PARTITION) by key; with `deletes` delete their keys.
@@ -66,9 +66,11 @@ def upsert_here(
     changed = {group: sum(part.num_rows for part in parts) for group, parts in tagged.of_group.items()}
     new_rows = {path: part.num_rows for path, part in tagged.new.items()}
     plan = assign_buckets(slices, changed, new_rows, options.sizing)
-    work = work_of(commit, options, table.schema, DEFAULT_CALENDARS, log_merge_config=log_merge_config)
+    write_context = make_write_context(
+        commit, options, table.schema, DEFAULT_CALENDARS, log_merge_config=log_merge_config
+    )
     tasks = {
-        each.number: task_of_bucket(work, each, paths, of_path.get(each.partition_path))
+        each.number: make_bucket_task(write_context, each, paths, of_path.get(each.partition_path))
         for each in plan.buckets
     }
 
@@ -79,7 +81,7 @@ def upsert_here(
         for path, part in tagged.new.items():
             yield from _in_buckets(part, _spread(part.num_rows, plan.of_new_rows[path]))
 
-    return list(write_buckets(work, tasks, 0, batches()))
+    return list(write_buckets(write_context, tasks, 0, batches()))
 
 
 def precombine_rows(rows: pa.Table, precombine_field: str | None) -> pa.Table:

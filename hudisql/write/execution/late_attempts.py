@@ -1,8 +1,9 @@
-"""Attempts of Spark tasks that outlive their commit: none of them adds a file to the table.
+"""Fencing of task attempts that outlive their commit: none of them adds a file to the table.
 
-Spark runs several attempts of one task (speculation, lost executors), and the Python worker of one that was
-killed may go on for seconds. An attempt may make files only while its commit is open, and looks again when
-they are finished; what it makes in between, the driver finds by its marker (`commit.complete_commit`).
+Spark runs several attempts of one task (speculation, lost executors), and the Python worker of a killed
+attempt may run on for seconds. An attempt checks that its commit is inflight before it creates a file and
+again when the file is complete; the driver finds files created in between by their markers
+(`commit.complete_commit`).
 """
 
 from __future__ import annotations
@@ -15,36 +16,40 @@ from hudisql.write.execution.write_context import WriteContext, WrittenFile
 from hudisql.write.transaction.uncommitted_files import delete_uncommitted_files, named_files
 
 
-def check_commit_is_open(work: WriteContext) -> None:
-    """To be called before a file is made. Raises WriteConflictError if the commit is over, StorageError."""
-    inflight, completed = work.storage.infos([work.inflight_path, work.completed_path])
+def check_commit_is_open(write_context: WriteContext) -> None:
+    """Call before creating a file. Raises WriteConflictError if the commit is not inflight, StorageError."""
+    inflight, completed = write_context.storage.infos(
+        [write_context.inflight_path, write_context.completed_path]
+    )
     if inflight is None or completed is not None:
-        raise _over(work, is_completed=completed is not None)
+        raise _over(write_context, is_completed=completed is not None)
 
 
-def fence_late_attempt(work: WriteContext, files: Sequence[WrittenFile]) -> None:
-    """To be called when the files are finished: if the commit is over, those that it does not name go.
+def fence_late_attempt(write_context: WriteContext, files: Sequence[WrittenFile]) -> None:
+    """Call when the files are complete. If the commit is no longer inflight, deletes those it does not name.
 
     Raises WriteConflictError then, StorageError.
     """
-    inflight, completed = work.storage.infos([work.inflight_path, work.completed_path])
+    inflight, completed = write_context.storage.infos(
+        [write_context.inflight_path, write_context.completed_path]
+    )
     if inflight is not None and completed is None:
         return
     named: Collection[str] = ()
     if completed is not None:
-        named = named_files(work.base_path, parse_commit_metadata(work.storage.read(work.completed_path)))
-    unnamed = [file.path for file in files if file.path not in named]
-    delete_uncommitted_files(work.storage, unnamed)
-    raise _over(work, is_completed=completed is not None)
-
-
-def _over(work: WriteContext, *, is_completed: bool) -> WriteConflictError:
-    if is_completed:
-        return WriteConflictError(
-            f"the commit {work.instant_time} on {work.base_path} completed without this attempt of a task, "
-            "whose files were deleted"
+        named = named_files(
+            write_context.base_path,
+            parse_commit_metadata(write_context.storage.read(write_context.completed_path)),
         )
+    unnamed = [file.path for file in files if file.path not in named]
+    delete_uncommitted_files(write_context.storage, unnamed)
+    raise _over(write_context, is_completed=completed is not None)
+
+
+def _over(write_context: WriteContext, *, is_completed: bool) -> WriteConflictError:
+    commit = f"the commit {write_context.instant_time} on {write_context.base_path}"
+    if is_completed:
+        return WriteConflictError(f"{commit} completed without this task attempt, whose files were deleted")
     return WriteConflictError(
-        f"the commit {work.instant_time} on {work.base_path} was rolled back while it was being written",
-        hint="run the statement again",
+        f"{commit} was rolled back while it was being written", hint="run the statement again"
     )

@@ -1,8 +1,8 @@
-"""Which file slice each change is written into: the work of a commit, one bucket a file slice.
+"""Assign changes to buckets: which file slice each change is written into.
 
 Follows `UpsertPartitioner` of Hudi 0.15: changed rows go to the file group that holds them, new rows first
-fill up small file groups of their partition, the rest makes new ones of about the target size. Plans from
-counts alone; knows neither Spark nor the rows.
+fill small file groups of their partition, and the rest goes to new ones of about the target size. Works on
+counts only; knows neither Spark nor the rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from hudisql.table.file_slice import FileSlice
 
-# What opening, writing and marking a file costs, as bytes of it; and how much a task of small slices takes.
+# The cost of opening, writing and marking a file, in bytes; and the bytes of a task with small slices.
 _BUCKET_BYTES: Final = 256 << 10
 _TASK_BYTES: Final = 4 << 20
 _TASKS_A_CORE: Final = 4
@@ -72,9 +72,9 @@ class BucketPlan:
 
 
 def buckets_a_task(buckets: Sequence[BucketInfo], bytes_per_row: float, parallelism: int) -> int:
-    """How many buckets that follow each other one Spark task takes, so that small slices share its cost.
+    """How many consecutive buckets one Spark task writes, so that small slices share its cost.
 
-    Beside its largest slice no task gets more than a few megabytes, and all cores get several tasks.
+    In addition to its largest slice a task gets at most a few megabytes, and each core gets several tasks.
     """
     costs = [
         _BUCKET_BYTES
@@ -96,7 +96,7 @@ def assign_buckets(
     new_rows: Mapping[str, int],
     sizing: FileSizing,
 ) -> BucketPlan:
-    """Plan a commit. `changed` counts rows by (partition path, file id), `new_rows` by partition path.
+    """Assign buckets. `changed` counts rows by (partition path, file id), `new_rows` by partition path.
 
     `slices` are the latest ones of the partitions concerned; those with log files take no new rows.
     """
@@ -130,7 +130,7 @@ def assign_hash_buckets(
     group_of: Mapping[tuple[str, int], FileSlice],
     hash_buckets: int,
 ) -> BucketPlan:
-    """Plan a commit to a table with a bucket index.
+    """Assign buckets in a table with a bucket index.
 
     `new_rows` counts rows by partition path and hash bucket, `group_of` are the slices of those that exist:
     they take all rows of their bucket, log files or not.
@@ -155,7 +155,7 @@ def assign_hash_buckets(
 def _merges(
     slices: Iterable[FileSlice], changed: Mapping[tuple[str, str], int]
 ) -> tuple[list[BucketInfo], dict[tuple[str, str], int]]:
-    """The buckets of slices whose rows change, and which one is whose."""
+    """The buckets of slices whose rows change, and the bucket of each file group."""
     slice_of = {(each.partition_path, each.file_id): each for each in slices}
     groups = sorted(changed.items())
     buckets = [BucketInfo(number, key[0], slice_of[key], rows) for number, (key, rows) in enumerate(groups)]
@@ -163,7 +163,7 @@ def _merges(
 
 
 def slice_bytes(file_slice: FileSlice) -> int:
-    """What the slice's rows take as a base file: for a skeleton that and the external file."""
+    """The size of the slice's rows as a base file; for a skeleton with its external file."""
     own = 0 if file_slice.base_file is None else file_slice.base_file.length
     return own + (0 if file_slice.external_file is None else file_slice.external_file.length)
 
@@ -173,7 +173,7 @@ def _log_bytes(file_slice: FileSlice) -> int:
 
 
 def _shares(rows: int, slices: Sequence[FileSlice], sizing: FileSizing) -> list[tuple[FileSlice | None, int]]:
-    """The file groups that take the partition's new rows (None: a new one), each with how many."""
+    """The file groups that the partition's new rows go to (None: a new one), each with its row count."""
     shares: list[tuple[FileSlice | None, int]] = []
     small = [
         each

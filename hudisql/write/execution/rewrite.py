@@ -1,4 +1,4 @@
-"""Rewrite file slices as they are: each becomes a base file of its file group, all in one commit.
+"""Rewrite file slices unchanged: each becomes a base file of its file group, all in one commit.
 
 What a copy-on-write merge without changes does (`HoodieMergeHandle`): rows keep their values, keys, commit
 times and sequence numbers. Bootstrapped slices no longer need their source files then. Knows neither SQL text
@@ -20,8 +20,8 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.execution.commit_files import WriteResult, commit_files
-from hudisql.write.execution.task_results import collect_files, give_files
-from hudisql.write.execution.write_context import WrittenFile, task_of, work_of
+from hudisql.write.execution.task_results import collect_files, encode_written_files
+from hudisql.write.execution.write_context import WrittenFile, make_write_context, make_write_task
 from hudisql.write.execution.write_tasks import rewrite_slice
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.commit import OpenCommit
@@ -69,15 +69,17 @@ def _write_files(
     if not slices:
         return []
     log_merge_config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
-    work = replace(
-        work_of(commit, options, table.schema, calendar_settings(spark), log_merge_config=log_merge_config),
+    write_context = replace(
+        make_write_context(
+            commit, options, table.schema, calendar_settings(spark), log_merge_config=log_merge_config
+        ),
         appends=False,
     )
     names = [column.name for column in table.partition_columns]
     tasks = [
         pickle.dumps(
-            task_of(
-                work,
+            make_write_task(
+                write_context,
                 number,
                 each.partition_path,
                 dict(zip(names, partitions[each.partition_path].values, strict=True)),
@@ -91,10 +93,12 @@ def _write_files(
 
     def write(_: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
-        return give_files(
+        return encode_written_files(
             written
             for number in numbers
-            for written in rewrite_slice(work, pickle.loads(shared.value[number]).of_attempt(attempt))
+            for written in rewrite_slice(
+                write_context, pickle.loads(shared.value[number]).of_attempt(attempt)
+            )
         )
 
     parts = min(len(tasks), _TASKS_A_CORE * spark.sparkContext.defaultParallelism)

@@ -1,6 +1,6 @@
-"""Changes that wait in a task until all of their slice have come.
+"""A buffer for the changes of a task, until all changes of a slice have arrived.
 
-In memory up to 64 MB, beyond that in Arrow files on the task's local disk, which are mapped when read.
+In memory up to 64 MB, then in Arrow files on the task's local disk, which are memory-mapped when read.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Final
 
 import pyarrow as pa
 
-_HELD_BYTES: Final = 64 << 20
+_IN_MEMORY_BYTES: Final = 64 << 20
 
 
 class SpillableChangeBuffer:
-    """The changes of slices that wait for their merge: in memory, beyond 64 MB in files."""
+    """Buffers changes by bucket: in memory, beyond 64 MB in files."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._held: dict[int, list[pa.RecordBatch]] = {}
+        self._in_memory: dict[int, list[pa.RecordBatch]] = {}
         self._spilled: dict[int, list[Path]] = {}
         self._bytes = 0
         self._directory: tempfile.TemporaryDirectory[str] | None = None
@@ -34,18 +34,18 @@ class SpillableChangeBuffer:
     @property
     def numbers(self) -> list[int]:
         """The buckets there are changes for."""
-        return sorted({*self._held, *self._spilled})
+        return sorted({*self._in_memory, *self._spilled})
 
     def add(self, number: int, rows: pa.RecordBatch) -> None:
         """Take in changes of a bucket."""
-        self._held.setdefault(number, []).append(rows)
+        self._in_memory.setdefault(number, []).append(rows)
         self._bytes += rows.nbytes
-        if self._bytes >= _HELD_BYTES:
+        if self._bytes >= _IN_MEMORY_BYTES:
             self._spill()
 
     def table(self, number: int) -> pa.Table:
         """All changes of a bucket; spilled ones are mapped into memory."""
-        batches = self._held.get(number, [])
+        batches = self._in_memory.get(number, [])
         spilled = self._spilled.get(number, [])
         parts = [pa.ipc.open_file(pa.memory_map(str(path))).read_all() for path in spilled]
         return pa.concat_tables([*parts, pa.Table.from_batches(batches, self._schema)])
@@ -53,11 +53,11 @@ class SpillableChangeBuffer:
     def _spill(self) -> None:
         if self._directory is None:
             self._directory = tempfile.TemporaryDirectory(prefix="hudisql-changes-")
-        for number, batches in self._held.items():
+        for number, batches in self._in_memory.items():
             paths = self._spilled.setdefault(number, [])
             path = Path(self._directory.name) / f"{number}-{len(paths)}.arrow"
             with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, self._schema) as writer:
                 for batch in batches:
                     writer.write_batch(batch)
             paths.append(path)
-        self._held, self._bytes = {}, 0
+        self._in_memory, self._bytes = {}, 0

@@ -1,4 +1,4 @@
-"""How written files come back from the tasks: as small pickled values, and errors in their own words."""
+"""Results of write tasks: written files as small pickled values, errors with their own messages."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _COLUMN: Final = "written"
 
 
-def give_files(files: Iterable[WrittenFile]) -> Iterator[pa.RecordBatch]:
-    """The files as a task's rows; hudisql's own errors are encoded so that they survive Spark."""
+def encode_written_files(files: Iterable[WrittenFile]) -> Iterator[pa.RecordBatch]:
+    """The files as a task's output rows; hudisql's own errors are encoded so that they survive Spark."""
     try:
         for written in files:
             yield pa.record_batch([pa.array([pickle.dumps(written)], pa.binary())], names=[_COLUMN])
@@ -34,7 +34,7 @@ def give_files(files: Iterable[WrittenFile]) -> Iterator[pa.RecordBatch]:
 def collect_files(
     rows: DataFrame, write: Callable[[int, int, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> list[WrittenFile]:
-    """Let a task write each partition of `rows` and give the files.
+    """Write each partition of `rows` in a task, and collect the written files.
 
     `write` gets the partition's number, the number of the task's attempt and the rows. Raises what the tasks
     raise, and Spark's own exceptions.

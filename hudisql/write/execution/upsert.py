@@ -1,8 +1,8 @@
-"""Upserts and deletes of rows that are known by their record key alone: the rows get their file groups.
+"""Tag incoming rows with the locations of their record keys, for upserts and deletes by key.
 
 Follows `HoodieIndex.tagLocation` of Hudi 0.15: the keys of the incoming rows are looked up by the table's
-index (`index_lookup`), and what is done with a row follows from where its key is stored. Of several incoming
-rows with one key the one with the highest ordering value stays (`HoodieRecordPayload.preCombine`).
+index (`key_lookup`), and the operation of each row depends on where its key is stored. Of several incoming
+rows with one key the one with the highest ordering value is kept (`HoodieRecordPayload.preCombine`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def tag_locations(
 ) -> tuple[DataFrame, int]:
     """The rows (the table's columns, its types) as changes: known keys are updated, others inserted.
 
-    Second comes how many rows gave way to others of their key. What is computed stays cached until
+    The second result is the number of rows replaced by others of their key. Rows stay cached until
     `resources` is closed.
 
     Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key.
@@ -109,7 +109,7 @@ def tag_locations(
 
 
 def event_time_field_of(table: HudiTable) -> str | None:
-    """The column by which an incoming row can be older than the stored one, if the table has such a rule."""
+    """The event-time field, if the table's payload class compares incoming rows with stored ones by it."""
     properties = table.properties
     field = properties.precombine_field
     has_rule = properties.payload_class == EVENT_TIME_PAYLOAD and field in table.schema.names
@@ -117,7 +117,7 @@ def event_time_field_of(table: HudiTable) -> str | None:
 
 
 def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
-    """The columns of stored rows that decide what becomes of them."""
+    """The columns of stored rows that the operations depend on."""
     if not index.is_global:
         return pa.schema([])
     if not index.moves_rows:
@@ -127,7 +127,7 @@ def _stored_columns(table: HudiTable, index: RecordIndex) -> pa.Schema:
 
 
 def _operations_of_a_global_key(table: HudiTable) -> Column:
-    """What is done with a stored row whose key comes in, where rows move to the partition they name.
+    """The operations for a stored row whose key comes in, if rows move to the partition that they name.
 
     Follows `HoodieIndexUtils.mergeForPartitionUpdatesIfNeeded`: a row that is older than the stored one does
     not move it. A key has one row: where it has several, the one in the right partition stays.

@@ -1,4 +1,4 @@
-"""Counting changes, and moving each to the Spark task that writes its file slice.
+"""Count changes by file group and partition, and route each to the Spark task of its file slice.
 
 Follows Hudi's `WorkloadProfile` and the partitioning of `UpsertPartitioner`: both are columns and joins of
 Spark's, so that no row passes through Python before it is written. Knows neither commits nor files.
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkloadProfile:
-    """Rows by what they concern: file groups (partition path, file id) or values of the partition columns.
+    """Row counts by file group (partition path, file id), and of new rows by partition values.
 
-    `of_buckets` tells the new rows of a table with a bucket index by values and bucket. `combined` more
-    incoming rows gave way to newer ones of their keys.
+    `of_buckets` counts the new rows of a table with a bucket index by partition values and bucket. `combined`
+    further incoming rows were replaced by newer ones of their keys.
     """
 
     changed: Mapping[tuple[str, str], int]
@@ -124,7 +124,7 @@ def _local_rows(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema:
 
 
 def _spread_by(table: HudiTable) -> list[Column]:
-    """What new rows are spread over file groups by: the key columns, or the row itself if it has none.
+    """The columns whose hash distributes new rows over file groups: the key columns, else all columns.
 
     The choice must be the same each time that a row is computed.
     """

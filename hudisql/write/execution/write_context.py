@@ -1,4 +1,4 @@
-"""What the tasks of a commit are told, and what they give back: values between driver and tasks."""
+"""Input and output of write tasks: plain values that travel between driver and tasks."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class WriteTask:
     depth: int
 
     def of_attempt(self, attempt: int) -> WriteTask:
-        """The task with file names of their own for one of several tries."""
+        """The task with file names of its own for one attempt."""
         token, _, _ = self.file_naming.write_token.rpartition("-")
         return replace(self, file_naming=replace(self.file_naming, write_token=f"{token}-{attempt}"))
 
@@ -51,8 +51,8 @@ class WriteContext:
     """What all tasks of a commit share; see `MergeTask` for `event_time_field`, `precombine_field` and
     `log_merge_config`.
 
-    With `appends` (merge-on-read) changes go to log files where those say the same;
-    `merges_bootstrapped` says that Apache Hudi would read skeletons with log files wrong. With
+    With `appends` (merge-on-read) changes go to log files if these have the same effect;
+    `merges_bootstrapped` is true if Apache Hudi would read skeletons with log files wrongly. With
     `unique_new_keys` the results name keys that several new rows have.
     """
 
@@ -77,7 +77,7 @@ class WriteContext:
     unique_new_keys: bool = False
 
     def row_keys(self, task: int) -> NewRowKeys:
-        """What makes the record keys of the new rows of one task, by its number."""
+        """Makes the record keys of the new rows of one task, by its number."""
         return NewRowKeys(self.record_key_fields, self.complex_keys, self.instant_time, task)
 
 
@@ -86,7 +86,7 @@ class WrittenFile:
     """One file that a task wrote; counts as in Hudi's write statistics, `changes` are the rows it took in.
 
     `moved_in` of the inserted rows come from other files, where they count as moved. `combined` incoming rows
-    were left out, since another of their key (or of the row that they change) is newer.
+    were replaced by newer ones of the same key or row.
     `log` is there for a log file; `repeated_keys` are those of several new rows, if that was asked for.
     """
 
@@ -109,7 +109,7 @@ class WrittenFile:
     repeated_keys: RepeatedKeys = NO_REPEATED_KEYS
 
 
-def work_of(
+def make_write_context(
     commit: OpenCommit,
     options: WriteOptions,
     schema: pa.Schema,
@@ -117,7 +117,7 @@ def work_of(
     *,
     log_merge_config: LogMergeConfig | None = None,
 ) -> WriteContext:
-    """What the tasks of this commit share."""
+    """The context of all tasks of this commit."""
     table = commit.table
     return WriteContext(
         storage=table.storage,
@@ -142,8 +142,8 @@ def work_of(
     )
 
 
-def task_of(
-    work: WriteContext,
+def make_write_task(
+    write_context: WriteContext,
     number: int,
     partition_path: str,
     partition_values: Mapping[str, object],
@@ -153,7 +153,7 @@ def task_of(
     rows: int | None = None,
     hash_bucket: int | None = None,
 ) -> WriteTask:
-    """The work of bucket (or Spark partition) `number` in one partition of the table.
+    """The task of bucket (or Spark partition) `number` in one partition of the table.
 
     `hash_bucket` is the one whose new file group it is, in a table with a bucket index.
     """
@@ -162,11 +162,13 @@ def task_of(
         file_slice=file_slice,
         partition_values=partition_values,
         file_naming=FileNaming(
-            directory=join(work.base_path, partition_path) if partition_path else work.base_path,
+            directory=join(write_context.base_path, partition_path)
+            if partition_path
+            else write_context.base_path,
             partition_path=partition_path,
-            instant_time=work.instant_time,
+            instant_time=write_context.instant_time,
             file_id_prefix=new_file_id() if hash_bucket is None else new_file_id_prefix(hash_bucket),
-            write_token=write_token(number, _stage_of(work.instant_time), 0),
+            write_token=write_token(number, _stage_of(write_context.instant_time), 0),
             task_partition_id=number,
         ),
         rows=rows,
@@ -176,5 +178,5 @@ def task_of(
 
 
 def _stage_of(instant_time: str) -> int:
-    """A number in place of Spark's stage, by which two writers never give a log file the same name."""
+    """A number in place of Spark's stage id, so that two writers never name a log file alike."""
     return int(instant_time[-9:])

@@ -1,4 +1,4 @@
-"""What one Spark task does for a commit: take the changes of its buckets, write their file slices.
+"""The work of one Spark task of a commit: write the file slices of its buckets.
 
 A task gets Arrow batches of changes that carry their bucket's number. Slices are merged (copy-on-write), new
 rows go straight into new base files. Results are small pickled values. Knows no Spark besides the shape of
@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from hudisql.read.conform import conform_batch
 from hudisql.write.changes import CHANGE_COLUMNS, OPERATION, RECORD_KEY, Operation, change_schema
-from hudisql.write.execution.create_handle import NewFiles, create_file_marker
+from hudisql.write.execution.create_handle import CreateHandle, create_file_marker
 from hudisql.write.execution.late_attempts import fence_late_attempt
 from hudisql.write.execution.spillable_change_buffer import SpillableChangeBuffer
-from hudisql.write.execution.task_results import give_files
+from hudisql.write.execution.task_results import encode_written_files
 from hudisql.write.execution.write_context import WriteContext, WriteTask, WrittenFile
 from hudisql.write.handle.append_handle import append_changes, can_append
 from hudisql.write.handle.merge_handle import MergeTask, merge_slice
@@ -30,31 +30,35 @@ BUCKET: Final = "__hudisql_bucket"
 
 
 def write_buckets(
-    work: WriteContext, tasks: Mapping[int, WriteTask], attempt: int, batches: Iterable[pa.RecordBatch]
+    write_context: WriteContext,
+    tasks: Mapping[int, WriteTask],
+    attempt: int,
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[WrittenFile]:
-    """Write the slices of the buckets whose changes come in `batches`, each batch of one Spark partition.
+    """Write the slices of the buckets whose changes are in `batches`, the rows of one Spark partition.
 
-    `attempt` tells apart the files of several tries. Raises what `merge_slice` raises, StorageError.
+    `attempt` distinguishes the files of several task attempts. Raises what `merge_slice` raises,
+    StorageError.
     """
-    schema = change_schema(work.schema)
-    with SpillableChangeBuffer(schema) as held:
-        writers: dict[int, NewFiles] = {}
+    schema = change_schema(write_context.schema)
+    with SpillableChangeBuffer(schema) as buffer:
+        writers: dict[int, CreateHandle] = {}
         try:
             for batch in batches:
                 for number, part in split_by(batch, BUCKET):
                     task = tasks[number].of_attempt(attempt)
                     rows = conform_batch(part, schema)
                     if task.file_slice is not None:
-                        held.add(number, rows)
+                        buffer.add(number, rows)
                         continue
                     if number not in writers:
-                        writers[number] = NewFiles(work, task, work.row_keys(number))
+                        writers[number] = CreateHandle(write_context, task, write_context.row_keys(number))
                     moved_in = int(pc.sum(pc.equal(rows.column(OPERATION), Operation.MOVE_IN)).as_py() or 0)
                     own = rows.drop_columns(list(CHANGE_COLUMNS))
                     writers[number].write(own, moved_in, rows.column(RECORD_KEY))
-            for number in held.numbers:
-                merged = _merge(work, tasks[number].of_attempt(attempt), held.table(number))
-                fence_late_attempt(work, merged)
+            for number in buffer.numbers:
+                merged = _merge(write_context, tasks[number].of_attempt(attempt), buffer.table(number))
+                fence_late_attempt(write_context, merged)
                 yield from merged
             for number in sorted(writers):
                 files = writers[number].finish()
@@ -65,22 +69,22 @@ def write_buckets(
                 writer.abandon()
 
 
-def rewrite_slice(work: WriteContext, task: WriteTask) -> list[WrittenFile]:
+def rewrite_slice(write_context: WriteContext, task: WriteTask) -> list[WrittenFile]:
     """Write the task's slice as a base file, unchanged. Raises what `merge_slice` raises, StorageError."""
-    written = _merge(work, task, change_schema(work.schema).empty_table())
-    fence_late_attempt(work, written)
+    written = _merge(write_context, task, change_schema(write_context.schema).empty_table())
+    fence_late_attempt(write_context, written)
     return written
 
 
 def run_write_tasks(
-    work: WriteContext, tasks: Mapping[int, bytes], attempt: int, batches: Iterable[pa.RecordBatch]
+    write_context: WriteContext, tasks: Mapping[int, bytes], attempt: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """`write_buckets` as Spark's `mapInArrow` calls it."""
-    return give_files(write_buckets(work, _Unpickled(tasks), attempt, batches))
+    return encode_written_files(write_buckets(write_context, _Unpickled(tasks), attempt, batches))
 
 
 class _Unpickled(dict[int, WriteTask]):
-    """Unpickles a bucket's task when it is asked for: of thousands a Spark task needs its own alone."""
+    """Unpickles a bucket's task on first access: a Spark task needs only a few of thousands."""
 
     def __init__(self, pickled: Mapping[int, bytes]) -> None:
         super().__init__()
@@ -92,29 +96,32 @@ class _Unpickled(dict[int, WriteTask]):
         return task
 
 
-def _merge(work: WriteContext, task: WriteTask, changes: pa.Table) -> list[WrittenFile]:
+def _merge(write_context: WriteContext, task: WriteTask, changes: pa.Table) -> list[WrittenFile]:
     started = time.perf_counter()
     assert task.file_slice is not None
     merge = MergeTask(
         file_slice=task.file_slice,
         partition_values=task.partition_values,
         file_naming=task.file_naming,
-        schema=work.schema,
-        avro_schema=work.avro_schema,
-        base_file_config=work.base_file_config,
-        record_key_fields=work.record_key_fields,
-        complex_keys=work.complex_keys,
-        event_time_field=work.event_time_field,
-        precombine_field=work.precombine_field,
-        calendars=work.calendars,
-        log_merge_config=work.log_merge_config,
-        unique_new_keys=work.unique_new_keys,
+        schema=write_context.schema,
+        avro_schema=write_context.avro_schema,
+        base_file_config=write_context.base_file_config,
+        record_key_fields=write_context.record_key_fields,
+        complex_keys=write_context.complex_keys,
+        event_time_field=write_context.event_time_field,
+        precombine_field=write_context.precombine_field,
+        calendars=write_context.calendars,
+        log_merge_config=write_context.log_merge_config,
+        unique_new_keys=write_context.unique_new_keys,
     )
-    keeps_source_safe = not (work.merges_bootstrapped and task.file_slice.is_bootstrapped)
-    if work.appends and keeps_source_safe and can_append(work.storage, merge, changes):
-        return _append(work, task, merge, changes, started)
+    keeps_source_safe = not (write_context.merges_bootstrapped and task.file_slice.is_bootstrapped)
+    if write_context.appends and keeps_source_safe and can_append(write_context.storage, merge, changes):
+        return _append(write_context, task, merge, changes, started)
     merged = merge_slice(
-        work.storage, merge, changes, lambda name: create_file_marker(work, task, name, MarkerKind.MERGE)
+        write_context.storage,
+        merge,
+        changes,
+        lambda name: create_file_marker(write_context, task, name, MarkerKind.MERGE),
     )
     written = WrittenFile(
         file_id=task.file_slice.file_id,
@@ -137,12 +144,14 @@ def _merge(work: WriteContext, task: WriteTask, changes: pa.Table) -> list[Writt
 
 
 def _append(
-    work: WriteContext, task: WriteTask, merge: MergeTask, changes: pa.Table, started: float
+    write_context: WriteContext, task: WriteTask, merge: MergeTask, changes: pa.Table, started: float
 ) -> list[WrittenFile]:
     def create_marker(name: str) -> None:
-        create_file_marker(work, task, name, MarkerKind.APPEND)
+        create_file_marker(write_context, task, name, MarkerKind.APPEND)
 
-    logged = list(append_changes(work.storage, merge, changes, work.log_file_config, create_marker))
+    logged = list(
+        append_changes(write_context.storage, merge, changes, write_context.log_file_config, create_marker)
+    )
     milliseconds = round((time.perf_counter() - started) * 1000)
     combined = changes.num_rows - sum(each.updated + each.deleted + each.moved for each in logged)
     return [
@@ -168,7 +177,7 @@ def _append(
 
 
 def split_by(batch: pa.RecordBatch, name: str) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each number in the column `name`, without it, in the order in which these first come."""
+    """The rows of each number in the column `name`, without that column, in order of first occurrence."""
     numbers = batch.column(name)
     rest = batch.drop_columns([name])
     distinct = numbers.unique().to_pylist()

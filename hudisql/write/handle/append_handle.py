@@ -39,7 +39,7 @@ from hudisql.write.handle.row_identity import selects_rows
 
 @dataclass(frozen=True, slots=True)
 class LoggedChanges:
-    """What one log file appends to a slice; `bytes` is its length."""
+    """One log file that was appended to a slice; `bytes` is its length."""
 
     path: str
     bytes: int
@@ -50,11 +50,11 @@ class LoggedChanges:
 
 
 def can_append(storage: Storage, task: MergeTask, changes: pa.Table) -> bool:
-    """True if a log file says the same as a merge would.
+    """True if a log file has the same effect as a merge.
 
-    New rows are no log rows. A row that a statement sets to a lower ordering value would lose against an
-    earlier log row, with event-time payloads against the base row too, so then the slice is merged. A log
-    record concerns all base rows of its key, so a slice is merged, too, if a statement selects some of them.
+    New rows are not written to logs. A row that a statement sets to a lower ordering value would lose against
+    an earlier log row, with event-time payloads also against the base row, so then the slice is merged. A log
+    record replaces all base rows of its key, so a slice is also merged if a statement selects some of them.
     Reads the base file's record keys for that; raises CorruptTableError, StorageError.
     """
     operations = changes.column(OPERATION).to_numpy()
@@ -102,8 +102,8 @@ def append_changes(
     # The slice that a pending compaction has begun has no base file yet.
     base_file = None if file_slice.compaction_instant else file_slice.base_file
     first = next_log_version(file_slice, base_instant)
-    pieces = _pieces(task, one_change_for_each_row(task, changes), config)
-    for version, together in enumerate(_files(pieces, config.max_file_bytes), first):
+    blocks = _encoded_blocks(task, one_change_for_each_row(task, changes), config)
+    for version, together in enumerate(_files(blocks, config.max_file_bytes), first):
         create_marker(log_file_name(file_slice.file_id, base_instant, version, file_naming.write_token))
         log_file = write_log_file(
             storage,
@@ -112,14 +112,14 @@ def append_changes(
             base_instant,
             version,
             file_naming.write_token,
-            [piece.block for piece in together],
+            [block.block for block in together],
         )
         yield LoggedChanges(
             path=log_file.path,
             bytes=log_file.length,
-            updated=sum(piece.updated for piece in together),
-            deleted=sum(piece.deleted for piece in together),
-            moved=sum(piece.moved for piece in together),
+            updated=sum(block.updated for block in together),
+            deleted=sum(block.deleted for block in together),
+            moved=sum(block.moved for block in together),
             stat=LogWriteStat(
                 log_version=version,
                 log_offset=0,
@@ -130,14 +130,14 @@ def append_changes(
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _EncodedBlock:
     block: LogBlock
     updated: int = 0
     deleted: int = 0
     moved: int = 0
 
 
-def _pieces(task: MergeTask, chosen: pa.Table, config: LogFileConfig) -> Iterator[_Piece]:
+def _encoded_blocks(task: MergeTask, chosen: pa.Table, config: LogFileConfig) -> Iterator[_EncodedBlock]:
     """The blocks, encoded one after the other; deletes come last."""
     file_naming = task.file_naming
     operations = chosen.column(OPERATION).to_numpy()
@@ -147,26 +147,26 @@ def _pieces(task: MergeTask, chosen: pa.Table, config: LogFileConfig) -> Iterato
         for block, count in data_blocks(
             rows, task.schema, task.avro_schema, file_naming.instant_time, config
         ):
-            yield _Piece(block, updated=count)
+            yield _EncodedBlock(block, updated=count)
     if removes.any():
         keys = chosen.column(RECORD_KEY).combine_chunks().filter(pa.array(removes))
-        yield _Piece(
+        yield _EncodedBlock(
             delete_block(keys, file_naming.partition_path, task.avro_schema, file_naming.instant_time),
             deleted=int((operations == Operation.DELETE).sum()),
             moved=int((operations == Operation.MOVE_OUT).sum()),
         )
 
 
-def _files(pieces: Iterable[_Piece], max_bytes: int) -> Iterator[list[_Piece]]:
+def _files(blocks: Iterable[_EncodedBlock], max_bytes: int) -> Iterator[list[_EncodedBlock]]:
     """The pieces of each log file; one that is larger than a file may be has a file of its own."""
-    together: list[_Piece] = []
+    together: list[_EncodedBlock] = []
     length = 0
-    for piece in pieces:
-        if together and length + len(piece.block.content) > max_bytes:
+    for block in blocks:
+        if together and length + len(block.block.content) > max_bytes:
             yield together
             together, length = [], 0
-        together.append(piece)
-        length += len(piece.block.content)
+        together.append(block)
+        length += len(block.block.content)
     if together:
         yield together
 

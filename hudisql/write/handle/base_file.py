@@ -114,9 +114,9 @@ class BaseFileWriter:
         self._bytes_per_row = max(bytes_per_row, 0.01)
         self._dictionary_columns = dictionary_columns(self._schema)
         self._create_marker = create_marker
-        self._held: list[tuple[pa.StringArray, pa.RecordBatch]] = []
-        self._held_rows = 0
-        self._held_bytes = 0
+        self._buffered: list[tuple[pa.StringArray, pa.RecordBatch]] = []
+        self._buffered_rows = 0
+        self._buffered_bytes = 0
         self._sequence_number = first_sequence_number
         self._rows_before = 0
         self._file: OpenBaseFile | None = None
@@ -128,11 +128,11 @@ class BaseFileWriter:
         """
         runs = []
         while rows.num_rows:
-            taken = min(rows.num_rows, max(1, self._room() - self._held_rows))
-            self._hold(keys.slice(0, taken), rows.slice(0, taken))
+            taken = min(rows.num_rows, max(1, self._room() - self._buffered_rows))
+            self._buffer(keys.slice(0, taken), rows.slice(0, taken))
             runs.append((len(self.written), taken))
             keys, rows = keys.slice(taken), rows.slice(taken)
-            if self._held_bytes >= ROW_GROUP_BYTES or self._held_rows >= self._room():
+            if self._buffered_bytes >= ROW_GROUP_BYTES or self._buffered_rows >= self._room():
                 self._write_row_group()
         return runs
 
@@ -148,10 +148,10 @@ class BaseFileWriter:
             self._file.abandon()
         self._storage.delete_files([file.path for file in self.written])
 
-    def _hold(self, keys: pa.StringArray, rows: pa.RecordBatch) -> None:
-        self._held.append((keys, rows))
-        self._held_rows += rows.num_rows
-        self._held_bytes += rows.nbytes + keys.nbytes
+    def _buffer(self, keys: pa.StringArray, rows: pa.RecordBatch) -> None:
+        self._buffered.append((keys, rows))
+        self._buffered_rows += rows.num_rows
+        self._buffered_bytes += rows.nbytes + keys.nbytes
 
     def _room(self) -> int:
         """About how many rows the present file still takes, those held included."""
@@ -159,14 +159,14 @@ class BaseFileWriter:
         return max(1, math.ceil((self._config.max_file_bytes - used) / self._bytes_per_row))
 
     def _write_row_group(self) -> None:
-        if not self._held:
+        if not self._buffered:
             return
         if self._file is None:
             self._file = self._open_file()
         file = self._file
-        keys = pa.chunked_array([keys for keys, _ in self._held])
-        rows = pa.Table.from_batches([rows for _, rows in self._held])
-        self._held, self._held_rows, self._held_bytes = [], 0, 0
+        keys = pa.chunked_array([keys for keys, _ in self._buffered])
+        rows = pa.Table.from_batches([rows for _, rows in self._buffered])
+        self._buffered, self._buffered_rows, self._buffered_bytes = [], 0, 0
         meta = meta_arrays_of_new_rows(
             keys.combine_chunks(),
             instant_time=self._file_naming.instant_time,
@@ -199,8 +199,8 @@ class BaseFileWriter:
     def _bloom_entries(self) -> int | None:
         if self._config.bloom_entries is not None or self._expected_rows is None:
             return self._config.bloom_entries
-        remaining = max(self._expected_rows - self._rows_before, self._held_rows)
-        fitting = max(self._held_rows, math.ceil(self._room() * 1.1))
+        remaining = max(self._expected_rows - self._rows_before, self._buffered_rows)
+        fitting = max(self._buffered_rows, math.ceil(self._room() * 1.1))
         return max(1, min(remaining, fitting))
 
     def _close_file(self) -> None:

@@ -1,4 +1,4 @@
-"""What the footer of a base file says of its record keys: least and greatest key, bloom filter.
+"""Record keys in the footer of a base file: smallest and largest key, bloom filter.
 
 Follows `HoodieAvroWriteSupport` and `HoodieBloomFilterWriteSupport` of Hudi 0.15, whose keys are compared as
 Java strings are. Takes key columns batch by batch; knows neither parquet nor where the keys come from.
@@ -20,33 +20,33 @@ from hudisql.format.bloom_filter import BloomFilter
 _LARGEST_FILTER_BITS: Final = 64_000_000 * 6
 
 
-# Keys that wait for their number to be known; beyond, a filter is made for twice as many.
-_HELD_BYTES: Final = 64 << 20
+# Keys buffered until their number is known; beyond that a filter is made for twice as many.
+_MAX_BUFFERED_BYTES: Final = 64 << 20
 
 
 class KeyFooter:
-    """Takes in the keys of one file.
+    """Collects the keys of one file.
 
-    `entries` is how many keys the bloom filter is made for. With None the keys are held until they are all
-    there, up to 64 MB.
+    `entries` is the number of keys that the bloom filter is sized for. With None the keys are buffered until
+    the last one, up to 64 MB.
     """
 
     def __init__(self, entries: int | None, fpp: float) -> None:
         self._fpp = fpp
-        self._held: list[pa.StringArray] = []
-        self._held_bytes = 0
+        self._buffered_keys: list[pa.StringArray] = []
+        self._buffered_bytes = 0
         self._bloom_filter = None if entries is None else _filter_for(entries, fpp)
         self.min_key: str | None = None
         self.max_key: str | None = None
 
     def add(self, keys: pa.StringArray) -> None:
-        """Take in the next keys; nulls are left out."""
+        """Add keys; nulls are ignored."""
         if self._bloom_filter is not None:
             self._bloom_filter.add(keys)
         else:
-            self._held.append(keys)
-            self._held_bytes += keys.nbytes
-            if self._held_bytes > _HELD_BYTES:
+            self._buffered_keys.append(keys)
+            self._buffered_bytes += keys.nbytes
+            if self._buffered_bytes > _MAX_BUFFERED_BYTES:
                 self._make_filter(2)
         smallest, largest = min_max_of_java(keys)
         if smallest is not None and largest is not None:
@@ -68,11 +68,11 @@ class KeyFooter:
         return footer
 
     def _make_filter(self, times: int) -> BloomFilter:
-        """A filter with the keys that are held, for so many times their number."""
-        made = _filter_for(times * sum(len(keys) for keys in self._held), self._fpp)
-        for keys in self._held:
+        """A filter with the buffered keys, sized for `times` their number."""
+        made = _filter_for(times * sum(len(keys) for keys in self._buffered_keys), self._fpp)
+        for keys in self._buffered_keys:
             made.add(keys)
-        self._bloom_filter, self._held = made, []
+        self._bloom_filter, self._buffered_keys = made, []
         return made
 
 

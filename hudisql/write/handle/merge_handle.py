@@ -143,7 +143,7 @@ def merge_slice(
     try:
         for group in _row_groups(_merged_tables(storage, task, schema, prepared, counts)):
             file.write(group)
-        _check_rows_met(task, prepared)
+        _check_matched_rows(task, prepared)
         file.close(task.avro_schema)
     except BaseException:
         file.abandon()
@@ -157,7 +157,7 @@ def merge_slice(
         deleted=counts.deleted,
         late_arriving=counts.late_arriving,
         moved=counts.moved,
-        combined=int(np.maximum(prepared.merged_changes - prepared.stored.met, 0).sum()),
+        combined=int(np.maximum(prepared.merged_changes - prepared.stored.matched, 0).sum()),
         repeated_keys=repeated_keys(prepared.new_keys) if task.unique_new_keys else NO_REPEATED_KEYS,
     )
 
@@ -369,24 +369,24 @@ def _row_groups(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(buffered)
 
 
-def _check_rows_met(task: MergeTask, changes: _Changes) -> None:
+def _check_matched_rows(task: MergeTask, changes: _Changes) -> None:
     """Raise WriteConflictError if a row is missing, WriteRefusedError if a change matched several rows.
 
     Rows that share key and number have the same values, unless another writer made them: a statement then
     selects all of them or none.
     """
-    met = changes.stored.met
-    if (met == 0).any():
-        missing = changes.keys.take(pa.array(np.flatnonzero(met == 0)[:1])).to_pylist()
+    matched = changes.stored.matched
+    if (matched == 0).any():
+        missing = changes.keys.take(pa.array(np.flatnonzero(matched == 0)[:1])).to_pylist()
         raise WriteConflictError(
-            f"{int((met == 0).sum())} row(s) to change are not {_file_group_text(task)}: the first one is "
+            f"{int((matched == 0).sum())} row(s) to change are not {_file_group_text(task)}, such as "
             f"'{missing[0]}'",
             hint="another writer has changed the table meanwhile: run the statement again",
         )
     if not changes.stored.are_single:
         return
-    deletes_all = (changes.operations == Operation.DELETE) & (changes.merged_changes % met == 0)
-    alike = np.flatnonzero((met > 1) & ~deletes_all)
+    deletes_all = (changes.operations == Operation.DELETE) & (changes.merged_changes % matched == 0)
+    alike = np.flatnonzero((matched > 1) & ~deletes_all)
     if len(alike):
         keys = changes.keys.take(pa.array(alike[:_SHOWN_KEYS])).to_pylist()
         raise WriteRefusedError(

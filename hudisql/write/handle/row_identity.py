@@ -1,8 +1,8 @@
-"""Which stored row a change means: rows of one record key are told apart by their commit sequence numbers.
+"""Which stored row a change is for: rows of one record key differ in their commit sequence numbers.
 
 Hudi numbers every row that a commit writes into a file (`HoodieRecord.generateSequenceId`, skeletons too) and
-keeps the number where it rewrites the row unchanged. Changes without a number are by key: they mean all rows
-of it, as in `HoodieMergeHandle`. Works on Arrow columns inside one task; knows no files.
+keeps the number if it rewrites the row unchanged. Changes without a number are by key and apply to all rows
+of the key, as in `HoodieMergeHandle`. Works on Arrow columns inside one task; knows no files.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _SEPARATOR = "\0"
 
 
 def selects_rows(changes: pa.Table) -> bool:
-    """True if each of the changes of stored rows means one row, False if all rows of its key."""
+    """True if each of the changes is for one stored row, False if for all rows of its key."""
     return bool(changes.num_rows) and changes.column(SEQUENCE_NUMBER).null_count == 0
 
 
 def change_identities(changes: pa.Table) -> pa.StringArray:
-    """A text for each change of a stored row, equal for changes that mean the same row."""
+    """A text for each change of a stored row, equal for changes of the same row."""
     keys = changes.column(RECORD_KEY).combine_chunks()
     numbers = changes.column(SEQUENCE_NUMBER).combine_chunks()
     return _identities(keys, numbers)
@@ -36,9 +36,9 @@ def key_of_identity(identity: str) -> str:
 
 
 class ChangedRows:
-    """The stored rows that changes mean (one change a row or key), to be found in the batches of a slice.
+    """Finds the stored rows of changes (one change for each row or key) in the batches of a slice.
 
-    `met` counts for each change the rows that it has met so far.
+    `matched` counts for each change the rows found so far.
     """
 
     def __init__(self, changes: pa.Table) -> None:
@@ -48,11 +48,11 @@ class ChangedRows:
         if self._numbers is not None and len(pc.unique(self._numbers)) < len(self._numbers):
             # Numbers alone tell rows apart unless files of several writers were put together.
             self._identities = change_identities(changes)
-        self.met = np.zeros(len(self._keys), dtype=np.int64)
+        self.matched = np.zeros(len(self._keys), dtype=np.int64)
 
     @property
     def are_single(self) -> bool:
-        """True if each change means one row, False if all rows of its key."""
+        """True if each change is for one row, False if for all rows of its key."""
         return self._numbers is not None
 
     def find(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
@@ -69,7 +69,7 @@ class ChangedRows:
             same_key = pc.equal(keys.take(pa.array(at)), self._keys.take(pa.array(change)))
             is_same = np.asarray(same_key.to_numpy(zero_copy_only=False), dtype=bool)
             at, change = at[is_same], change[is_same]
-        self.met += np.bincount(change, minlength=len(self.met))
+        self.matched += np.bincount(change, minlength=len(self.matched))
         return at, change
 
 

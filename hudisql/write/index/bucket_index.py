@@ -1,4 +1,4 @@
-"""Rows and file groups of a table with Hudi's bucket index: which bucket a new row goes to.
+"""Hudi's bucket index: the bucket of a new row, and the file group of a bucket.
 
 Follows `HoodieSimpleBucketIndex` and `SparkBucketIndexPartitioner` of Hudi 0.15: a bucket has one file group
 in each partition, whose id begins with the bucket's number. Spark moves key columns alone to Python for it.
@@ -90,10 +90,10 @@ def groups_of_buckets(
 
 
 def check_bucket_index_declared(table: HudiTable, slices: Iterable[FileSlice]) -> None:
-    """Raise WriteRefusedError if the file ids are those of buckets, though no setting says so.
+    """Raise WriteRefusedError if the file ids are those of buckets, but no bucket index is configured.
 
-    New rows in file groups of random ids would end the table's use by writers with a bucket index. No more of
-    `slices` are taken than it takes to know.
+    New file groups with random ids would make the table unusable for writers with a bucket index. `slices`
+    is consumed only as far as necessary.
     """
     has_any = False
     for each in slices:
@@ -103,7 +103,7 @@ def check_bucket_index_declared(table: HudiTable, slices: Iterable[FileSlice]) -
         has_any = True
     if has_any:
         raise WriteRefusedError(
-            f"the file groups of {table.base_path} are those of a bucket index, but no setting says so",
+            f"the file groups of {table.base_path} are those of a bucket index, but none is configured",
             hint="ALTER TABLE … SET TBLPROPERTIES (hoodie.index.type = 'BUCKET', "
             "hoodie.bucket.index.num.buckets = '…'), with the number that the table was written with",
         )

@@ -1,7 +1,7 @@
-"""Which form a table's record keys have: the plain value, or `column:value` pairs.
+"""The encoding of a table's record keys: the plain value, or `column:value` pairs.
 
 Follows `KeyGenUtils` of Hudi. A complex key generator with one key column wrote `id:k` up to Hudi 0.14.0 and
-from 1.1 on, and `k` in between, so there the table's own files say which form it is.
+from 1.1 on, and `k` in between, so the encoding is read from the table's own files.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ _KEYS: Final = pa.schema([META_SCHEMA.field(RECORD_KEY)])
 def uses_complex_key_encoding(table: HudiTable, slices: Iterable[FileSlice] | None = None) -> bool:
     """True if keys are `column:value` pairs, as found in the newest of `slices` of each instant.
 
-    Without `slices` the table's own are listed if they have to be asked.
-
-    Raises UnsupportedTableError if the table's files do not agree.
+    Without `slices` the table's own are listed if necessary. Raises UnsupportedTableError if the table's
+    files do not agree.
     """
     fields = table.properties.record_key_fields
     if len(fields) != 1:

@@ -1,4 +1,4 @@
-"""How a table's stored rows are found by their record keys, as a plain value.
+"""The index of a table, as a plain value: how stored rows are found by record key.
 
 Follows `HoodieIndex` and `HoodieIndexConfig` of Hudi 0.15: the same names, the same meaning. Which rows are
 found is the same for all kinds that look into one partition; they differ in what they have to read. Knows

@@ -1,4 +1,4 @@
-"""Which of some record keys a file slice holds: footers first, then the key column of what they leave.
+"""Look record keys up in one file slice: the footer first, then the key column.
 
 Follows `HoodieBloomIndex` and `HoodieKeyLookupHandle` of Hudi 0.15: the footer's key range and bloom filter
 rule a file out, an exact look-up decides. Logs are looked into as well, since other writers' indexes put new
@@ -38,7 +38,7 @@ class SliceLookup:
 
 @dataclass(frozen=True, slots=True)
 class KeyFooterValues:
-    """What a base file's footer says of its record keys; parts that it lacks are None."""
+    """The record keys in a base file's footer; missing parts are None."""
 
     min_key: str | None
     max_key: str | None
@@ -101,7 +101,7 @@ def _read(storage: Storage, lookup: SliceLookup) -> Iterator[pa.RecordBatch]:
 
 
 def read_key_footer(storage: Storage, path: str) -> KeyFooterValues:
-    """What the base file's footer says of its keys. Raises CorruptTableError, StorageError."""
+    """Read the record keys in the base file's footer. Raises CorruptTableError, StorageError."""
     try:
         with storage.open_input(path) as stream:
             found = pq.read_metadata(stream).metadata or {}

@@ -35,7 +35,7 @@ _UNIT_OF_TYPE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class KeyGenerator:
-    """How a table's partition paths come of rows: one directory (or several) for each field.
+    """Makes partition paths of rows: one directory (or several) for each field.
 
     A field without `TimestampBasedKeyGenerator` gives its value's text, as record keys have it.
     """
@@ -64,7 +64,7 @@ class KeyGenerator:
 
 
 def generates_paths(table: HudiTable) -> bool:
-    """True if the table's directory names are not the values of its partition columns."""
+    """True if directory names are not the values of the partition columns."""
     return bool(table.properties.partition_fields) and not table.partition_columns
 
 

@@ -1,8 +1,8 @@
-"""Which partition rows belong to, by their values of the partition columns.
+"""Partition paths of rows, by their values of the partition columns.
 
 Follows `PartitionPathEncodeUtils` and the hive-style option of Hudi 0.15. An existing partition keeps its
-directory, whoever named it; a new one is refused if its directory would not be read as its values. Where a
-key generator computes the directories, the path itself is what tells the partitions of rows apart.
+directory; a new one is refused if readers would not find its values in its directory. If a key generator
+computes the directories, the path itself identifies the partition.
 """
 
 from __future__ import annotations

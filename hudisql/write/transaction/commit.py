@@ -1,9 +1,9 @@
 """The commit protocol: requested → inflight → completed, the last one in one atomic step.
 
 Follows `BaseHoodieWriteClient`, `TransactionManager` and `HoodieActiveTimeline` of Hudi 0.15 (table version
-6, timeline layout 1). `Concurrency` says how the table is shared: whose unfinished commits are rolled back,
-under which lock a commit begins and completes, and which commits may come between. Knows timelines and
-markers, not what the files of a commit hold.
+6, timeline layout 1). `Concurrency` configures how the table is shared: which unfinished commits are rolled
+back, the lock under which a commit begins and completes, and which concurrent commits are allowed. Knows
+timelines and markers, not the contents of data files.
 """
 
 from __future__ import annotations
@@ -48,8 +48,14 @@ from hudisql.write.transaction.conflicts import (
     check_no_conflict,
     touched_file_groups,
 )
-from hudisql.write.transaction.heartbeat import Heartbeat, delete_heartbeat, is_alive, start_heartbeat
-from hudisql.write.transaction.lock import holding
+from hudisql.write.transaction.heartbeat import (
+    Heartbeat,
+    delete_heartbeat,
+    heartbeat_path,
+    is_alive,
+    start_heartbeat,
+)
+from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.markers import delete_markers
 from hudisql.write.transaction.pending_rollbacks import (
     check_not_restored,
@@ -64,7 +70,7 @@ from hudisql.write.transaction.uncommitted_files import delete_unnamed_files, na
 
 _ATTEMPTS: Final = 100
 _MOST_SECONDS_APART: Final = 0.02
-# A writer that gives up asks for the lock just so often: who comes next can roll back for it.
+# A failing writer retries the lock only a few times: the next writer can roll its commit back.
 _ROLLBACK_LOCK_RETRIES: Final = 2
 _PAYLOAD_PACKAGE: Final = "org.apache.hudi.common.model"
 EVENT_TIME_PAYLOAD: Final = f"{_PAYLOAD_PACKAGE}.DefaultHoodieRecordPayload"
@@ -74,10 +80,10 @@ PAYLOADS: Final = (f"{_PAYLOAD_PACKAGE}.OverwriteWithLatestAvroPayload", EVENT_T
 
 @dataclass(frozen=True, slots=True)
 class OpenCommit:
-    """A commit that is inflight: nothing of it is visible. `table` is as it stood when the commit began.
+    """An inflight commit, of which nothing is visible yet. `table` is as it was when the commit began.
 
-    `dropped_metadata_table` says that the table had a metadata table, which hudisql does not keep. The
-    `heartbeat` is there if others go by it.
+    `dropped_metadata_table` is true if the table had a metadata table, which hudisql does not maintain.
+    `heartbeat` is None if the table's writers use no heartbeats.
     """
 
     table: HudiTable
@@ -103,41 +109,41 @@ def begin_commit(
 ) -> OpenCommit:
     """Roll back failed writes, then put a new instant on the timeline, requested and inflight.
 
-    `operation_type` is Hudi's word for it (UPSERT, INSERT, DELETE …); `replaces` makes a replacecommit.
-    `table` is what the rows to write were made from, `changed` the file groups whose rows they change. Raises
-    UnsupportedTableError for tables hudisql must not write to, WriteConflictError if somebody has committed
-    since the table was opened (if writers are `optimistic`, to these file groups), TableLockedError,
-    StorageError.
+    `operation_type` is Hudi's `WriteOperationType`; `replaces` makes a replacecommit. `table` is the snapshot
+    that the statement has read, `changed` the file groups whose rows it changes. Raises UnsupportedTableError
+    for tables hudisql must not write to, WriteConflictError if another writer has committed since the table
+    was opened (with `optimistic` writers: to these file groups), TableLockedError, StorageError.
     """
     check_writable(table)
     heartbeat: Heartbeat | None = None
     try:
-        with holding(concurrency.lock, concurrency.lock_retry_policy):
-            table, dropped = _clear_up(table, concurrency, changed)
+        with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+            table, dropped = _prepare_table(table, concurrency, changed)
             action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
             requested, heartbeat = _request_instant(table, action, concurrency)
             inflight = requested.in_state(InstantState.INFLIGHT)
             profile = CommitMetadata(partition_to_write_stats={}, operation_type=operation_type)
             table.storage.create(table.instant_path(inflight), profile.to_json())
     except BaseException:
-        # Also if the lock cannot be given back: nobody would ever roll back what gives heartbeats.
-        _stop(heartbeat)
+        # Also if the lock cannot be released: a commit with a live heartbeat is never rolled back.
+        _stop_heartbeat(heartbeat)
         raise
     return OpenCommit(table, inflight, operation_type, dropped, concurrency, heartbeat)
 
 
-def _clear_up(
-    given: HudiTable, concurrency: Concurrency, changed: Collection[FileGroup]
+def _prepare_table(
+    opened: HudiTable, concurrency: Concurrency, changed: Collection[FileGroup]
 ) -> tuple[HudiTable, bool]:
-    """Take away what a new commit must not meet; gives the table as it then is, and if a metadata table went.
+    """Roll back failed writes, delete stale files and the metadata table; check for conflicts.
 
-    `given` is the table as the statement has read it. Raises as `begin_commit` does.
+    `opened` is the table as the statement has read it. Gives the table as it is now, and whether a metadata
+    table was dropped. Raises as `begin_commit` does.
     """
-    table = given.reopened()
+    table = opened.reopened()
     check_not_restored(table, table.timeline)
     if roll_back_failed_writes(table, concurrency):
         table = table.reopened()
-    _check_no_conflict(given, table.timeline, changed, concurrency)
+    _check_no_conflict(opened, table.timeline, changed, concurrency)
     delete_stale_files(table, concurrency.known_by_heartbeats_ms)
     check_not_clustered(table, changed)
     dropped = drop_metadata_table(table)
@@ -145,16 +151,16 @@ def _clear_up(
 
 
 def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
-    """Make the commit visible and drop its markers.
+    """Make the commit visible and delete its markers.
 
-    Files that the metadata does not name, left by attempts of tasks that do not count, are deleted. Raises
-    WriteConflictError if another writer has rolled the commit back, or a commit that stands in its way has
-    come between; UnsupportedTableError if the table has been upgraded; TableLockedError, StorageError.
+    Files that the metadata does not name, written by discarded task attempts, are deleted. Raises
+    WriteConflictError if another writer has rolled the commit back, or a conflicting commit has completed;
+    UnsupportedTableError if the table has been upgraded; TableLockedError, StorageError.
     """
     table, storage = commit.table, commit.table.storage
     completed = commit.instant.in_state(InstantState.COMPLETED)
     named = named_files(table.base_path, metadata)
-    with holding(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
+    with hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
         _check_table_unchanged(commit, _reopen(commit), metadata)
         delete_unnamed_files(storage, table.base_path, commit.instant_time, named)
         if commit.heartbeat is not None:
@@ -162,13 +168,13 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
         held.check()
         storage.create(table.instant_path(completed), metadata.to_json())
         _discard_if_rolled_back(commit, completed)
-    # The commit stands: markers that stay behind are only litter.
+    # The commit is complete: markers that cannot be deleted are harmless.
     with suppress(StorageError, CorruptTableError):
-        # An attempt of a task may have begun a file since the last look; one that is not there yet, and whose
-        # writer dies before it looks itself, is found by its marker when the next commit begins.
+        # A task attempt may have begun a file since the last check. If the file does not exist yet and its
+        # writer dies before its own check, the next commit finds the file by its marker.
         if delete_unnamed_files(storage, table.base_path, commit.instant_time, named):
             delete_markers(storage, table.base_path, commit.instant_time)
-    _stop(commit.heartbeat)
+    _stop_heartbeat(commit.heartbeat)
     return completed
 
 
@@ -178,53 +184,54 @@ def _reopen(commit: OpenCommit) -> HudiTable:
         return open_table(commit.table.storage, commit.table.base_path)
     except UnsupportedTableError as error:
         raise UnsupportedTableError(
-            f"the table was changed while the commit {commit.instant_time} was being written, which is given "
-            f"up: {error.message}",
+            f"the table was changed while the commit {commit.instant_time} was being written, and the commit "
+            f"is rolled back: {error.message}",
             hint=error.hint,
         ) from error
 
 
 def _discard_if_rolled_back(commit: OpenCommit, completed: Instant) -> None:
-    """Take the completed instant off the timeline if a rollback of it was begun since the last look.
+    """Delete the completed instant if a rollback of it was begun since the last check.
 
-    Whoever begins a rollback looks afterwards whether the instant is complete (`roll_back_instant`), and here
-    it is the other way round: so at least one of both sees the other. Raises WriteConflictError.
+    A writer that begins a rollback checks afterwards whether the instant is complete (`roll_back_instant`);
+    this function checks in the opposite order, so at least one of the two sees the other. Raises
+    WriteConflictError.
     """
     table, storage = commit.table, commit.table.storage
     is_rolled_back = False
-    # A look that fails takes nothing away: whoever reads the timeline now sees the commit.
+    # If the check fails the commit stays: readers of the timeline already see it.
     with suppress(StorageError, CorruptTableError):
         timeline = load_timeline(storage, table.base_path, table.timeline.layout)
-        going = {each.target.timestamp for each in pending_rollbacks(table, timeline)}
+        being_rolled_back = {each.target.timestamp for each in pending_rollbacks(table, timeline)}
         inflight = table.instant_path(commit.instant)
-        is_rolled_back = commit.instant_time in going or not storage.exists(inflight)
+        is_rolled_back = commit.instant_time in being_rolled_back or not storage.exists(inflight)
     if is_rolled_back:
         storage.delete_file(table.instant_path(completed))
-        raise _rolled_back(commit)
+        raise _rolled_back_error(commit)
 
 
-def _rolled_back(commit: OpenCommit) -> WriteConflictError:
+def _rolled_back_error(commit: OpenCommit) -> WriteConflictError:
     return WriteConflictError(
         f"another writer has rolled back the commit {commit.instant_time} on {commit.table.base_path}",
-        hint="run the statement again when no other writer is at work, "
-        "or let all writers of the table use one lock",
+        hint="run the statement again when no other writer is active, "
+        "or configure one lock for all writers of the table",
     )
 
 
 def discard_empty_commit(commit: OpenCommit) -> None:
-    """Take the instant of a commit that has written nothing off the timeline again. Raises StorageError."""
+    """Discard a commit that has written nothing: its markers and its instant. Raises StorageError."""
     table = commit.table
     delete_unnamed_files(table.storage, table.base_path, commit.instant_time, ())
     delete_markers(table.storage, table.base_path, commit.instant_time)
     _remove_instant(table, commit.instant)
-    _stop(commit.heartbeat)
+    _stop_heartbeat(commit.heartbeat)
 
 
 def rollback_commit(commit: OpenCommit) -> None:
-    """Roll the commit back: its files, then its instant. A completed one stands.
+    """Roll the commit back: delete its files, then its instant. A completed commit stays.
 
-    Under a lock that cannot be had, that is left to the next writer. From a table that has been upgraded
-    meanwhile the commit's own files go, and nothing is added to its timeline. Raises StorageError.
+    If the lock cannot be acquired, the next writer rolls the commit back. If the table has been upgraded
+    meanwhile, only the commit's own files are deleted, without a rollback instant. Raises StorageError.
     """
     table, concurrency = commit.table, commit.concurrency
     completed = commit.instant.in_state(InstantState.COMPLETED)
@@ -232,13 +239,13 @@ def rollback_commit(commit: OpenCommit) -> None:
     briefly = replace(lock_retry_policy, retries=min(lock_retry_policy.retries, _ROLLBACK_LOCK_RETRIES))
     try:
         if not table.storage.exists(table.instant_path(completed)):
-            with suppress(TableLockedError), holding(concurrency.lock, briefly):
+            with suppress(TableLockedError), hold_lock(concurrency.lock, briefly):
                 if _has_own_version(table):
                     roll_back_instant(table, commit.instant)
                 else:
-                    _remove_what_was_written(commit)
+                    _delete_written(commit)
     finally:
-        _stop(commit.heartbeat)
+        _stop_heartbeat(commit.heartbeat)
 
 
 def _has_own_version(table: HudiTable) -> bool:
@@ -246,7 +253,7 @@ def _has_own_version(table: HudiTable) -> bool:
     return read_table_properties(table.storage, table.base_path).version == table.version
 
 
-def _remove_what_was_written(commit: OpenCommit) -> None:
+def _delete_written(commit: OpenCommit) -> None:
     """Delete the commit's files, its instants and its markers, without a rollback instant."""
     table = commit.table
     delete_unnamed_files(table.storage, table.base_path, commit.instant_time, ())
@@ -262,11 +269,11 @@ def _remove_instant(table: HudiTable, instant: Instant) -> None:
 def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = SINGLE_WRITER) -> bool:
     """Roll back commits, deltacommits and overwrites left pending, newest first; True if there were some.
 
-    The policy for failed writes says which: by default all, and one whose writer gives heartbeats raises
-    WriteConflictError; with LAZY that one is left alone, and so is a rollback that has just been begun, since
-    Apache Hudi holds no lock meanwhile. A rollback that was itself interrupted is ended. A pending
-    compaction or clustering is somebody's plan and stays, a rollback of one too. Raises
-    UnsupportedTableError for what cannot be taken back, StorageError.
+    The policy for failed writes decides which: by default all, and a commit with a live heartbeat raises
+    WriteConflictError; with LAZY such a commit is left alone, and so is a rollback that has just begun, since
+    Apache Hudi holds no lock during rollbacks. Interrupted rollbacks are completed. Pending compactions and
+    clusterings, and rollbacks of them, are left alone. Raises UnsupportedTableError for writes that cannot be
+    rolled back, StorageError.
     """
     if concurrency.failed_writes is FailedWrites.NEVER:
         return False
@@ -279,7 +286,7 @@ def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = SINGLE_
         and instant.timestamp not in being_rolled_back
         and not is_clustering(table, instant)
     ]
-    dead = [instant for instant in pending if not _is_at_work(table, instant, concurrency)]
+    dead = [instant for instant in pending if not _has_live_writer(table, instant, concurrency)]
     failed = {instant.timestamp: instant for instant in (*interrupted, *dead)}
     for instant_time, instant in sorted(failed.items(), reverse=True):
         roll_back_instant(table, instant)
@@ -287,26 +294,26 @@ def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = SINGLE_
     return bool(failed)
 
 
-def _is_at_work(table: HudiTable, instant: Instant, concurrency: Concurrency) -> bool:
-    """True if the instant's writer gives heartbeats, as those with the LAZY policy do.
+def _has_live_writer(table: HudiTable, instant: Instant, concurrency: Concurrency) -> bool:
+    """True if the instant's writer has a live heartbeat (writers with the LAZY policy have one).
 
-    Raises WriteConflictError then, if this writer is not to leave it alone.
+    Raises WriteConflictError then if this writer's policy is EAGER.
     """
     tolerance = concurrency.heartbeat_tolerance_ms
     if not is_alive(table.storage, table.base_path, instant.timestamp, tolerance):
         return False
     if concurrency.failed_writes is FailedWrites.EAGER:
         raise WriteConflictError(
-            f"another writer is at work on {table.base_path}: its {instant.action} {instant.timestamp} is "
-            "not finished, and its heartbeat is fresh",
-            hint="run the statement again when it has finished, or let all writers share one lock: "
+            f"another writer is active on {table.base_path}: its {instant.action} {instant.timestamp} is "
+            "not complete, and its heartbeat has not expired",
+            hint="run the statement again when it is complete, or configure one lock for all writers: "
             "docs/changing-rows.md, Several writers",
         )
     return True
 
 
-def _stop(heartbeat: Heartbeat | None, *, keeps_file: bool = False) -> None:
-    """End the heartbeats; a file that stays behind is only litter."""
+def _stop_heartbeat(heartbeat: Heartbeat | None, *, keeps_file: bool = False) -> None:
+    """End the heartbeats; a heartbeat file that cannot be deleted is harmless."""
     if heartbeat is not None:
         with suppress(StorageError):
             heartbeat.stop(keeps_file=keeps_file)
@@ -319,7 +326,7 @@ def check_writable(table: HudiTable) -> None:
     if not properties.populate_meta_fields:
         reason = "its rows carry no meta columns (hoodie.populate.meta.fields=false)"
     elif properties.cdc_enabled:
-        reason = "it logs its changes (hoodie.table.cdc.enabled=true)"
+        reason = "it writes change data capture logs (hoodie.table.cdc.enabled=true)"
     elif properties.drop_partition_columns:
         reason = "its files lack the partition columns (hoodie.datasource.write.drop.partition.columns=true)"
     elif properties.partition_metafile_use_base_format:
@@ -331,7 +338,7 @@ def check_writable(table: HudiTable) -> None:
     if reason is not None:
         raise UnsupportedTableError(
             f"hudisql does not write to the Hudi table at {table.base_path}: {reason}",
-            hint="write to it with Apache Hudi's own Spark SQL",
+            hint="write to it with Apache Hudi",
         )
 
 
@@ -342,7 +349,7 @@ def _requested_content(action: str) -> bytes:
 def _request_instant(
     table: HudiTable, action: str, concurrency: Concurrency
 ) -> tuple[Instant, Heartbeat | None]:
-    """Take the first free instant time; two writers can never hold the same."""
+    """Create a requested instant at the first free instant time, which no other writer can then use."""
     storage, base_path = table.storage, table.base_path
     after = table.timeline.latest_time
     for _ in range(_ATTEMPTS):
@@ -350,28 +357,29 @@ def _request_instant(
         requested = Instant(instant_time, action, InstantState.REQUESTED)
         heartbeat = None
         if concurrency.failed_writes is FailedWrites.LAZY:
-            # Before the instant, so that nobody sees it without: but another's own must not be touched.
+            # Before the instant, which must never be visible without a heartbeat.
             interval, tolerance = concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerance_ms
-            heartbeat = start_heartbeat(storage, base_path, instant_time, interval, tolerance)
+            path = heartbeat_path(base_path, instant_time)
+            heartbeat = start_heartbeat(storage, path, interval, tolerance)
         try:
             storage.create(table.instant_path(requested), _requested_content(action))
-            if not _shares_its_time(table, requested):
+            if not _is_instant_time_taken(table, requested):
                 return requested, heartbeat
             storage.delete_file(table.instant_path(requested))
         except PathExistsError:
             pass
         except BaseException:
-            _stop(heartbeat)
+            _stop_heartbeat(heartbeat)
             raise
-        # The file of the heartbeat is the other writer's as well.
-        _stop(heartbeat, keeps_file=True)
+        # The other writer uses the same heartbeat file.
+        _stop_heartbeat(heartbeat, keeps_file=True)
         after = instant_time
-        # Two writers that have met step out of each other's way.
+        # Two writers that chose the same time retry after different delays.
         time.sleep(random.uniform(0, _MOST_SECONDS_APART))
     raise WriteConflictError(f"no free instant time on the timeline of {base_path}")
 
 
-def _shares_its_time(table: HudiTable, requested: Instant) -> bool:
+def _is_instant_time_taken(table: HudiTable, requested: Instant) -> bool:
     """True if another write is on the timeline with this instant time: they would share markers."""
     others = [replace(requested, action=action) for action in sorted(WRITE_ACTIONS - {requested.action})]
     paths = [table.instant_path(other) for other in others]
@@ -382,17 +390,18 @@ def _check_table_unchanged(commit: OpenCommit, now: HudiTable, metadata: CommitM
     """Raise WriteConflictError or UnsupportedTableError if the commit must not complete on `now`."""
     table, timeline = commit.table, now.timeline
     check_not_restored(table, timeline)
-    going = {each.target.timestamp for each in pending_rollbacks(table, timeline)}
-    if commit.instant not in timeline.instants or commit.instant_time in going:
-        raise _rolled_back(commit)
+    being_rolled_back = {each.target.timestamp for each in pending_rollbacks(table, timeline)}
+    if commit.instant not in timeline.instants or commit.instant_time in being_rolled_back:
+        raise _rolled_back_error(commit)
     schema = arrow_from_avro(metadata.schema) if metadata.schema else None
     touched = touched_file_groups(metadata)
     check_not_clustered(table, touched)
     _check_no_conflict(table, timeline, touched, commit.concurrency, schema)
     if commit.concurrency.optimistic and has_metadata_table(now):
         raise WriteConflictError(
-            f"another writer has made a metadata table for {table.base_path}, which hudisql does not keep",
-            hint="let the table's other writers set hoodie.metadata.enable=false, then run this again",
+            f"another writer has created a metadata table for {table.base_path}, which hudisql does not "
+            "maintain",
+            hint="set hoodie.metadata.enable=false for the table's other writers, then run this again",
         )
 
 
@@ -403,7 +412,7 @@ def _check_no_conflict(
     concurrency: Concurrency,
     schema: pa.Schema | None = None,
 ) -> None:
-    """Raise WriteConflictError if commits that `known` was opened without stand in the way."""
+    """Raise WriteConflictError if commits since `known` was opened conflict with this one."""
     if concurrency.optimistic:
         check_no_conflict(known, timeline, touched, schema)
     else:

@@ -1,8 +1,8 @@
 """How a writer shares its table with others, as Hudi's settings say: concurrency mode, lock, failed writes.
 
-Follows `HoodieWriteConfig`, `HoodieLockConfig` and `HoodieCleanConfig` of Hudi 0.15, defaults included. Which
-lock provider a table names is never passed over: one that hudisql lacks is refused by name, since writing
-without it would break the other writers' trust.
+Follows `HoodieWriteConfig`, `HoodieLockConfig` and `HoodieCleanConfig` of Hudi 0.15, defaults included. A
+lock provider that hudisql does not support is refused by name: writing without it would break mutual
+exclusion.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LockFactory = Callable[[], TableLock]
 
 
 class FailedWrites(StrEnum):
-    """Who rolls back what a writer has left unfinished (Hudi's `HoodieFailedWritesCleaningPolicy`).
+    """Who rolls back failed writes (Hudi's `HoodieFailedWritesCleaningPolicy`).
 
     EAGER: the next writer; LAZY: the next one that finds its heartbeat expired; NEVER: nobody.
     """
@@ -60,10 +60,10 @@ class FailedWrites(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """How a writer shares the table; by default it is alone, as Hudi's without a lock provider.
+    """How a writer shares the table; by default it is the only writer.
 
-    With `optimistic` other commits may come between, if they touched other file groups. `conflict_retries` is
-    how often a statement is run again after a conflict.
+    With `optimistic` concurrent commits to other file groups are allowed. `conflict_retries` is how often a
+    statement is retried after a conflict.
     """
 
     optimistic: bool = False
@@ -76,12 +76,12 @@ class Concurrency:
 
     @property
     def heartbeat_tolerance_ms(self) -> int:
-        """For how long a writer without a heartbeat is taken to be alive."""
+        """A heartbeat expires after this time."""
         return self.heartbeat_interval_ms * self.tolerable_misses
 
     @property
     def known_by_heartbeats_ms(self) -> int | None:
-        """The tolerance if the table's writers go by heartbeats; None if they give none."""
+        """The tolerance if the table's writers use heartbeats, else None."""
         return self.heartbeat_tolerance_ms if self.failed_writes is FailedWrites.LAZY else None
 
 
@@ -108,7 +108,7 @@ def read_concurrency(
         raise SettingsError(f"{HEARTBEAT_INTERVAL} must be at least {_LEAST_INTERVAL_MS}, not {interval}")
     return Concurrency(
         optimistic=optimistic,
-        # Hudi sets it so, whatever is asked for: others' unfinished writes are not failed ones.
+        # As in Hudi, whatever the setting says: other writers' inflight commits are not failed writes.
         failed_writes=FailedWrites.LAZY if optimistic else FailedWrites(policy),
         lock=_lock(lookup, storage, base_path, more_locks or {}, is_needed=optimistic),
         lock_retry_policy=LockRetryPolicy(

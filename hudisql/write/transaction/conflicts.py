@@ -1,8 +1,8 @@
-"""Whether commits that came between stand in the way of one that is about to complete.
+"""Conflict checks between a commit and those that other writers have completed since it began.
 
 Follows `SimpleConcurrentFileWritesConflictResolutionStrategy` and `ConcurrentOperation` of Hudi 0.15: two
-commits conflict if they touched the same file group; what a statement has merely read does not count.
-Besides, a commit never takes back a schema that another has changed, which Hudi does not look at.
+commits conflict if they wrote to the same file group; what a statement has only read does not count.
+Beyond Hudi, a commit conflicts with a schema change of another writer, so that it never reverts it.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def touched_file_groups(metadata: CommitMetadata) -> frozenset[FileGroup]:
 def check_no_conflict(
     known: HudiTable, timeline: Timeline, touched: Collection[FileGroup], schema: pa.Schema | None = None
 ) -> None:
-    """Raise WriteConflictError if commits that `known` was opened without stand in the way of one more.
+    """Raise WriteConflictError if commits since `known` was opened conflict with a new one.
 
-    That one touches the file groups `touched` and makes `schema` the table's (None: as it is). `timeline` is
-    the table's as it stands now.
+    The new commit writes to the file groups `touched` and sets the table's schema to `schema` (None:
+    unchanged). `timeline` is the table's current one.
     """
-    _check_none_vanished(known, timeline)
-    _check_plans(known, timeline, touched)
+    _check_no_commit_removed(known, timeline)
+    _check_planned_services(known, timeline, touched)
     changes_schema = schema is not None and _shape(schema) != _shape(known.schema)
     for other in _new_commits(known, timeline):
         metadata = read_commit_metadata(known.storage, known.instant_path(other))
@@ -68,18 +68,18 @@ def check_no_conflict(
                 f"the commit {other.timestamp} of another writer has changed the schema of {known.base_path}",
                 hint=_AGAIN,
             )
-        # Whoever began while a compaction was pending has written beside it.
+        # A writer that began while a compaction was pending has appended to the compaction's new slices.
         if other.timestamp not in known.timeline.pending_compactions:
-            _check_apart(known, other, touched, touched_file_groups(metadata))
+            _check_disjoint(known, other, touched, touched_file_groups(metadata))
 
 
 def check_no_commit(known: HudiTable, timeline: Timeline, touched: Collection[FileGroup]) -> None:
-    """Raise WriteConflictError if anybody has committed since `known` was opened.
+    """Raise WriteConflictError if another writer has committed since `known` was opened.
 
-    But for compactions that were pending then: whoever began since has written beside them. Those that were
-    planned since count for their file groups.
+    Compactions that were pending then do not conflict. Those planned since conflict if they contain a file
+    group of `touched`.
     """
-    _check_plans(known, timeline, touched)
+    _check_planned_services(known, timeline, touched)
     pending = known.timeline.pending_compactions
     others = [each for each in _new_commits(known, timeline) if each.timestamp not in pending]
     if others:
@@ -95,7 +95,7 @@ def _new_commits(known: HudiTable, timeline: Timeline) -> list[Instant]:
     return [each for each in timeline.commits if (each.timestamp, each.action) not in before]
 
 
-def _check_apart(
+def _check_disjoint(
     known: HudiTable, other: Instant, touched: Collection[FileGroup], theirs: Collection[FileGroup]
 ) -> None:
     both = sorted(set(touched) & set(theirs))
@@ -105,7 +105,7 @@ def _check_apart(
     more = f" and {len(both) - _SHOWN} more" if len(both) > _SHOWN else ""
     what = f"the commit {other.timestamp}" if other.is_completed else f"the planned {_service(other)}"
     raise WriteConflictError(
-        f"{what} of another writer has touched file groups of {known.base_path} that this statement changes: "
+        f"{what} of another writer changes the same file groups of {known.base_path} as this statement: "
         f"{shown}{more}",
         hint=_AGAIN,
     )
@@ -115,30 +115,30 @@ def _service(instant: Instant) -> str:
     return f"{'compaction' if instant.action == COMPACTION else 'clustering'} {instant.timestamp}"
 
 
-def _check_none_vanished(known: HudiTable, timeline: Timeline) -> None:
-    """Raise WriteConflictError if a commit that was there is gone, and not by archiving."""
+def _check_no_commit_removed(known: HudiTable, timeline: Timeline) -> None:
+    """Raise WriteConflictError if another writer has rolled back a commit that `known` contains."""
     first = timeline.first_active_time
     now = {(each.timestamp, each.action) for each in timeline.completed}
     for commit in known.timeline.commits:
         is_active = first is not None and commit.timestamp > first
         if is_active and (commit.timestamp, commit.action) not in now:
             raise WriteConflictError(
-                f"another writer has taken back the commit {commit.timestamp} of {known.base_path}",
+                f"another writer has rolled back the commit {commit.timestamp} of {known.base_path}",
                 hint=_AGAIN,
             )
 
 
-def _check_plans(known: HudiTable, timeline: Timeline, touched: Collection[FileGroup]) -> None:
+def _check_planned_services(known: HudiTable, timeline: Timeline, touched: Collection[FileGroup]) -> None:
     """Raise WriteConflictError if a compaction or clustering of the file groups was planned meanwhile."""
     before = {each.timestamp for each in known.timeline.instants}
     for other in timeline.pending:
         if other.action in (COMPACTION, REPLACE_COMMIT) and other.timestamp not in before:
             planned = planned_file_groups(known, other)
-            _check_apart(known, other, touched, planned)
+            _check_disjoint(known, other, touched, planned)
 
 
 def _shape(schema: pa.Schema) -> list[tuple[str, str]]:
-    """Names and types of the data columns; writers differ in what they call nullable."""
+    """Names and types of the data columns, without nullability, which differs between writers."""
     return [
         (field.name.lower(), str(field.type).replace(" not null", ""))
         for field in schema

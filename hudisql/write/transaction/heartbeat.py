@@ -1,13 +1,14 @@
-"""Signs of life of a writer: a file that it touches every minute while its commit is open.
+"""Heartbeats of a writer: a file that it touches regularly while its commit, or its lease, is open.
 
 Follows `HoodieHeartbeatClient` of Hudi 0.15: `.hoodie/.heartbeat/<instant>`, whose modification time counts.
-Writers with the LAZY policy for failed writes leave a commit with a fresh heartbeat alone.
+Writers with the LAZY policy for failed writes do not roll back a commit whose heartbeat has not expired.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -17,18 +18,18 @@ from hudisql.storage import Storage, join
 
 
 def heartbeat_path(base_path: str, instant_time: str) -> str:
-    """Path of the file that the writer of the instant touches."""
+    """The path of the instant's heartbeat file."""
     return join(heartbeat_directory(base_path), instant_time)
 
 
 def is_alive(storage: Storage, base_path: str, instant_time: str, tolerance_ms: int) -> bool:
-    """True if the writer of the instant has given a heartbeat of late. Raises StorageError."""
+    """True if the instant's heartbeat has not expired. Raises StorageError."""
     beat = storage.info(heartbeat_path(base_path, instant_time))
     return beat is not None and time.time() * 1000 - beat.modification_time_ms <= tolerance_ms
 
 
 def heartbeat_instants(storage: Storage, base_path: str) -> list[str]:
-    """The times of the instants that have heartbeats, fresh or not. Raises StorageError."""
+    """The instants that have a heartbeat file, expired or not. Raises StorageError."""
     try:
         entries = storage.list_directory(heartbeat_directory(base_path))
     except NoSuchPathError:
@@ -43,25 +44,30 @@ def delete_heartbeat(storage: Storage, base_path: str, instant_time: str) -> Non
 
 @dataclass(slots=True)
 class Heartbeat:
-    """A thread that touches the file until it is told to stop; make one with `start_heartbeat`."""
+    """A thread that touches the file until it is stopped; make one with `start_heartbeat`.
+
+    With `is_owner`, a lease decides: the thread ends when another writer owns the file. Without, a heartbeat
+    that is later than `tolerance_ms` is not written, as others may have rolled the commit back.
+    """
 
     storage: Storage
     path: str
     interval_ms: int
     tolerance_ms: int
+    is_owner: Callable[[], bool] | None = None
     _stop: threading.Event = field(default_factory=threading.Event, repr=False)
     _thread: threading.Thread | None = field(default=None, repr=False)
     _last: float = field(default=0.0, repr=False)
 
     def check(self) -> None:
-        """Raise WriteConflictError if others may have taken this writer for dead by now."""
+        """Raise WriteConflictError if the heartbeat has expired, so that others may have rolled back."""
         silence = time.time() - self._last
         if silence * 1000 > self.tolerance_ms:
             raise WriteConflictError(
-                f"this writer has given no heartbeat for {silence:.0f} s ({self.path}): others may have "
-                "rolled its commit back",
-                hint="run the statement again; hoodie.client.heartbeat.interval_in_ms says how often signs "
-                "are given, and hoodie.client.heartbeat.tolerable.misses how many may fail",
+                f"the heartbeat of this writer expired: none for {silence:.0f} s ({self.path}); others may "
+                "have rolled its commit back",
+                hint="run the statement again; hoodie.client.heartbeat.interval_in_ms is the interval, and "
+                "hoodie.client.heartbeat.tolerable.misses how many heartbeats may fail",
             )
 
     def stop(self, *, keeps_file: bool = False) -> None:
@@ -73,27 +79,33 @@ class Heartbeat:
             self.storage.delete_file(self.path)
 
     def beat(self) -> None:
-        """Touch the file, unless others may have taken this writer for dead by now. Raises StorageError."""
+        """Touch the file, unless the heartbeat has already expired. Raises StorageError."""
         before = time.time()
-        if self._last and (before - self._last) * 1000 > self.tolerance_ms:
+        if self.is_owner is None and self._last and (before - self._last) * 1000 > self.tolerance_ms:
             return
         self.storage.write(self.path, b"")
         self._last = before
 
     def _run(self) -> None:
         while not self._stop.wait(self.interval_ms / 1000):
-            # A sign that fails is one missed: `check` counts them.
+            # A heartbeat that fails is one missed: `check` counts them.
             with suppress(StorageError):
+                if self.is_owner is not None and not self.is_owner():
+                    return
                 self.beat()
 
 
 def start_heartbeat(
-    storage: Storage, base_path: str, instant_time: str, interval_ms: int, tolerance_ms: int
+    storage: Storage,
+    path: str,
+    interval_ms: int,
+    tolerance_ms: int,
+    is_owner: Callable[[], bool] | None = None,
 ) -> Heartbeat:
-    """Give the first heartbeat for the instant, and go on. Raises StorageError."""
-    heartbeat = Heartbeat(storage, heartbeat_path(base_path, instant_time), interval_ms, tolerance_ms)
+    """Write the first heartbeat to `path` and renew it from a background thread. Raises StorageError."""
+    heartbeat = Heartbeat(storage, path, interval_ms, tolerance_ms, is_owner)
     heartbeat.beat()
-    thread = threading.Thread(target=heartbeat._run, name=f"heartbeat-{instant_time}", daemon=True)
+    thread = threading.Thread(target=heartbeat._run, name=f"heartbeat-{path.rsplit('/', 1)[-1]}", daemon=True)
     heartbeat._thread = thread
     thread.start()
     return heartbeat

@@ -1,7 +1,7 @@
-"""The locks by which writers of one table exclude each other while they begin and complete a commit.
+"""Table locks, which writers hold while they begin and complete a commit.
 
 Follows `LockManager`, `FileSystemBasedLockProvider` and `InProcessLockProvider` of Hudi 0.15, so that its
-writers and hudisql's wait for each other. Knows neither timelines nor settings.
+writers and hudisql exclude each other. Knows neither timelines nor settings.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ _MS_PER_MINUTE: Final = 60_000
 
 
 class TableLock(Protocol):
-    """What one writer locks a table with; the same value locks and unlocks it again and again."""
+    """One writer's lock on a table; it can be acquired and released repeatedly."""
 
     @property
     def label(self) -> str:
         """What names the lock in messages."""
 
     def try_lock(self, timeout_ms: int, /) -> bool:
-        """Take the lock, waiting so long at most; False if another has it. Raises StorageError."""
+        """Try to acquire the lock for up to `timeout_ms`; False if another holds it. Raises StorageError."""
 
     def is_held(self) -> bool:
-        """True if the lock is this writer's still. Raises StorageError."""
+        """True if this writer still holds the lock; may renew it. Raises StorageError."""
 
     def unlock(self) -> None:
-        """Give the lock back; nothing happens if it is another's by now. Raises StorageError."""
+        """Release the lock, unless another writer holds it by now. Raises StorageError."""
 
     def owner(self) -> str:
-        """What is known of who has it, for messages; empty if nothing is."""
+        """A description of the holder, for messages; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockRetryPolicy:
-    """How long a lock is asked for: `retries` more times, `wait_ms` apart, each for up to `attempt_ms`."""
+    """How a lock is acquired: `retries` more attempts, `wait_ms` apart, each for up to `attempt_ms`."""
 
     retries: int = 50
     wait_ms: int = 5_000
@@ -62,19 +62,19 @@ class HeldLock:
     lock: TableLock | None
 
     def check(self) -> None:
-        """Raise WriteConflictError if somebody has taken the lock away: an expired one, or by mistake."""
+        """Raise WriteConflictError if the lock is no longer held: it expired or was removed."""
         if self.lock is not None and not self.lock.is_held():
             raise WriteConflictError(
-                f"the lock {self.lock.label} was taken away while it was held",
+                f"the lock {self.lock.label} was removed while this writer held it",
                 hint="run the statement again; hoodie.write.lock.filesystem.expire (minutes) must be longer "
-                "than a commit takes. A writer of Hudi 0.15 that gives up waiting removes the lock, too: "
-                "give it more hoodie.write.lock.client.num_retries",
+                "than a commit takes. A writer of Hudi 0.15 whose retries are exhausted removes the lock, "
+                "too: increase its hoodie.write.lock.client.num_retries",
             )
 
 
 @contextmanager
-def holding(lock: TableLock | None, retry_policy: LockRetryPolicy) -> Iterator[HeldLock]:
-    """Hold the lock while the block runs. Raises TableLockedError if it cannot be had, StorageError."""
+def hold_lock(lock: TableLock | None, retry_policy: LockRetryPolicy) -> Iterator[HeldLock]:
+    """Hold the lock while the block runs. Raises TableLockedError if it cannot be acquired, StorageError."""
     if lock is None:
         yield HeldLock(None)
         return
@@ -95,11 +95,11 @@ def _acquire(lock: TableLock, retry_policy: LockRetryPolicy) -> None:
     seconds = time.monotonic() - started
     owner = lock.owner()
     raise TableLockedError(
-        f"another writer has held the lock {lock.label} for the {seconds:.0f} s that were waited"
+        f"another writer holds the lock {lock.label}: it was not acquired in {seconds:.0f} s"
         + (f" ({owner})" if owner else ""),
         hint="run the statement again later, or wait longer (hoodie.write.lock.client.num_retries, "
         "hoodie.write.lock.client.wait_time_ms_between_retry). A commit holds it for seconds: if its writer "
-        "is gone, remove the lock, and set hoodie.write.lock.filesystem.expire (minutes) for the next time",
+        "is dead, remove the lock, and set hoodie.write.lock.filesystem.expire (minutes)",
     )
 
 
@@ -107,8 +107,8 @@ def _acquire(lock: TableLock, retry_policy: LockRetryPolicy) -> None:
 class FileSystemLock:
     """A file that exists while the lock is held (`FileSystemBasedLockProvider`).
 
-    Without `expire_minutes` nobody takes it from a writer that has died. Its content says who has it; the
-    Apache Hudi 0.15 leaves it empty.
+    Without `expire_minutes` the lock of a dead writer stays. The file's content names the holder; Apache Hudi
+    0.15 leaves it empty.
     """
 
     storage: Storage
@@ -127,7 +127,7 @@ class FileSystemLock:
         return self.lock_path
 
     def try_lock(self, _timeout_ms: int, /) -> bool:
-        """Make the file, if it is not there; it is never waited for here, as in Hudi."""
+        """Create the file if it does not exist; does not wait, as in Hudi."""
         if self._is_expired():
             self.storage.delete_file(self.lock_path)
         content = _lock_content()
@@ -149,7 +149,7 @@ class FileSystemLock:
         self._mine = None
 
     def owner(self) -> str:
-        """Since when, by whom as far as the file says so, and when others may take it."""
+        """When the lock was acquired, by whom if the file names the holder, and when it expires."""
         found = self.storage.info(self.lock_path)
         if found is None:
             return ""
@@ -165,7 +165,7 @@ class FileSystemLock:
         )
         return (
             f"since {_clock_time(since)}, for {_duration(time.time() - since)}, by "
-            f"{said or 'a writer that has not left its name, as Apache Hudi'}; {expires}"
+            f"{said or 'a writer without a name, such as Apache Hudi'}; {expires}"
         )
 
     def _content(self) -> bytes | None:
@@ -188,7 +188,7 @@ _in_process_guard = threading.Lock()
 
 @dataclass(slots=True)
 class InProcessLock:
-    """A lock among the threads of this process alone (`InProcessLockProvider`), one a table."""
+    """A lock between the threads of this process (`InProcessLockProvider`), one for each table."""
 
     base_path: str
     _lock: threading.Lock = field(init=False, repr=False)
@@ -204,7 +204,7 @@ class InProcessLock:
         return f"of this process on {self.base_path}"
 
     def try_lock(self, timeout_ms: int, /) -> bool:
-        """Wait for the other threads."""
+        """Wait for other threads."""
         self._held = self._lock.acquire(timeout=timeout_ms / 1000)
         return self._held
 
@@ -213,25 +213,25 @@ class InProcessLock:
         return self._held
 
     def unlock(self) -> None:
-        """Let the next thread go on."""
+        """Release the lock."""
         if self._held:
             self._held = False
             self._lock.release()
 
     def owner(self) -> str:
-        """Nothing is known of the thread."""
+        """Unknown."""
         return ""
 
 
 def _lock_content() -> bytes:
-    """Hudi's `LockInfo`, which its writers print while they wait; the name makes it this writer's own."""
+    """Hudi's `LockInfo`, which its writers print while they wait; the name is unique to this writer."""
     who = f"hudisql {socket.gethostname()} process {os.getpid()} {uuid.uuid4().hex[:8]}"
     said = {"lockCreateTime": _clock_time(time.time()), "lockThreadName": who, "lockStacksInfo": []}
     return json.dumps(said, indent=2).encode()
 
 
 def _duration(seconds: float) -> str:
-    """In the largest unit of which there are two at least."""
+    """Formatted in the largest unit that gives a count of at least two."""
     for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds // size:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""Markers: small files that say which data files a commit was going to write.
+"""Markers: empty files that name the data files a commit is going to write.
 
 Follows Hudi's `DirectWriteMarkers` and, for reading, `TimelineServerBasedWriteMarkers`: a marker is made
 before its data file, so that whoever rolls the commit back, hudisql or Apache Hudi, finds every file of it.
@@ -32,7 +32,7 @@ class MarkerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Marker:
-    """A marked data file: its partition path, its name, and what was going to be done to it."""
+    """A marked data file: its partition path, its name, and the kind of write."""
 
     partition_path: str
     file_name: str
@@ -61,7 +61,7 @@ def marker_directory(base_path: str, instant_time: str) -> str:
 
 
 def create_marker(storage: Storage, base_path: str, instant_time: str, marker: Marker) -> None:
-    """Write a marker; it must be there before the data file is. Raises StorageError."""
+    """Write a marker, before the data file is created. Raises StorageError."""
     storage.write(_marker_path(base_path, instant_time, marker), b"")
 
 
@@ -73,7 +73,7 @@ def delete_some_markers(
 
 
 def list_markers(storage: Storage, base_path: str, instant_time: str) -> list[Marker]:
-    """All markers of the instant, whichever of Hudi's two ways they were written in. Raises StorageError."""
+    """All markers of the instant, direct or timeline-server-based. Raises StorageError."""
     directory = marker_directory(base_path, instant_time)
     try:
         files = storage.list_files(directory)
@@ -91,7 +91,7 @@ def list_markers(storage: Storage, base_path: str, instant_time: str) -> list[Ma
 
 
 def marked_files(storage: Storage, base_path: str, instant_time: str) -> dict[str, Marker]:
-    """Where the data files of the instant are, or were to be, each with its marker.
+    """The paths of the instant's marked data files, whether they exist or not, with their markers.
 
     Raises CorruptTableError for a marker of something outside of the table, StorageError.
     """

@@ -1,8 +1,8 @@
-"""Rollbacks that somebody has begun and not ended: whose they are, and which of them a writer may end.
+"""Pending rollbacks, and which of them a writer may complete.
 
 Follows `BaseHoodieTableServiceClient.getPendingRollbackInfos` of Hudi 0.15. A rollback of a compaction or
-clustering keeps the plan, which stays good: it is left to the writer who runs the plan. One of a commit that
-was complete, and a restore, somebody has asked Apache Hudi for, which alone can end them.
+clustering keeps the plan and is left to the writer that runs the plan. Rollbacks of completed commits, and
+restores, were requested from Apache Hudi, which alone can complete them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hudisql.format.timeline import Timeline
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.markers import recorded_data_path
 from hudisql.write.transaction.pending_table_services import is_clustering
-from hudisql.write.transaction.timeline_payloads import RollbackPlan, parse_rollback_plan
+from hudisql.write.transaction.timeline_payloads import RequestedRollback, parse_requested_rollback
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class PendingRollback:
     """A rollback, requested or inflight, with its plan."""
 
     instant: Instant
-    plan: RollbackPlan
+    plan: RequestedRollback
 
     @property
     def target(self) -> Instant:
@@ -53,10 +53,10 @@ def pending_rollbacks(table: HudiTable, timeline: Timeline) -> list[PendingRollb
 def rollbacks_of_failed_writes(
     table: HudiTable, tolerance_ms: int | None
 ) -> tuple[list[Instant], list[Instant]]:
-    """The writes, inflight, whose rollbacks may be under way, and those whose were interrupted.
+    """The failed writes whose rollbacks may be running, and those whose rollbacks were interrupted.
 
-    A rollback that was begun less than the tolerance ago may be under way; without one, none is. Raises
-    UnsupportedTableError for one that hudisql cannot end, CorruptTableError, StorageError.
+    A rollback that began less than the tolerance ago may be running; without a tolerance none is. Raises
+    UnsupportedTableError for one that hudisql cannot complete, CorruptTableError, StorageError.
     """
     under_way: list[Instant] = []
     interrupted: list[Instant] = []
@@ -70,7 +70,7 @@ def rollbacks_of_failed_writes(
 
 
 def check_not_restored(table: HudiTable, timeline: Timeline) -> None:
-    """Raise UnsupportedTableError while a restore is not done: what counts after it is open until then."""
+    """Raise UnsupportedTableError while a restore is pending."""
     for pending in timeline.pending:
         if pending.action == RESTORE:
             raise UnsupportedTableError(
@@ -99,13 +99,13 @@ def _check_ours_to_end(table: HudiTable, rollback: PendingRollback) -> None:
 
 
 def _was_begun_within(table: HudiTable, rollback: Instant, milliseconds: int) -> bool:
-    begun = table.storage.info(table.instant_path(rollback))
-    return begun is not None and time.time() * 1000 - begun.modification_time_ms <= milliseconds
+    info = table.storage.info(table.instant_path(rollback))
+    return info is not None and time.time() * 1000 - info.modification_time_ms <= milliseconds
 
 
-def _plan_of(table: HudiTable, rollback: Instant) -> RollbackPlan | None:
+def _plan_of(table: HudiTable, rollback: Instant) -> RequestedRollback | None:
     path = table.instant_path(rollback.in_state(InstantState.REQUESTED))
     if not table.storage.exists(path):
         return None
     content = table.storage.read(path)
-    return parse_rollback_plan(content, path) if content else None
+    return parse_requested_rollback(content, path) if content else None

@@ -1,4 +1,4 @@
-"""What writers must heed while a compaction or clustering is planned and not done.
+"""Pending compactions and clusterings: which file groups a writer must not change, and where logs go.
 
 Follows `SparkRejectUpdateStrategy` (groups that are to be clustered take no changes) and the file system view
 of Hudi 0.15 (logs of groups that are to be compacted belong to the compaction's instant already). Reads plans
@@ -44,9 +44,9 @@ def check_not_clustered(table: HudiTable, touched: Collection[tuple[str, str]]) 
 
 
 def exclude_pending_clustering(table: HudiTable, slices: Sequence[FileSlice]) -> list[FileSlice]:
-    """The slices that may be written to: without those about to be clustered.
+    """The slices that may be written to: all but those with a pending clustering.
 
-    Those about to be compacted say to which compaction their next log files belong.
+    A slice with a pending compaction names it: the slice's next log files belong to the compaction.
     """
     clustered = {group for _, planned in _clusterings(table) for group in planned}
     compacted = {
@@ -63,7 +63,7 @@ def exclude_pending_clustering(table: HudiTable, slices: Sequence[FileSlice]) ->
 
 
 def _with_compaction(file_slice: FileSlice, instant_time: str | None) -> FileSlice:
-    # A base file that was written after the plan holds all that was there: logs belong on top of it.
+    # A base file written after the plan contains the older rows: logs belong on top of it.
     if instant_time is None or file_slice.base_instant_time >= instant_time:
         return file_slice
     return replace(file_slice, compaction_instant=instant_time)

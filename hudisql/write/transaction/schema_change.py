@@ -38,7 +38,7 @@ def commit_schema(
 def commit_without_partitions(
     table: HudiTable, partitions: Sequence[TablePartition], concurrency: Concurrency = SINGLE_WRITER
 ) -> OpenCommit:
-    """Replace all file groups of the partitions by nothing; gives the commit, which is completed.
+    """Drop the partitions by replacing all of their file groups; gives the completed commit.
 
     Raises UnsupportedTableError, WriteConflictError, StorageError; the table is then as before.
     """

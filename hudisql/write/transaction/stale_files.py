@@ -1,7 +1,7 @@
-"""What writers that died leave beside the timeline: markers and heartbeats of commits that are over.
+"""Stale files of dead writers: markers and heartbeats of instants that are no longer pending.
 
-Apache Hudi reads neither of them again, but nobody would ever remove them. Which commits are to be rolled
-back, `write/transaction/commit` knows; here an instant is either at work or not.
+Apache Hudi ignores them, but never deletes them. `write/transaction/commit` decides which commits are rolled
+back.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _STAGED_FOR_LONG_MS: Final = 3_600_000
 
 
 def delete_stale_files(table: HudiTable, heartbeat_tolerance_ms: int | None) -> None:
-    """Remove the markers and the expired heartbeats of all instants that are neither pending nor being rolled
-    back, and what killed writers have staged in the timeline's directory.
+    """Delete the markers and expired heartbeats of instants that are neither pending nor being rolled back.
 
-    Without a tolerance the table's writers go by no heartbeats. Whoever is at work made his instant before
-    his markers, and keeps his heartbeat fresh; what cannot be removed is only litter.
+    Files that killed writers have staged in the timeline's directory are deleted, too. Without a tolerance
+    the table's writers use no heartbeats. Active writers create their instant before their markers and renew
+    their heartbeat; files that cannot be deleted are harmless.
     """
     storage, base_path = table.storage, table.base_path
     with suppress(StorageError):
@@ -44,7 +44,7 @@ def delete_stale_files(table: HudiTable, heartbeat_tolerance_ms: int | None) -> 
             ]
         if not marked and not silent:
             return
-        # Asked after the listings: an instant that is not there now was over then, or has no markers yet.
+        # After the listings: an instant that is not pending now was complete then, or has no markers yet.
         timeline = load_timeline(storage, base_path, table.timeline.layout)
         pending = {each.timestamp for each in timeline.pending}
         pending |= {each.target.timestamp for each in pending_rollbacks(table, timeline)}
@@ -56,9 +56,9 @@ def delete_stale_files(table: HudiTable, heartbeat_tolerance_ms: int | None) -> 
 
 
 def _delete_unnamed_files(table: HudiTable, timeline: Timeline, instant_time: str) -> None:
-    """Delete what attempts of tasks that outlived the instant, and were then killed, may have left.
+    """Delete files of task attempts that outlived the instant and were then killed.
 
-    Of an instant that is archived nobody knows any more which files are its own: they stay.
+    The files of an archived instant are no longer known: they stay.
     """
     commits = [each for each in timeline.commits if each.timestamp == instant_time]
     if not commits and timeline.is_visible(instant_time):

@@ -18,7 +18,7 @@ from hudisql.table.hudi_table import HudiTable
 
 
 def render_requested_replace() -> bytes:
-    """The content of `<t>.replacecommit.requested` for an overwrite: which groups go is known at its end."""
+    """The content of a requested replacecommit of an overwrite, whose file groups are not known yet."""
     record = {"operationType": None, "clusteringPlan": None, "extraMetadata": None, "version": None}
     return load_codec("HoodieRequestedReplaceMetadata").encode(record)
 
@@ -57,16 +57,16 @@ def _read_plan(table: HudiTable, instant: Instant) -> Mapping[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class FailedFiles:
-    """What a failed write has left in one partition, as absolute URIs; log files with their bytes."""
+    """The files of a failed write in one partition, as absolute URIs; log files with their length."""
 
     base_files: list[str] = field(default_factory=list)
     log_files: dict[str, int] = field(default_factory=dict)
 
 
 def render_rollback_plan(instant: Instant, files: Mapping[str, FailedFiles]) -> bytes:
-    """The plan to roll back `instant`, which took `files`, by partition path, with it.
+    """The plan to roll back `instant` and its `files` (by partition path).
 
-    If Apache Hudi carries it out, it deletes base files and neutralizes log files by a rollback block.
+    If Apache Hudi executes it, it deletes base files and appends rollback blocks to log files.
     """
     requests = []
     for partition, failed in files.items():
@@ -94,11 +94,11 @@ def _rollback_request(
 
 
 @dataclass(frozen=True, slots=True)
-class RollbackPlan:
-    """What a requested rollback is of, as an inflight instant, and the data files it names.
+class RequestedRollback:
+    """The plan of a requested rollback: the instant to roll back, as an inflight one, and its data files.
 
-    Files as (partition path, file name). `names_all` is False if log blocks are to be taken back whose files
-    the plan does not name.
+    Files as (partition path, file name). `names_all` is False if the plan rolls back log blocks without
+    naming their files.
     """
 
     target: Instant
@@ -106,8 +106,8 @@ class RollbackPlan:
     names_all: bool
 
 
-def parse_rollback_plan(content: bytes, path: str) -> RollbackPlan | None:
-    """The plan of a requested rollback; None if it says no instant. Raises CorruptTableError."""
+def parse_requested_rollback(content: bytes, path: str) -> RequestedRollback | None:
+    """The plan of a requested rollback; None if it names no instant. Raises CorruptTableError."""
     found = load_codec("HoodieRollbackPlan").decode(content, path)
     target = found.get("instantToRollback")
     if target is None:
@@ -120,7 +120,7 @@ def parse_rollback_plan(content: bytes, path: str) -> RollbackPlan | None:
         )
     requests = found.get("RollbackRequests") or []
     named = [(each, (*each["filesToBeDeleted"], *each["logBlocksToBeDeleted"])) for each in requests]
-    return RollbackPlan(
+    return RequestedRollback(
         target=Instant(instant_time, str(target["action"]), InstantState.INFLIGHT),
         files=tuple(
             (str(request["partitionPath"]), str(uri).rpartition("/")[2])
@@ -134,7 +134,7 @@ def parse_rollback_plan(content: bytes, path: str) -> RollbackPlan | None:
 def render_rollback_metadata(
     instant: Instant, rollback_time: str, milliseconds: int, files: Mapping[str, FailedFiles]
 ) -> bytes:
-    """What a completed rollback has taken back."""
+    """The content of a completed rollback."""
     partitions = {
         partition: {
             "partitionPath": partition,

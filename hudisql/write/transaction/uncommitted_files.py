@@ -1,8 +1,8 @@
-"""Taking back data files whose commit does not stand: a commit that failed, or a task that was tried twice.
+"""Delete data files that no commit contains: those of failed commits and of discarded task attempts.
 
-Base files of no commit are seen by nobody and go. A log file's name does not say which commit it is of, so
-readers and Apache Hudi's plans for compactions name it as soon as it is there, and fail for good if it then
-goes: it stays, empty. Hudi leaves it whole and adds a rollback block instead, which is dear to every reader.
+Uncommitted base files are invisible and are deleted. The name of a log file does not tell its commit, so
+readers and Apache Hudi's compaction plans may already refer to it and would fail if it were deleted: it is
+truncated instead. Hudi keeps it and appends a rollback block, which every reader then has to read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hudisql.write.transaction.markers import delete_some_markers, marked_files
 
 
 def delete_uncommitted_files(storage: Storage, paths: Collection[str]) -> None:
-    """Delete the base files and empty the log files among these data files, as far as they are there.
+    """Delete those of these data files that are base files, and truncate the log files, if they exist.
 
     Raises StorageError.
     """
@@ -27,11 +27,11 @@ def delete_uncommitted_files(storage: Storage, paths: Collection[str]) -> None:
 
 
 def delete_unnamed_files(storage: Storage, base_path: str, instant_time: str, named: Collection[str]) -> bool:
-    """Take back the files with a marker of this instant that are not among the paths `named`.
+    """Delete the files with a marker of this instant that are not among the paths `named`.
 
-    Hudi's `reconcileAgainstMarkers`. The markers of those that were there go with them. Gives False if some
-    were not there: an attempt of a task that is still alive may make such a file later, so its marker must
-    stay. Raises CorruptTableError, StorageError.
+    Hudi's `reconcileAgainstMarkers`. The markers of the files that existed are deleted, too. Gives False if
+    some did not exist: a running task attempt may still create such a file, so its marker must stay. Raises
+    CorruptTableError, StorageError.
     """
     marked = marked_files(storage, base_path, instant_time)
     unnamed = sorted(marked.keys() - set(named))

@@ -20,7 +20,12 @@ from hudisql.table.snapshot import load_file_slices
 from hudisql.write.changes import OPERATION, PARTITION, RECORD_KEY, Operation, change_schema
 from hudisql.write.execution.bulk_insert import bulk_insert_partition
 from hudisql.write.execution.commit_files import finish_commit
-from hudisql.write.execution.write_context import WriteContext, WrittenFile, task_of, work_of
+from hudisql.write.execution.write_context import (
+    WriteContext,
+    WrittenFile,
+    make_write_context,
+    make_write_task,
+)
 from hudisql.write.execution.write_tasks import BUCKET, write_buckets
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.partition_paths import PartitionPaths
@@ -58,20 +63,20 @@ class Job:
 
     kind: str
     commit: OpenCommit
-    work: WriteContext
+    write_context: WriteContext
 
     @property
     def table(self) -> HudiTable:
         return self.commit.table
 
-    def attempt(self, number: int, work: WriteContext | None = None) -> list[WrittenFile]:
+    def attempt(self, number: int, write_context: WriteContext | None = None) -> list[WrittenFile]:
         """What an attempt at the task writes."""
-        work = work or self.work
+        write_context = write_context or self.write_context
         if self.kind == "load":
             rows = pa.RecordBatch.from_pylist(
                 [{"id": f"new{each}", "dt": "2024-03-01"} for each in range(5)], schema=self.table.schema
             )
-            return list(bulk_insert_partition(work, PartitionPaths(self.table), 0, number, [rows]))
+            return list(bulk_insert_partition(write_context, PartitionPaths(self.table), 0, number, [rows]))
         [changed, *_] = [each for each in load_file_slices(self.table) if not each.is_bootstrapped]
         assert changed.base_file is not None
         stored = pq.read_table(changed.base_file.path).slice(0, 2)
@@ -87,10 +92,10 @@ class Job:
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)
         batch = batch.append_column(BUCKET, pa.array([0, 0], pa.int32()))
         dt = changed.partition_path.removeprefix("dt=")
-        task = task_of(
-            work, 0, changed.partition_path, {"dt": dt}, is_new_partition=False, file_slice=changed
+        task = make_write_task(
+            write_context, 0, changed.partition_path, {"dt": dt}, is_new_partition=False, file_slice=changed
         )
-        return list(write_buckets(work, {0: task}, number, [batch]))
+        return list(write_buckets(write_context, {0: task}, number, [batch]))
 
     def complete(self, files: list[WrittenFile]) -> None:
         finish_commit(self.commit, files, self.table.schema, None)
@@ -108,8 +113,8 @@ def begin(golden: Callable[[str], Any], tmp_path: Path) -> Iterator[Callable[[st
         name = "mor_rollback" if kind == "append" else "cow_bootstrap_then_upsert_delete"
         shutil.copytree(golden(name).table, tmp_path / "table")
         commit = begin_commit(open_table(STORAGE, str(tmp_path / "table")), "UPSERT")
-        work = work_of(commit, WriteOptions(), commit.table.schema, DEFAULT_CALENDARS)
-        return Job(kind, commit, work)
+        write_context = make_write_context(commit, WriteOptions(), commit.table.schema, DEFAULT_CALENDARS)
+        return Job(kind, commit, write_context)
 
     yield make
     _before_opening.clear()
@@ -123,7 +128,7 @@ def test_an_attempt_that_begins_after_the_commit_writes_nothing(
     job = begin(kind)
     job.complete(job.attempt(0))
     committed = job.contents()
-    with pytest.raises(WriteConflictError, match="completed without this attempt"):
+    with pytest.raises(WriteConflictError, match="completed without this task attempt"):
         job.attempt(number)
     assert job.contents() == committed
 
@@ -136,7 +141,7 @@ def test_an_attempt_that_ends_after_the_commit_deletes_its_files(
     winner = job.attempt(0)
     committed = job.contents()
     _before_opening.append(lambda: job.complete(winner))
-    with pytest.raises(WriteConflictError, match="completed without this attempt"):
+    with pytest.raises(WriteConflictError, match="completed without this task attempt"):
         job.attempt(1)
     assert job.contents() == committed
 
@@ -148,7 +153,7 @@ def test_files_that_an_attempt_finishes_beside_the_commit_are_deleted_before_the
     job = begin(kind)
     winner = job.attempt(0)
     committed = job.contents()
-    completed = job.work.completed_path
+    completed = job.write_context.completed_path
     create = Storage.create
 
     def finish_first(self: Storage, path: str, content: bytes) -> None:

@@ -34,7 +34,7 @@ def _changes(numbers: range) -> pa.RecordBatch:
 def test_changes_are_the_same_whether_they_were_spilled_or_not(
     monkeypatch: pytest.MonkeyPatch, held_bytes: int
 ) -> None:
-    monkeypatch.setattr(spillable_change_buffer, "_HELD_BYTES", held_bytes)
+    monkeypatch.setattr(spillable_change_buffer, "_IN_MEMORY_BYTES", held_bytes)
     with SpillableChangeBuffer(change_schema(SCHEMA)) as held:
         for start in range(0, 200, 10):
             held.add(start // 10 % 3, _changes(range(start, start + 10)))

@@ -38,7 +38,7 @@ from hudisql.write.transaction.commit import (
     rollback_commit,
 )
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
-from hudisql.write.transaction.heartbeat import is_alive, start_heartbeat
+from hudisql.write.transaction.heartbeat import heartbeat_path, is_alive, start_heartbeat
 from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker, list_markers
 from hudisql.write.transaction.pending_table_services import exclude_pending_clustering
@@ -228,7 +228,7 @@ def test_a_table_that_is_upgraded_meanwhile_takes_no_commit(table: HudiTable) ->
     properties = root / ".hoodie" / "hoodie.properties"
     upgraded = properties.read_text().replace("hoodie.table.version=6", "hoodie.table.version=9")
     properties.write_text(upgraded)
-    with pytest.raises(UnsupportedTableError, match=f"{commit.instant_time}.* given up.* version 9"):
+    with pytest.raises(UnsupportedTableError, match=f"{commit.instant_time}.* rolled back.* version 9"):
         complete_commit(commit, EMPTY)
     rollback_commit(commit)
     after = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
@@ -281,13 +281,13 @@ def test_a_rollback_plan_of_no_instant_is_refused(table: HudiTable) -> None:
 
 
 def test_markers_stay_until_the_rollback_that_needs_them_is_over(table: HudiTable) -> None:
-    struck = Instant("20980101000000000", "commit", InstantState.INFLIGHT)
+    crashed = Instant("20980101000000000", "commit", InstantState.INFLIGHT)
     marker = Marker("", "f.parquet", MarkerKind.CREATE)
-    for instant_time in (struck.timestamp, "20970101000000000"):
+    for instant_time in (crashed.timestamp, "20970101000000000"):
         create_marker(STORAGE, table.base_path, instant_time, marker)
-    _begin_rollback(table, struck)
+    _begin_rollback(table, crashed)
     delete_stale_files(table, None)
-    assert list_markers(STORAGE, table.base_path, struck.timestamp) == [marker]
+    assert list_markers(STORAGE, table.base_path, crashed.timestamp) == [marker]
     assert list_markers(STORAGE, table.base_path, "20970101000000000") == []
 
 
@@ -303,11 +303,13 @@ def test_what_a_killed_writer_has_staged_goes_when_it_is_old(table: HudiTable) -
 
 
 def test_who_was_silent_for_too_long_gives_no_sign_of_life_again(table: HudiTable) -> None:
-    heartbeat = start_heartbeat(STORAGE, table.base_path, "20300101000000000", 3_600_000, 1_000_000)
+    heartbeat = start_heartbeat(
+        STORAGE, heartbeat_path(table.base_path, "20300101000000000"), 3_600_000, 1_000_000
+    )
     heartbeat.check()
     heartbeat._last -= 2_000
     heartbeat.beat()
-    with pytest.raises(WriteConflictError, match="no heartbeat"):
+    with pytest.raises(WriteConflictError, match="heartbeat of this writer expired"):
         heartbeat.check()
     heartbeat.stop()
 
@@ -330,7 +332,7 @@ def test_a_writer_with_a_fresh_heartbeat_is_left_alone(table: HudiTable) -> None
     beat = Path(table.base_path, ".hoodie", ".heartbeat", alive.instant_time)
     beat.parent.mkdir()
     beat.touch()
-    with pytest.raises(WriteConflictError, match="heartbeat is fresh"):
+    with pytest.raises(WriteConflictError, match="heartbeat has not expired"):
         begin_commit(open_table(STORAGE, table.base_path), "UPSERT")
     old = time.time() - 600
     os.utime(beat, (old, old))
@@ -436,9 +438,9 @@ def test_a_commit_never_takes_back_a_schema_that_came_between(table: HudiTable) 
     complete_commit(alters, altered)
     with pytest.raises(WriteConflictError, match="changed the schema"):
         complete_commit(slow, _stat("dt=1", "f"))
-    begun = _begin(open_table(STORAGE, table.base_path))
-    alters = _begin(begun.table)
-    complete_commit(begun, _stat("dt=1", "f"))
+    open_rollbacks = _begin(open_table(STORAGE, table.base_path))
+    alters = _begin(open_rollbacks.table)
+    complete_commit(open_rollbacks, _stat("dt=1", "f"))
     with pytest.raises(WriteConflictError, match="schema was being changed"):
         complete_commit(alters, replace(altered, extra_metadata={"schema": _schema_of(table)}))
 
@@ -453,7 +455,7 @@ def test_a_commit_that_was_read_and_then_rolled_back_is_a_conflict(table: HudiTa
     commit = _begin(table)
     last = table.timeline.commits[-1]
     Path(table.instant_path(last)).unlink()
-    with pytest.raises(WriteConflictError, match=f"taken back the commit {last.timestamp}"):
+    with pytest.raises(WriteConflictError, match=f"rolled back the commit {last.timestamp}"):
         complete_commit(commit, _stat("dt=1", "g"))
 
 
@@ -478,9 +480,9 @@ def test_a_lock_that_others_take_away_stops_the_commit(
     table: HudiTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = _begin(table)
-    with monkeypatch.context() as struck:
-        struck.setattr(FileSystemLock, "is_held", lambda _: False)
-        with pytest.raises(WriteConflictError, match="taken away"):
+    with monkeypatch.context() as patched:
+        patched.setattr(FileSystemLock, "is_held", lambda _: False)
+        with pytest.raises(WriteConflictError, match="was removed while"):
             complete_commit(commit, EMPTY)
     assert f"{commit.instant_time}.commit" not in _states(table, commit.instant_time)
 
@@ -491,8 +493,8 @@ def test_a_commit_that_could_not_begin_gives_no_signs_of_life(
     def fail(_lock: FileSystemLock) -> None:
         raise StorageError("the store is gone")
 
-    with monkeypatch.context() as struck:
-        struck.setattr(FileSystemLock, "unlock", fail)
+    with monkeypatch.context() as patched:
+        patched.setattr(FileSystemLock, "unlock", fail)
         with pytest.raises(StorageError, match="is gone"):
             _begin(table)
     assert list(Path(table.base_path, ".hoodie", ".heartbeat").iterdir()) == []
@@ -515,7 +517,7 @@ def test_signs_of_life_go_on_while_a_commit_is_open(table: HudiTable) -> None:
     assert commit.instant in other.table.timeline.pending
     commit.heartbeat.stop()
     commit.heartbeat.tolerance_ms = -1
-    with pytest.raises(WriteConflictError, match="no heartbeat"):
+    with pytest.raises(WriteConflictError, match="heartbeat of this writer expired"):
         complete_commit(commit, EMPTY)
     begin_commit(table, "UPSERT", concurrency=concurrency)
     assert _states(table, commit.instant_time) == set()
