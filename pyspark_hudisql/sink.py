@@ -187,7 +187,7 @@ def _open_root(storage: Storage, options: Mapping[str, str]) -> HudiTable:
     if not path:
         raise InvalidArgumentError(
             "the hudi data source got no path",
-            hint="df.write.format('hudi')….save('<location>'); hudisql.write_table(df, 'name') goes by name",
+            hint="df.write.format('hudi')….save('<location>'), or hudisql.write_table(df, '<name>')",
         )
     table = open_table(storage, path)
     if table.base_path != storage.qualify(path):

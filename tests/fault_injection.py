@@ -1,7 +1,8 @@
-"""Striking a statement at a chosen step, by real means: SIGKILL, or a kernel that refuses to write.
+"""Faults at a chosen step of a statement, by real means: SIGKILL, or a kernel that refuses to write.
 
-A run is driven by a process of its own, which uses the suite's warm JVM, so that a strike costs seconds and
-not a Spark start. The JVM goes on with the dead driver's tasks: late tasks are tested by the way.
+A statement is run by a process of its own, which uses the suite's warm JVM, so that a crash costs seconds and
+not a Spark start. The JVM goes on with the dead driver's tasks, so that late tasks are tested, too.
+`FaultyStorage` alone serves tests without Spark (tests/write/crashed_commits.py).
 """
 
 from __future__ import annotations
@@ -38,90 +39,90 @@ _steps = 0
 
 
 @dataclass(frozen=True)
-class StrikingStorage(Storage):
-    """Strikes before the driver's or (place "worker") a task's own `step`-th change.
+class FaultyStorage(Storage):
+    """A storage that injects a fault before the `step`-th change of a process.
 
-    With the place "task" it is the task that begins the `step`-th skeleton.
-
-    Struck is the process that is at work there, or the `victim`; with the means "meet" it only waits until
-    another one has come to the same step, who wrote its name into the directory `meeting`, too.
+    `process` is "driver", "worker" (a task's own steps) or "task" (the task that begins the `step`-th
+    skeleton). `fault` is "kill" (SIGKILL to this process, or to `target_pid`), "disk_full" (the kernel lets
+    this process write no byte from here on) or "barrier" (this process waits until a second one has reached
+    its step; both create a file named after their process number in the directory `barrier`).
     """
 
     target: str = ""
-    place: str = "driver"
-    means: str = "kill"
+    process: str = "driver"
+    fault: str = "kill"
     step: int = 0
-    victim: int = 0
-    meeting: str = ""
+    target_pid: int = 0
+    barrier: str = ""
     driver: int = field(default_factory=os.getpid)
 
-    def strike_if_due(self, method: str) -> None:
+    def inject_if_due(self, method: str) -> None:
         is_driver = os.getpid() == self.driver
-        if self.place == ("driver" if is_driver else "worker"):
+        if self.process == ("driver" if is_driver else "worker"):
             global _steps
             if _steps == self.step:
-                self._strike()
+                self._inject()
             _steps += 1
-        elif not is_driver and self.place == "task" and method in self._task_methods():
+        elif not is_driver and self.process == "task" and method in self._task_methods():
             begun = len(list(Path(self.target).rglob("*_*.parquet")))
             if begun >= self.step:
-                self._strike()
+                self._inject()
 
     def _task_methods(self) -> tuple[str, ...]:
         # A task that appends to a slice opens no file: others are met at its marker.
-        return ("open_output", "write") if self.means == "meet" else ("open_output",)
+        return ("open_output", "write") if self.fault == "barrier" else ("open_output",)
 
-    def _strike(self) -> None:
-        if self.means == "kill":
-            os.kill(self.victim or os.getpid(), signal.SIGKILL)
+    def _inject(self) -> None:
+        if self.fault == "kill":
+            os.kill(self.target_pid or os.getpid(), signal.SIGKILL)
             return
-        if self.means == "meet":
-            meeting = Path(self.meeting)
-            (meeting / str(os.getpid())).touch()
-            while len(list(meeting.iterdir())) < 2:
+        if self.fault == "barrier":
+            barrier = Path(self.barrier)
+            (barrier / str(os.getpid())).touch()
+            while len(list(barrier.iterdir())) < 2:
                 time.sleep(0.001)
             return
         if os.getpid() != self.driver:
-            # Spark uses its workers again: they have room once `_give_room` takes the sign away.
-            sign = Path(self.meeting, str(os.getpid()))
-            sign.touch()
-            Thread(target=_wait_for_room, args=(sign,), daemon=True).start()
+            # Spark uses its workers again: they have space once `_free_space` removes the mark.
+            mark = Path(self.barrier, str(os.getpid()))
+            mark.touch()
+            Thread(target=_wait_for_space, args=(mark,), daemon=True).start()
         # From here on the kernel lets this process write no byte to any file.
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
 
 
-def _wait_for_room(sign: Path) -> None:
-    while sign.exists():
+def _wait_for_space(mark: Path) -> None:
+    while mark.exists():
         time.sleep(0.01)
     resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))
-    sign.with_suffix(".room").touch()
+    mark.with_suffix(".space").touch()
 
 
-def _give_room(meeting: Path) -> None:
-    """Let the workers that were struck by a full disk write again."""
-    for sign in list(meeting.iterdir()):
-        room = sign.with_suffix(".room")
-        sign.unlink()
-        while Path("/proc", sign.name).exists() and not room.exists():
+def _free_space(marks: Path) -> None:
+    """Let the workers whose disk was full write again."""
+    for mark in list(marks.iterdir()):
+        space = mark.with_suffix(".space")
+        mark.unlink()
+        while Path("/proc", mark.name).exists() and not space.exists():
             time.sleep(0.01)
 
 
-def _struck(method: str) -> Any:
+def _with_fault(method: str) -> Any:
     original = getattr(Storage, method)
 
-    def call(self: StrikingStorage, path: Any, *arguments: Any) -> Any:
-        self.strike_if_due(method)
+    def call(self: FaultyStorage, path: Any, *arguments: Any) -> Any:
+        self.inject_if_due(method)
         return original(self, path, *arguments)
 
     return call
 
 
 for _method in CALLS:
-    setattr(StrikingStorage, _method, _struck(_method))
+    setattr(FaultyStorage, _method, _with_fault(_method))
 
 
-def run_struck(spark: Any, metastore_uri: str, **told: object) -> subprocess.CompletedProcess[str]:
-    """Run a statement in a process of its own: `told` are the strike's fields and `arguments` of the call."""
+def run_with_fault(spark: Any, metastore_uri: str, **fields: object) -> subprocess.CompletedProcess[str]:
+    """Run a `statement` in a process of its own; the other `fields` are those of `FaultyStorage`."""
     gateway = spark.sparkContext._gateway.gateway_parameters
     environment = {
         **os.environ,
@@ -137,7 +138,7 @@ def run_struck(spark: Any, metastore_uri: str, **told: object) -> subprocess.Com
                 "-m",
                 "tests.fault_injection",
                 metastore_uri,
-                json.dumps({"meeting": directory, **told}),
+                json.dumps({"barrier": directory, **fields}),
             ],
             env=environment,
             cwd=ROOT,
@@ -146,9 +147,9 @@ def run_struck(spark: Any, metastore_uri: str, **told: object) -> subprocess.Com
             check=False,
             timeout=300,
         )
-        if told.get("means") == "full":
+        if fields.get("fault") == "disk_full":
             wait_for_late_tasks(spark)
-            _give_room(Path(directory))
+            _free_space(Path(directory))
     return ended
 
 
@@ -215,7 +216,7 @@ def _attach() -> Any:
     return SparkSession(context)
 
 
-def _main(metastore_uri: str, told: dict[str, Any]) -> None:
+def _main(metastore_uri: str, fields: dict[str, Any]) -> None:
     from pyspark import cloudpickle
 
     import tests.fault_injection as this
@@ -225,13 +226,13 @@ def _main(metastore_uri: str, told: dict[str, Any]) -> None:
     from hudisql.sql.executor import execute
 
     cloudpickle.register_pickle_by_value(this)
-    statement = told.pop("statement")
-    storage = this.StrikingStorage(**told)
-    for method in ("create_table", "add_partitions", "alter_table"):
+    statement = fields.pop("statement")
+    storage = this.FaultyStorage(**fields)
+    for method in ("create_table", "add_partitions", "alter_table", "drop_table"):
         original = getattr(MetastoreClient, method)
 
         def call(self: Any, *arguments: Any, _original: Any = original, **named: Any) -> Any:
-            storage.strike_if_due("metastore")
+            storage.inject_if_due("metastore")
             return _original(self, *arguments, **named)
 
         setattr(MetastoreClient, method, call)

@@ -18,17 +18,16 @@ from hudisql.procedures.registry import find_procedure
 from hudisql.result import LocalResult, Result
 from hudisql.sql.config.known_settings import warn_of_settings
 from hudisql.sql.ddl import table_statements
-from hudisql.sql.ddl.alter_table import alter_table
+from hudisql.sql.ddl.alter_table import alter_table, make_external
 from hudisql.sql.ddl.create_table import PROVIDERS, create_table, create_table_as
 from hudisql.sql.ddl.database_statements import drop_database
 from hudisql.sql.ddl.drop_table import drop_entries, purge_table
 from hudisql.sql.dml import rewrite_bootstrap_files  # noqa: F401 (declares its procedure)
-from hudisql.sql.dml.dml_execution import change_rows
-from hudisql.sql.explain_dml import explain_change, explain_create_table_as
+from hudisql.sql.dml.dml_execution import run_dml
+from hudisql.sql.explain_dml import explain_create_table_as, explain_dml
 from hudisql.sql.explain_query import explain_statement
 from hudisql.sql.query import query_plan
-from hudisql.sql.query.command_targets import find_hudi_target
-from hudisql.sql.query.external_tables import make_external
+from hudisql.sql.query.command_targets import find_hudi_target, refuse_view_target
 from hudisql.sql.query.path_guard import (
     refuse_directories_of_hudi_tables,
     refuse_overwriting_what_is_read,
@@ -36,7 +35,6 @@ from hudisql.sql.query.path_guard import (
 )
 from hudisql.sql.query.references import UnplacedSyntaxError, parse_plan
 from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
-from hudisql.sql.query.view_targets import refuse_view_target
 from hudisql.sql.spark_scripts import execute_immediate, run_block
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
@@ -129,7 +127,7 @@ def _change_rows(context: Context, statement: st.ChangeStatement, source: Source
     entry = _changed_table(context, statement)
     if entry is None:
         return _change(context, statement, source)
-    return change_rows(context, entry, statement, source)
+    return run_dml(context, entry, statement, source)
 
 
 def _changed_table(context: Context, statement: st.ChangeStatement) -> MetastoreTable | None:
@@ -224,7 +222,7 @@ def _uncache(context: Context, statement: st.UncacheTableStatement, source: Sour
 def _refresh(context: Context, statement: st.RefreshTableStatement, source: SourceText) -> Result:
     if find_hudi_entry(context, statement.table) is None:
         return _run_query(context, statement, source)
-    # Every statement reads the timeline anew: there is nothing to forget.
+    # Every statement reads the timeline again: there is no cache to refresh.
     return _nothing(context)
 
 
@@ -258,7 +256,7 @@ def _explain(context: Context, statement: st.ExplainStatement, source: SourceTex
     if isinstance(explained, st.CreateTableAsStatement) and explained.provider in PROVIDERS:
         return explain_create_table_as(context, statement, source)
     if isinstance(explained, _ROW_CHANGES) and (entry := _changed_table(context, explained)) is not None:
-        return explain_change(context, entry, statement, source)
+        return explain_dml(context, entry, statement, source)
     if isinstance(explained, st.ChangeStatement):
         _check_change(context, explained)
     return explain_statement(context, statement, source)
@@ -281,7 +279,7 @@ def _unsupported(verb: str, entry: MetastoreTable, hint: str) -> UnsupportedStat
 
 def _advice_on(statement: st.ChangeStatement) -> str:
     if isinstance(statement, st.AlterTableStatement):
-        return "CALL hive_sync(table => '…') brings the metastore entry in step with the table"
+        return "CALL hive_sync(table => '…') syncs the metastore entry with the table"
     return f"{_NEXT_RELEASE}; Apache Hudi's own Spark SQL can do it"
 
 

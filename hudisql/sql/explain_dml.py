@@ -1,7 +1,8 @@
 """EXPLAIN of INSERT, UPDATE, DELETE, MERGE and CREATE TABLE AS SELECT on Hudi tables: nothing is written.
 
-The statement is planned as for running it. The first block says what its commit would do, the second what is
-read of Hudi tables, the rest is Spark's plan of the changes.
+Shows the plan that running the statement executes (`dml_plan`), of which the source of a MERGE is computed.
+The first block says what its commit would do and by which query, the second what is read of Hudi tables, the
+rest is Spark's plan of the rows.
 """
 
 from __future__ import annotations
@@ -12,14 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.format import table_properties as keys
 from hudisql.result import LocalResult, Result
-from hudisql.sql.config.table_settings import settings_of, syncs_after_commit
-from hudisql.sql.config.writer_settings import write_options
 from hudisql.sql.ddl.create_table import plan_table_as
-from hudisql.sql.dml.dml_plan import PlannedChange, check_changeable, plan_change
+from hudisql.sql.dml.dml_plan import PlannedQuery, plan_dml
 from hudisql.sql.dml.insert_rows import RowsToInsert
+from hudisql.sql.dml.statement_scope import check_changeable, open_scope
 from hudisql.sql.explain_query import describe_scans, inner_source
 from hudisql.sql.query.query_plan import PlannedRelation, PreparedQuery
-from hudisql.sql.query.target_table import open_hudi_entry
 from hudisql.sql.text import clauses as cl
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText
@@ -28,7 +27,6 @@ from hudisql.table.partitions import list_partitions
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.overwrite import Overwrite, overwritten_partitions
-from hudisql.write.transaction.commit import check_writable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 _HEADING: Final = "== Hudi Change =="
+_QUERY_HEADING: Final = "== Change Query =="
 _MATCHED: Final = {
     "matched": "MATCHED",
     "not_matched": "NOT MATCHED",
@@ -45,26 +44,25 @@ _MATCHED: Final = {
 Fact = tuple[str, str]
 
 
-def explain_change(
+def explain_dml(
     context: Context, entry: MetastoreTable, statement: st.ExplainStatement, source: SourceText
 ) -> Result:
-    """One row with the plan as text. Raises what `plan_change` and `check_writable` raises."""
+    """One row with the plan as text. Raises what `plan_dml` raises."""
     explained = statement.explained
     assert isinstance(explained, st.ChangeStatement)
     check_changeable(entry, explained.verb)
-    table = open_hudi_entry(context, entry)
-    check_writable(table)
-    inner = inner_source(statement, source)
-    plan = plan_change(context, entry, table, explained, inner, count_all=True)
-    facts: list[Fact] = [("statement", explained.verb), ("table", _table_text(entry, plan.table))]
-    options = write_options(context, plan.table, entry.parameters)
-    if isinstance(plan.rows, RowsToInsert):
-        facts += _facts_of_insert(plan.table, plan.rows, options)
-    else:
-        facts += _facts_of_change(plan, options)
-    syncs = syncs_after_commit(settings_of(context, table, entry.parameters))
-    facts.append(("metastore", "follows the commit" if syncs else "is not synced"))
-    return _as_result(context, facts, plan.prepared, plan.frame, statement.mode)
+    with open_scope(context, entry) as scope:
+        plan = plan_dml(scope, explained, inner_source(statement, source), count_all=True)
+        assert plan.query is not None
+        facts: list[Fact] = [("statement", explained.verb), ("table", _table_text(entry, plan.table))]
+        if isinstance(plan.write, RowsToInsert):
+            facts += _facts_of_insert(plan.table, plan.write, plan.options)
+        else:
+            facts += _facts_of_change(plan.table, plan.query, plan.options)
+        facts.append(("metastore", "is synced after the commit" if scope.syncs else "is not synced"))
+        return _as_result(
+            context, facts, plan.query.prepared, plan.frame, statement.mode, query=plan.query.text
+        )
 
 
 def explain_create_table_as(context: Context, statement: st.ExplainStatement, source: SourceText) -> Result:
@@ -91,7 +89,7 @@ def _facts_of_insert(table: HudiTable, rows: RowsToInsert, options: WriteOptions
     if rows.overwrite is not None:
         yield "commit", f"{rows.overwrite.operation_type} (replacecommit): new file groups replace others"
         yield "replaces", _replaced_text(table, rows.overwrite)
-        yield from _combine_facts(table, rows, options)
+        yield from _combine_facts(table, rows)
         return
     yield "commit", f"{rows.operation.upper()}: {_files_text(table, rows.operation)}"
     if rows.operation == "upsert":
@@ -101,18 +99,18 @@ def _facts_of_insert(table: HudiTable, rows: RowsToInsert, options: WriteOptions
             yield "newest by", options.precombine_field
     else:
         yield "matched by", "(nothing: every row is added)"
-        yield from _combine_facts(table, rows, options)
+        yield from _combine_facts(table, rows)
     if rows.operation != "bulk_insert":
         yield "new rows", _new_rows_text(options)
 
 
-def _combine_facts(table: HudiTable, rows: RowsToInsert, options: WriteOptions) -> Iterator[Fact]:
-    if rows.combines_before_insert(options):
+def _combine_facts(table: HudiTable, rows: RowsToInsert) -> Iterator[Fact]:
+    if rows.combine_before_insert:
         yield "one row a key", f"the one with the highest {table.properties.precombine_field}"
 
 
-def _facts_of_change(plan: PlannedChange, options: WriteOptions) -> Iterator[Fact]:
-    table, clauses = plan.table, plan.clauses
+def _facts_of_change(table: HudiTable, planned: PlannedQuery, options: WriteOptions) -> Iterator[Fact]:
+    clauses = planned.clauses
     is_delete = isinstance(clauses, cl.DeleteClauses)
     yield "commit", f"{'DELETE' if is_delete else 'UPSERT'}: {_files_text(table, 'upsert')}"
     if isinstance(clauses, cl.MergeClauses):
@@ -127,14 +125,14 @@ def _facts_of_change(plan: PlannedChange, options: WriteOptions) -> Iterator[Fac
         yield "rows", "all" if clauses.condition is None else f"WHERE {clauses.condition.text}"
     if isinstance(clauses, cl.UpdateClauses):
         yield "assigns", _columns_text(clauses.assignments)
-    if plan.relocation_columns:
-        yield "moves rows", f"whose {', '.join(plan.relocation_columns)} changes"
-    scan = _target_scan(plan)
+    if planned.relocation_columns:
+        yield "moves rows", f"whose {', '.join(planned.relocation_columns)} changes"
+    scan = _target_scan(planned)
     if scan is not None and scan.plan is not None:
         groups = len(scan.plan.slices)
         yield "file groups", f"up to {groups} of {scan.plan.slices_total}"
         yield "partitions", f"up to {scan.plan.partitions_read} of {scan.plan.partitions_total}"
-    if plan.relocation_columns or (isinstance(clauses, cl.MergeClauses) and _inserts(clauses)):
+    if planned.relocation_columns or (isinstance(clauses, cl.MergeClauses) and _inserts(clauses)):
         yield "new rows", _new_rows_text(options)
 
 
@@ -142,10 +140,10 @@ def _inserts(clauses: cl.MergeClauses) -> bool:
     return any(action.verb == "INSERT" for action in clauses.actions)
 
 
-def _target_scan(plan: PlannedChange) -> PlannedRelation | None:
+def _target_scan(planned: PlannedQuery) -> PlannedRelation | None:
     """What is read of the table that is changed, to find the rows."""
-    found = (scan for scan in plan.prepared.scans if scan.relation.at == plan.target_at)
-    return None if plan.target_at is None else next(found, None)
+    found = (scan for scan in planned.prepared.scans if scan.relation.at == planned.target_at)
+    return None if planned.target_at is None else next(found, None)
 
 
 def _action_text(action: cl.MergeAction) -> str:
@@ -193,10 +191,18 @@ def _replaced_text(table: HudiTable, overwrite: Overwrite) -> str:
 
 
 def _as_result(
-    context: Context, facts: Sequence[Fact], prepared: PreparedQuery, frame: DataFrame, mode: str
+    context: Context,
+    facts: Sequence[Fact],
+    prepared: PreparedQuery,
+    frame: DataFrame,
+    mode: str,
+    *,
+    query: str | None = None,
 ) -> Result:
     width = max(len(label) for label, _ in facts)
     blocks = ["\n".join([_HEADING, *(f"    {label.ljust(width)}  {text}" for label, text in facts)])]
+    if query is not None:
+        blocks.append(f"{_QUERY_HEADING}\n{query}")
     if prepared.scans:
         blocks.append(describe_scans(prepared))
     jvm: Any = context.spark._jvm

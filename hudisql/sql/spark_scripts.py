@@ -23,7 +23,7 @@ from hudisql.sql.query.query_plan import references_hudi
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.text.blocks import TRANSACTION_WORDS
 from hudisql.sql.text.script import split_script
-from hudisql.sql.text.tokens import Token, tokenize
+from hudisql.sql.text.tokens import Token, TokenCursor, tokenize
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,7 +73,7 @@ def execute_immediate(context: Context, text: str) -> DataFrame:
     Raises UnsupportedStatementError before anything runs if a Hudi table is named, or may be hidden, in the
     statement that the text is.
     """
-    parse_plan(context.spark, text)  # Spark says what is wrong with it
+    parse_plan(context.spark, text)  # raises Spark's syntax errors
     tokens = tokenize(text)
     _check_tokens(context, tokens[2:], EXECUTE_IMMEDIATE)
     row = context.spark.sql(f"SELECT {_expression_of(text, tokens[2:])}").head()
@@ -149,18 +149,13 @@ def _first_words(plan: Any, text: str) -> str:
 def _names_in(tokens: list[Token]) -> list[tuple[tuple[str, ...], bool]]:
     """Each dotted name in the text, once, and whether a bracket follows it as behind a function's."""
     found: dict[tuple[tuple[str, ...], bool], None] = {}
-    index = 0
-    while index < len(tokens):
-        if not tokens[index].is_name or tokens[index].text.isdigit():
-            index += 1
+    cursor = TokenCursor(tokens)
+    while (token := cursor.peek()) is not None:
+        if not token.is_name or token.text.isdigit():
+            cursor.take()
             continue
-        parts = [tokens[index].name]
-        while index + 2 < len(tokens) and tokens[index + 1].text == "." and tokens[index + 2].is_name:
-            parts.append(tokens[index + 2].name)
-            index += 2
-        index += 1
-        is_function = index < len(tokens) and tokens[index].text == "("
-        found[tuple(parts), is_function] = None
+        parts = cursor.take_name()
+        found[parts, cursor.at_keyword("(")] = None
     return list(found)
 
 
@@ -193,12 +188,10 @@ def _is_user_function(context: Context, parts: tuple[str, ...]) -> bool:
 
 def _expression_of(text: str, tokens: list[Token]) -> str:
     """The text of the expression that begins with the first token, before INTO or USING."""
-    depth = 0
-    for token in tokens:
-        depth += {"(": 1, ")": -1}.get(token.text, 0)
-        if not depth and token.is_keyword("INTO", "USING"):
-            return text[tokens[0].start : token.start].rstrip()
-    return text[tokens[0].start : tokens[-1].end]
+    cursor = TokenCursor(tokens)
+    cursor.skip_to("(", ")", ("INTO", "USING"))
+    stop = cursor.peek()
+    return text[tokens[0].start : tokens[-1].end if stop is None else stop.start].rstrip()
 
 
 def _unsupported(kind: str, why: str) -> UnsupportedStatementError:

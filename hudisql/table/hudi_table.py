@@ -6,7 +6,7 @@ hudisql does not read. Partitions and file slices are listed by their own module
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from hudisql.format.timeline_layout import (
     timeline_layout,
 )
 from hudisql.storage import Storage, ancestors_of, join, parent_of
+from hudisql.table.snapshot_listing import SnapshotListing
 
 SUPPORTED_VERSION = 6
 
@@ -53,7 +54,8 @@ _TRANSFORMING_KEY_GENERATOR_TYPES = frozenset({"TIMESTAMP", "TIMESTAMP_AVRO", "C
 class HudiTable:
     """A table as it stood when it was opened; `base_path` is qualified.
 
-    With `accepts_changed_sources` source files are read whatever their modification times are.
+    With `accepts_changed_sources` source files are read whatever their modification times are. `listing`
+    remembers what was listed of the table; None lists each time.
     """
 
     base_path: str
@@ -61,6 +63,7 @@ class HudiTable:
     timeline: Timeline
     storage: Storage
     accepts_changed_sources: bool = False
+    listing: SnapshotListing | None = field(default=None, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -91,8 +94,21 @@ class HudiTable:
         return self.schema_as_of(None)
 
     def reopened(self) -> HudiTable:
-        """The table as it stands now, read as this one. Raises what `open_table` raises."""
-        return open_table(self.storage, self.base_path, accepts_changed_sources=self.accepts_changed_sources)
+        """The table as it stands now, read as this one. Raises what `open_table` raises.
+
+        With the same timeline and properties it is the same snapshot, whose listing stays.
+        """
+        opened = open_table(
+            self.storage, self.base_path, accepts_changed_sources=self.accepts_changed_sources
+        )
+        if self.listing is None:
+            return opened
+        is_same = opened.timeline == self.timeline and opened.properties == self.properties
+        return replace(opened, listing=self.listing) if is_same else opened.listed_once()
+
+    def listed_once(self) -> HudiTable:
+        """The table with an empty listing: what is listed from now on is remembered."""
+        return replace(self, listing=SnapshotListing())
 
     def instant_path(self, instant: Instant) -> str:
         """The path of the file that stands for the instant in its state."""

@@ -35,10 +35,16 @@ class TablePartition:
 def list_partitions(table: HudiTable) -> list[TablePartition]:
     """All partitions of the table, sorted by path.
 
-    Directories are asked level by level and in parallel. Raises CorruptTableError for a directory whose name
-    is no value of its column's type, StorageError.
+    Directories are listed level by level and in parallel, and only once for a table with a `listing`. Raises
+    CorruptTableError for a directory whose name is no value of its column's type, StorageError.
     """
-    return [partition_of(table, path) for path in _partition_paths(table)]
+    listing = table.listing
+    if listing is not None and listing.partitions is not None:
+        return list(listing.partitions)
+    found = [partition_of(table, path) for path in list_partition_paths(table)]
+    if listing is not None:
+        listing.partitions = tuple(found)
+    return found
 
 
 def partition_of(table: HudiTable, path: str) -> TablePartition:
@@ -111,7 +117,8 @@ def reads_escaped(table: HudiTable) -> bool:
     return table.properties.url_encode_partitioning or table.is_bootstrapped
 
 
-def _partition_paths(table: HudiTable) -> list[str]:
+def list_partition_paths(table: HudiTable) -> list[str]:
+    """The paths of all partitions, read from storage."""
     storage = table.storage
     marker = PARTITION_METADATA_FILE
     if table.properties.partition_metafile_use_base_format:

@@ -28,12 +28,27 @@ def load_file_slices(
 ) -> list[FileSlice]:
     """The latest visible slice of every live file group, sorted by partition and file id.
 
-    Only `partitions` are listed if given. With `as_of`, slices that began after that instant time and later
-    replacements don't count; log files are then those of the slice, also with later blocks. Skeletons carry
-    their external file. Raises CorruptTableError if a skeleton is not in the bootstrap index, StorageError.
+    Only `partitions` are listed if given, and only once for a table with a `listing`. With `as_of`, slices
+    that began after that instant time and later replacements don't count; log files are then those of the
+    slice, also with later blocks. Skeletons carry their external file. Raises CorruptTableError if a skeleton
+    is not in the bootstrap index, StorageError.
     """
     chosen = list_partitions(table) if partitions is None else partitions
     paths = sorted({partition.path for partition in chosen})
+    listing = table.listing
+    if listing is None or as_of is not None:
+        return list_file_slices(table, paths, as_of)
+    missing = [path for path in paths if path not in listing.file_slices]
+    if missing:
+        found: dict[str, list[FileSlice]] = {path: [] for path in missing}
+        for file_slice in list_file_slices(table, missing, None):
+            found[file_slice.partition_path].append(file_slice)
+        listing.file_slices.update((path, tuple(slices)) for path, slices in found.items())
+    return [file_slice for path in paths for file_slice in listing.file_slices[path]]
+
+
+def list_file_slices(table: HudiTable, paths: Sequence[str], as_of: str | None) -> list[FileSlice]:
+    """`load_file_slices` of the partitions with these paths, read from storage."""
     listings = table.storage.list_directories([join(table.base_path, path) for path in paths])
     replaced = replaced_file_groups(table, as_of)
     slices = [

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hudisql.bootstrap.plan.bootstrap_mode import UnsafeTypePolicy
 from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan
@@ -20,13 +19,6 @@ from hudisql.table.hudi_table import HudiTable, open_table
 from tests.bootstrap.plans import plan_of
 
 Fill = Callable[[Any, Any], None]
-
-
-def write_file(path: Path, table: pa.Table, **options: Any) -> Path:
-    """Write one file by pyarrow, without its own schema in the footer."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path, store_schema=False, **options)
-    return path
 
 
 def write_by_parquet_mr(spark: Any, path: Path, message: str, rows: Sequence[Fill]) -> Path:

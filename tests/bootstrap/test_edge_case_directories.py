@@ -14,13 +14,8 @@ from hudisql.bootstrap.plan.bootstrap_mode import PartitionMismatchPolicy
 from hudisql.bootstrap.source.partition_columns import parse_partition_by
 from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
 from hudisql.context import Context
-from tests.bootstrap.edge_case_sources import (
-    blockers_of,
-    bootstrap,
-    lenient_plan_of,
-    read_both_ways,
-    write_file,
-)
+from tests.bootstrap.edge_case_sources import blockers_of, bootstrap, lenient_plan_of, read_both_ways
+from tests.sources import write_parquet
 
 pytestmark = pytest.mark.spark
 
@@ -86,7 +81,7 @@ def test_directories_of_every_style_give_their_values(
     columns: dict[str, Any],
 ) -> None:
     for number, directory in enumerate(directories):
-        write_file(tmp_path / "s" / directory / "a.parquet", pa.table({"id": [f"k{number}"]}))
+        write_parquet(tmp_path / "s" / directory / "a.parquet", pa.table({"id": [f"k{number}"]}))
     named = None if partition_by is None else parse_partition_by(partition_by)
     table = bootstrap(context, tmp_path / "s", tmp_path / "t", partition_by=named)
     assert read_both_ways(context.spark, table).to_pydict() == {"id": ["k0", "k1"], **columns}
@@ -113,8 +108,8 @@ def test_a_partition_column_that_the_files_hold_too_is_the_directories_value(
     named = parse_partition_by(partition_by)
     rows = pa.table({"DT": inside, "id": ["a", "b"]})
     options = {"write_statistics": has_statistics, "row_group_size": 1}
-    path = write_file(tmp_path / "s" / "dt=7" / "a.parquet", rows, **options)
-    write_file(tmp_path / "s" / "dt=8" / "a.parquet", pa.table({"id": ["c"]}))
+    path = write_parquet(tmp_path / "s" / "dt=7" / "a.parquet", rows, **options)
+    write_parquet(tmp_path / "s" / "dt=8" / "a.parquet", pa.table({"id": ["c"]}))
     plan = lenient_plan_of(context, tmp_path / "s", tmp_path / "t", partition_by=named)
     told = "\n".join(str(each) for each in plan.warnings)
     assert f"partition column DT is also a column inside 1 file: {path}, with the directory's value" in told
@@ -143,7 +138,7 @@ def test_a_file_that_holds_another_value_than_its_directory_is_named(
     }
     for name, values in inside.items():
         rows = pa.table({"id": [f"{name}1", f"{name}2"], "dt": values.cast(pa.string())})
-        write_file(tmp_path / "s" / "dt=7" / f"{name}.parquet", rows, write_statistics=has_statistics)
+        write_parquet(tmp_path / "s" / "dt=7" / f"{name}.parquet", rows, write_statistics=has_statistics)
     told = blockers_of(context, tmp_path / "s", tmp_path / "t")
     directory = tmp_path / "s" / "dt=7"
     assert told.startswith("partition column dt is also a column inside the files, with another value")
@@ -157,7 +152,7 @@ def test_a_file_that_holds_another_value_than_its_directory_is_named(
 
 def test_files_of_other_formats_are_refused_by_name(context: Context, tmp_path: Path) -> None:
     directory = tmp_path / "s" / "dt=1"
-    write_file(directory / "a.parquet", pa.table({"id": ["a"]}))
+    write_parquet(directory / "a.parquet", pa.table({"id": ["a"]}))
     orc.write_table(pa.table({"id": ["b"]}), directory / "b.orc")
     with (directory / "c.avro").open("wb") as stream:
         schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}

@@ -18,13 +18,8 @@ import pytest
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, ModeChoice
 from hudisql.context import Context
 from hudisql.errors import SourceError, StorageError
-from tests.bootstrap.edge_case_sources import (
-    blockers_of,
-    bootstrap,
-    lenient_plan_of,
-    read_both_ways,
-    write_file,
-)
+from tests.bootstrap.edge_case_sources import blockers_of, bootstrap, lenient_plan_of, read_both_ways
+from tests.sources import write_parquet
 
 pytestmark = pytest.mark.spark
 
@@ -57,7 +52,7 @@ NAMES = (
 
 def test_file_names_of_all_kinds_are_read(context: Context, tmp_path: Path) -> None:
     for number, name in enumerate(NAMES):
-        write_file(tmp_path / "s" / name, _rows(number * 10))
+        write_parquet(tmp_path / "s" / name, _rows(number * 10))
     found = read_both_ways(context.spark, bootstrap(context, tmp_path / "s", tmp_path / "t"))
     assert found["n"].to_pylist() == [number * 10 + each for number in range(len(NAMES)) for each in range(3)]
 
@@ -65,7 +60,7 @@ def test_file_names_of_all_kinds_are_read(context: Context, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", NAMES)
 def test_each_odd_name_is_read_alone_too(context: Context, tmp_path: Path, name: str) -> None:
     # Side by side, one name that Spark's scan cannot take would send all to the slice reader.
-    write_file(tmp_path / "s" / name, _rows(0))
+    write_parquet(tmp_path / "s" / name, _rows(0))
     found = read_both_ways(context.spark, bootstrap(context, tmp_path / "s", tmp_path / "t"))
     assert found["n"].to_pylist() == [0, 1, 2]
 
@@ -82,7 +77,7 @@ def test_what_is_not_data_is_left_alone(context: Context, tmp_path: Path) -> Non
         "._SUCCESS.crc",
     }
     for name in ("_x.parquet", ".x.parquet", "_temporary/0/b.parquet", ".staging/c.parquet"):
-        write_file(directory / name, _rows(100))
+        write_parquet(directory / name, _rows(100))
     collected = [pq.read_metadata(data_file)]
     collected[0].set_file_path(data_file.name)
     schema = collected[0].schema.to_arrow_schema()
@@ -101,10 +96,10 @@ def test_what_is_not_data_is_left_alone(context: Context, tmp_path: Path) -> Non
 
 
 def test_links_to_files_and_directories_are_followed(context: Context, tmp_path: Path) -> None:
-    write_file(tmp_path / "elsewhere" / "far.parquet", _rows(10))
-    write_file(tmp_path / "elsewhere" / "p" / "x.parquet", _rows(20))
+    write_parquet(tmp_path / "elsewhere" / "far.parquet", _rows(10))
+    write_parquet(tmp_path / "elsewhere" / "p" / "x.parquet", _rows(20))
     source = tmp_path / "s"
-    write_file(source / "dt=1" / "near.parquet", _rows(0))
+    write_parquet(source / "dt=1" / "near.parquet", _rows(0))
     (source / "dt=1" / "linked.parquet").symlink_to(tmp_path / "elsewhere" / "far.parquet")
     (source / "dt=2").symlink_to(tmp_path / "elsewhere" / "p")
     found = read_both_ways(context.spark, bootstrap(context, source, tmp_path / "t"))
@@ -119,11 +114,11 @@ def test_links_to_files_and_directories_are_followed(context: Context, tmp_path:
 
 
 def test_broken_and_circular_links_are_named(context: Context, tmp_path: Path) -> None:
-    write_file(tmp_path / "broken" / "a.parquet", _rows(0))
+    write_parquet(tmp_path / "broken" / "a.parquet", _rows(0))
     (tmp_path / "broken" / "b.parquet").symlink_to(tmp_path / "nowhere.parquet")
     with pytest.raises(StorageError, match=r"broken: b.parquet is a symbolic link to nothing"):
         lenient_plan_of(context, tmp_path / "broken", tmp_path / "t")
-    write_file(tmp_path / "circle" / "dt=1" / "a.parquet", _rows(0))
+    write_parquet(tmp_path / "circle" / "dt=1" / "a.parquet", _rows(0))
     for name in ("dt=2", "dt=3"):  # two of them double the directories with every level
         (tmp_path / "circle" / "dt=1" / name).symlink_to(tmp_path / "circle")
     with pytest.raises(SourceError, match=r"never end: .*/circle/.* links to a directory above it"):
@@ -131,7 +126,7 @@ def test_broken_and_circular_links_are_named(context: Context, tmp_path: Path) -
 
 
 def test_files_without_rows_and_with_empty_row_groups_are_read(context: Context, tmp_path: Path) -> None:
-    write_file(tmp_path / "s" / "none.parquet", _rows(0).slice(0, 0))
+    write_parquet(tmp_path / "s" / "none.parquet", _rows(0).slice(0, 0))
     with pq.ParquetWriter(tmp_path / "s" / "holes.parquet", _rows(0).schema, store_schema=False) as writer:
         for piece in (_rows(0).slice(0, 0), _rows(0), _rows(0).slice(0, 0), _rows(3), _rows(0).slice(0, 0)):
             writer.write_table(piece)
@@ -142,7 +137,7 @@ def test_files_without_rows_and_with_empty_row_groups_are_read(context: Context,
 
 
 def test_a_table_of_files_without_rows_is_an_empty_table(context: Context, tmp_path: Path) -> None:
-    write_file(tmp_path / "s" / "a.parquet", _rows(0).slice(0, 0))
+    write_parquet(tmp_path / "s" / "a.parquet", _rows(0).slice(0, 0))
     found = read_both_ways(context.spark, bootstrap(context, tmp_path / "s", tmp_path / "t"))
     assert found.num_rows == 0
     assert found.column_names == ["id", "n"]
@@ -162,7 +157,7 @@ def test_a_source_without_data_files_is_refused(
 def test_two_thousand_row_groups_and_one_huge_one_are_read(
     context: Context, tmp_path: Path, rows: int, group_rows: int
 ) -> None:
-    write_file(tmp_path / "s" / "a.parquet", _rows(0, rows), row_group_size=group_rows)
+    write_parquet(tmp_path / "s" / "a.parquet", _rows(0, rows), row_group_size=group_rows)
     table = bootstrap(context, tmp_path / "s", tmp_path / "t")
     (skeleton,) = (tmp_path / "t").glob("*.parquet")
     assert pq.read_metadata(skeleton).num_row_groups == rows // group_rows
@@ -225,8 +220,8 @@ def test_encrypted_files_are_refused_whatever_is_encrypted(
         footer_key="footer", column_keys={"column": [column]}, plaintext_footer=plaintext_footer
     )
     properties = pe.CryptoFactory(_Kms).file_encryption_properties(pe.KmsConnectionConfig(), settings)
-    write_file(tmp_path / "s" / "a.parquet", _rows(0), encryption_properties=properties)
-    write_file(tmp_path / "s" / "b.parquet", _rows(5))
+    write_parquet(tmp_path / "s" / "a.parquet", _rows(0), encryption_properties=properties)
+    write_parquet(tmp_path / "s" / "b.parquet", _rows(5))
     told = blockers_of(context, tmp_path / "s", tmp_path / "t")
     words = "has encrypted columns" if plaintext_footer else "is encrypted parquet"
     assert told == f"{tmp_path}/s/a.parquet {words}, which hudisql cannot read"
@@ -255,7 +250,7 @@ def _with_codec(path: Path, number: int) -> None:
 def test_codecs_that_nobody_reads_are_refused_by_name(
     context: Context, tmp_path: Path, number: int, words: str
 ) -> None:
-    path = write_file(tmp_path / "s" / "a.parquet", pa.table({"id": ["a"]}), compression="snappy")
+    path = write_parquet(tmp_path / "s" / "a.parquet", pa.table({"id": ["a"]}), compression="snappy")
     _with_codec(path, number)
     assert blockers_of(context, tmp_path / "s", tmp_path / "t") == f"{path} {words}"
 
@@ -263,7 +258,7 @@ def test_codecs_that_nobody_reads_are_refused_by_name(
 def test_a_codec_that_spark_lacks_stops_until_the_files_are_rewritten(
     context: Context, tmp_path: Path
 ) -> None:
-    write_file(tmp_path / "s" / "a.parquet", _rows(0), compression="brotli")
+    write_parquet(tmp_path / "s" / "a.parquet", _rows(0), compression="brotli")
     told = blockers_of(context, tmp_path / "s", tmp_path / "t")
     assert told.endswith("a.parquet: Hive 2.3 and Spark have no such codec")
     rewritten = ModeChoice(BootstrapMode.FULL_RECORD)
@@ -273,7 +268,7 @@ def test_a_codec_that_spark_lacks_stops_until_the_files_are_rewritten(
 
 @pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd", "lz4"])
 def test_codecs_that_spark_has_are_read(context: Context, tmp_path: Path, codec: str) -> None:
-    write_file(tmp_path / "s" / "a.parquet", _rows(0, 100), compression=codec)
+    write_parquet(tmp_path / "s" / "a.parquet", _rows(0, 100), compression=codec)
     found = read_both_ways(context.spark, bootstrap(context, tmp_path / "s", tmp_path / "t"))
     assert found["n"].to_pylist() == list(range(100))
 
@@ -281,7 +276,7 @@ def test_codecs_that_spark_has_are_read(context: Context, tmp_path: Path, codec:
 @pytest.mark.parametrize("count", [300, pytest.param(2_000, marks=pytest.mark.soak)])
 def test_hundreds_of_columns_are_read(context: Context, tmp_path: Path, count: int) -> None:
     columns = {f"c{number}": pa.array([number, None, -number], pa.int32()) for number in range(count)}
-    write_file(tmp_path / "s" / "a.parquet", _rows(0, **columns))
+    write_parquet(tmp_path / "s" / "a.parquet", _rows(0, **columns))
     table = bootstrap(context, tmp_path / "s", tmp_path / "t")
     found = read_both_ways(context.spark, table)
     assert found.num_columns == count + 2
@@ -307,7 +302,7 @@ def test_reserved_words_and_mixed_case_are_names_like_any_other(context: Context
     names = [name for name in RESERVED if name != "é"]
     columns = {name: pa.array([name, None, "x"]) for name in names}
     nested = pa.StructArray.from_arrays([columns["select"], columns["CamelCase"]], names=["from", "Mixed"])
-    write_file(tmp_path / "s" / "a.parquet", _rows(0, **columns, order_by=nested))
+    write_parquet(tmp_path / "s" / "a.parquet", _rows(0, **columns, order_by=nested))
     table = bootstrap(context, tmp_path / "s", tmp_path / "t")
     found = read_both_ways(context.spark, table)
     assert found.column_names == ["id", "n", *names, "order_by"]
@@ -318,14 +313,14 @@ def test_reserved_words_and_mixed_case_are_names_like_any_other(context: Context
 
 @pytest.mark.parametrize("name", ["with space", "a.b", "a-b", "1st", "é", "a`b", "(x)", "a,b", "", " id"])
 def test_names_that_hudis_schema_cannot_carry_are_named(context: Context, tmp_path: Path, name: str) -> None:
-    write_file(tmp_path / "s" / "a.parquet", _rows(0, **{name: pa.array([1, 2, 3])}))
+    write_parquet(tmp_path / "s" / "a.parquet", _rows(0, **{name: pa.array([1, 2, 3])}))
     told = blockers_of(context, tmp_path / "s", tmp_path / "t")
     assert "names that Avro, and so Hudi's schema, cannot carry: 1 column" in told
     assert name in told
 
 
 def test_files_cut_off_anywhere_are_named(context: Context, tmp_path: Path) -> None:
-    whole = write_file(tmp_path / "whole", _rows(0, 1_000)).read_bytes()
+    whole = write_parquet(tmp_path / "whole", _rows(0, 1_000)).read_bytes()
     (tmp_path / "s").mkdir()
     for number, length in enumerate((1, 4, 12, len(whole) // 2, len(whole) - 9, len(whole) - 1)):
         (tmp_path / "s" / f"{number}.parquet").write_bytes(whole[:length])

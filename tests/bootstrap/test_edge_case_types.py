@@ -19,13 +19,8 @@ from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootst
 from hudisql.context import Context
 from hudisql.errors import QueryError
 from hudisql.read.scan import plan_scan, scan_to_dataframe
-from tests.bootstrap.edge_case_sources import (
-    blockers_of,
-    bootstrap,
-    read_both_ways,
-    write_by_parquet_mr,
-    write_file,
-)
+from tests.bootstrap.edge_case_sources import blockers_of, bootstrap, read_both_ways, write_by_parquet_mr
+from tests.sources import write_parquet
 
 pytestmark = pytest.mark.spark
 UTC = datetime.UTC
@@ -41,7 +36,7 @@ def test_decimals_of_every_precision_are_right(context: Context, tmp_path: Path,
         largest, least = (Decimal((sign, digits, -scale)) for sign in (0, 1))
         columns[f"d{precision}"] = pa.array([largest, None, least], pa.decimal128(precision, scale))
     expected = pa.table(columns)
-    write_file(tmp_path / "s" / "a.parquet", expected, store_decimal_as_integer=as_integer)
+    write_parquet(tmp_path / "s" / "a.parquet", expected, store_decimal_as_integer=as_integer)
     table = bootstrap(context, tmp_path / "s", tmp_path / "t")
     found = read_both_ways(context.spark, table)
     assert found.to_pylist() == expected.to_pylist()
@@ -114,7 +109,7 @@ def test_integers_of_every_width_keep_their_largest_values(context: Context, tmp
     for kind in kinds:
         bounds = np.iinfo(kind.to_pandas_dtype())
         columns[str(kind)] = pa.array([bounds.max, None, bounds.min], kind)
-    source = write_file(tmp_path / "s" / "a.parquet", pa.table(columns))
+    source = write_parquet(tmp_path / "s" / "a.parquet", pa.table(columns))
     table = bootstrap(context, source.parent, tmp_path / "t")
     assert read_both_ways(context.spark, table).to_pylist() == pa.table(columns).to_pylist()
     # Above 2^31 the stored bits are negative: row groups must not be left out by them.
@@ -134,7 +129,7 @@ def test_bytes_of_fixed_length_and_uuids_are_binary(context: Context, tmp_path: 
         "uuid": pa.array([bytes(16), None, bytes(range(16))], pa.uuid()),
         "raw": pa.array([b"", None, b"\xff\xfe"], pa.binary()),
     }
-    write_file(tmp_path / "s" / "a.parquet", pa.table({"id": IDS, **values}))
+    write_parquet(tmp_path / "s" / "a.parquet", pa.table({"id": IDS, **values}))
     found = read_both_ways(context.spark, bootstrap(context, tmp_path / "s", tmp_path / "t"))
     assert found["fixed"].to_pylist() == [b"\x00\xff\x80", None, b"abc"]
     assert found["uuid"].to_pylist() == [bytes(16), None, bytes(range(16))]
@@ -156,7 +151,7 @@ def test_moments_in_millis_and_micros_with_and_without_utc_are_right(
     given = [None if each is None else each.replace(tzinfo=UTC if zone else None) for each in MOMENTS]
     times = pa.array(given, pa.timestamp(unit, zone))
     nested = pa.StructArray.from_arrays([times], names=["t"])
-    write_file(tmp_path / "s" / "a.parquet", pa.table({"id": IDS, "t": times, "st": nested}))
+    write_parquet(tmp_path / "s" / "a.parquet", pa.table({"id": IDS, "t": times, "st": nested}))
     table = bootstrap(context, tmp_path / "s", tmp_path / "t")
     found = read_both_ways(context.spark, table)
     assert found["t"].to_pylist() == given
@@ -181,7 +176,7 @@ def test_moments_in_millis_and_micros_with_and_without_utc_are_right(
 def test_types_that_no_table_left_as_it_is_can_carry_are_named(
     context: Context, tmp_path: Path, array: pa.Array, options: dict[str, Any], words: str
 ) -> None:
-    write_file(tmp_path / "s" / "a.parquet", pa.table({"id": IDS, "odd": array}), **options)
+    write_parquet(tmp_path / "s" / "a.parquet", pa.table({"id": IDS, "odd": array}), **options)
     assert words in blockers_of(context, tmp_path / "s", tmp_path / "t")
 
 
@@ -197,7 +192,7 @@ def _as_impala_wrote_it(path: Path) -> Path:
 
 def test_int96_of_impala_and_of_any_year_is_taken_as_spark_takes_it(context: Context, tmp_path: Path) -> None:
     moments = [datetime.datetime(1, 1, 1), None, datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)]
-    path = write_file(
+    path = write_parquet(
         tmp_path / "s" / "a.parquet",
         pa.table({"id": IDS, "t": pa.array(moments, pa.timestamp("us"))}),
         use_deprecated_int96_timestamps=True,
@@ -393,8 +388,8 @@ def test_nulls_at_every_level_stay_where_they_are(context: Context, tmp_path: Pa
         [("id", pa.string()), ("st", inner), ("ls", pa.list_(inner)), ("m", pa.map_(pa.string(), inner))]
     )
     expected = pa.Table.from_pylist(rows, schema)
-    write_file(tmp_path / "s" / "a.parquet", expected, row_group_size=2)
-    write_file(
+    write_parquet(tmp_path / "s" / "a.parquet", expected, row_group_size=2)
+    write_parquet(
         tmp_path / "s" / "b.parquet",
         pa.table({"id": ["e"], **{name: pa.nulls(1, schema.field(name).type) for name in ("st", "ls", "m")}}),
     )
@@ -419,7 +414,7 @@ def test_numbers_at_their_edges_are_right(context: Context, tmp_path: Path) -> N
             "s": ["", "\0", "ü名\U0001f600", " ", None, "x" * 100_000],
         }
     )
-    write_file(tmp_path / "s" / "a.parquet", table)
+    write_parquet(tmp_path / "s" / "a.parquet", table)
     made = bootstrap(context, tmp_path / "s", tmp_path / "t")
     columns = [name for name in table.column_names if name not in ("x", "f")]
     for schema in (made.schema, made.full_schema):
@@ -457,9 +452,11 @@ def test_types_that_a_rewrite_mends_are_right_and_verified(context: Context, tmp
         if incompatibility.fixed_by_full_record
     }
     assert mended - elsewhere == {*columns, *nanos, *int96}
-    write_file(tmp_path / "s" / "a.parquet", pa.table({"id": IDS, **columns}), store_decimal_as_integer=True)
-    write_file(tmp_path / "sns" / "a.parquet", pa.table({"id": IDS, **nanos}), version="2.6")
-    write_file(
+    write_parquet(
+        tmp_path / "s" / "a.parquet", pa.table({"id": IDS, **columns}), store_decimal_as_integer=True
+    )
+    write_parquet(tmp_path / "sns" / "a.parquet", pa.table({"id": IDS, **nanos}), version="2.6")
+    write_parquet(
         tmp_path / "s96" / "a.parquet",
         pa.table({"id": IDS, **int96}),
         use_deprecated_int96_timestamps=True,

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from hudisql.read.arrow_scan import read_task
 from hudisql.read.scan import plan_scan
 from hudisql.table.hudi_table import HudiTable
+from tests.oracle.client import HudiOracle
 
 META_COLUMNS = (
     "_hoodie_commit_time",
@@ -37,6 +38,16 @@ def our_rows(table: HudiTable) -> pa.Table:
         for batch in read_task(plan.storage, task, plan.columns, None, log_merge_config=plan.log_merge_config)
     ]
     return pa.Table.from_batches(batches, plan.columns)
+
+
+def read_by_both(
+    oracle: HudiOracle, session: Any, name: str, path: str, *, sort_by: Sequence[str] = ("seq",)
+) -> pa.Table:
+    """The rows of a table as Apache Hudi reads them at `path`; hudisql reads the same ones by `name`."""
+    theirs = oracle.read(path)
+    ours = session.sql(f"SELECT * FROM {name}").arrow()
+    assert_same_rows(ours, theirs, sort_by=sort_by)
+    return theirs
 
 
 def assert_same_rows(actual: pa.Table, expected: pa.Table, *, sort_by: Sequence[str]) -> None:

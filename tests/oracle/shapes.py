@@ -118,6 +118,12 @@ def bootstrap_shape(session: Any, shape: Shape, directory: Path, **arguments: An
     return BootstrappedTable(path, str(source), shape)
 
 
+def noted_rows(shape: Shape, start: int, stop: int, note: str = "first") -> pa.Table:
+    """The sample rows with the shape's partition columns and one note for all."""
+    rows = shape.with_partition_columns(sample_rows(start, stop))
+    return rows.set_column(rows.column_names.index("note"), "note", pa.array([note] * len(rows)))
+
+
 def call_bootstrap(session: Any, arguments: Mapping[str, str]) -> None:
     """Run CALL bootstrap_table with string arguments; the metastore entry is replaced if there is one."""
     session.sql(f"DROP TABLE IF EXISTS {arguments['table']}")

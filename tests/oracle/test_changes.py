@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from tests.oracle.client import HudiOracle
-from tests.oracle.comparison import assert_same_rows
+from tests.oracle.comparison import assert_same_rows, read_by_both
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape
 from tests.oracle.sources import sample_rows
 from tests.soak import parameters
@@ -52,17 +52,17 @@ def test_hudi_015_goes_on_with_a_merge_on_read_table_that_statements_changed(
     session.sql("UPDATE oracle.changed_mor SET fare = -1 WHERE seq = 50")
     assert list(Path(table.path).rglob("*.log.*"))
     _update_by_many_log_files(session, table.path)
-    _assert_both_read(oracle_015, session, "oracle.changed_mor", table.path)
+    read_by_both(oracle_015, session, "oracle.changed_mor", table.path)
 
     # A write that died with its log file written: Apache Hudi rolls it back before its own.
-    _struck_update(session, table.path)
+    _crashed_update(session, table.path)
     third = shape.with_partition_columns(sample_rows(15, 25, "third"))
     options = {**shape.write_options(), "hoodie.table.name": "changed_mor"}
     oracle_015.upsert(third, table.path, options)
-    _assert_both_read(oracle_015, session, "oracle.changed_mor", table.path)
+    read_by_both(oracle_015, session, "oracle.changed_mor", table.path)
     compacting = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
     oracle_015.upsert(shape.with_partition_columns(sample_rows(50, 51)), table.path, options | compacting)
-    _assert_both_read(oracle_015, session, "oracle.changed_mor", table.path)
+    read_by_both(oracle_015, session, "oracle.changed_mor", table.path)
     kept = expected.filter(pc.or_(pc.less(expected["seq"], 15), pc.greater_equal(expected["seq"], 25)))
     theirs = oracle_015.read(table.path)
     assert_same_rows(theirs.select(expected.column_names), pa.concat_tables([kept, third]), sort_by=["seq"])
@@ -80,13 +80,7 @@ def _update_by_many_log_files(session: Any, path: str) -> None:
     assert len(versions) > len(set(versions)) + 2
 
 
-def _assert_both_read(oracle: HudiOracle, session: Any, name: str, path: str) -> None:
-    theirs = oracle.read(path)
-    ours = session.sql(f"SELECT * FROM {name}").arrow()
-    assert_same_rows(ours, theirs, sort_by=["seq"])
-
-
-def _struck_update(session: Any, path: str) -> None:
+def _crashed_update(session: Any, path: str) -> None:
     """A deltacommit that deletes every row of a slice and ends before its last step."""
     from hudisql.storage import Storage
     from hudisql.table.hudi_table import open_table

@@ -1,6 +1,6 @@
 """Statements killed at every step on a table that writers share: Hudi 0.15 sees what we see, and clears up.
 
-After each strike the next writer is hudisql or Apache Hudi, in turns, on the same table.
+After each crash the next writer is hudisql or Apache Hudi, in turns, on the same table.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hudisql.format.file_names import parse_base_file_name
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER
-from tests.fault_injection import run_struck, wait_for_late_tasks
+from tests.fault_injection import run_with_fault, wait_for_late_tasks
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import Shape, bootstrap_shape
@@ -50,8 +50,8 @@ STATEMENTS = {
 }
 DAYS = {"dt": lambda number: f"2024-03-0{number % 3 + 1}"}
 SHAPES = (
-    Shape("struck", rows=30, files=1, partition_columns=DAYS),
-    Shape("struck_log", rows=30, files=1, partition_columns=DAYS, table_type="MERGE_ON_READ"),
+    Shape("crashed", rows=30, files=1, partition_columns=DAYS),
+    Shape("crashed_log", rows=30, files=1, partition_columns=DAYS, table_type="MERGE_ON_READ"),
 )
 
 
@@ -118,21 +118,21 @@ def shared(
         session.sql(f"DROP TABLE IF EXISTS {name}{suffix}")
 
 
-Strike = Callable[[SharedTable, str, str, int], bool]
+Crash = Callable[[SharedTable, str, str, int], bool]
 
 
 @pytest.fixture
-def strike(spark: Any, metastore_uri: str) -> Strike:
-    """`strike(table, statement, place, step)`, then what must hold; False if nothing was struck."""
+def crash(spark: Any, metastore_uri: str) -> Crash:
+    """`crash(table, statement, process, step)`, then what must hold; False if nothing crashed."""
 
-    def run(shared: SharedTable, statement: str, place: str, step: int) -> bool:
+    def run(shared: SharedTable, statement: str, process: str, step: int) -> bool:
         before, commits = shared.rows(), shared.commits()
-        ended = run_struck(
+        ended = run_with_fault(
             spark,
             metastore_uri,
             statement=STATEMENTS[statement].replace("{t}", shared.name),
             target=shared.path,
-            place=place,
+            process=process,
             step=step,
         )
         seen = shared.rows()
@@ -162,11 +162,11 @@ def strike(spark: Any, metastore_uri: str) -> Strike:
 
 @pytest.mark.parametrize("shared", SHAPES, indirect=True, ids=lambda shape: shape.name)
 @pytest.mark.parametrize("statement", STATEMENTS)
-@pytest.mark.parametrize(("place", "steps"), [("driver", 12), ("worker", 2)])
-def test_a_statement_struck_at_any_step_is_seen_wholly_or_not_at_all_by_both_who_clear_up_after_it(
-    strike: Strike, shared: SharedTable, statement: str, place: str, steps: int
+@pytest.mark.parametrize(("process", "steps"), [("driver", 12), ("worker", 2)])
+def test_a_statement_crashed_at_any_step_is_seen_atomically_by_both_who_clear_up_after_it(
+    crash: Crash, shared: SharedTable, statement: str, process: str, steps: int
 ) -> None:
     step = 0
-    while strike(shared, statement, place, step):
+    while crash(shared, statement, process, step):
         step += 1
     assert step >= steps

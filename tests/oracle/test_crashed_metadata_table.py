@@ -51,14 +51,14 @@ def test_hudi_015_reads_by_no_stale_metadata_table_and_makes_a_new_one(
     for first in (0, 20):
         oracle_015.upsert(_rows(first, first + 30), original, OPTIONS)
     assert Path(original, ".hoodie", "metadata").exists()
-    step, is_struck, halves = 0, True, 0
-    while is_struck:
+    step, is_crashed, halves = 0, True, 0
+    while is_crashed:
         # Whether the directory is whole, or its deletion was cut short.
         for gone in (None, ".hoodie", "files"):
             shutil.rmtree(path, ignore_errors=True)
             shutil.copytree(original, path)
             told = {"base_path": path, "step": step, "is_shared": False}
-            is_struck = committer.request(told, seconds=60)["code"] != 0
+            is_crashed = committer.request(told, seconds=60)["code"] != 0
             metadata = Path(path, ".hoodie", "metadata")
             is_dropped = not open_table(Storage(), path).properties.metadata_partitions
             if gone is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from hudisql.errors import UnsupportedTableError
@@ -13,30 +12,23 @@ from hudisql.format.commit_metadata import CommitMetadata, WriteStat, read_commi
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from tests.oracle.client import HudiOracle
-from tests.oracle.comparison import assert_same_rows
-from tests.oracle.shapes import SHAPES, Shape
-from tests.oracle.sources import sample_rows
+from tests.oracle.comparison import read_by_both
+from tests.oracle.shapes import SHAPES, Shape, noted_rows
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
 
 def _make(oracle: HudiOracle, session: Any, shape: Shape, path: str, name: str) -> dict[str, str]:
     options = {**shape.write_options(), "hoodie.table.name": name, "hoodie.metadata.enable": "false"}
-    oracle.upsert(_rows(shape, 0, 60), path, options)
+    oracle.upsert(noted_rows(shape, 0, 60), path, options)
     session.sql("CREATE DATABASE IF NOT EXISTS oracle")
     session.sql(f"CALL hive_sync(table => 'oracle.{name}', path => '{path}')")
     return options
 
 
-def _rows(shape: Shape, start: int, stop: int, note: str = "first") -> pa.Table:
-    rows = shape.with_partition_columns(sample_rows(start, stop))
-    return rows.set_column(rows.column_names.index("note"), "note", pa.array([note] * len(rows)))
-
-
 def _notes(oracle: HudiOracle, session: Any, name: str, path: str) -> dict[int, str]:
     """The notes by seq, which both readers agree on."""
-    theirs = oracle.read(path)
-    assert_same_rows(session.sql(f"SELECT * FROM oracle.{name}").arrow(), theirs, sort_by=["seq"])
+    theirs = read_by_both(oracle, session, f"oracle.{name}", path)
     return dict(zip(theirs["seq"].to_pylist(), theirs["note"].to_pylist(), strict=True))
 
 
@@ -56,7 +48,7 @@ def test_changes_beside_a_planned_compaction_are_kept_when_hudi_015_runs_it(
     shape = next(shape for shape in SHAPES if shape.table_type == "MERGE_ON_READ")
     path, name = str(tmp_path / "table"), "planned_compaction"
     options = _make(oracle_015, session, shape, path, name)
-    oracle_015.upsert(_rows(shape, 0, 30, "second"), path, options)
+    oracle_015.upsert(noted_rows(shape, 0, 30, "second"), path, options)
     told = "hoodie.metadata.enable=false,hoodie.compact.inline.max.delta.commits=1"
     oracle_015.sql(f"call run_compaction(op=>'schedule', path=>'{path}', options=>'{told}')")
     (planned,) = open_table(Storage(), path).timeline.pending
@@ -75,7 +67,7 @@ def test_changes_beside_a_planned_compaction_are_kept_when_hudi_015_runs_it(
     assert _notes(oracle_015, session, name, path) == expected
 
     # Apache Hudi appends to the compaction's slices, and to the one that was merged, as we do.
-    oracle_015.upsert(_rows(shape, 50, 56, "third"), path, options)
+    oracle_015.upsert(noted_rows(shape, 50, 56, "third"), path, options)
     expected |= dict.fromkeys(range(50, 56), "third")
     assert _notes(oracle_015, session, name, path) == expected
     theirs = {stat.file_id: stat for stat in _last_commit(path).write_stats}
@@ -85,7 +77,7 @@ def test_changes_beside_a_planned_compaction_are_kept_when_hudi_015_runs_it(
     assert open_table(Storage(), path).timeline.pending == ()
     assert _notes(oracle_015, session, name, path) == expected
     session.sql(f"UPDATE oracle.{name} SET note = 'again' WHERE seq >= 20 AND seq < 25")
-    oracle_015.upsert(_rows(shape, 25, 30, "fourth"), path, options)
+    oracle_015.upsert(noted_rows(shape, 25, 30, "fourth"), path, options)
     expected |= dict.fromkeys(range(20, 25), "again") | dict.fromkeys(range(25, 30), "fourth")
     assert _notes(oracle_015, session, name, path) == expected
 
@@ -113,5 +105,5 @@ def test_only_file_groups_outside_a_planned_clustering_are_changed(
     assert open_table(Storage(), path).timeline.pending == ()
     assert _notes(oracle_015, session, name, path) == expected
     session.sql(f"UPDATE oracle.{name} SET note = 'again' WHERE seq = 3")
-    oracle_015.upsert(_rows(shape, 6, 7, "theirs"), path, options)
+    oracle_015.upsert(noted_rows(shape, 6, 7, "theirs"), path, options)
     assert _notes(oracle_015, session, name, path) == expected | {3: "again", 6: "theirs"}

@@ -22,8 +22,7 @@ from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import our_rows
-from tests.oracle.shapes import SHAPES
-from tests.oracle.sources import sample_rows
+from tests.oracle.shapes import SHAPES, noted_rows
 
 pytestmark = pytest.mark.oracle
 
@@ -45,14 +44,9 @@ FIRST = dict.fromkeys(range(30), "second") | dict.fromkeys(range(30, 60), "first
 def path(oracle_015: HudiOracle, tmp_path: Path) -> str:
     """A merge-on-read table of Apache Hudi, with log files in each partition."""
     directory = str(tmp_path / "table")
-    oracle_015.upsert(_rows(0, 60, "first"), directory, OPTIONS)
-    oracle_015.upsert(_rows(0, 30, "second"), directory, OPTIONS)
+    oracle_015.upsert(noted_rows(SHAPE, 0, 60, "first"), directory, OPTIONS)
+    oracle_015.upsert(noted_rows(SHAPE, 0, 30, "second"), directory, OPTIONS)
     return directory
-
-
-def _rows(start: int, stop: int, note: str) -> pa.Table:
-    rows = SHAPE.with_partition_columns(sample_rows(start, stop))
-    return rows.set_column(rows.column_names.index("note"), "note", pa.array([note] * len(rows)))
 
 
 def _notes(oracle: HudiOracle, path: str) -> dict[int, str]:
@@ -94,7 +88,7 @@ def test_hudi_015_runs_a_compaction_that_it_planned_with_a_log_file_that_we_then
     oracle_015: HudiOracle, oracle_120: HudiOracle, path: str
 ) -> None:
     commit, log_file = _delete_all_but_do_not_commit(path)
-    oracle_015.upsert(_rows(30, 40, "third"), path, OPTIONS)
+    oracle_015.upsert(noted_rows(SHAPE, 30, 40, "third"), path, OPTIONS)
     oracle_015.sql(f"call run_compaction(op=>'schedule', path=>'{path}', options=>'{_told()}')")
     (plan,) = Path(path, ".hoodie").glob("*.compaction.requested")
     assert log_file.name.encode() in plan.read_bytes()
@@ -125,7 +119,7 @@ def test_hudi_015_ends_a_rollback_of_ours_that_was_interrupted(oracle_015: HudiO
     old = time.time() - 600
     for each in timeline.glob("*.rollback.*"):
         os.utime(each, (old, old))
-    oracle_015.upsert(_rows(30, 40, "third"), path, OPTIONS)
+    oracle_015.upsert(noted_rows(SHAPE, 30, 40, "third"), path, OPTIONS)
     assert open_table(STORAGE, path).timeline.pending == ()
     assert not base_file.exists()
     assert log_file.read_bytes() == before

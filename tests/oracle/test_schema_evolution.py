@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from tests.oracle.client import HudiOracle
-from tests.oracle.comparison import assert_same_rows
+from tests.oracle.comparison import read_by_both
 from tests.oracle.shapes import Shape, call_bootstrap
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
@@ -76,13 +76,6 @@ def _evolve(session: Any, table: str, precision: int) -> None:
     session.sql(f"DELETE FROM {table} WHERE seq = 5")
 
 
-def _assert_both_read(oracle: HudiOracle, session: Any, table: str, path: str) -> pa.Table:
-    theirs = oracle.read(path)
-    ours = session.sql(f"SELECT * FROM {table}").arrow()
-    assert_same_rows(ours, theirs, sort_by=["seq", "id"])
-    return theirs
-
-
 def _assert_hudi_goes_on(
     oracle: HudiOracle, session: Any, tmp_path: Path, table_type: str, name: str
 ) -> None:
@@ -91,7 +84,7 @@ def _assert_hudi_goes_on(
     # With log files on it a decimal keeps its bytes: Apache Hudi could not read the logs else.
     precision = 20 if table_type == "COPY_ON_WRITE" else 14
     _evolve(session, table, precision)
-    rows = _assert_both_read(oracle, session, table, path)
+    rows = read_by_both(oracle, session, table, path, sort_by=["seq", "id"])
     assert rows.num_rows == 41
     assert rows.schema.field("n").type == pa.int64()
     assert rows.schema.field("price").type == pa.decimal128(precision, 2)
@@ -101,7 +94,7 @@ def _assert_hudi_goes_on(
     wide = wide.drop_columns([column for column in wide.column_names if column.startswith("_hoodie")])
     changed = wide.set_column(wide.schema.get_field_index("n"), "n", pa.array([7, 8], pa.int64()))
     oracle.upsert(changed, path, {**shape.write_options(), "hoodie.table.name": name})
-    after = _assert_both_read(oracle, session, table, path)
+    after = read_by_both(oracle, session, table, path, sort_by=["seq", "id"])
     assert after.num_rows == 41
     assert sorted(row for row in after["n"].to_pylist() if row in (7, 8))[-1] == 8
 
@@ -109,7 +102,7 @@ def _assert_hudi_goes_on(
     gone = [column for column in changed.column_names if column != "dt"][-1]
     narrower = session.spark.createDataFrame(changed.drop_columns([gone]))
     session.write(narrower, table, **{COLUMN_DROP: "true"})
-    assert gone not in _assert_both_read(oracle, session, table, path).column_names
+    assert gone not in read_by_both(oracle, session, table, path, sort_by=["seq", "id"]).column_names
 
 
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])

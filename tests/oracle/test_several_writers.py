@@ -27,8 +27,7 @@ from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy, hold
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.comparison import assert_same_rows
-from tests.oracle.shapes import SHAPES, Shape
-from tests.oracle.sources import sample_rows
+from tests.oracle.shapes import SHAPES, Shape, noted_rows
 from tests.soak import parameters
 
 pytestmark = pytest.mark.oracle
@@ -63,8 +62,7 @@ def background() -> Iterator[ThreadPoolExecutor]:
 
 
 def _rows(start: int, stop: int, note: str = "first", partition: int | None = None) -> pa.Table:
-    rows = SHAPE.with_partition_columns(sample_rows(start, stop))
-    rows = rows.set_column(rows.column_names.index("note"), "note", pa.array([note] * len(rows)))
+    rows = noted_rows(SHAPE, start, stop, note)
     return rows if partition is None else rows.filter(pc.equal(rows["dt"], f"2024-03-0{partition}"))
 
 

@@ -93,7 +93,7 @@ def test_every_type_that_claims_to_be_mended_is_tried_here() -> None:
         "binary_decimal",
         "small_integer",
         "uuid",
-    }  # test_old_dates, test_odd_input
+    }  # test_old_dates, test_edge_cases
     assert mended - elsewhere == {name.removesuffix("_of_32_bits") for name in HAZARDS}
 
 

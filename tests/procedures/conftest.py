@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+
+from tests.sources import orders, write_parquet
 
 _NUMBERS = itertools.count()
 
@@ -36,35 +35,6 @@ def call(session: Any) -> Callable[..., list[dict[str, Any]]]:
         return [row.asDict() for row in session.sql(f"CALL {procedure}({given})").rows]
 
     return run
-
-
-def write_parquet(path: Path, table: pa.Table, **options: Any) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, path, store_schema=False, compression="snappy", **options)
-    return path
-
-
-def orders(first: int = 0, rows: int = 20, **columns: pa.Array) -> pa.Table:
-    numbers = range(first, first + rows)
-    return pa.table(
-        {
-            "id": [f"k{number:05d}" for number in numbers],
-            "seq": pa.array(numbers, pa.int64()),
-            "amount": pa.array([number / 4 for number in numbers], pa.float64()),
-            **columns,
-        }
-    )
-
-
-def fingerprint(directory: Path) -> dict[str, tuple[str, int]]:
-    """Every file below the directory with its content's hash and modification time."""
-    return {
-        str(path.relative_to(directory)): (
-            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "",
-            path.stat().st_mtime_ns,
-        )
-        for path in sorted(directory.rglob("*"))
-    }
 
 
 @pytest.fixture

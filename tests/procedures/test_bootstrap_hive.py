@@ -17,7 +17,7 @@ from hudisql.format.bootstrap_index import read_bootstrap_index
 from hudisql.format.schema import comment_of
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from tests.procedures.conftest import fingerprint, orders, write_parquet
+from tests.sources import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 

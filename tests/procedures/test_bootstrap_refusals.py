@@ -19,7 +19,7 @@ from hudisql.errors import (
 )
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from tests.procedures.conftest import fingerprint, orders, write_parquet
+from tests.sources import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -56,7 +56,7 @@ def test_names_of_other_modes_and_unknown_values_are_refused(call, daily_orders,
         ({"partition_filter": "dt = "}, r"cannot be evaluated: \[PARSE_SYNTAX_ERROR\] Syntax error"),
         ({"parallelism": "many"}, r"'parallelism' must be of type int, not string 'many' \(not a number\)"),
         ({"options": {"spark.x": "1"}}, "hoodie.\\* settings only"),
-        ({"options": {"hoodie.index.bloom.num_entries": "many"}}, "bad value 'many'"),
+        ({"options": {"hoodie.index.bloom.num_entries": "many"}}, "invalid value 'many'"),
         ({"source_table": "store.x"}, "either source"),
         ({"tabel": "x"}, "no parameter 'tabel'"),
         ({"dry_run": 3}, "must be of type boolean"),

@@ -12,7 +12,7 @@ from hudisql.errors import (
     StorageError,
     VerificationFailedError,
 )
-from tests.procedures.conftest import fingerprint, orders, write_parquet
+from tests.sources import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -293,11 +293,11 @@ def test_a_failed_run_with_rewritten_partitions_is_resumed(bootstrap, session, t
     from hudisql.bootstrap.run import run_bootstrap as run
 
     def die(*_arguments):
-        raise StorageError("struck")
+        raise StorageError("injected fault")
 
     with monkeypatch.context() as patch:
         patch.setattr(run, "write_table_files", die)
-        with pytest.raises(StorageError, match="struck"):
+        with pytest.raises(StorageError, match="injected fault"):
             bootstrap(resume=True)
     assert _files(tmp_path / "t", 1) == ["dt=2024-03-01"] * 2
     assert not (tmp_path / "t/.hoodie/hoodie.properties").exists()

@@ -11,7 +11,7 @@ import pytest
 from hudisql.bootstrap.run import run_bootstrap as run
 from hudisql.errors import InvalidArgumentError, StorageError, TableExistsError
 from hudisql.format.table_properties import RECORD_KEY_FIELDS, parse_properties
-from tests.procedures.conftest import fingerprint, orders, write_parquet
+from tests.sources import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -64,11 +64,11 @@ def test_a_resumed_run_keeps_the_keys_of_finished_files_and_makes_no_key_twice(
     arguments = {"table": name, "source": daily_orders, "target_path": tmp_path / "t", "resume": True}
 
     def fail(*_arguments: object) -> None:
-        raise StorageError("struck here")
+        raise StorageError("injected fault")
 
     with monkeypatch.context() as patched:
         patched.setattr(run, "write_table_files", fail)
-        with pytest.raises(StorageError, match="struck here"):
+        with pytest.raises(StorageError, match="injected fault"):
             call("bootstrap_table", **arguments)
     made = {path.name for path in (tmp_path / "t").rglob("*.parquet")}
     lost = sorted((tmp_path / "t").rglob("*.parquet"))[1]

@@ -28,9 +28,10 @@ from hudisql.format.commit_metadata import parse_commit_metadata
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
-from tests.fault_injection import metastore_relay, run_struck
+from tests.fault_injection import metastore_relay, run_with_fault
 from tests.file_slices import base_file_path
-from tests.procedures.conftest import fingerprint, orders, sql_literal, write_parquet
+from tests.procedures.conftest import sql_literal
+from tests.sources import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -41,11 +42,11 @@ def failed_run(bootstrap, tmp_path, monkeypatch):
 
     def leave(**more) -> list[str]:
         def fail(*_arguments):
-            raise StorageError("struck here")
+            raise StorageError("injected fault")
 
         with monkeypatch.context() as patched:
             patched.setattr(run, "write_table_files", fail)
-            with pytest.raises(StorageError, match="struck here"):
+            with pytest.raises(StorageError, match="injected fault"):
                 bootstrap(resume=True, **more)
         assert not (tmp_path / "t/.hoodie/.hudisql-bootstrap").exists()
         return sorted(path.name for path in (tmp_path / "t").rglob("*.parquet"))
@@ -76,14 +77,14 @@ def check_is_whole(session, name: str | None, target: Path, rows: int = 80) -> N
     }
     assert not (target / CHECKPOINT_DIRECTORY).exists()
     assert not [path for path in (target / ".hoodie").iterdir() if path.name.startswith(".hudisql")]
-    session.spark.read.format("hudi").load(str(target)).createOrReplaceTempView("struck")
-    for table in ("struck", name) if name is not None else ("struck",):
+    session.spark.read.format("hudi").load(str(target)).createOrReplaceTempView("crashed")
+    for table in ("crashed", name) if name is not None else ("crashed",):
         (counted,) = session.sql(
             f"SELECT count(*) AS r, count(DISTINCT id) AS i, count(DISTINCT _hoodie_commit_seqno) AS s,"
             f" count(DISTINCT _hoodie_file_name) AS f FROM {table}"
         ).rows
         assert (counted.r, counted.i, counted.s, counted.f) == (rows, rows, rows, len(named))
-    files = session.sql("SELECT DISTINCT _hoodie_file_name AS f FROM struck").rows
+    files = session.sql("SELECT DISTINCT _hoodie_file_name AS f FROM crashed").rows
     assert {row.f for row in files} == {Path(path).name for path in named if path}
 
 
@@ -256,17 +257,17 @@ def test_a_late_task_of_a_run_that_is_over_takes_its_skeletons_back(tmp_path):
 
 
 @pytest.fixture
-def strike(spark, session, call, metastore_uri, daily_orders, tmp_path):
-    """`strike(place, means, step)`: a struck run, then what holds of it, then its end by resuming.
+def crash(spark, session, call, metastore_uri, daily_orders, tmp_path):
+    """`crash(process, fault, step)`: a crashed run, then what holds of it, then its end by resuming.
 
     `more` are further arguments of the call. Gives False if the run was through before the step came.
     """
 
-    def run_and_resume(place: str, means: str, step: int, *, resume: bool = True, **more: str) -> bool:
+    def run_and_resume(process: str, fault: str, step: int, *, resume: bool = True, **more: str) -> bool:
         before = fingerprint(daily_orders)
         rows = 20 * len(list(daily_orders.rglob("*.parquet")))
-        label = "_".join([place, means, str(step), str(resume), *more]).lower()
-        name, target = f"store.struck_{label}", tmp_path / label
+        label = "_".join([process, fault, str(step), str(resume), *more]).lower()
+        name, target = f"store.crashed_{label}", tmp_path / label
         arguments = {
             "table": name,
             "source": daily_orders,
@@ -278,16 +279,16 @@ def strike(spark, session, call, metastore_uri, daily_orders, tmp_path):
             **more,
         }
         given = ", ".join(f"{key} => {sql_literal(value)}" for key, value in arguments.items())
-        ended = run_struck(
+        ended = run_with_fault(
             spark,
             metastore_uri,
             statement=f"CALL bootstrap_table({given})",
             target=str(target),
-            place=place,
-            means=means,
+            process=process,
+            fault=fault,
             step=step,
         )
-        if means == "kill" and place == "driver":
+        if fault == "kill" and process == "driver":
             assert ended.returncode in (0, -9), ended.stderr
         else:
             assert ended.returncode in (0, 1), ended.stderr
@@ -305,36 +306,36 @@ def strike(spark, session, call, metastore_uri, daily_orders, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("place", "means", "step"),
+    ("process", "fault", "step"),
     [
         ("driver", "kill", 6),
-        ("driver", "full", 4),
+        ("driver", "disk_full", 4),
         ("task", "kill", 2),
     ],
 )
-def test_a_struck_run_shows_no_half_table_and_resuming_ends_it(strike, place, means, step):
-    assert strike(place, means, step)
+def test_a_crashed_run_shows_no_half_table_and_resuming_ends_it(crash, process, fault, step):
+    assert crash(process, fault, step)
 
 
-WRITTEN_ANEW = (
+REWRITES = (
     {"mode": "full_record"},
     {"full_record_where": "dt = '2024-03-02'"},
 )
 
 
 @pytest.mark.parametrize(
-    ("more", "place", "means", "step"),
+    ("more", "process", "fault", "step"),
     [
-        (WRITTEN_ANEW[0], "task", "full", 1),
-        (WRITTEN_ANEW[1], "driver", "kill", 8),
+        (REWRITES[0], "task", "disk_full", 1),
+        (REWRITES[1], "driver", "kill", 8),
     ],
 )
-def test_a_struck_run_that_writes_partitions_anew_shows_no_half_table(strike, more, place, means, step):
-    assert strike(place, means, step, **more)
+def test_a_crashed_run_that_rewrites_partitions_shows_no_half_table(crash, more, process, fault, step):
+    assert crash(process, fault, step, **more)
 
 
 @pytest.fixture
-def strike_metastore(spark, session, call, metastore_uri, daily_orders, tmp_path):
+def lose_metastore(spark, session, call, metastore_uri, daily_orders, tmp_path):
     """A run that loses its metastore before a step, and its end by resuming once there is one again."""
     before = fingerprint(daily_orders)
 
@@ -343,13 +344,13 @@ def strike_metastore(spark, session, call, metastore_uri, daily_orders, tmp_path
         arguments = {"table": name, "source": daily_orders, "record_key": "id", "target_path": target}
         given = ", ".join(f"{key} => {sql_literal(value)}" for key, value in arguments.items())
         with metastore_relay(metastore_uri) as (uri, relay):
-            ended = run_struck(
+            ended = run_with_fault(
                 spark,
                 uri,
                 statement=f"CALL bootstrap_table({given}, parallelism => 2, verify => false)",
                 target=str(target),
                 step=step,
-                victim=relay,
+                target_pid=relay,
             )
         assert fingerprint(daily_orders) == before
         if ended.returncode == 0:
@@ -365,54 +366,54 @@ def strike_metastore(spark, session, call, metastore_uri, daily_orders, tmp_path
 
 
 @pytest.mark.parametrize("step", [18])
-def test_a_metastore_that_dies_leaves_the_whole_table_and_resuming_ends_the_sync(strike_metastore, step):
-    assert strike_metastore(step)
+def test_a_metastore_that_dies_leaves_the_whole_table_and_resuming_ends_the_sync(lose_metastore, step):
+    assert lose_metastore(step)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("resume", [True, False])
-@pytest.mark.parametrize("means", ["kill", "full"])
-def test_a_driver_struck_at_any_step_shows_no_half_table(strike, means, resume):
+@pytest.mark.parametrize("fault", ["kill", "disk_full"])
+def test_a_driver_crashed_at_any_step_shows_no_half_table(crash, fault, resume):
     step = 0
-    while strike("driver", means, step, resume=resume):
+    while crash("driver", fault, step, resume=resume):
         step += 1
     assert step >= 10
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("means", ["kill", "full"])
-def test_a_worker_struck_at_any_skeleton_shows_no_half_table(strike, daily_orders, means):
+@pytest.mark.parametrize("fault", ["kill", "disk_full"])
+def test_a_worker_crashed_at_any_skeleton_shows_no_half_table(crash, daily_orders, fault):
     for number in range(4, 12):
         path = daily_orders / f"dt=2024-03-0{number % 2 + 1}" / f"part-{number}.parquet"
         write_parquet(path, orders(number * 100))
     for step in range(10):
-        assert strike("task", means, step)
+        assert crash("task", fault, step)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("more", WRITTEN_ANEW)
-@pytest.mark.parametrize("means", ["kill", "full"])
-def test_a_driver_struck_at_any_step_of_writing_anew_shows_no_half_table(strike, means, more):
+@pytest.mark.parametrize("more", REWRITES)
+@pytest.mark.parametrize("fault", ["kill", "disk_full"])
+def test_a_driver_crashed_at_any_step_of_a_rewrite_shows_no_half_table(crash, fault, more):
     step = 0
-    while strike("driver", means, step, **more):
+    while crash("driver", fault, step, **more):
         step += 1
     assert step >= 10
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("means", ["kill", "full"])
-def test_a_worker_struck_at_any_file_that_is_written_anew_shows_no_half_table(strike, means):
-    everything, one_partition = WRITTEN_ANEW
+@pytest.mark.parametrize("fault", ["kill", "disk_full"])
+def test_a_worker_crashed_at_any_file_that_is_rewritten_shows_no_half_table(crash, fault):
+    everything, one_partition = REWRITES
     for step in range(2):
-        assert strike("task", means, step, **everything)
+        assert crash("task", fault, step, **everything)
     for step in range(3):
-        assert strike("task", means, step, **one_partition)
+        assert crash("task", fault, step, **one_partition)
 
 
 @pytest.mark.soak
-def test_a_metastore_that_dies_at_any_step_leaves_the_whole_table(strike_metastore):
+def test_a_metastore_that_dies_at_any_step_leaves_the_whole_table(lose_metastore):
     step = 0
-    while strike_metastore(step):
+    while lose_metastore(step):
         step += 1
     assert step >= 10
 
@@ -421,19 +422,19 @@ def test_a_metastore_that_dies_at_any_step_leaves_the_whole_table(strike_metasto
 def test_a_killed_metastore_that_is_started_again_gets_the_rest(spark, session, daily_orders, tmp_path):
     target, warehouse = tmp_path / "t", tmp_path / "warehouse"
     statement = (
-        f"CALL bootstrap_table(table => 'default.struck', source => '{daily_orders}', record_key => 'id',"
+        f"CALL bootstrap_table(table => 'default.crashed', source => '{daily_orders}', record_key => 'id',"
         f" target_path => '{target}', resume => true, verify => false)"
     )
     with acquire_embedded_metastore(warehouse) as metastore:
-        victim = embedded_metastore_status(warehouse).server_pid
-        ended = run_struck(
-            spark, metastore.uri, statement=statement, target=str(target), step=18, victim=victim
+        target_pid = embedded_metastore_status(warehouse).server_pid
+        ended = run_with_fault(
+            spark, metastore.uri, statement=statement, target=str(target), step=18, target_pid=target_pid
         )
     assert ended.returncode == 1
     assert visible_rows(target) == 80
     with acquire_embedded_metastore(warehouse) as metastore:
-        ended = run_struck(spark, metastore.uri, statement=statement, target=str(target), step=-1)
+        ended = run_with_fault(spark, metastore.uri, statement=statement, target=str(target), step=-1)
         assert ended.returncode == 0, ended.stderr
         with MetastoreClient(metastore.uri) as client:
-            assert len(client.list_partitions("default", "struck")) == 2
+            assert len(client.list_partitions("default", "crashed")) == 2
     check_is_whole(session, None, target)

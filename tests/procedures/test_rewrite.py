@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import InvalidArgumentError, NoSuchTableError
-from tests.procedures.conftest import fingerprint, orders, write_parquet
+from tests.sources import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 

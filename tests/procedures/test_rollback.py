@@ -23,7 +23,8 @@ from hudisql.errors import (
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
-from tests.procedures.conftest import fingerprint, orders, write_parquet
+from tests.fault_injection import run_with_fault
+from tests.sources import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -102,11 +103,11 @@ def test_rows_that_are_nowhere_else_are_lost_only_by_force(call, bootstrap, dail
         assert fingerprint(tmp_path / "t") == before
 
     rewritten.write_bytes(kept + b"more")
-    refused(r"gone or changed in its source: 1 file: .*part-2\.parquet")
+    refused(r"source files were removed or changed: 1 file: .*part-2\.parquet")
     shutil.rmtree(rewritten.parent)
-    refused(r"gone or changed in its source: 2 files: .*part-2\.parquet, .*part-3\.parquet")
+    refused(r"source files were removed or changed: 2 files: .*part-2\.parquet, .*part-3\.parquet")
     shutil.rmtree(daily_orders)
-    refused("gone or changed in its source: 4 files")
+    refused("source files were removed or changed: 4 files")
     call("rollback_bootstrap", path=tmp_path / "t", force=True)
     assert not (tmp_path / "t").exists()
 
@@ -192,36 +193,6 @@ def test_what_a_killed_bootstrap_left_is_cleared_away_once_its_process_is_gone(
     assert fingerprint(daily_orders) == before
 
 
-_KILLED_AT_STEP = """
-import os, signal, sys
-from hudisql.bootstrap.rollback.rollback_plan import plan_rollback
-from hudisql.bootstrap.rollback.table_removal import run_removal
-from hudisql.catalog.client import MetastoreClient
-from hudisql.context import Context
-from hudisql.storage import Storage
-
-base_path, database, name, uri, step = sys.argv[1:]
-context = Context(None, MetastoreClient(uri))
-plan = plan_rollback(context, base_path, (database, name))
-steps = 0
-
-def counted(kind, method):
-    original = getattr(kind, method)
-    def run(*arguments, **named):
-        global steps
-        if steps == int(step):
-            os.kill(os.getpid(), signal.SIGKILL)
-        steps += 1
-        return original(*arguments, **named)
-    setattr(kind, method, run)
-
-for method in ("write", "delete_file", "delete_directory"):
-    counted(Storage, method)
-counted(MetastoreClient, "drop_table")
-run_removal(context, plan.removal)
-"""
-
-
 @pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_rollback_killed_at_any_step_leaves_no_half_table_and_ends_its_work_when_called_again(
     call, session, bootstrap, daily_orders, tmp_path, metastore_uri, stride
@@ -237,11 +208,16 @@ def test_a_rollback_killed_at_any_step_leaves_no_half_table_and_ends_its_work_wh
         shutil.copy(properties, f"{properties}.backup")
         name = f"killed_{steps}"
         sync_table(metastore, open_table(Storage(), str(target)), "store", name)
-        arguments = [str(target), "store", name, metastore_uri, str(steps)]
-        killed = subprocess.run([sys.executable, "-c", _KILLED_AT_STEP, *arguments], check=False)
+        killed = run_with_fault(
+            session.spark,
+            metastore_uri,
+            statement=f"CALL rollback_bootstrap(table => 'store.{name}')",
+            target=str(target),
+            step=steps,
+        )
         if killed.returncode == 0:
             break
-        assert killed.returncode == -9
+        assert killed.returncode == -9, killed.stderr
         try:
             slices = load_file_slices(open_table(Storage(), str(target)))
             visible[steps] = True

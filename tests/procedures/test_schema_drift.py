@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.errors import BootstrapBlockedError, InvalidArgumentError
-from tests.procedures.conftest import fingerprint, orders, write_parquet
+from tests.sources import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 Call = Callable[..., list[dict[str, Any]]]

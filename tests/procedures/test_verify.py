@@ -18,7 +18,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.file_slices import base_file_path
-from tests.procedures.conftest import fingerprint, orders, write_parquet
+from tests.sources import fingerprint, orders, write_parquet
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 

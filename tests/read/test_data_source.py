@@ -17,13 +17,9 @@ from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.read.predicates import Comparison, In, IsNotNull, IsNull, Not, StartsWith
 from pyspark_hudisql.filters import predicate_from_filter
 from pyspark_hudisql.source import instant_time
+from tests.rows import json_rows
 
 pytestmark = pytest.mark.spark
-
-
-def _json_rows(frame: Any) -> list[str]:
-    rows = frame.selectExpr("to_json(struct(*))").collect()
-    return sorted(json.dumps(json.loads(row[0]), sort_keys=True) for row in rows)
 
 
 @pytest.mark.parametrize("name", ["cow_bootstrap_2part", "cow_bootstrap_then_upsert_delete"])
@@ -34,9 +30,9 @@ def test_spark_finds_the_data_source_and_reads_rows_and_meta_columns(
     frame = spark.read.format("hudi").load(expected.table)
     assert frame.columns[:5] == list(META_COLUMNS)
     data = frame.drop(*META_COLUMNS)
-    assert _json_rows(data) == sorted(json.dumps(row, sort_keys=True) for row in expected.rows)
+    assert json_rows(data) == sorted(json.dumps(row, sort_keys=True) for row in expected.rows)
     meta = sorted(json.dumps(row, sort_keys=True) for row in expected.meta_rows)
-    assert _json_rows(frame.select(*META_COLUMNS)) == meta
+    assert json_rows(frame.select(*META_COLUMNS)) == meta
 
 
 _PLAIN_PYSPARK = """

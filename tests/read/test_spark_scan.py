@@ -22,6 +22,7 @@ from hudisql.read.scan import ScanPlan, plan_scan, scan_to_dataframe
 from hudisql.spark.task_errors import translate_task_error
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from tests.rows import json_rows
 
 pytestmark = pytest.mark.spark
 
@@ -93,11 +94,6 @@ def _values(frame: Any, *order: str) -> list[Any]:
     return sorted(str(row.asDict(recursive=True)) for row in frame.select(*order).collect())
 
 
-def _json_rows(frame: Any) -> list[str]:
-    rows = frame.selectExpr("to_json(struct(*))").collect()
-    return sorted(json.dumps(json.loads(row[0]), sort_keys=True) for row in rows)
-
-
 @pytest.mark.parametrize("name", TABLES)
 def test_golden_tables_are_right_by_both_scans(
     spark: Any, golden: Any, open_golden: Callable[[str], HudiTable], name: str
@@ -109,9 +105,9 @@ def test_golden_tables_are_right_by_both_scans(
     assert stitched.columns == native.columns == table.full_schema.names
     expected = sorted(json.dumps(row, sort_keys=True) for row in golden(name).rows)
     for frame in (stitched, native):
-        assert _json_rows(frame.select(*table.schema.names)) == expected
+        assert json_rows(frame.select(*table.schema.names)) == expected
     meta = sorted(json.dumps(row, sort_keys=True) for row in golden(name).meta_rows)
-    assert _json_rows(stitched.select(*META_COLUMNS)) == meta
+    assert json_rows(stitched.select(*META_COLUMNS)) == meta
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -97,11 +96,3 @@ def write_source(directory: Path) -> Path:
         )
         pq.write_table(rows, place / "part-0.parquet", store_decimal_as_integer=False, row_group_size=4)
     return directory
-
-
-def fingerprint(directory: Path) -> str:
-    """A hash of all parquet files below the directory."""
-    digest = hashlib.sha256()
-    for path in sorted(directory.rglob("*.parquet")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()

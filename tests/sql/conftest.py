@@ -16,7 +16,8 @@ from pyspark.sql import functions
 from hudisql.catalog.metastore_table import HUDI_INPUT_FORMAT, MetastoreColumn, MetastoreTable
 from hudisql.context import Context
 from hudisql.session import Session
-from tests.sql.changed_tables import ChangedTable, fingerprint, write_source
+from tests.sources import fingerprint
+from tests.sql.changed_tables import ChangedTable, write_source
 
 
 @dataclass

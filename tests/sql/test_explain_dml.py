@@ -9,6 +9,9 @@ import pytest
 
 from hudisql.errors import HudisqlError, QueryError, WriteRefusedError
 from hudisql.session import Session
+from hudisql.sql.dml import dml_execution
+from hudisql.sql.dml.dml_plan import DmlPlan
+from hudisql.write.execution.commit_files import WriteResult
 from tests.sql.changed_tables import ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -100,6 +103,43 @@ def test_explain_of_create_table_as_makes_nothing(session: Session, table: Chang
     assert session.context.metastore.get_table("changes", "made") is None
     place = facts["table"][0].partition(" at ")[2]
     assert not Path(place).exists()
+
+
+@pytest.mark.parametrize("kind", ["table", "merge_on_read_table"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MERGE INTO {t} AS t USING (SELECT id, dt, 5L AS seq FROM {t} WHERE seq < 3) AS s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET seq = s.seq WHEN NOT MATCHED THEN INSERT (id, dt) VALUES (s.id, s.dt)",
+        "UPDATE {t} SET seq = seq + 1 WHERE dt = '2024-03-02'",
+        "DELETE FROM {t} WHERE seq = 4",
+        "INSERT INTO {t} (id, dt) SELECT concat(id, 'x'), dt FROM {t} WHERE seq > 27",
+    ],
+)
+def test_explain_shows_the_query_that_runs(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str, text: str
+) -> None:
+    table: ChangedTable = request.getfixturevalue(kind)
+    executed: list[tuple[str, list[str]]] = []
+    execute = dml_execution.execute
+
+    def record(plan: DmlPlan) -> WriteResult:
+        """The query's text, and Spark's logical plan of the rows without the ids of expressions."""
+        assert plan.query is not None
+        analyzed = plan.frame._jdf.queryExecution().optimizedPlan().toString()
+        executed.append(
+            (plan.query.text, [line.strip("+-: ").split(" ")[0] for line in analyzed.splitlines()])
+        )
+        return execute(plan)
+
+    _, explanation = explained(table, f"EXPLAIN EXTENDED {text}")
+    monkeypatch.setattr(dml_execution, "execute", record)
+    assert table.run(text)
+    [(query, operators)] = executed
+    blocks = explanation.split("\n\n")
+    assert blocks[1] == f"== Change Query ==\n{query}"
+    shown = explanation.partition("== Optimized Logical Plan ==\n")[2].partition("\n\n")[0]
+    assert [line.strip("+-: ").split(" ")[0] for line in shown.splitlines()] == operators
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME, Instant, Ins
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
-from tests.fault_injection import run_struck
+from tests.fault_injection import run_with_fault
 from tests.file_slices import base_file_path
 from tests.storage.conftest import Store
 
@@ -92,11 +92,11 @@ def test_a_table_is_made_taken_up_verified_and_rolled_back(context, store, sourc
     )
 
     def fail(*_arguments):
-        raise StorageError("struck here")
+        raise StorageError("injected fault")
 
     with monkeypatch.context() as patched:
         patched.setattr(run, "write_table_files", fail)
-        with pytest.raises(StorageError, match="struck here"):
+        with pytest.raises(StorageError, match="injected fault"):
             run_bootstrap(context, plan_bootstrap(context, request))
     with pytest.raises(NoSuchTableError):
         open_table(storage, target)
@@ -118,10 +118,10 @@ def test_a_failed_run_leaves_nothing(context, store, source, monkeypatch):
     )
 
     def fail(*_arguments):
-        raise StorageError("struck here")
+        raise StorageError("injected fault")
 
     monkeypatch.setattr(run, "publish_table", fail)
-    with pytest.raises(StorageError, match="struck here"):
+    with pytest.raises(StorageError, match="injected fault"):
         run_bootstrap(context, plan_bootstrap(context, request))
     assert {file.path for file in storage.list_files(store.root)} == before
     assert not storage.exists(join(store.root, "new"))
@@ -131,20 +131,20 @@ def test_of_two_clients_that_want_one_table_exactly_one_makes_it(
     spark, metastore_uri, store, source, tmp_path: Path
 ):
     target, before = join(store.root, "t"), contents(store.storage, source)
-    meeting = tmp_path / "meeting"
-    meeting.mkdir()
+    barrier = tmp_path / "barrier"
+    barrier.mkdir()
 
     def create(_number):
-        return run_struck(
+        return run_with_fault(
             spark,
             metastore_uri,
             statement=f"CALL bootstrap_table(table => 'db.t', source => '{source}', record_key => 'id',"
             f" target_path => '{target}', parallelism => 1, sync => false, verify => false)",
             hadoop_configuration=dict(store.storage.hadoop_configuration),
             target=target,
-            means="meet",  # both have planned, none has claimed the directory
+            fault="barrier",  # both have planned, none has claimed the directory
             step=0,
-            meeting=str(meeting),
+            barrier=str(barrier),
         )
 
     with ThreadPoolExecutor(2) as pool:

@@ -1,6 +1,6 @@
 """Commits without Spark, each in a process of its own that may be killed before any of its steps.
 
-Run as a program this forks for every line of JSON that it reads, so that a strike costs milliseconds; what
+Run as a program this forks for every line of JSON that it reads, so that a crash costs milliseconds; what
 a commit does between its first and its last step is as in `hudisql.write.execution.commit_files`, on real
 files.
 """
@@ -25,7 +25,7 @@ from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
-from tests.fault_injection import ROOT, StrikingStorage
+from tests.fault_injection import ROOT, FaultyStorage
 from tests.oracle.line_process import LineProcess, start_line_process
 
 PARTITION = "dt=2024-03-01"
@@ -85,17 +85,17 @@ def _write_file(storage: Storage, commit: OpenCommit, rows: bytes) -> WrittenFil
 
 
 def start_committer(directory: Path) -> LineProcess:
-    """Start the program; its requests are the arguments of `_commit_struck`, its answers have the `code`."""
+    """Start the program: it takes the arguments of `_commit_with_fault` and answers with the `code`."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     return start_line_process("committer", [sys.executable, "-m", __name__], directory, environment)
 
 
-def _commit_struck(base_path: str, step: int, **told: Any) -> int:
+def _commit_with_fault(base_path: str, step: int, **told: Any) -> int:
     """Commit in a child, killed before its `step`-th change of the store; gives the child's exit code."""
     child = os.fork()
     if not child:
         try:
-            commit_a_file(StrikingStorage(target=base_path, step=step), base_path, **told)
+            commit_a_file(FaultyStorage(target=base_path, step=step), base_path, **told)
         except StorageError:
             os._exit(1)
         finally:
@@ -106,4 +106,4 @@ def _commit_struck(base_path: str, step: int, **told: Any) -> int:
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        print(json.dumps({"ok": True, "code": _commit_struck(**json.loads(line))}), flush=True)
+        print(json.dumps({"ok": True, "code": _commit_with_fault(**json.loads(line))}), flush=True)

@@ -36,14 +36,14 @@ def committer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineProcess]
 
 
 @dataclass
-class StruckTable:
-    """A table that commits are struck on, in the way that its writers share it."""
+class CrashedTable:
+    """A table that commits are crashed on, in the way that its writers share it."""
 
     path: str
     is_shared: bool
     committer: LineProcess
 
-    def strike(self, step: int, **more: object) -> bool:
+    def crash(self, step: int, **more: object) -> bool:
         """A commit that is killed before that step; False if it had fewer."""
         told = {"base_path": self.path, "step": step, "is_shared": self.is_shared, **more}
         code = self.committer.request(told, seconds=60)["code"]
@@ -104,14 +104,14 @@ class StruckTable:
 @pytest.fixture(params=[False, True], ids=["alone", "shared"])
 def make_table(
     request: pytest.FixtureRequest, golden: Callable[[str], Any], tmp_path: Path, committer: LineProcess
-) -> Callable[[], StruckTable]:
-    """Gives the table as it was before it was struck, again and again."""
+) -> Callable[[], CrashedTable]:
+    """Gives the table as it was before it was crashed, again and again."""
 
-    def make(name: str = "cow_bootstrap_then_upsert_delete") -> StruckTable:
+    def make(name: str = "cow_bootstrap_then_upsert_delete") -> CrashedTable:
         path = tmp_path / "table"
         shutil.rmtree(path, ignore_errors=True)
         shutil.copytree(golden(name).table, path)
-        return StruckTable(str(path), request.param, committer)
+        return CrashedTable(str(path), request.param, committer)
 
     return make
 
@@ -122,82 +122,82 @@ def _make_old(*paths: Path) -> None:
         os.utime(path, (time.time() - SILENT_SECONDS, time.time() - SILENT_SECONDS))
 
 
-def _assert_the_next_writers_go_on(struck: StruckTable) -> None:
+def _assert_the_next_writers_go_on(crashed: CrashedTable) -> None:
     """They wait for what may be alive, clear up what is dead, and lose nothing that stands."""
-    seen, lock = struck.visible(), struck.hidden("lock")
-    alive = {each for each in struck.table.timeline.pending if struck.may_be_alive(each)}
+    seen, lock = crashed.visible(), crashed.hidden("lock")
+    alive = {each for each in crashed.table.timeline.pending if crashed.may_be_alive(each)}
     if lock.exists():
         with pytest.raises(TableLockedError, match=r"hudisql .* process .*never expires"):
-            struck.commit()
+            crashed.commit()
         _make_old(lock)
         with pytest.raises(TableLockedError, match=r"for 10 minutes.*never expires"):
-            struck.commit()
-    assert struck.visible() == seen
-    if struck.is_shared:
-        struck.commit(expire_minutes=5)
-        assert alive <= set(struck.table.timeline.pending)
-        assert len(struck.visible() - seen) == 1
-        _make_old(*struck.hidden(".heartbeat").iterdir(), *struck.hidden("").glob("*.rollback.*"))
-    struck.commit()
-    assert seen < struck.visible()
-    assert struck.table.timeline.pending == ()
-    assert struck.left() == []
+            crashed.commit()
+    assert crashed.visible() == seen
+    if crashed.is_shared:
+        crashed.commit(expire_minutes=5)
+        assert alive <= set(crashed.table.timeline.pending)
+        assert len(crashed.visible() - seen) == 1
+        _make_old(*crashed.hidden(".heartbeat").iterdir(), *crashed.hidden("").glob("*.rollback.*"))
+    crashed.commit()
+    assert seen < crashed.visible()
+    assert crashed.table.timeline.pending == ()
+    assert crashed.left() == []
 
 
 @pytest.mark.parametrize(
     ("overwrites", "end"), [(False, "committed"), (True, "committed"), (False, "failed")]
 )
-def test_a_commit_that_is_killed_at_any_step_is_seen_wholly_or_not_at_all(
-    make_table: Callable[[], StruckTable], overwrites: bool, end: str
+def test_a_commit_that_is_killed_at_any_step_is_seen_atomically(
+    make_table: Callable[[], CrashedTable], overwrites: bool, end: str
 ) -> None:
-    step, is_struck = 0, True
-    while is_struck:
-        struck = make_table()
-        before, commits = struck.visible(), struck.commits
-        is_struck = struck.strike(step, overwrites=overwrites, end=end)
-        is_committed = struck.commits > commits
+    step, is_crashed = 0, True
+    while is_crashed:
+        crashed = make_table()
+        before, commits = crashed.visible(), crashed.commits
+        is_crashed = crashed.crash(step, overwrites=overwrites, end=end)
+        is_committed = crashed.commits > commits
         assert not (end == "failed" and is_committed)
-        assert is_committed is not (struck.visible() == before)
-        _assert_the_next_writers_go_on(struck)
+        assert is_committed is not (crashed.visible() == before)
+        _assert_the_next_writers_go_on(crashed)
         step += 1
     assert step > 10
 
 
 def test_a_writer_that_is_killed_while_it_clears_up_is_cleared_up_after(
-    make_table: Callable[[], StruckTable],
+    make_table: Callable[[], CrashedTable],
 ) -> None:
-    step, is_struck = 0, True
-    while is_struck:
-        struck = make_table()
-        before, commits = struck.visible(), struck.commits
-        assert struck.strike(-1, end="killed")
-        assert len(struck.files_of_no_commit()) == 2
-        if struck.is_shared:
-            _make_old(*struck.hidden(".heartbeat").iterdir())
-        is_struck = struck.strike(step)
-        assert (struck.commits > commits) is not (struck.visible() == before)
-        _assert_the_next_writers_go_on(struck)
+    step, is_crashed = 0, True
+    while is_crashed:
+        crashed = make_table()
+        before, commits = crashed.visible(), crashed.commits
+        assert crashed.crash(-1, end="killed")
+        assert len(crashed.files_of_no_commit()) == 2
+        if crashed.is_shared:
+            _make_old(*crashed.hidden(".heartbeat").iterdir())
+        is_crashed = crashed.crash(step)
+        assert (crashed.commits > commits) is not (crashed.visible() == before)
+        _assert_the_next_writers_go_on(crashed)
         step += 1
     assert step > 16
 
 
 def test_a_metadata_table_never_outlives_the_commit_that_it_does_not_know(
-    make_table: Callable[..., StruckTable],
+    make_table: Callable[..., CrashedTable],
 ) -> None:
-    step, is_struck = 0, True
+    step, is_crashed = 0, True
     states = set()
-    while is_struck:
-        struck = make_table("cow_bootstrap_meta_mdt")
-        known, commits = struck.metadata_table(), struck.commits
+    while is_crashed:
+        crashed = make_table("cow_bootstrap_meta_mdt")
+        known, commits = crashed.metadata_table(), crashed.commits
         assert known is not None
-        is_struck = struck.strike(step)
-        left, is_committed = struck.metadata_table(), struck.commits > commits
+        is_crashed = crashed.crash(step)
+        left, is_committed = crashed.metadata_table(), crashed.commits > commits
         # Readers are sent to it only while it is whole and knows every file.
         assert left is None or (left == known and not is_committed)
-        assert not (is_committed and struck.hidden("metadata").exists())
-        states.add((left is None, struck.hidden("metadata").exists(), is_committed))
-        _assert_the_next_writers_go_on(struck)
-        assert struck.metadata_table() is None
-        assert not struck.hidden("metadata").exists()
+        assert not (is_committed and crashed.hidden("metadata").exists())
+        states.add((left is None, crashed.hidden("metadata").exists(), is_committed))
+        _assert_the_next_writers_go_on(crashed)
+        assert crashed.metadata_table() is None
+        assert not crashed.hidden("metadata").exists()
         step += 1
     assert states == {(False, True, False), (True, True, False), (True, False, False), (True, False, True)}

@@ -1,7 +1,7 @@
-"""Which index a statement finds stored rows by: Hudi's `hoodie.index.*` settings.
+"""Hudi's `hoodie.index.*` settings: the index by which a write finds stored rows.
 
-The session's count first, then the table's TBLPROPERTIES, then what its own properties say. Values that are
-not understood are refused by name.
+The session's settings override the table's TBLPROPERTIES, which override `hoodie.properties`. Unknown values
+are errors that name the setting.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def record_index(given: Lookup, table: HudiTable) -> RecordIndex:
     if kind is IndexKind.BUCKET:
         if table.properties.generates_record_keys:
             raise UnsupportedTableError(
-                f"{INDEX_TYPE} = BUCKET: a bucket index goes by the record key's columns, and the keys "
+                f"{INDEX_TYPE} = BUCKET: a bucket index needs record key columns, and the keys "
                 f"of {table.base_path} are generated",
                 hint=f"SET {INDEX_TYPE} = BLOOM, or make the table with TBLPROPERTIES (primaryKey = '…')",
             )
@@ -69,7 +69,7 @@ def hash_buckets(lookup: Lookup, record_key_fields: tuple[str, ...]) -> HashBuck
     strangers = [name for name in fields if name not in record_key_fields]
     if strangers:
         raise SettingsError(
-            f"{BUCKET_FIELDS} names '{strangers[0]}', which is no column of the record key "
+            f"{BUCKET_FIELDS} names '{strangers[0]}', which is not a column of the record key "
             f"({', '.join(record_key_fields)})"
         )
     return HashBuckets(int(count), fields or record_key_fields)

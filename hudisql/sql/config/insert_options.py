@@ -1,7 +1,7 @@
-"""What the settings say of rows that come in: keys and columns that are there already, what is overwritten.
+"""Settings of inserts: the operation, the overwrite mode, and how missing and new columns are handled.
 
-Follows Hudi's `ProvidesHoodieConfig` for `hoodie.spark.sql.insert.into.operation` and the settings it took
-the place of. Values that are not understood are refused by name.
+Follows Hudi's `ProvidesHoodieConfig` for `hoodie.spark.sql.insert.into.operation` and the settings it
+replaces. Unknown values are errors that name the setting.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def check_insert_dup_policy(lookup: Lookup) -> None:
 
 
 def overwrites_touched_partitions(lookup: Lookup) -> bool:
-    """True if INSERT OVERWRITE takes the place of just the partitions that get rows (dynamic mode)."""
+    """True if INSERT OVERWRITE replaces only the partitions that get rows (dynamic mode)."""
     mode = lookup(OVERWRITE_MODE, lookup(_SPARK_OVERWRITE_MODE, "STATIC")).upper()
     if mode not in ("STATIC", "DYNAMIC"):
         raise SettingsError(f"{OVERWRITE_MODE} must be STATIC or DYNAMIC, not '{mode}'")
@@ -77,7 +77,7 @@ def evolves_schema(lookup: Lookup) -> bool:
 
 
 def missing_columns(lookup: Lookup) -> Literal["null", "drop", "refuse"]:
-    """What becomes of a table's column that a DataFrame lacks: null in its rows, or dropped, or refused.
+    """What happens to a table's column that a DataFrame lacks: null in its rows, dropped, or an error.
 
     As in Hudi, whose default (refused) holds here only if it is set. `reconcile.schema` keeps columns.
     """

@@ -1,7 +1,7 @@
-"""Names of settings that are most likely typing errors, each with the name that was meant.
+"""Finds misspelt names of settings and suggests the intended name.
 
-What Apache Hudi calls a setting is none, whether hudisql goes by it or not: `hudi_settings.txt` holds the
-names in the classes of Hudi 0.15 and 1.2. Any other name is free unless it is nearly one of these.
+A name that Apache Hudi knows is never reported, whether hudisql uses it or not: `hudi_settings.txt` holds the
+names in the classes of Hudi 0.15 and 1.2. Any other name is reported only if it is close to one of these.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def misspelt_properties(names: Iterable[str]) -> dict[str, str]:
 
 
 def warn_of_settings(console: Console, values: Mapping[str, str], origin: str) -> None:
-    """Say which settings most likely are typing errors, and which name a service that hudisql does not run.
+    """Warn of settings that are probably misspelt, and of services that hudisql does not run.
 
-    They are kept as they were given. `origin` says where that was.
+    They are kept as given. `origin` names the place where they were set.
     """
     _say(console, misspelt_settings(values), origin)
     for name, value in values.items():
@@ -56,12 +56,12 @@ def warn_of_settings(console: Console, values: Mapping[str, str], origin: str) -
 
 
 def warn_of_properties(console: Console, values: Iterable[str], origin: str) -> None:
-    """Say which names in TBLPROPERTIES most likely are typing errors; they are kept as they were given."""
+    """Warn of TBLPROPERTIES that are probably misspelt; they are kept as given."""
     _say(console, misspelt_properties(values), origin)
 
 
 def refuse_misspelt_options(names: Iterable[str]) -> None:
-    """Raise InvalidArgumentError for an option of Spark's data source that most likely is a typing error.
+    """Raise InvalidArgumentError for an option of the data source that is probably misspelt.
 
     Data sources have no console to warn on.
     """
@@ -73,7 +73,7 @@ def refuse_misspelt_options(names: Iterable[str]) -> None:
 
 def _say(console: Console, misspelt: Mapping[str, str], origin: str) -> None:
     for name, meant in misspelt.items():
-        console.warning(f"{origin}: nothing goes by '{name}'; did you mean '{meant}'?")
+        console.warning(f"{origin}: unknown setting '{name}'; did you mean '{meant}'?")
 
 
 def _misspelt(names: Iterable[str], known: dict[str, str], alike: float) -> dict[str, str]:

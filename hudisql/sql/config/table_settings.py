@@ -1,7 +1,7 @@
-"""Where the settings of a write come from: the session, else the table's TBLPROPERTIES, else its own file.
+"""Looks up the settings of a write: in the session, the table's TBLPROPERTIES, then `hoodie.properties`.
 
-Every setting of a statement that changes rows is looked up here; what it means, others know. `hudisql.sync`
-is read here too, since whatever commits goes by it.
+The other modules of `config` say what each setting means. `hudisql.sync` is read here because every commit
+uses it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SYNC: Final = "hudisql.sync"
 
 
 def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> Lookup:
-    """The look-up for writes to the table; `parameters` are its TBLPROPERTIES."""
+    """Looks up the settings of writes to the table; `parameters` are its TBLPROPERTIES."""
     own = {**table.properties.values, **parameters}
     of_generator = {name for name in map(_generator_setting, own) if name is not None}
 
     def lookup(key: str, default: str) -> str:
         said = own.get(key) or default
-        # Directory names are the table's matter: what the session says for another would make new ones here.
+        # A table has one way to name directories: the session's setting may be meant for another table.
         if _generator_setting(key) in of_generator:
             return said
         return str(context.spark.conf.get(key, said)).strip()
@@ -36,7 +36,7 @@ def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str
 
 
 def syncs_after_commit(lookup: Lookup) -> bool:
-    """False if it is switched off that the metastore follows each commit. Raises SettingsError."""
+    """True if the metastore is synced after each commit. Raises SettingsError."""
     return read_flag(lookup, SYNC, True)
 
 

@@ -1,4 +1,4 @@
-"""Settings that ask for what hudisql does not do: refused by name, where ignoring them would give other rows.
+"""Settings that hudisql does not support and refuses, because ignoring them would give other rows.
 
 The names and defaults are those of `HoodieWriteConfig`, `HoodieTableConfig` and `DataSourceReadOptions` of
 Hudi 0.15.
@@ -33,7 +33,7 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def refuse_unserved_writes(lookup: Lookup) -> None:
-    """Raise SettingsError if a setting wants rows to be written otherwise than hudisql writes them."""
+    """Raise SettingsError for a setting that asks for another way to write rows than hudisql has."""
     for key, harmless in _WRITES.items():
         text = lookup(key, harmless[0]).lower()
         if text not in harmless:

@@ -1,7 +1,6 @@
-"""How a statement writes: the `hoodie.*` settings of the session, over those of the table's TBLPROPERTIES.
+"""The `hoodie.*` settings of writes as `WriteOptions`: file sizes and formats, index, locks, sort mode.
 
-`SET hoodie.parquet.max.file.size=…` and its kin mean what Apache Hudi documents. Values that are not
-understood are refused by name.
+Settings mean what Apache Hudi documents. Unknown values are errors that name the setting.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from hudisql.catalog.metastore_lock import PROVIDER as METASTORE_PROVIDER
 from hudisql.catalog.metastore_lock import MetastoreLock
 from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.sql.config.index_options import record_index
-from hudisql.sql.config.table_settings import settings_of
 from hudisql.sql.config.unserved_settings import refuse_unserved_writes
 from hudisql.write.execution.partitioner import FileSizing
 from hudisql.write.execution.writer_config import SortMode, WriteOptions
@@ -63,16 +61,13 @@ _META_BYTES: Final = 10
 _UNLIMITED: Final = 1 << 62
 
 
-def write_options(
-    context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
-) -> WriteOptions:
-    """The options for writing to the table: the session's, else those of its TBLPROPERTIES (`parameters`).
+def write_options(context: Context, table: HudiTable, lookup: Lookup) -> WriteOptions:
+    """The options for writing to the table by the settings of its writes (`settings_of`).
 
-    Which form the table's record keys have is asked of its files where nothing else says it. Raises
+    The encoding of record keys is read from the table's files where its properties do not say it. Raises
     SettingsError for a value that is not understood, UnsupportedTableError for a lock provider or concurrency
     mode that hudisql lacks and for keys of both forms.
     """
-    lookup = settings_of(context, table, parameters or {})
     return write_options_by(lookup, table, _metastore_locks(context, table, lookup))
 
 
@@ -121,14 +116,11 @@ def _given(lookup: Lookup, table: HudiTable, key: str) -> str | None:
     return lookup(key, table.properties.get(key) or "") or None
 
 
-def writer_concurrency(
-    context: Context, table: HudiTable, parameters: Mapping[str, str] | None = None
-) -> Concurrency:
-    """How the session's writes share the table with other writers; settings as in `write_options`.
+def writer_concurrency(context: Context, table: HudiTable, lookup: Lookup) -> Concurrency:
+    """How writes share the table with other writers; settings as in `write_options`.
 
     Raises SettingsError, UnsupportedTableError for what hudisql lacks.
     """
-    lookup = settings_of(context, table, parameters or {})
     locks = _metastore_locks(context, table, lookup)
     return read_concurrency(lookup, table.storage, table.base_path, locks)
 

@@ -1,14 +1,13 @@
 """Writing a DataFrame into a Hudi table, with Hudi's names for operations and options.
 
-The other face of what INSERT and MERGE do: rows are matched by record key. Columns are found by name and
-cast as INSERT casts; missing ones are null, new ones become the table's.
+Rows are matched by record key. Columns are found by name and cast as in INSERT; missing ones are null, new
+ones are added to the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,24 +16,24 @@ from hudisql.catalog.metastore_table import MetastoreTable, is_hudi_table
 from hudisql.errors import NoSuchTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
+from hudisql.sql.config.insert_options import InsertOperation
 from hudisql.sql.config.known_settings import warn_of_settings
-from hudisql.sql.config.table_settings import settings_of
-from hudisql.sql.config.writer_settings import write_options
 from hudisql.sql.dataframe.frame_options import LOADS, FrameOptions, check_agreement, read_frame_options
 from hudisql.sql.ddl.create_table import create_table_of_rows, drop_incomplete_table, register_table
 from hudisql.sql.ddl.generator_options import with_generator_settings
 from hudisql.sql.ddl.table_options import record_key_of
-from hudisql.sql.dml.dml_execution import commit_changes, commit_rows, retry_on_conflict
-from hudisql.sql.dml.dml_plan import check_changeable
+from hudisql.sql.dml.dml_execution import execute, retry_on_conflict
+from hudisql.sql.dml.dml_plan import DmlPlan, KeysToDelete, plan_insert
 from hudisql.sql.dml.insert_rows import RowsToInsert, without_upsert
 from hudisql.sql.dml.schema_evolution import describe_difference, evolved_table
+from hudisql.sql.dml.statement_scope import StatementScope, check_changeable, open_scope
 from hudisql.sql.query.target_table import find_entry
 from hudisql.sql.schema.store_assignment import with_types
 from hudisql.sql.schema.table_definition import TableDefinition, definition_of_rows
 from hudisql.sql.text.statements import TableName
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.execution.commit_files import WriteResult
-from hudisql.write.execution.upsert import tag_locations
+from hudisql.write.execution.writer_config import WriteOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,30 +58,30 @@ def write_frame(
         if not is_hudi_table(entry):
             raise NoSuchTableError(f"{entry.full_name} is no Hudi table", hint="choose another name")
         check_changeable(entry, given.operation)
-        found = entry
 
-        def change(table: HudiTable) -> WriteResult:
-            check_agreement(given, table, found.full_name)
-            return _write_into(context, found, table, frame, given.operation)
+        def change(scope: StatementScope) -> WriteResult:
+            check_agreement(given, scope.table, scope.table_label)
+            return execute(_plan_write(scope, frame, given.operation))
 
-        return retry_on_conflict(context, found, change)
+        return retry_on_conflict(context, entry, change)
 
 
-def _write_into(
-    context: Context, entry: MetastoreTable, table: HudiTable, frame: DataFrame, operation: str
-) -> WriteResult:
+def _plan_write(scope: StatementScope, frame: DataFrame, operation: str) -> DmlPlan:
+    """The plan of a write into a table that is there. Raises WriteRefusedError, SettingsError."""
+    context, table, label = scope.context, scope.table, scope.table_label
     if operation == "delete":
-        rows = _rows_of_table(context, table, frame, entry.full_name)
-        how = write_options(context, table, entry.parameters)
-        with ExitStack() as held:
-            deletes, combined = tag_locations(context.spark, table, rows, how, held, deletes=True)
-            result = commit_changes(context, entry, table, deletes, "DELETE", options=how)
-            return replace(result, combined=result.combined + combined)
-    table = evolved_table(settings_of(context, table, entry.parameters), table, frame.schema, entry.full_name)
-    rows = _rows_of_table(context, table, frame, entry.full_name)
+        rows = _rows_of_table(context, table, frame, label)
+        return DmlPlan(scope, table, scope.write_options(table), KeysToDelete(rows))
+    table = evolved_table(scope.settings, table, frame.schema, label)
+    rows = _rows_of_table(context, table, frame, label)
     if operation == "upsert":
-        operation = without_upsert(context, table, "upsert", entry.full_name)
-    return commit_rows(context, entry, table, _rows_to_insert(rows, operation))
+        operation = without_upsert(context, table, "upsert", label)
+    return _plan_rows(scope, table, rows, operation)
+
+
+def _plan_rows(scope: StatementScope, table: HudiTable, rows: DataFrame, operation: str) -> DmlPlan:
+    options = scope.write_options(table)
+    return plan_insert(scope, table, options, _rows_to_insert(rows, operation, options))
 
 
 def _write_new_table(context: Context, frame: DataFrame, name: str, given: FrameOptions) -> WriteResult:
@@ -107,7 +106,8 @@ def _write_new_table(context: Context, frame: DataFrame, name: str, given: Frame
     try:
         check_agreement(given, table, entry.full_name)
         rows = _rows_of_table(context, table, frame, entry.full_name)
-        result = commit_rows(context, entry, table, _rows_to_insert(rows, given.operation), follows=False)
+        with open_scope(context, entry, table) as scope:
+            result = execute(_plan_rows(scope, scope.table, rows, given.operation), syncs=False)
     except BaseException:
         drop_incomplete_table(context, table)
         raise
@@ -115,10 +115,12 @@ def _write_new_table(context: Context, frame: DataFrame, name: str, given: Frame
     return result
 
 
-def _rows_to_insert(rows: DataFrame, operation: str) -> RowsToInsert:
+def _rows_to_insert(rows: DataFrame, operation: str, options: WriteOptions) -> RowsToInsert:
+    combine = bool(options.combines)
     if operation in ("insert", "upsert"):
-        return RowsToInsert(rows, "insert" if operation == "insert" else "upsert")
-    return RowsToInsert(rows, "bulk_insert", LOADS[operation])
+        kind: InsertOperation = "insert" if operation == "insert" else "upsert"
+        return RowsToInsert(rows, kind, combine_before_insert=combine)
+    return RowsToInsert(rows, "bulk_insert", LOADS[operation], combine_before_insert=combine)
 
 
 def _rows_of_table(context: Context, table: HudiTable, frame: DataFrame, table_label: str) -> DataFrame:

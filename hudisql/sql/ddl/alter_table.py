@@ -1,26 +1,31 @@
 """ALTER TABLE, TRUNCATE TABLE and COMMENT ON of a Hudi table.
 
 Names, properties and a table's comment live in the metastore and in `hoodie.properties`; columns and
-partitions change by commits, which the metastore then follows.
+partitions change by commits, after which the metastore is synced.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedStatementError
 from hudisql.format import table_properties as keys
 from hudisql.result import LocalResult, Result
+from hudisql.spark.java_objects import class_name, pairs_of
 from hudisql.sql.config.known_settings import warn_of_properties
+from hudisql.sql.config.table_settings import settings_of, syncs_after_commit
 from hudisql.sql.config.writer_settings import writer_concurrency
 from hudisql.sql.ddl.partition_clauses import partitions_to_drop
-from hudisql.sql.ddl.table_names import check_is_main_name, entries_of_table
 from hudisql.sql.ddl.table_options import properties_of_table
 from hudisql.sql.dml.sync_after_commit import sync_after_commit
-from hudisql.sql.query.external_tables import EXTERNAL
-from hudisql.sql.query.target_table import open_hudi_entry
+from hudisql.sql.query.target_table import (
+    check_is_main_name,
+    entries_of_table,
+    find_entry,
+    open_hudi_entry,
+)
 from hudisql.sql.schema import alterations as al
 from hudisql.sql.schema.alter_columns import with_added_columns, with_changed_columns
 from hudisql.sql.text import statements as st
@@ -31,6 +36,8 @@ from hudisql.write.transaction.schema_change import commit_schema, commit_withou
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+
+_EXTERNAL: Final = "EXTERNAL"
 
 
 def alter_table(context: Context, entry: MetastoreTable, statement: st.ChangeStatement) -> Result:
@@ -46,7 +53,7 @@ def alter_table(context: Context, entry: MetastoreTable, statement: st.ChangeSta
         _rename(context, entry, table, alteration)
     elif isinstance(alteration, al.SetProperties):
         _set_properties(context, entry, table, alteration)
-    elif isinstance(alteration, al.UnsettingOfProperties):
+    elif isinstance(alteration, al.UnsetProperties):
         _unset_properties(context, entry, table, alteration)
     else:
         _commit(context, entry, table, alteration)
@@ -83,10 +90,10 @@ def _set_properties(
 ) -> None:
     values = dict(setting.values)
     becomes_external = any(
-        name.upper() == EXTERNAL and value.upper() == "TRUE" for name, value in values.items()
+        name.upper() == _EXTERNAL and value.upper() == "TRUE" for name, value in values.items()
     )
     if becomes_external:
-        values = {name: value for name, value in values.items() if name.upper() != EXTERNAL}
+        values = {name: value for name, value in values.items() if name.upper() != _EXTERNAL}
     comment = values.pop("comment", None)
     configuration = properties_of_table(table, values)
     warn_of_properties(context.console, values, f"ALTER TABLE {entry.full_name}")
@@ -97,14 +104,14 @@ def _set_properties(
     for each in entries_of_table(context, entry):
         if becomes_external:
             each = replace(each, table_type="EXTERNAL_TABLE")
-        parameters = {**each.parameters, **values, **({EXTERNAL: "TRUE"} if becomes_external else {})}
+        parameters = {**each.parameters, **values, **({_EXTERNAL: "TRUE"} if becomes_external else {})}
         if comment == "":
             parameters.pop("comment")
         context.metastore.alter_table(replace(each, parameters=parameters))
 
 
 def _unset_properties(
-    context: Context, entry: MetastoreTable, table: HudiTable, unsetting: al.UnsettingOfProperties
+    context: Context, entry: MetastoreTable, table: HudiTable, unsetting: al.UnsetProperties
 ) -> None:
     configuration = properties_of_table(table, dict.fromkeys(set(unsetting.names) - {"comment"}))
     missing = [name for name in unsetting.names if name not in entry.parameters]
@@ -125,13 +132,14 @@ def _commit(
     context: Context,
     entry: MetastoreTable,
     table: HudiTable,
-    alteration: al.AddColumns | al.ChangedColumns | al.DroppedPartitions,
+    alteration: al.AddColumns | al.ChangeColumns | al.DropPartitions,
 ) -> None:
-    """Change columns or partitions by a commit; what is so already makes none."""
+    """Change columns or partitions by a commit; there is none if nothing changes."""
     table_label = entry.full_name
-    concurrency = writer_concurrency(context, table, entry.parameters)
+    settings = settings_of(context, table, entry.parameters)
+    concurrency = writer_concurrency(context, table, settings)
     commit: OpenCommit
-    if isinstance(alteration, al.DroppedPartitions):
+    if isinstance(alteration, al.DropPartitions):
         partitions = partitions_to_drop(table, alteration, table_label)
         if not partitions:
             return
@@ -145,4 +153,30 @@ def _commit(
             return
         commit = commit_schema(table, schema, concurrency)
     context.console.info(f"{table_label}: commit {commit.instant_time} ({commit.operation_type})")
-    sync_after_commit(context, entry, table, dropped_metadata_table=commit.dropped_metadata_table)
+    sync_after_commit(
+        context,
+        entry,
+        table,
+        syncs=syncs_after_commit(settings),
+        dropped_metadata_table=commit.dropped_metadata_table,
+    )
+
+
+def make_external(context: Context, statement: st.AlterTableStatement, plan: Any) -> bool:
+    """SET TBLPROPERTIES ('EXTERNAL' = 'TRUE') on another than a Hudi table; False for other statements.
+
+    Spark refuses that property, and Hive takes it: it keeps a source's files from a DROP TABLE. Sets the
+    other properties, too. `plan` is the statement's unresolved plan.
+    """
+    if class_name(plan) != "SetTableProperties":
+        return False
+    values = {str(name): str(value) for name, value in pairs_of(plan.properties())}
+    if not any(name.upper() == _EXTERNAL and value.upper() == "TRUE" for name, value in values.items()):
+        return False
+    entry = find_entry(context, statement.table)
+    if entry is None or entry.is_view:
+        return False
+    others = {name: value for name, value in values.items() if name.upper() != _EXTERNAL}
+    parameters = {**entry.parameters, **others, _EXTERNAL: "TRUE"}
+    context.metastore.alter_table(replace(entry, table_type="EXTERNAL_TABLE", parameters=parameters))
+    return True

@@ -29,6 +29,7 @@ from hudisql.format.spark_schema import spark_type_name
 from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.result import LocalResult, Result
 from hudisql.sql.config.known_settings import warn_of_properties
+from hudisql.sql.config.table_settings import settings_of
 from hudisql.sql.config.writer_settings import write_options
 from hudisql.sql.ddl.generator_options import check_generator, with_generator_settings
 from hudisql.sql.ddl.table_options import (
@@ -104,7 +105,7 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
     table = _make_table(context, definition, database, name, path)
     try:
         rows = with_types(context, planned.frame, table.schema, f"{database}.{name}")
-        options = write_options(context, table, definition.properties)
+        options = write_options(context, table, settings_of(context, table, definition.properties))
         with query.bound_errors(planned.prepared.bound, _query_source(statement, source)):
             written = bulk_insert_rows(context.spark, table, rows, options)
     except BaseException:

@@ -1,4 +1,4 @@
-"""DROP DATABASE, without the metastore's habit of deleting the database's directory with all that lies in it.
+"""DROP DATABASE, which keeps the database's directory; the metastore itself would delete it with its files.
 
 Tables of a dropped database are external more often than not (every Hudi table is), and their files, or the
 files that bootstrapped tables read, may lie in that directory. So each managed table is dropped by Spark,

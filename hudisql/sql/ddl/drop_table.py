@@ -14,7 +14,7 @@ from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path
 from hudisql.errors import CorruptTableError
 from hudisql.result import LocalResult, Result
 from hudisql.sql.ddl.purge_table import plan_purge
-from hudisql.sql.ddl.table_names import check_is_main_name, entries_of_table
+from hudisql.sql.query.target_table import check_is_main_name, entries_of_table
 
 if TYPE_CHECKING:
     from hudisql.context import Context

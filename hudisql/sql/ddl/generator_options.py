@@ -1,4 +1,4 @@
-"""New tables whose directories a key generator makes of values: which settings they need, which they keep.
+"""Key generators of new tables: the settings that they need, and those that the table keeps.
 
 Follows `HoodieTableConfig.PERSISTED_CONFIG_LIST` of Hudi 0.15: `hoodie.properties` takes formats, time zones
 and unit, but neither the type of the values nor the kinds of a custom generator's fields; those stay with the

@@ -1,4 +1,4 @@
-"""Which partitions a PARTITION clause means: that of SHOW PARTITIONS, DROP PARTITION and TRUNCATE TABLE.
+"""The partitions that a PARTITION clause selects: in SHOW PARTITIONS, DROP PARTITION and TRUNCATE TABLE.
 
 Values count as the partition columns have them, and not by their texts; a clause that leaves columns out
 means all partitions with the values it names. Rows are not its matter: INSERT reads its own clause.
@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, parse_partition_value, same_value
-from hudisql.sql.schema.alterations import DroppedPartitions
+from hudisql.sql.schema.alterations import DropPartitions
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.non_empty_partitions import list_non_empty_partitions
 from hudisql.table.partitions import TablePartition, directory_columns, directory_values
 
 
 def partitions_to_drop(
-    table: HudiTable, dropped: DroppedPartitions, table_label: str
+    table: HudiTable, dropped: DropPartitions, table_label: str
 ) -> tuple[TablePartition, ...]:
     """The partitions with the given values, all of them without any; `table_label` names the table in errors.
 

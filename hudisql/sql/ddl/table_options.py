@@ -1,4 +1,4 @@
-"""What the properties of CREATE TABLE mean: keys, type, ordering, payload, layout; the rest is kept as given.
+"""TBLPROPERTIES of CREATE TABLE: keys, type, ordering, payload, layout; others are kept as given.
 
 Follows `HoodieOptionConfig` and `HoodieCatalogTable.parseSchemaAndConfigs` of Hudi 0.15: Hudi's SQL names
 (`primaryKey`, `type` …), its writers' options and its table configurations all say the same things. What

@@ -18,6 +18,7 @@ from hudisql.sql.text.clauses import MergeClauses
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+VIEW_PREFIX: Final = "__hudisql_source_"
 # Of the cached source; its columns of the join condition are what is sent to all tasks.
 _SMALL_BYTES: Final = 64 << 20
 
@@ -34,7 +35,7 @@ class CachedMergeSource:
 def cache_merge_source(frame: DataFrame, stack: ExitStack) -> CachedMergeSource:
     """Compute the source and keep it until `stack` is closed. Raises Spark's own exceptions."""
     spark = frame.sparkSession
-    view_name = f"__hudisql_source_{uuid4().hex[:8]}"
+    view_name = f"{VIEW_PREFIX}{uuid4().hex[:8]}"
     cached = cache_rows(frame)
     stack.callback(cached.release)
     rows = cached.frame

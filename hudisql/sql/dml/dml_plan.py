@@ -1,25 +1,28 @@
-"""What INSERT, UPDATE, DELETE or MERGE would do to a Hudi table: read and analyzed, and nothing run.
+"""The plan of an INSERT, UPDATE, DELETE, MERGE or DataFrame write on a Hudi table.
 
-text → clauses → one SELECT (`change_queries`) → changes with the table's types. `change_rows` commits the
-plan, `explain_changes` shows it. Casts follow Spark's ANSI store assignment, and the statements mean what
+text → clauses → one SELECT (`dml_rewrite`) → changes with the table's types. `dml_execution` runs the plan,
+`explain_dml` shows it. Casts follow Spark's ANSI store assignment, and the statements mean what
 standard SQL says where Hudi's own differ from it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from hudisql.catalog.metastore_table import READ_OPTIMIZED_SUFFIX, MetastoreTable, is_read_optimized
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.predicates import Predicate
-from hudisql.sql.config.insert_options import evolves_schema
-from hudisql.sql.config.table_settings import settings_of
-from hudisql.sql.dml.cached_merge_source import cache_merge_source, leaves_other_targets, target_alias
+from hudisql.sql.config.insert_options import check_insert_dup_policy, evolves_schema
+from hudisql.sql.dml.cached_merge_source import (
+    VIEW_PREFIX,
+    cache_merge_source,
+    leaves_other_targets,
+    target_alias,
+)
 from hudisql.sql.dml.dml_rewrite import (
     ACTION,
     OLD_VALUE,
@@ -35,9 +38,9 @@ from hudisql.sql.dml.insert_columns import qualify_insert_columns
 from hudisql.sql.dml.insert_rows import RowsToInsert, rows_to_insert
 from hudisql.sql.dml.runtime_filter import runtime_filter
 from hudisql.sql.dml.schema_evolution import evolved_schema, evolved_table
+from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.sql.query import query_plan as query
 from hudisql.sql.query.references import has_quoted_names
-from hudisql.sql.query.relations import TableBinder
 from hudisql.sql.schema.store_assignment import store_cast, with_types
 from hudisql.sql.text import clauses as cl
 from hudisql.sql.text import statements as st
@@ -51,7 +54,7 @@ from hudisql.write.changes import (
     Operation,
     change_schema,
 )
-from hudisql.write.setting_lookup import Lookup
+from hudisql.write.execution.writer_config import WriteOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,59 +62,83 @@ if TYPE_CHECKING:
 
     from hudisql.context import Context
 
+_CACHED_SOURCE: Final = re.compile(rf"{VIEW_PREFIX}[0-9a-f]+")
+CACHED_SOURCE_LABEL: Final = "cached_source"
+"""Stands in a plan's text for the cached source of a MERGE, whose view has another name each time."""
+
 Clauses = cl.InsertClauses | cl.UpdateClauses | cl.DeleteClauses | cl.MergeClauses
 
 
 @dataclass(frozen=True)
-class PlannedChange:
-    """A statement's rows, which nobody has computed yet.
+class Changes:
+    """Changes of stored rows (columns of `change_schema`), and Hudi's word for their commit.
 
-    `table` has the schema that the commit makes its; `rows` are changes, for INSERT the new rows. `prepared`
-    is the query behind them, in whose text the table that is changed stands at `target_at` (not for INSERT),
-    and `origin` places that text in the script; a change of one of `relocation_columns` moves a row.
+    With `unique_new_keys` new rows must differ in record key or partition.
     """
 
-    table: HudiTable
+    rows: DataFrame
+    operation_type: Literal["UPSERT", "DELETE"]
+    unique_new_keys: bool = False
+
+
+@dataclass(frozen=True)
+class KeysToDelete:
+    """Rows of the table's columns whose record keys are deleted."""
+
+    rows: DataFrame
+
+
+@dataclass(frozen=True)
+class PlannedQuery:
+    """The query behind a statement's rows.
+
+    `prepared` is the query that Spark runs, in whose text the changed table stands at `target_at` (not for
+    INSERT); `origin` places that text in the script. A change of one of `relocation_columns` moves a row.
+    """
+
     clauses: Clauses
-    rows: DataFrame | RowsToInsert
     prepared: query.PreparedQuery
     origin: SourceText
     relocation_columns: tuple[str, ...] = ()
     target_at: int | None = None
 
     @property
+    def text(self) -> str:
+        """The query's text with the user's names."""
+        return _CACHED_SOURCE.sub(CACHED_SOURCE_LABEL, self.prepared.bound.original)
+
+
+@dataclass(frozen=True)
+class DmlPlan:
+    """What an INSERT, UPDATE, DELETE, MERGE or a DataFrame's write does: EXPLAIN shows it, `execute` runs it.
+
+    `table` has the schema that the commit makes the table's, `options` say how files are written. `query` is
+    None for a DataFrame. The scope's resources must be open while the plan is used.
+    """
+
+    scope: StatementScope
+    table: HudiTable
+    options: WriteOptions
+    write: RowsToInsert | Changes | KeysToDelete
+    query: PlannedQuery | None = None
+
+    @property
     def frame(self) -> DataFrame:
         """The rows as Spark computes them."""
-        return self.rows.rows if isinstance(self.rows, RowsToInsert) else self.rows
+        return self.write.rows
 
 
-def check_changeable(entry: MetastoreTable, verb: str) -> None:
-    """Raise UnsupportedStatementError if the entry shows only a part of its table; `verb` was asked for."""
-    if is_read_optimized(entry):
-        raise UnsupportedStatementError(
-            f"{verb} is not possible on {entry.full_name}, which shows base files only",
-            hint=f"name the table itself: {entry.database}.{entry.name.removesuffix(READ_OPTIMIZED_SUFFIX)}",
-        )
+def plan_dml(
+    scope: StatementScope, statement: st.ChangeStatement, source: SourceText, *, count_all: bool = False
+) -> DmlPlan:
+    """Read and analyze the statement; `count_all` also counts what scans leave out, for EXPLAIN.
 
-
-def plan_change(
-    context: Context,
-    entry: MetastoreTable,
-    table: HudiTable,
-    statement: st.ChangeStatement,
-    source: SourceText,
-    *,
-    count_all: bool = False,
-    held: ExitStack | None = None,
-) -> PlannedChange:
-    """Read and analyze the statement on `table`; `count_all` also counts what scans leave out, for EXPLAIN.
-
-    With `held` the source of a MERGE is computed first, and is there until that is closed. Raises
-    SqlSyntaxError, QueryError, WriteRefusedError, UnsupportedStatementError, UnsupportedTableError.
+    The source of a MERGE is computed and cached: the query that is planned depends on its size and values.
+    Nothing else is run. Raises SqlSyntaxError, QueryError, WriteRefusedError, SettingsError,
+    UnsupportedStatementError, UnsupportedTableError.
     """
-    settings = settings_of(context, table, entry.parameters)
-    planner = _Planner(context, table, entry.full_name, settings, source, count_all, held)
-    quoted_names = has_quoted_names(context.spark, statement.text)
+    planner = _Planner(scope, source, count_all)
+    quoted_names = has_quoted_names(scope.context.spark, statement.text)
     where: Any = {"line": source.line, "column": source.column, "quoted_names": quoted_names}
     if isinstance(statement, st.DeleteStatement):
         return planner.delete(cl.read_delete(statement.text, **where))
@@ -121,14 +148,28 @@ def plan_change(
         return planner.merge(cl.read_merge(statement.text, **where))
     if isinstance(statement, st.InsertStatement):
         return planner.insert(cl.read_insert(statement.text, **where))
-    raise UnsupportedStatementError(f"{statement.verb} is not supported on the Hudi table {entry.full_name}")
+    raise UnsupportedStatementError(
+        f"{statement.verb} is not supported on the Hudi table {scope.table_label}"
+    )
+
+
+def plan_insert(
+    scope: StatementScope,
+    table: HudiTable,
+    options: WriteOptions,
+    write: RowsToInsert,
+    query: PlannedQuery | None = None,
+) -> DmlPlan:
+    """The plan of new rows. Raises SettingsError for insert policies that hudisql does not follow."""
+    check_insert_dup_policy(scope.settings)
+    return DmlPlan(scope, table, options, write, query)
 
 
 @dataclass(frozen=True)
 class _MergeSource:
-    """A MERGE's source: the clauses that name it, its columns, and what it says of the target's rows.
+    """A MERGE's source: the clauses that name it, its columns, and what they require of the target's rows.
 
-    `semi_join_alias` and `predicate` are there for small held sources: see `merge_query` and
+    `semi_join_alias` and `predicate` are there for small cached sources: see `merge_query` and
     `runtime_filter`.
     """
 
@@ -140,78 +181,78 @@ class _MergeSource:
 
 @dataclass(frozen=True)
 class _Planner:
-    """Plans one statement; `table_label` names the table in errors, `settings` are those of writes to it."""
+    """Plans one statement on the scope's table."""
 
-    context: Context
-    table: HudiTable
-    table_label: str
-    settings: Lookup
+    scope: StatementScope
     source: SourceText
     count_all: bool
-    held: ExitStack | None
-    moving: tuple[str, ...] = field(init=False)
+    relocation_columns: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        properties = self.table.properties
-        fields = [*properties.record_key_fields, *properties.partition_fields]
-        in_case = {name.lower(): name for name in self.table.schema.names}
+        table = self.scope.table
+        fields = [*table.properties.record_key_fields, *table.properties.partition_fields]
+        in_case = {name.lower(): name for name in table.schema.names}
         found = [in_case.get(name.split(".")[0].lower()) for name in fields]
-        object.__setattr__(self, "moving", tuple(dict.fromkeys(name for name in found if name)))
+        object.__setattr__(self, "relocation_columns", tuple(dict.fromkeys(name for name in found if name)))
 
-    def insert(self, clauses: cl.InsertClauses) -> PlannedChange:
-        text = insert_query(clauses)
-        prepared, frame = self._run(text)
-        table = self.table
-        if clauses.by_name and evolves_schema(self.settings):
-            table = evolved_table(self.settings, table, frame.schema, self.table_label)
+    def insert(self, clauses: cl.InsertClauses) -> DmlPlan:
+        scope, text = self.scope, insert_query(clauses)
+        prepared, frame = self._analyze(text)
+        table = scope.table
+        if clauses.by_name and evolves_schema(scope.settings):
+            table = evolved_table(scope.settings, table, frame.schema, scope.table_label)
+        options = scope.write_options(table)
         rows = rows_to_insert(
-            self.context, table, clauses, frame, self.table_label, self.settings, self.source
+            scope.context, table, clauses, frame, scope.table_label, scope.settings, options, self.source
         )
-        return PlannedChange(table, clauses, rows, prepared, text.source(self.source))
+        planned = PlannedQuery(clauses, prepared, text.source(self.source))
+        return plan_insert(scope, table, options, rows, planned)
 
-    def delete(self, clauses: cl.DeleteClauses) -> PlannedChange:
-        return self._change(clauses, delete_query(clauses, self.table.schema), self.table)
+    def delete(self, clauses: cl.DeleteClauses) -> DmlPlan:
+        return self._change(clauses, delete_query(clauses, self.scope.table.schema), self.scope.table)
 
-    def update(self, clauses: cl.UpdateClauses) -> PlannedChange:
-        made = update_query(clauses, self.table.schema, self.moving, self.table_label)
-        return self._change(clauses, made, self.table)
+    def update(self, clauses: cl.UpdateClauses) -> DmlPlan:
+        table = self.scope.table
+        made = update_query(clauses, table.schema, self.relocation_columns, self.scope.table_label)
+        return self._change(clauses, made, table)
 
-    def merge(self, clauses: cl.MergeClauses) -> PlannedChange:
-        given = self._merge_source(clauses)
-        source, columns = given.schema, given.schema.fieldNames()
-        qualified = qualify_insert_columns(self.context.spark, given.clauses, columns, source_alias(clauses))
-        table, stored = self.table, None
-        if clauses.has_star and (clauses.evolves or evolves_schema(self.settings)):
-            table = table.with_schema(evolved_schema(table, source, self.table_label, into_structs=False))
-            stored = self.table.schema.names
-        ordering = table.properties.precombine_field
+    def merge(self, clauses: cl.MergeClauses) -> DmlPlan:
+        scope, source = self.scope, self._merge_source(clauses)
+        columns = source.schema.fieldNames()
+        qualified = qualify_insert_columns(
+            scope.context.spark, source.clauses, columns, source_alias(clauses)
+        )
+        table, stored = scope.table, None
+        if clauses.has_star and (clauses.evolves or evolves_schema(scope.settings)):
+            schema = evolved_schema(table, source.schema, scope.table_label, into_structs=False)
+            table, stored = table.with_schema(schema), table.schema.names
         made = merge_query(
             qualified,
             table.schema,
             columns,
-            self.moving,
-            ordering,
-            self.table_label,
+            self.relocation_columns,
+            table.properties.precombine_field,
+            scope.table_label,
             stored_columns=stored,
-            semi_join_alias=given.semi_join_alias,
+            semi_join_alias=source.semi_join_alias,
         )
-        return self._change(clauses, made, table, given.predicate)
+        return self._change(clauses, made, table, source.predicate)
 
     def _merge_source(self, clauses: cl.MergeClauses) -> _MergeSource:
-        if self.held is None or not leaves_other_targets(clauses):
-            return _MergeSource(clauses, _schema_of(self.context, source_query(clauses), self.source))
-        text = source_query(clauses)
-        prepared, frame = self._run(text)
+        scope, text = self.scope, source_query(clauses)
+        if not leaves_other_targets(clauses):
+            return _MergeSource(clauses, self._schema_of(text))
+        prepared, frame = self._analyze(text)
         with query.bound_errors(prepared.bound, text.source(self.source)):
-            rows = cache_merge_source(frame, self.held)
+            cached = cache_merge_source(frame, scope.resources)
         alias = source_alias(clauses)
-        view = cl.SourceSpan(rows.view_name, clauses.source.start)
+        view = cl.SourceSpan(cached.view_name, clauses.source.start)
         taken = replace(clauses, source=view, source_alias=alias, column_names=None)
-        semi_join_alias = target_alias(clauses, self.source.text) if rows.is_small else None
+        semi_join_alias = target_alias(clauses, self.source.text) if cached.is_small else None
         if semi_join_alias is None or "${" in self.source.text:
             return _MergeSource(taken, frame.schema, semi_join_alias)
         condition = clauses.condition.text
-        predicate = runtime_filter(rows.rows, alias, semi_join_alias, self.table.schema, condition)
+        predicate = runtime_filter(cached.rows, alias, semi_join_alias, scope.table.schema, condition)
         return _MergeSource(taken, frame.schema, semi_join_alias, predicate)
 
     def _change(
@@ -220,37 +261,43 @@ class _Planner:
         made: ChangeQuery,
         table: HudiTable,
         predicate: Predicate | None = None,
-    ) -> PlannedChange:
+    ) -> DmlPlan:
         """`predicate` is what must hold for the rows of the target that are needed."""
+        scope = self.scope
         target_at = made.text.composed_offset(clauses.target.name.start)
         filters = {target_at: predicate} if predicate is not None and target_at is not None else {}
-        prepared, frame = self._run(made.text, filters)
+        prepared, frame = self._analyze(made.text, filters)
         if ACTION in frame.columns:
             frame = frame.filter(f"{ACTION} IS NOT NULL").drop(ACTION)
-        moved = _with_moves(self.context, frame, made, table)
-        rows = with_types(self.context, moved, change_schema(table.schema), self.table_label)
+        moved = _with_moves(scope.context, frame, made, table)
+        rows = with_types(scope.context, moved, change_schema(table.schema), scope.table_label)
+        is_merge, is_delete = isinstance(clauses, cl.MergeClauses), isinstance(clauses, cl.DeleteClauses)
+        changes = Changes(rows, "DELETE" if is_delete else "UPSERT", unique_new_keys=is_merge)
         origin = made.text.source(self.source)
-        return PlannedChange(table, clauses, rows, prepared, origin, made.relocation_columns, target_at)
+        planned = PlannedQuery(clauses, prepared, origin, made.relocation_columns, target_at)
+        return DmlPlan(scope, table, scope.write_options(table), changes, planned)
 
-    def _run(
+    def _analyze(
         self, text: MappedSql, filters: Mapping[int, Predicate] | None = None
     ) -> tuple[query.PreparedQuery, DataFrame]:
-        source = text.source(self.source)
+        """The query over planned scans, and its rows, which are not computed yet."""
+        context, source = self.scope.context, text.source(self.source)
         prepared = query.prepare_query(
-            self.context, text.text, source, count_all=self.count_all, filters=filters
+            context,
+            text.text,
+            source,
+            binder=self.scope.binder,
+            count_all=self.count_all,
+            filters=filters,
         )
-        return prepared, query.run_prepared(self.context, prepared, source)
+        return prepared, query.run_prepared(context, prepared, source)
 
-
-def _schema_of(context: Context, text: MappedSql, source: SourceText) -> StructType:
-    """The columns of a query, which is analyzed and not run."""
-    binder = TableBinder(context)
-    bound = binder.bind(text.text, text.source(source))
-    with (
-        query.placeholders(context, binder, bound),
-        query.bound_errors(bound, text.source(source)),
-    ):
-        return context.spark.sql(bound.text).schema
+    def _schema_of(self, text: MappedSql) -> StructType:
+        """The columns of a query, which is analyzed and not run."""
+        context, source = self.scope.context, text.source(self.source)
+        bound = self.scope.binder.bind(text.text, source)
+        with query.placeholders(context, self.scope.binder, bound), query.bound_errors(bound, source):
+            return context.spark.sql(bound.text).schema
 
 
 def _with_moves(context: Context, frame: DataFrame, made: ChangeQuery, table: HudiTable) -> DataFrame:

@@ -1,8 +1,8 @@
-"""The query behind a statement that changes rows: what is to be written, with where the rows are stored.
+"""Rewrites INSERT, UPDATE, DELETE and MERGE as the query whose rows are written.
 
 Each statement becomes one SELECT over its target and source, put together from the user's own expressions.
 Its rows say what to do (`write.changes.Operation`), which stored row is meant, and the values of all columns.
-Makes text alone; casts and execution are `change_rows`' matter.
+Makes text only; `dml_plan` casts the rows.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def source_query(clauses: MergeClauses) -> MappedSql:
 
 
 def source_alias(clauses: MergeClauses) -> str:
-    """The name that the source goes by in the statement. Raises UnsupportedStatementError if it has none."""
+    """The name of the source in the statement. Raises UnsupportedStatementError if it has none."""
     if clauses.source_alias is not None:
         return clauses.source_alias
     text = clauses.source.text

@@ -1,4 +1,4 @@
-"""The rows of an INSERT: the query's columns put in the table's places, and what they overwrite.
+"""The rows of an INSERT: the query's columns as columns of the table, and what they overwrite.
 
 Follows Spark's rules for column lists, BY NAME and PARTITION clauses, and Hudi's for
 `hoodie.spark.sql.insert.into.operation` and the overwrite mode. Makes changes; others commit them.
@@ -45,17 +45,13 @@ class RowsToInsert:
 
     An insert also fills small files, an upsert replaces the rows with the same key and partition; a
     bulk insert writes rows as they come, and may overwrite (None: nothing). With `combine_before_insert` only
-    the newest of several rows with one key is written, unless a setting overrides it.
+    the newest of several rows with one key is written, as an upsert always does.
     """
 
     rows: DataFrame
     operation: InsertOperation
     overwrite: Overwrite | None = None
     combine_before_insert: bool = False
-
-    def combines_before_insert(self, options: WriteOptions) -> bool:
-        """True if one row of each key is written. An upsert always combines, whatever the options are."""
-        return self.combine_before_insert if options.combines is None else options.combines
 
 
 def rows_to_insert(
@@ -65,6 +61,7 @@ def rows_to_insert(
     frame: DataFrame,
     table_label: str,
     settings: Lookup,
+    options: WriteOptions,
     source: SourceText,
 ) -> RowsToInsert:
     """The rows that a query gives to an INSERT, and how the settings have them written.
@@ -76,6 +73,7 @@ def rows_to_insert(
     # `ProvidesHoodieConfig` of Hudi sets hoodie.combine.before.insert so; its DataFrame writer does not.
     properties = table.properties
     combine = properties.precombine_field is not None and not properties.generates_record_keys
+    combine = combine if options.combines is None else options.combines
     if clauses.overwrite:
         return RowsToInsert(
             rows, "bulk_insert", _overwrite_of(settings, table, static), combine_before_insert=combine

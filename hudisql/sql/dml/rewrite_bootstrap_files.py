@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hudisql.bootstrap.run.rewrite_candidates import PlannedRewrite
     from hudisql.catalog.metastore_table import MetastoreTable
     from hudisql.context import Context
+    from hudisql.sql.dml.statement_scope import StatementScope
     from hudisql.table.hudi_table import HudiTable
     from hudisql.write.execution.commit_files import WriteResult
 
@@ -67,9 +68,8 @@ def rewrite_bootstrap_files(
     WriteConflictError; the table is then as before.
     """
     from hudisql.bootstrap.run.rewrite_candidates import plan_rewrite
-    from hudisql.sql.config.writer_settings import write_options
     from hudisql.sql.dml.dml_execution import retry_on_conflict
-    from hudisql.sql.dml.dml_plan import check_changeable
+    from hudisql.sql.dml.statement_scope import check_changeable
     from hudisql.sql.dml.sync_after_commit import sync_after_commit, warn_if_metadata_table_dropped
     from hudisql.sql.query.target_table import open_hudi_entry
     from hudisql.write.execution.commit_files import WriteResult
@@ -88,14 +88,18 @@ def rewrite_bootstrap_files(
             only_unsafe=arguments.only_unsafe,
         )
 
-    def rewrite(table: HudiTable) -> WriteResult:
+    def rewrite(scope: StatementScope) -> WriteResult:
+        table = scope.table
         plan(table)
         if not planned:
             return WriteResult(None)
         groups = [(each.partition_path, each.file_id) for each in planned]
-        options = write_options(context, table, entry.parameters)
         with warn_if_metadata_table_dropped(context, entry, table):
-            return rewrite_bootstrapped_slices(context.spark, table, groups, options)
+            result = rewrite_bootstrapped_slices(context.spark, table, groups, scope.write_options(table))
+        if result.instant_time is not None:
+            dropped = result.dropped_metadata_table
+            sync_after_commit(context, entry, table, syncs=scope.syncs, dropped_metadata_table=dropped)
+        return result
 
     if arguments.dry_run:
         plan(open_hudi_entry(context, entry))
@@ -104,8 +108,6 @@ def rewrite_bootstrap_files(
     if result.instant_time is None:
         context.console.info(f"{entry.full_name}: no bootstrapped file group is to be rewritten")
         return []
-    table = open_hudi_entry(context, entry)
-    sync_after_commit(context, entry, table, dropped_metadata_table=result.dropped_metadata_table)
     return _rows(planned, result.instant_time)
 
 

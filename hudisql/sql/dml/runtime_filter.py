@@ -1,4 +1,4 @@
-"""Which values columns of a MERGE's target must have to match its source, so that other files are not read.
+"""The runtime filter of a MERGE: values that the target's columns must have to match the source.
 
 Of the condition only plain equalities of a target column and a source column of the same type count, joined
 by AND: what is left out costs speed, never rows.

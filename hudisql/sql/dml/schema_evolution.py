@@ -1,4 +1,4 @@
-"""What a write makes of a table's schema: columns that rows bring along or lack, and types that hold more.
+"""Schema evolution by a write: new and missing columns, and wider types.
 
 Follows what Hudi 0.15 does by default when a DataFrame is written: new columns are added, missing ones are
 null, types are widened. Unlike Hudi it takes only changes that every reader gets right in files that are

@@ -1,4 +1,4 @@
-"""What a statement does once its commit stands: say what was given up, and bring the metastore in step."""
+"""What a statement does after its commit: sync the metastore, and warn of a dropped metadata table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync import sync_registered
 from hudisql.errors import HudisqlError
-from hudisql.sql.config.table_settings import settings_of, syncs_after_commit
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.table_configuration import has_metadata_table
 
@@ -18,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def sync_after_commit(
-    context: Context, entry: MetastoreTable, table: HudiTable, *, dropped_metadata_table: bool
+    context: Context, entry: MetastoreTable, table: HudiTable, *, syncs: bool, dropped_metadata_table: bool
 ) -> None:
-    """Warn of a metadata table that is gone, and sync the entries, unless `hudisql.sync` is off.
+    """Warn of a metadata table that is gone, and sync the entries if `syncs` (`hudisql.sync`).
 
-    `table` may be as it was before the commit. Raises SyncFailedError (the commit stands), SettingsError.
+    `table` may be as it was before the commit. Raises SyncFailedError (the commit stands).
     """
     if dropped_metadata_table:
         _warn_of_dropped(context, entry)
-    if syncs_after_commit(settings_of(context, table, entry.parameters)):
+    if syncs:
         fresh = open_table(context.storage, table.base_path)
         sync_registered(context.metastore, fresh, entry.database, entry.name, incremental=True)
 

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from hudisql.errors import UnsupportedStatementError
+from hudisql.format.spark_schema import quote_name
 from hudisql.spark.java_objects import class_name, items_of
+from hudisql.sql.query.relations import TableBinder, ViewRelation
 from hudisql.sql.query.target_table import find_hudi_entry
 from hudisql.sql.text.statements import TableName
 
@@ -91,3 +94,17 @@ def _identifiers(value: Any) -> Iterator[TableName]:
         yield from _identifiers(value.identifier())
     elif kind == "Some":
         yield from _identifiers(value.get())
+
+
+def refuse_view_target(context: Context, name: TableName, verb: str) -> None:
+    """Raise UnsupportedStatementError if `name` is a view (temporary ones too) that reads Hudi tables."""
+    bound = TableBinder(context).bind(f"SELECT * FROM {'.'.join(map(quote_name, name.parts))}")
+    view = next((each for each in bound.relations if isinstance(each, ViewRelation)), None)
+    if view is None:
+        return
+    tables = list(dict.fromkeys(f"{each.entry.database}.{each.entry.name}" for each in bound.hudi_relations))
+    raise UnsupportedStatementError(
+        f"{verb} is not possible on {view.definition.name}, which is a view of {', '.join(tables)}: nothing "
+        "was run",
+        hint=f"name the table itself: {tables[0]}",
+    )

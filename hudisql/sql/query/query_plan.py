@@ -77,17 +77,19 @@ def prepare_query(
     source: SourceText | None = None,
     *,
     plan: Any = None,
+    binder: TableBinder | None = None,
     count_all: bool = False,
     filters: Mapping[int, Predicate] | None = None,
 ) -> PreparedQuery:
     """Bind the statement and plan a scan for each Hudi table that it reads; nothing is run.
 
     `source` places the text in its script, for error messages; `plan` is its unresolved plan if it is parsed
-    already; `count_all` also counts what the scans leave out, for EXPLAIN. Of the table named at an offset of
-    `filters` only rows for which that holds are needed. Raises SqlSyntaxError, QueryError (Spark cannot
-    analyze it), UnsupportedStatementError, UnsupportedTableError, SettingsError, SourceChangedError.
+    already, `binder` that of the whole statement; `count_all` also counts what the scans leave out, for
+    EXPLAIN. Of the table named at an offset of `filters` only rows for which that holds are needed. Raises
+    SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError, UnsupportedTableError,
+    SettingsError, SourceChangedError.
     """
-    binder = TableBinder(context)
+    binder = binder or TableBinder(context)
     bound = binder.bind(text, source, plan)
     if not bound.relations:
         with bound_errors(bound, source):

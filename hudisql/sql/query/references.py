@@ -95,7 +95,7 @@ def has_quoted_names(spark: SparkSession, text: str) -> bool:
 
 
 class UnplacedSyntaxError(SqlSyntaxError):
-    """Spark cannot parse a text; where that stands in the script, whoever runs the statement knows."""
+    """Spark cannot parse a text; whoever runs the statement adds the position in the script."""
 
 
 def parse_plan(spark: SparkSession, text: str, source: SourceText | None = None) -> Any:

@@ -8,7 +8,7 @@ views first, then the current database). Nothing is read and no view is register
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -143,21 +143,22 @@ class BoundText:
 class TableBinder:
     """Binds the texts of one statement; asks the metastore once a name and opens each table once."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, opened: Iterable[HudiTable] = ()) -> None:
+        """`opened` are tables that the statement has opened already."""
         self._context = context
         self._statement = uuid4().hex[:8]
         self._count = 0
         self._entries: dict[tuple[str, str], HudiEntry | ViewDefinition | None] = {}
-        self._tables: dict[str, HudiTable] = {}
+        self._tables = {table.base_path: table for table in opened}
 
     def open(self, entry: HudiEntry) -> HudiTable:
-        """The table's metadata, read once a statement. Raises NoSuchTableError, UnsupportedTableError."""
+        """The table, opened and listed once per statement. Raises NoSuchTableError, UnsupportedTableError."""
         if entry.path not in self._tables:
             self._tables[entry.path] = open_table(
                 self._context.storage,
                 entry.path,
                 accepts_changed_sources=reads_changed_sources(self._context),
-            )
+            ).listed_once()
         return self._tables[entry.path]
 
     def bind(self, text: str, source: SourceText | None = None, plan: Any = None) -> BoundText:
@@ -339,7 +340,7 @@ class TableBinder:
     def _refuse_travel(self, reference: TableReference, what: str) -> None:
         if reference.time_travel is not None:
             raise UnsupportedStatementError(
-                f"{what} cannot be read by this clause: time travel goes by TIMESTAMP AS OF on Hudi tables",
+                f"{what} cannot be read by this clause: time travel on Hudi tables takes TIMESTAMP AS OF",
                 hint="write TIMESTAMP AS OF '2024-03-01 12:00:00' or TIMESTAMP AS OF '<instant time>'",
             )
 

@@ -1,5 +1,7 @@
 """Which tables of a statement are Hudi tables: by the metastore's entry, as Spark would resolve the name.
 
+A merge-on-read table has further entries, `_ro` and `_rt`.
+
 A temporary view hides a table of its name; names of other catalogs are never ours.
 """
 
@@ -7,8 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table
-from hudisql.errors import CorruptTableError, StorageError
+from hudisql.catalog.metastore_table import (
+    FURTHER_SUFFIXES,
+    MetastoreTable,
+    hudi_base_path,
+    is_hudi_table,
+)
+from hudisql.errors import CorruptTableError, StorageError, UnsupportedStatementError
 from hudisql.sql.config.table_settings import reads_changed_sources
 from hudisql.sql.text.statements import TableName
 from hudisql.table.hudi_table import HudiTable, find_table_root, open_table
@@ -61,3 +68,32 @@ def is_temporary_view(context: Context, name: str) -> bool:
     """True if Spark has a temporary view of that name."""
     session: Any = context.spark
     return bool(session._jsparkSession.sessionState().catalog().getTempView(name).isDefined())
+
+
+def check_is_main_name(context: Context, entry: MetastoreTable, verb: str) -> None:
+    """Raise UnsupportedStatementError if the entry is a further name of a table that has a plain one."""
+    for suffix in FURTHER_SUFFIXES:
+        stem = entry.name.removesuffix(suffix)
+        if stem == entry.name:
+            continue
+        main = context.metastore.get_table(entry.database, stem)
+        if main is not None and _is_same_table(context, main, entry):
+            raise UnsupportedStatementError(
+                f"{verb} is not possible on {entry.full_name}, which is one of the names of {main.full_name}",
+                hint=f"name the table itself: {main.full_name}",
+            )
+
+
+def entries_of_table(context: Context, entry: MetastoreTable) -> tuple[MetastoreTable, ...]:
+    """The entry and the further ones of the same table, as its name says."""
+    others = [context.metastore.get_table(entry.database, entry.name + suffix) for suffix in FURTHER_SUFFIXES]
+    return (
+        entry,
+        *(other for other in others if other is not None and _is_same_table(context, other, entry)),
+    )
+
+
+def _is_same_table(context: Context, one: MetastoreTable, other: MetastoreTable) -> bool:
+    locations = [hudi_base_path(each) for each in (one, other)]
+    first, second = (None if each is None else context.storage.qualify(each) for each in locations)
+    return first is not None and first == second

@@ -11,7 +11,7 @@ from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.schema import comment_of, commented_field, decimal_bytes
 from hudisql.format.spark_schema import spark_type_name
 from hudisql.format.type_widening import is_safe_widening
-from hudisql.sql.schema.alterations import ChangedColumn
+from hudisql.sql.schema.alterations import ChangeColumn
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices
 
@@ -36,7 +36,7 @@ def with_added_columns(table: HudiTable, added: pa.Schema, table_label: str) -> 
     return pa.schema([*fields[:at], *added, *fields[at:]])
 
 
-def with_changed_columns(table: HudiTable, changes: Sequence[ChangedColumn], table_label: str) -> pa.Schema:
+def with_changed_columns(table: HudiTable, changes: Sequence[ChangeColumn], table_label: str) -> pa.Schema:
     """The table's schema with other comments and wider types.
 
     Raises InvalidArgumentError for a column that is not there, UnsupportedStatementError for a type that does

@@ -47,7 +47,7 @@ class SetProperties:
 
 
 @dataclass(frozen=True)
-class UnsettingOfProperties:
+class UnsetProperties:
     """UNSET TBLPROPERTIES."""
 
     names: tuple[str, ...]
@@ -62,7 +62,7 @@ class AddColumns:
 
 
 @dataclass(frozen=True)
-class ChangedColumn:
+class ChangeColumn:
     """What is to become of one column; None leaves type or comment as it is, an empty comment removes it."""
 
     name: str
@@ -71,14 +71,14 @@ class ChangedColumn:
 
 
 @dataclass(frozen=True)
-class ChangedColumns:
+class ChangeColumns:
     """ALTER COLUMN, CHANGE COLUMN, COMMENT ON COLUMN."""
 
-    columns: tuple[ChangedColumn, ...]
+    columns: tuple[ChangeColumn, ...]
 
 
 @dataclass(frozen=True)
-class DroppedPartitions:
+class DropPartitions:
     """DROP PARTITION and TRUNCATE TABLE: the partitions with these values; no specification means all.
 
     Values are texts; None is the NULL partition.
@@ -88,9 +88,7 @@ class DroppedPartitions:
     if_exists: bool = False
 
 
-Alteration = (
-    RenameTable | SetProperties | UnsettingOfProperties | AddColumns | ChangedColumns | DroppedPartitions
-)
+Alteration = RenameTable | SetProperties | UnsetProperties | AddColumns | ChangeColumns | DropPartitions
 
 
 def read_alteration(context: Context, text: str) -> Alteration:
@@ -110,31 +108,31 @@ def read_alteration(context: Context, text: str) -> Alteration:
         return SetProperties({"comment": str(plan.comment())})
     if kind == "UnsetTableProperties":
         names = tuple(str(name) for name in items_of(plan.propertyKeys()))
-        return UnsettingOfProperties(names, bool(plan.ifExists()))
+        return UnsetProperties(names, bool(plan.ifExists()))
     if kind == "AddColumns":
         return AddColumns(column_schema([_added_column(each) for each in items_of(plan.columnsToAdd())]))
     if kind == "AlterColumns":
-        return ChangedColumns(tuple(_changed_column(each) for each in items_of(plan.specs())))
+        return ChangeColumns(tuple(_changed_column(each) for each in items_of(plan.specs())))
     if kind == "DropPartitions":
         return _dropped_partitions(plan)
     if kind == "TruncateTable":
-        return DroppedPartitions()
+        return DropPartitions()
     if kind == "TruncatePartition":
-        return DroppedPartitions((_specification(plan.partitionSpec()),))
+        return DropPartitions((_specification(plan.partitionSpec()),))
     raise UnsupportedStatementError(
         f"{_REFUSED.get(kind, kind)} is not supported on Hudi tables: nothing was run",
         hint="docs/tables.md lists what ALTER TABLE can change",
     )
 
 
-def _dropped_partitions(plan: Any) -> DroppedPartitions:
+def _dropped_partitions(plan: Any) -> DropPartitions:
     if plan.purge():
         raise UnsupportedStatementError(
             "DROP PARTITION … PURGE is not supported: nothing was run",
             hint="without PURGE the rows are gone at once; files of older versions go with the next clean",
         )
     specifications = tuple(_specification(each) for each in items_of(plan.parts()))
-    return DroppedPartitions(specifications, bool(plan.ifExists()))
+    return DropPartitions(specifications, bool(plan.ifExists()))
 
 
 def _specification(part: Any) -> dict[str, str | None]:
@@ -163,7 +161,7 @@ def _added_column(column: Any) -> dict[str, Any]:
     }
 
 
-def _changed_column(specification: Any) -> ChangedColumn:
+def _changed_column(specification: Any) -> ChangeColumn:
     parts = [str(part) for part in items_of(specification.column().name())]
     name = ".".join(parts)
     for clause, given in _refused_clauses(specification, len(parts)):
@@ -178,7 +176,7 @@ def _changed_column(specification: Any) -> ChangedColumn:
         document = {"name": name, "type": data_type_document(data_type.get(), name), "nullable": True}
         wanted = column_schema([document]).field(0).type
     text = str(comment.get()) if comment.isDefined() else None
-    return ChangedColumn(name, wanted, "" if specification.dropComment() else text)
+    return ChangeColumn(name, wanted, "" if specification.dropComment() else text)
 
 
 def _refused_clauses(specification: Any, depth: int) -> Iterator[tuple[str, bool]]:

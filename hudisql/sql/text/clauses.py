@@ -1,7 +1,7 @@
 """The clauses of INSERT, UPDATE, DELETE and MERGE as spans of the user's text.
 
-Reads the words between the expressions; what an expression means is Spark's matter, so that any valid Spark
-SQL may stand in it. Follows Spark's SqlBaseParser grammar of these statements. Knows no tables, no Spark.
+Reads the words between the expressions and leaves the expressions to Spark, so that they may hold any valid
+Spark SQL. Follows Spark's SqlBaseParser grammar of these statements. Knows no tables, no Spark.
 `quoted_names` is that of `tokenize`.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NoReturn
 
 from hudisql.sql.text.script import syntax_error
-from hudisql.sql.text.tokens import Token, tokenize
+from hudisql.sql.text.tokens import TokenCursor, tokenize
 
 _DEFAULT: Final = "DEFAULT"
 _OPENING: Final = ("(", "[", "CASE")
@@ -183,37 +183,20 @@ def read_merge(text: str, *, line: int = 1, column: int = 1, quoted_names: bool 
     return MergeClauses(prefix, target, source, alias, column_names, condition, tuple(actions), evolves)
 
 
-class _Reader:
-    """Reads the tokens from left to right; `at` is the next token's index."""
+class _Reader(TokenCursor):
+    """Reads the clauses of a statement."""
 
     def __init__(self, text: str, line: int, column: int, quoted_names: bool) -> None:
+        super().__init__(tokenize(text, quoted_names=quoted_names))
         self._text = text
         self._line = line
         self._column = column
-        self._tokens: Sequence[Token] = tokenize(text, quoted_names=quoted_names)
-        self.at = 0
 
     def fail(self, problem: str) -> NoReturn:
         """Raise SqlSyntaxError at the next token."""
-        if self.at < len(self._tokens):
-            token = self._tokens[self.at]
-            start, length = token.start, token.end - token.start
-        else:
-            start, length = len(self._text), 1
+        token = self.peek()
+        start, length = (len(self._text), 1) if token is None else (token.start, token.end - token.start)
         raise syntax_error(problem, self._text, start, length, line=self._line, column=self._column)
-
-    def at_keyword(self, *words: str) -> bool:
-        """True if these words come next."""
-        coming = self._tokens[self.at : self.at + len(words)]
-        return len(coming) == len(words) and all(
-            token.is_keyword(word) for token, word in zip(coming, words, strict=True)
-        )
-
-    def skip(self, *words: str) -> bool:
-        """Step over these words if they come next."""
-        found = self.at_keyword(*words)
-        self.at += len(words) if found else 0
-        return found
 
     def expect(self, word: str) -> None:
         """Step over the word. Raises SqlSyntaxError if another comes next."""
@@ -234,17 +217,10 @@ class _Reader:
     def expression(self, stops: Sequence[str]) -> SourceSpan:
         """The text up to one of the words (or the end) outside of brackets and CASE … END."""
         first = self.at
-        depth = 0
-        while self.at < len(self._tokens):
-            token = self._tokens[self.at]
-            if depth == 0 and token.is_keyword(*stops):
-                break
-            depth += 1 if token.is_keyword(*_OPENING) else -1 if token.is_keyword(*_CLOSING) else 0
-            self.at += 1
+        self.skip_to(_OPENING, _CLOSING, stops)
         if self.at == first:
             self.fail("an expression is missing")
-        start, end = self._tokens[first].start, self._tokens[self.at - 1].end
-        return SourceSpan(self._text[start:end], start)
+        return self._span_from(first)
 
     def rest(self) -> SourceSpan:
         """Everything that is left."""
@@ -258,8 +234,7 @@ class _Reader:
             self._skip_brackets()
         while self.skip("."):
             self._name_part()
-        start, end = self._tokens[first].start, self._tokens[self.at - 1].end
-        return SourceSpan(self._text[start:end], start)
+        return self._span_from(first)
 
     def target(self) -> TargetClause:
         """A table with its alias."""
@@ -269,11 +244,10 @@ class _Reader:
     def alias(self, keywords: Sequence[str]) -> str | None:
         """`[AS] alias`, if it is there: a name that is none of the keywords."""
         explicit = self.skip("AS")
-        if self.at < len(self._tokens):
-            token = self._tokens[self.at]
-            if token.is_name and (explicit or not token.is_keyword(*keywords)):
-                self.at += 1
-                return token.text
+        token = self.peek()
+        if token is not None and token.is_name and (explicit or not token.is_keyword(*keywords)):
+            self.at += 1
+            return token.text
         if explicit:
             self.fail("an alias is missing")
         return None
@@ -287,16 +261,15 @@ class _Reader:
             self.name()
             if self.at_keyword("("):
                 self._skip_brackets()
-        start, end = self._tokens[first].start, self._tokens[self.at - 1].end
-        return SourceSpan(self._text[start:end], start)
+        return self._span_from(first)
 
     def brackets(self) -> SourceSpan | None:
         """A bracketed part, if it is there."""
         if not self.at_keyword("("):
             return None
-        first = self._tokens[self.at].start
+        first = self.at
         self._skip_brackets()
-        return SourceSpan(self._text[first : self._tokens[self.at - 1].end], first)
+        return self._span_from(first)
 
     def partition(self) -> tuple[tuple[str, SourceSpan | None], ...]:
         """`(column [= value], …)`."""
@@ -316,7 +289,7 @@ class _Reader:
         if not self.skip("("):
             return None
         names = []
-        while self.at < len(self._tokens) and self._tokens[self.at].is_name:
+        while (token := self.peek()) is not None and token.is_name:
             names.append(self._name_part())
             if self.skip(")"):
                 return tuple(names)
@@ -329,7 +302,8 @@ class _Reader:
         """`column = value, …` up to one of the words."""
         found = []
         while True:
-            start = self._tokens[self.at].start if self.at < len(self._tokens) else len(self._text)
+            token = self.peek()
+            start = len(self._text) if token is None else token.start
             path = [self._name_part()]
             while self.skip("."):
                 path.append(self._name_part())
@@ -388,20 +362,22 @@ class _Reader:
         return tuple(Assignment((name,), value, offset) for name, value in zip(columns, values, strict=True))
 
     def _name_part(self) -> str:
-        if self.at >= len(self._tokens) or not self._tokens[self.at].is_name:
+        token = self.peek()
+        if token is None or not token.is_name:
             self.fail("a name is missing")
         self.at += 1
-        return self._tokens[self.at - 1].name
+        return token.name
+
+    def _span_from(self, first: int) -> SourceSpan:
+        """The text from a token to the last one that was stepped over."""
+        start, end = self._tokens[first].start, self._tokens[self.at - 1].end
+        return SourceSpan(self._text[start:end], start)
 
     def _skip_brackets(self) -> None:
-        depth = 0
-        while self.at < len(self._tokens):
-            token = self._tokens[self.at]
-            depth += 1 if token.is_keyword("(") else -1 if token.is_keyword(")") else 0
-            self.at += 1
-            if depth == 0:
-                return
-        self.fail("a bracket is not closed")
+        self.at += 1
+        self.skip_to("(", ")", (")",))
+        if not self.skip(")"):
+            self.fail("a bracket is not closed")
 
 
 def null_for_default(value: SourceSpan) -> SourceSpan:

@@ -1,4 +1,4 @@
-"""A SQL text put together from parts of the user's own, which remembers where each part came from.
+"""A SQL text composed of parts of the user's text, with the offset of each part there.
 
 Spark is given the composed text, and the user the places in what was typed.
 """

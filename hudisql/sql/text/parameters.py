@@ -14,7 +14,7 @@ from typing import Final
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.sql.text.script import position_at
-from hudisql.sql.text.tokens import Token, tokenize
+from hudisql.sql.text.tokens import Token, TokenCursor, tokenize
 
 SqlArguments = Mapping[str, object] | Sequence[object]
 _HINT: Final = "session.sql(text, {'name': value}) for :name, session.sql(text, [value, …]) for ?"
@@ -106,23 +106,21 @@ def _text(value: str) -> str:
 def _markers(tokens: list[Token]) -> list[tuple[str | None, int, int]]:
     """Each marker's name (None for `?`) and span."""
     found: list[tuple[str | None, int, int]] = []
-    for index, token in enumerate(tokens):
-        if token.kind != "mark":
-            continue
-        if token.text == "?":
+    cursor = TokenCursor(tokens)
+    while (token := cursor.peek()) is not None:
+        if cursor.at_keyword("?"):
             found.append((None, token.start, token.end))
-        elif token.text == ":" and (name := _name_behind(tokens, index)) is not None:
+        elif cursor.at_keyword(":") and (name := _name_behind(cursor, token)) is not None:
             found.append((name.text, token.start, name.end))
+        cursor.take()
     return found
 
 
-def _name_behind(tokens: list[Token], index: int) -> Token | None:
-    """The name of the marker whose colon is at `index`; None for `a::int`, `v:field` and labels."""
-    colon = tokens[index]
-    name = tokens[index + 1] if index + 1 < len(tokens) else None
+def _name_behind(cursor: TokenCursor, colon: Token) -> Token | None:
+    """The name of the marker whose colon comes next; None for `a::int`, `v:field` and labels."""
+    name, before = cursor.peek(1), cursor.peek(-1)
     if name is None or name.kind != "word" or name.start != colon.end:
         return None
-    before = tokens[index - 1] if index else None
     touches = before is not None and before.end == colon.start
     if touches and before is not None and (before.kind != "mark" or before.text in (":", ")", "]")):
         return None

@@ -7,6 +7,7 @@ hints (`/*+ … */`) are code, as they are for Spark. Knows no grammar.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -56,6 +57,59 @@ class Token:
     def is_keyword(self, *keywords: str) -> bool:
         """True if the token is one of these unquoted words or marks (keywords in upper case)."""
         return self.kind in ("word", "mark") and self.text.upper() in keywords
+
+
+class TokenCursor:
+    """Goes over tokens from left to right; `at` is the next token's index."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self._tokens = tokens
+        self.at = 0
+
+    def peek(self, ahead: int = 0) -> Token | None:
+        """The next token, or one relative to it; None beyond either end."""
+        index = self.at + ahead
+        return self._tokens[index] if 0 <= index < len(self._tokens) else None
+
+    def take(self) -> Token | None:
+        """Step over the next token; None at the end."""
+        token = self.peek()
+        self.at += token is not None
+        return token
+
+    def at_keyword(self, *words: str) -> bool:
+        """True if these unquoted words or marks come next."""
+        coming = self._tokens[self.at : self.at + len(words)]
+        return len(coming) == len(words) and all(
+            token.is_keyword(word) for token, word in zip(coming, words, strict=True)
+        )
+
+    def skip(self, *words: str) -> bool:
+        """Step over these words if they come next."""
+        found = self.at_keyword(*words)
+        self.at += len(words) if found else 0
+        return found
+
+    def take_name(self) -> tuple[str, ...]:
+        """Step over a dotted name; empty if none comes next. A dot that no name follows stays."""
+        parts: list[str] = []
+        while (token := self.peek()) is not None and token.is_name:
+            parts.append(token.name)
+            self.at += 1
+            behind = self.peek(1)
+            if not self.at_keyword(".") or behind is None or not behind.is_name:
+                break
+            self.at += 1
+        return tuple(parts)
+
+    def skip_to(self, opening: Sequence[str], closing: Sequence[str], stops: Sequence[str]) -> None:
+        """Go to the first of `stops` outside of what opens and closes, or to the end."""
+        depth = 0
+        while (token := self.peek()) is not None:
+            if depth == 0 and token.is_keyword(*stops):
+                return
+            depth += 1 if token.is_keyword(*opening) else -1 if token.is_keyword(*closing) else 0
+            self.at += 1
 
 
 def tokenize(text: str, *, quoted_names: bool = False) -> list[Token]:

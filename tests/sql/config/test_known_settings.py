@@ -71,7 +71,7 @@ def test_misspelt_settings_are_told_of_wherever_they_are_given(
         session.write(rows, table.name, **{"precombinefeld": "seq"})
     assert caught.value.hint == "did you mean 'preCombineField'?"
     session.sql("DROP TABLE changes.typo PURGE")
-    assert [text.replace("nothing goes by ", "") for text in said] == [
+    assert [text.replace("unknown setting ", "") for text in said] == [
         "SET: 'hoodie.parquet.max.filesize'; did you mean 'hoodie.parquet.max.file.size'?",
         "SET: hoodie.clustering.inline = true has no effect, hudisql does not run clusterings",
         "CREATE TABLE changes.typo: 'precombinefeld'; did you mean 'preCombineField'?",

@@ -21,6 +21,7 @@ from hudisql.format.table_properties import parse_properties
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from tests.rows import rows
 from tests.sql.changed_tables import ChangedTable, own_database
 
 pytestmark = pytest.mark.spark
@@ -41,10 +42,6 @@ def made(session: Session, tmp_path: Path) -> Path:
     )
     session.sql("INSERT INTO altered.t VALUES (1, 10, 0.5, 1.25, 'a'), (2, 20, 1.5, 2.5, 'b')")
     return tmp_path / "t"
-
-
-def rows(session: Session, text: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in session.sql(text).rows]
 
 
 def properties_at(path: Path) -> dict[str, str]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,6 +22,7 @@ from hudisql.errors import (
 )
 from hudisql.format.table_properties import parse_properties
 from hudisql.session import Session
+from tests.rows import rows
 from tests.sql.changed_tables import own_database, setting
 
 pytestmark = pytest.mark.spark
@@ -42,10 +42,6 @@ def parameters_of(session: Session, name: str) -> dict[str, str]:
     entry = session.context.metastore.get_table("made", name)
     assert entry is not None
     return dict(entry.parameters)
-
-
-def rows(session: Session, text: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in session.sql(text).rows]
 
 
 def test_a_new_table_is_empty_and_has_its_columns(session: Session, tmp_path: Path) -> None:

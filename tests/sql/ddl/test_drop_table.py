@@ -12,7 +12,8 @@ import pytest
 from hudisql.errors import RollbackRefusedError, UnsupportedStatementError
 from hudisql.session import Session
 from hudisql.storage import Storage
-from tests.sql.changed_tables import ChangedTable, fingerprint, own_database, write_source
+from tests.sources import fingerprint
+from tests.sql.changed_tables import ChangedTable, own_database, write_source
 
 pytestmark = pytest.mark.spark
 

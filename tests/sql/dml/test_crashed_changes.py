@@ -1,4 +1,4 @@
-"""Changes struck at their steps: readers see before or after, and the next writer clears up."""
+"""Changes crashed at their steps: readers see before or after, and the next writer clears up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hudisql.errors import StorageError
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.commit import begin_commit, discard_empty_commit, roll_back_failed_writes
-from tests.fault_injection import run_struck, wait_for_late_tasks
+from tests.fault_injection import run_with_fault, wait_for_late_tasks
 from tests.sql.changed_tables import ROWS, ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -30,23 +30,23 @@ STATEMENTS = {
 }
 
 
-Strike = Callable[[str, str, str, int], bool]
+Crash = Callable[[str, str, str, int], bool]
 
 
 @pytest.fixture
-def strike(request: pytest.FixtureRequest, spark: Any, metastore_uri: str) -> Strike:
-    """`strike(kind, statement, place, step)`: a struck run, then what must hold; False if none was struck."""
+def crash(request: pytest.FixtureRequest, spark: Any, metastore_uri: str) -> Crash:
+    """`crash(kind, statement, process, step)`: a crash, then what must hold; False if there was none."""
     inserted = count(1000)
 
-    def run(kind: str, statement: str, place: str, step: int) -> bool:
+    def run(kind: str, statement: str, process: str, step: int) -> bool:
         table: ChangedTable = request.getfixturevalue(kind)
         before, commits = table.rows(), _commits(table)
-        ended = run_struck(
+        ended = run_with_fault(
             spark,
             metastore_uri,
             statement=STATEMENTS[statement].replace("{t}", table.name),
             target=table.path,
-            place=place,
+            process=process,
             step=step,
         )
         seen = table.rows()
@@ -72,27 +72,27 @@ def _commits(table: ChangedTable) -> int:
 
 
 @pytest.mark.parametrize(
-    ("kind", "statement", "place", "step"),
+    ("kind", "statement", "process", "step"),
     [
         ("table", "update", "driver", 1),
         ("merge_on_read_table", "update", "worker", 1),
     ],
 )
-def test_a_struck_change_is_seen_wholly_or_not_at_all(
-    strike: Strike, kind: str, statement: str, place: str, step: int
+def test_a_crashed_change_is_seen_atomically(
+    crash: Crash, kind: str, statement: str, process: str, step: int
 ) -> None:
-    assert strike(kind, statement, place, step)
+    assert crash(kind, statement, process, step)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ["table", "merge_on_read_table"])
 @pytest.mark.parametrize("statement", STATEMENTS)
-@pytest.mark.parametrize(("place", "steps"), [("driver", 6), ("worker", 2)])
-def test_a_change_struck_at_any_step_is_seen_wholly_or_not_at_all(
-    strike: Strike, kind: str, statement: str, place: str, steps: int
+@pytest.mark.parametrize(("process", "steps"), [("driver", 6), ("worker", 2)])
+def test_a_change_crashed_at_any_step_is_seen_atomically(
+    crash: Crash, kind: str, statement: str, process: str, steps: int
 ) -> None:
     step = 0
-    while strike(kind, statement, place, step):
+    while crash(kind, statement, process, step):
         step += 1
     assert step >= steps
 
@@ -116,12 +116,12 @@ def test_a_rollback_that_was_interrupted_is_ended(
     def create_two(self: Storage, path: str, content: bytes) -> None:
         created.append(path)
         if len(created) > 2:
-            raise StorageError("struck")
+            raise StorageError("injected fault")
         create(self, path, content)
 
-    with monkeypatch.context() as struck:
-        struck.setattr(Storage, "create", create_two)
-        with pytest.raises(StorageError, match="struck"):
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "create", create_two)
+        with pytest.raises(StorageError, match="injected fault"):
             roll_back_failed_writes(open_table(storage, table.path))
     assert [each.action for each in open_table(storage, table.path).timeline.pending] == ["rollback"]
     table.run(UPDATE)

@@ -16,6 +16,7 @@ from hudisql.errors import HudisqlError, UnsupportedTableError, WriteRefusedErro
 from hudisql.format.table_properties import KEY_GENERATOR_CLASS, RECORD_KEY_FIELDS, parse_properties
 from hudisql.session import Session
 from hudisql.sql.text.script import split_script
+from tests.rows import rows
 from tests.sql.changed_tables import own_database, setting
 
 pytestmark = pytest.mark.spark
@@ -29,10 +30,6 @@ INSERT = "hoodie.spark.sql.insert.into.operation"
 def database(session: Session) -> Iterator[None]:
     with own_database(session, "keyless"):
         yield
-
-
-def rows(session: Session, text: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in session.sql(text).rows]
 
 
 def keys_of(session: Session, name: str, column: str = "id") -> dict[Any, str]:

@@ -17,7 +17,7 @@ from hudisql.errors import TableLockedError, UnsupportedTableError
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER
-from tests.fault_injection import run_struck
+from tests.fault_injection import run_with_fault
 from tests.sql.changed_tables import DAYS, ROWS, ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -42,23 +42,23 @@ def run_both(spark: Any, metastore_uri: str, tmp_path: Path) -> RunBoth:
     """Run two statements, each in a process of its own: neither commits before both are writing files."""
 
     def run(table: ChangedTable, *statements: str) -> list[CompletedProcess[str]]:
-        meeting = tmp_path / "meeting"
-        meeting.mkdir()
+        barrier = tmp_path / "barrier"
+        barrier.mkdir()
 
         def one(statement: str) -> CompletedProcess[str]:
-            return run_struck(
+            return run_with_fault(
                 spark,
                 metastore_uri,
                 statement=statement.replace("{t}", table.name),
                 target=table.path,
-                place="task",
-                means="meet",
-                meeting=str(meeting),
+                process="task",
+                fault="barrier",
+                barrier=str(barrier),
             )
 
         with ThreadPoolExecutor() as pool:
             ended = list(pool.map(one, statements))
-        assert len(list(meeting.iterdir())) >= 2
+        assert len(list(barrier.iterdir())) >= 2
         return ended
 
     return run
@@ -142,7 +142,7 @@ def test_inserts_into_one_partition_both_stand_unless_they_fill_up_the_same_file
 def _kill(table: ChangedTable, spark: Any, metastore_uri: str, step: int) -> None:
     """A writer of all slices that is killed before its `step`-th change of the store."""
     statement = f"UPDATE {table.name} SET price = -1"
-    ended = run_struck(spark, metastore_uri, statement=statement, target=table.path, step=step)
+    ended = run_with_fault(spark, metastore_uri, statement=statement, target=table.path, step=step)
     assert ended.returncode == -signal.SIGKILL
 
 

@@ -15,7 +15,7 @@ from hudisql.errors import QueryError, UnsupportedStatementError
 from hudisql.sql.executor import execute
 from hudisql.sql.query.query_plan import create_view, prepare_query, references_hudi, run_query
 from hudisql.sql.text.script import split_script
-from tests.sql.changed_tables import fingerprint
+from tests.sources import fingerprint
 from tests.sql.conftest import TablesInMemory
 
 MIGRATING = Path(__file__).parents[3] / "docs" / "migrating.md"

@@ -38,7 +38,7 @@ from hudisql.write.transaction.commit import (
     rollback_commit,
 )
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
-from hudisql.write.transaction.heartbeat import is_alive, start_heartbeat
+from hudisql.write.transaction.heartbeat import heartbeat_path, is_alive, start_heartbeat
 from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker, list_markers
 from hudisql.write.transaction.pending_table_services import exclude_pending_clustering
@@ -281,13 +281,13 @@ def test_a_rollback_plan_of_no_instant_is_refused(table: HudiTable) -> None:
 
 
 def test_markers_stay_until_the_rollback_that_needs_them_is_over(table: HudiTable) -> None:
-    struck = Instant("20980101000000000", "commit", InstantState.INFLIGHT)
+    crashed = Instant("20980101000000000", "commit", InstantState.INFLIGHT)
     marker = Marker("", "f.parquet", MarkerKind.CREATE)
-    for instant_time in (struck.timestamp, "20970101000000000"):
+    for instant_time in (crashed.timestamp, "20970101000000000"):
         create_marker(STORAGE, table.base_path, instant_time, marker)
-    _begin_rollback(table, struck)
+    _begin_rollback(table, crashed)
     delete_stale_files(table, None)
-    assert list_markers(STORAGE, table.base_path, struck.timestamp) == [marker]
+    assert list_markers(STORAGE, table.base_path, crashed.timestamp) == [marker]
     assert list_markers(STORAGE, table.base_path, "20970101000000000") == []
 
 
@@ -303,7 +303,9 @@ def test_what_a_killed_writer_has_staged_goes_when_it_is_old(table: HudiTable) -
 
 
 def test_who_was_silent_for_too_long_gives_no_sign_of_life_again(table: HudiTable) -> None:
-    heartbeat = start_heartbeat(STORAGE, table.base_path, "20300101000000000", 3_600_000, 1_000_000)
+    heartbeat = start_heartbeat(
+        STORAGE, heartbeat_path(table.base_path, "20300101000000000"), 3_600_000, 1_000_000
+    )
     heartbeat.check()
     heartbeat._last -= 2_000
     heartbeat.beat()
@@ -478,8 +480,8 @@ def test_a_lock_that_others_take_away_stops_the_commit(
     table: HudiTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = _begin(table)
-    with monkeypatch.context() as struck:
-        struck.setattr(FileSystemLock, "is_held", lambda _: False)
+    with monkeypatch.context() as patched:
+        patched.setattr(FileSystemLock, "is_held", lambda _: False)
         with pytest.raises(WriteConflictError, match="was removed while"):
             complete_commit(commit, EMPTY)
     assert f"{commit.instant_time}.commit" not in _states(table, commit.instant_time)
@@ -491,8 +493,8 @@ def test_a_commit_that_could_not_begin_gives_no_signs_of_life(
     def fail(_lock: FileSystemLock) -> None:
         raise StorageError("the store is gone")
 
-    with monkeypatch.context() as struck:
-        struck.setattr(FileSystemLock, "unlock", fail)
+    with monkeypatch.context() as patched:
+        patched.setattr(FileSystemLock, "unlock", fail)
         with pytest.raises(StorageError, match="is gone"):
             _begin(table)
     assert list(Path(table.base_path, ".hoodie", ".heartbeat").iterdir()) == []

@@ -1,0 +1,65 @@
+"""A statement that changes rows looks up its settings, and lists partitions and file slices, once."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hudisql.sql.config import table_settings, writer_settings
+from hudisql.table import partitions, snapshot
+from tests.sql.changed_tables import ChangedTable
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+MERGE = """
+MERGE INTO {t} AS t USING (SELECT id, dt, seq + 100 AS seq FROM {t} WHERE seq < 12) AS s
+ON t.id = s.id AND t.dt = s.dt
+WHEN MATCHED THEN UPDATE SET seq = s.seq
+WHEN NOT MATCHED THEN INSERT (id, dt, seq) VALUES (s.id, s.dt, s.seq)
+"""
+STATEMENTS = {
+    "merge": MERGE,
+    "update": "UPDATE {t} SET seq = seq + 1 WHERE dt = '2024-03-02'",
+    "delete": "DELETE FROM {t} WHERE id = 'k01'",
+    "insert": "INSERT INTO {t} (id, dt, seq) VALUES ('new', '2024-03-01', 7)",
+    "overwrite": "INSERT OVERWRITE {t} PARTITION (dt = '2024-03-02') (id) SELECT id FROM {t}",
+}
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts the look-ups of settings, and the listings of partitions and of each partition's files."""
+    counted: Counter[str] = Counter()
+
+    def count(module: Any, name: str, label: Callable[..., list[str]]) -> None:
+        function = getattr(module, name)
+
+        def counting(*arguments: Any, **named: Any) -> Any:
+            counted.update(label(*arguments))
+            return function(*arguments, **named)
+
+        for each in list(sys.modules.values()):
+            if getattr(each, "__name__", "").startswith("hudisql.") and hasattr(each, name):
+                monkeypatch.setattr(each, name, counting)
+
+    count(table_settings, "settings_of", lambda *_: ["settings"])
+    count(writer_settings, "write_options_by", lambda *_: ["write options"])
+    count(partitions, "list_partition_paths", lambda *_: ["partitions"])
+    count(snapshot, "list_file_slices", lambda _table, paths, _as_of: [f"slices of {path}" for path in paths])
+    return counted
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("kind", ["table", "merge_on_read_table"])
+def test_a_statement_looks_up_and_lists_once(
+    request: pytest.FixtureRequest, calls: Counter[str], kind: str, statement: str
+) -> None:
+    table: ChangedTable = request.getfixturevalue(kind)
+    calls.clear()
+    table.run(STATEMENTS[statement])
+    assert calls["settings"] == calls["write options"] == calls["partitions"] == 1
+    assert {label: times for label, times in calls.items() if times > 1} == {}
