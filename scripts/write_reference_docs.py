@@ -73,29 +73,29 @@ def _section(procedure: Procedure) -> Iterator[str]:
 
 
 def _types_page() -> Iterator[str]:
-    yield "# Types in source files that some reader or writer breaks on"
+    yield "# Types in source files that some reader or writer is incompatible with"
     yield ""
     yield "Made by `make docs` from `hudisql/bootstrap/type_safety.py`. A metadata-only bootstrap leaves the"
-    yield "source's physical types as they are, so these can only be mended by writing the partition anew."
-    yield "hudisql itself reads all but the refused ones right."
+    yield "source's physical types as they are; only rewriting the partition changes them."
+    yield "hudisql itself reads all but the refused ones correctly."
     yield "`dry_run => true` names the columns and the files before anything is written."
     yield ""
     yield "- **refused**: no partition with such a file can stay as it is."
-    yield "- **unsafe**: rows or queries of somebody break. `on_unsafe_type => 'fail'` (the default) stops,"
-    yield "  `'warn'` goes on, `'full_record'` writes just the partitions of these files anew."
-    yield "- **told**: a warning, whatever `on_unsafe_type` says."
+    yield "- **unsafe**: some reader or writer gets it wrong. `on_unsafe_type => 'fail'` (the default) stops,"
+    yield "  `'warn'` continues, `'full_record'` rewrites only the partitions of these files."
+    yield "- **warning**: a warning only, whatever `on_unsafe_type` says."
     yield ""
-    yield "| stored as | who breaks | bootstrap | mended by full_record | way out |"
+    yield "| stored as | incompatible readers and writers | bootstrap | fixed by full_record | solution |"
     yield "|---|---|---|---|---|"
     for incompatibility in TYPE_INCOMPATIBILITIES.values():
         verdict = (
-            "refused" if incompatibility.is_blocker else "unsafe" if incompatibility.is_unsafe else "told"
+            "refused" if incompatibility.is_blocker else "unsafe" if incompatibility.is_unsafe else "warning"
         )
         breaks, hint = _cell("; ".join(incompatibility.breaks)), _cell(incompatibility.hint or "")
-        mended = "yes" if incompatibility.fixed_by_full_record else ""
-        yield f"| {_cell(incompatibility.stored)} | {breaks} | {verdict} | {mended} | {hint} |"
+        fixed = "yes" if incompatibility.fixed_by_full_record else ""
+        yield f"| {_cell(incompatibility.stored)} | {breaks} | {verdict} | {fixed} | {hint} |"
     yield ""
-    yield "| compression of the data pages | who breaks |"
+    yield "| compression of the data pages | incompatible readers |"
     yield "|---|---|"
     for codec, text in CODEC_INCOMPATIBILITIES.items():
         yield f"| {codec} | {_cell(text)} |"

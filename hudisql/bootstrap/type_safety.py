@@ -1,4 +1,4 @@
-"""Which parquet types a bootstrapped table can carry, and who breaks on which: one table.
+"""Which parquet types a bootstrapped table can carry, and who is incompatible with each.
 
 A metadata-only bootstrap leaves the source's physical types as they are; this module alone knows what Apache
 Hudi's mergers and Hive do with them. Every entry of `TYPE_INCOMPATIBILITIES` was observed with Apache Hudi
@@ -20,7 +20,7 @@ _REWRITE = "rewrite the files with Spark's {setting}"
 _OLD_DATES = "dates before 1582-10-15 or timestamps before 1900"
 _BIGINT_IN_HIVE = (
     "Hive 2.3 cannot read timestamps of Hudi tables: the metastore shows it as bigint of {unit},"
-    " while Spark goes on seeing a timestamp"
+    " while Spark still sees a timestamp"
 )
 
 

@@ -130,7 +130,7 @@ class MetastoreClient:
         except MetastoreUnavailableError:
             raise
         except NoSuchTableError:
-            return []  # the database has gone meanwhile
+            return []  # the database was dropped meanwhile
         except MetastoreError:
             # Not every server can filter.
             return self.list_tables(database)

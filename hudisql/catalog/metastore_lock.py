@@ -1,8 +1,8 @@
-"""Hive's own lock on a table, which writers share that know the same metastore.
+"""Hive's own lock on a table, for writers that share a metastore.
 
-Follows `HiveMetastoreBasedLockProvider` of Hudi 0.15: an exclusive lock on the table, given back at once if
-it would have to wait. The metastore needs the tables of Hive's transactions; it drops locks whose writer it
-has not heard of for `hive.txn.timeout` (five minutes).
+Follows `HiveMetastoreBasedLockProvider` of Hudi 0.15: an exclusive lock on the table, released at once if it
+would have to wait. The metastore needs the tables of Hive's transactions; it drops locks that their writer
+has not renewed for `hive.txn.timeout` (five minutes).
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ class MetastoreLock:
         return f"on {self.database}.{self.name} in the metastore {self.client.uris}"
 
     def try_lock(self, _timeout_ms: int, /) -> bool:
-        """Ask for the lock; it is never waited for here. Raises MetastoreError."""
+        """Try to acquire the lock without waiting. Raises MetastoreError."""
         try:
             user, host = getpass.getuser(), socket.gethostname()
             self._id = self.client.lock_table(self.database, self.name, user, host)
         except MetastoreError as error:
             raise MetastoreError(
                 error.message,
-                hint="locks need the tables of Hive's transactions, which schematool makes and a metastore "
-                "that makes its own tables lacks; FileSystemBasedLockProvider needs nothing",
+                hint="locks need the tables of Hive's transactions, which schematool creates and a metastore "
+                "that creates its own schema lacks; FileSystemBasedLockProvider needs nothing",
             ) from error
         return self._id is not None
 
     def is_held(self) -> bool:
-        """True if the metastore still knows the lock, which is told of by this that its writer is alive."""
+        """True if the metastore still has the lock; this call also renews the lock."""
         return self._id is not None and self.client.has_lock(self._id)
 
     def unlock(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._id is not None:
             lock_id, self._id = self._id, None
             self.client.unlock(lock_id)
 
     def owner(self) -> str:
-        """Whom SHOW LOCKS names is not asked."""
+        """Empty: SHOW LOCKS is not queried."""
         return ""

@@ -1,4 +1,4 @@
-"""Metastore entries as plain values: tables, partitions, databases, and what tells that one is a Hudi table.
+"""Metastore entries as plain values: tables, partitions, databases, and how a Hudi table is recognized.
 
 No Thrift type shows here: the entry a value was read from is kept in `raw`, unread, so that altering it
 loses nothing of what others stored in it.

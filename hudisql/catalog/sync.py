@@ -212,7 +212,7 @@ def _with_partitions(
 
 
 def run_sync(client: MetastoreClient, plan: SyncPlan) -> SyncResult:
-    """Apply a plan. Raises MetastoreError and its kin; running the sync again goes on from there."""
+    """Apply a plan. Raises MetastoreError and its subclasses; running the sync again continues from there."""
     if plan.creates_database:
         client.create_database(plan.database)
     for entry in plan.entries:
@@ -271,5 +271,5 @@ def _alter_table(client: MetastoreClient, entry: EntrySync, table: MetastoreTabl
             raise
         raise MetastoreError(
             error.message,
-            hint=f"if that is meant to be, drop the entry (its data stays): DROP TABLE {table.full_name}",
+            hint=f"to replace it, drop the entry (its data stays): DROP TABLE {table.full_name}",
         ) from error

@@ -59,7 +59,7 @@ class SyncOptions:
     `strategy` ALL, RO or RT and `skip_ro_suffix` say which entries a merge-on-read table gets,
     `snapshot_with_table_name` whether its plain name is one (the merged rows). `support_timestamp` declares
     timestamps to Hive as such and not as bigints of microseconds: Hudi's input formats then need a newer
-    parquet library than Hive 2.3 has, and every query of such a column dies there. Spark has the real type
+    parquet library than Hive 2.3 has, and every query of such a column fails there. Spark has the real type
     from its own property either way. `schema_part_length` is in characters. `incremental` looks only at
     partitions written since the last sync.
     """
@@ -255,7 +255,7 @@ def _check_names(fields: list[pa.Field], base_path: str) -> None:
         other = seen.setdefault(column.name.lower(), column.name)
         if other != column.name:
             raise UnsupportedTableError(
-                f"columns {other} and {column.name} of {base_path} differ only in case, which Hive can't tell"
+                f"columns {other} and {column.name} of {base_path} differ only in case, which Hive ignores"
             )
 
 

@@ -197,7 +197,7 @@ def _check_same_table(table: HudiTable, wanted: MetastoreTable, found: Metastore
         raise TableExistsError(
             f"{found.full_name} is partitioned by {column_list(found.partition_columns)}, the table by "
             f"{column_list(wanted.partition_columns)}, and no metastore can change that in place",
-            hint=f"drop the entry and sync anew; its data stays: DROP TABLE {found.full_name}"
+            hint=f"drop the entry and sync again; its data stays: DROP TABLE {found.full_name}"
             if found.is_external
             else f"{found.full_name} is a managed table, dropping it would delete the data: first run ALTER "
             f"TABLE {found.full_name} SET TBLPROPERTIES ('EXTERNAL'='TRUE')",

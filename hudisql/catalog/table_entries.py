@@ -1,6 +1,6 @@
 """Which metastore entries a Hudi table has by a name, and what each of them shows.
 
-Reads back from the entries what Hudi's `HiveSyncTool` was told when it made them (strategy, skip_ro_suffix).
+Reads from the entries the options with which Hudi's `HiveSyncTool` made them (strategy, skip_ro_suffix).
 Changes nothing.
 """
 

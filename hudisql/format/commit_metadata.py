@@ -7,7 +7,8 @@ their JSON in Jackson's layout, byte for byte. Fields that newer writers add are
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,6 +107,27 @@ class CommitMetadata:
         for part in _jackson_parts(document, ""):
             content += part.encode()
         return bytes(content)
+
+
+def new_commit_metadata(
+    write_stats: Iterable[WriteStat],
+    avro_schema: str,
+    operation_type: str,
+    replaced: Mapping[str, tuple[str, ...]] | None = None,
+) -> CommitMetadata:
+    """The metadata of a new commit: its write statistics by partition, and the table's schema.
+
+    `replaced` are the file ids that a replacecommit replaces, by partition.
+    """
+    by_partition: dict[str, list[WriteStat]] = defaultdict(list)
+    for stat in write_stats:
+        by_partition[stat.partition_path or ""].append(stat)
+    return CommitMetadata(
+        partition_to_write_stats={path: tuple(stats) for path, stats in by_partition.items()},
+        extra_metadata={SCHEMA_KEY: avro_schema},
+        operation_type=operation_type,
+        partition_to_replace_file_ids=replaced,
+    )
 
 
 def parse_commit_metadata(content: bytes) -> CommitMetadata:

@@ -60,9 +60,9 @@ class BootstrapTableArguments(Arguments):
         None,
         help="key columns, 'id' or 'a,b' or array('a', 'b.c'); default: each row gets a generated key",
     )
-    target_path: str | None = parameter(None, help="where the table lies; default: the database's directory")
+    target_path: str | None = parameter(None, help="the table's directory; default: the database's directory")
     table_type: str = parameter("COPY_ON_WRITE", help="COPY_ON_WRITE or MERGE_ON_READ")
-    precombine: str | None = parameter(None, help="ordering column: of two rows of a key the greater stays")
+    precombine: str | None = parameter(None, help="ordering column: of two rows of a key the greater is kept")
     partition_by: str | None = parameter(
         None,
         help="partition columns of a path source, 'dt', 'dt date', 'year int, month int'; default: read from"
@@ -78,8 +78,8 @@ class BootstrapTableArguments(Arguments):
     )
     on_unsafe_type: str = parameter(
         UnsafeTypePolicy.FAIL.value,
-        help="columns stored so that Apache Hudi or Hive breaks on them: fail, warn, or full_record (their"
-        " partitions are rewritten)",
+        help="columns stored in types that Apache Hudi or Hive is incompatible with: fail, warn, or"
+        " full_record (their partitions are rewritten)",
     )
     on_partition_mismatch: str = parameter(
         PartitionMismatchPolicy.FAIL.value,
@@ -117,7 +117,7 @@ class BootstrapTableArguments(Arguments):
     verify: bool = parameter(True, help="compare counts and a sample with the source after the commit")
     resume: bool = parameter(
         False,
-        help="go on where a run that was killed or failed has stopped; if this one fails, keep what is done",
+        help="continue a run that was killed or failed; if this one fails, keep finished files",
     )
     dry_run: bool = parameter(
         False,

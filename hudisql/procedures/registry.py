@@ -103,9 +103,7 @@ def parameter(default: object = REQUIRED, *, help: str = "") -> Any:
 
 def fail_on_error_parameter(what: str = "") -> Any:
     """The parameter `fail_on_error` of checks; `what` says which calls it is for."""
-    text = (
-        "what is found wrong fails the call: the rows are given, the script stops, and the exit code is not 0"
-    )
+    text = "an error found fails the call: the rows are given, the script stops, and the exit code is not 0"
     return parameter(True, help=f"{what}: {text}" if what else text)
 
 

@@ -39,7 +39,7 @@ class RunBootstrapArguments(Arguments):
     table: str = parameter(help="the table to be")
     table_type: str = parameter(help="COPY_ON_WRITE or MERGE_ON_READ")
     bootstrap_path: str = parameter(help="directory of the parquet files")
-    base_path: str = parameter(help="where the table lies")
+    base_path: str = parameter(help="the table's directory")
     rowKey_field: str = parameter(help="record key columns, separated by commas")  # noqa: N815 (Hudi's name)
     base_file_format: str = parameter("PARQUET", help="PARQUET")
     partition_path_field: str = parameter("", help="partition columns, separated by commas")
@@ -51,12 +51,12 @@ class RunBootstrapArguments(Arguments):
     )
     key_generator_class: str = parameter(_SIMPLE_KEY_GENERATOR, help="simple, complex or nonpartitioned")
     full_bootstrap_input_provider: str = parameter(_FULL_INPUT_PROVIDER, help="not used")
-    schema_provider_class: str = parameter("", help="not taken: the files give the schema")
+    schema_provider_class: str = parameter("", help="not supported: the files give the schema")
     payload_class: str = parameter(_PAYLOAD, help="record payload of a MERGE_ON_READ table")
     parallelism: int = parameter(1500, help="most Spark tasks")
     enable_hive_sync: bool = parameter(False, help="register the table in the metastore")
     props_file_path: str = parameter("", help="properties file with more hoodie.* settings")
-    bootstrap_overwrite: bool = parameter(False, help="not taken: hudisql deletes no table on the way")
+    bootstrap_overwrite: bool = parameter(False, help="not supported: hudisql deletes no table here")
     options: Mapping[str, str] | None = parameter(None, help="hoodie.* settings, 'key=value,key=value'")
 
 
@@ -69,7 +69,7 @@ class RunBootstrapRow:
 
 @procedure(
     name="run_bootstrap",
-    summary="Hudi's own call of a bootstrap; bootstrap_table tells and checks more.",
+    summary="Hudi's own call of a bootstrap; bootstrap_table checks and reports more.",
     arguments=RunBootstrapArguments,
     row=RunBootstrapRow,
 )

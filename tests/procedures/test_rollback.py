@@ -103,11 +103,11 @@ def test_rows_that_are_nowhere_else_are_lost_only_by_force(call, bootstrap, dail
         assert fingerprint(tmp_path / "t") == before
 
     rewritten.write_bytes(kept + b"more")
-    refused(r"gone or changed in its source: 1 file: .*part-2\.parquet")
+    refused(r"source files were removed or changed: 1 file: .*part-2\.parquet")
     shutil.rmtree(rewritten.parent)
-    refused(r"gone or changed in its source: 2 files: .*part-2\.parquet, .*part-3\.parquet")
+    refused(r"source files were removed or changed: 2 files: .*part-2\.parquet, .*part-3\.parquet")
     shutil.rmtree(daily_orders)
-    refused("gone or changed in its source: 4 files")
+    refused("source files were removed or changed: 4 files")
     call("rollback_bootstrap", path=tmp_path / "t", force=True)
     assert not (tmp_path / "t").exists()
 

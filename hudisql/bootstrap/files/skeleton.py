@@ -1,4 +1,4 @@
-"""Skeleton files: the five meta columns of one source file, row for row, beside the untouched source.
+"""Skeleton files: the five meta columns of one source file, row by row; the source stays as it is.
 
 Follows RFC-12 and Hudi's `MetadataBootstrapHandler` and `HoodieAvroWriteSupport` (footer keys), except that
 row groups follow the source's, so that both files are split alike. One call handles one file in one task and
@@ -165,8 +165,8 @@ def _open_source(storage: Storage, task: SkeletonFileTask) -> Any:
 
 
 def source_changed(planned: ExternalFile, length: int | None) -> SourceChangedError:
-    """The error for a source file that now has `length` bytes; None is one that is gone."""
-    what = "has gone since the bootstrap was planned"
+    """The error for a source file that now has `length` bytes; None if it was removed."""
+    what = "was removed since the bootstrap was planned"
     if length is not None:
         what = f"changed since the bootstrap was planned: {length} bytes instead of {planned.length}"
     return SourceChangedError(
@@ -183,7 +183,7 @@ def _write_row_groups(
     storage: Storage, task: SkeletonFileTask, source: pq.ParquetFile, summary: _KeySummary
 ) -> int:
     """Write all row groups and the footer; returns the skeleton's length in bytes."""
-    storage.delete_file(task.target_path)  # and with it the stale checksum of an earlier try
+    storage.delete_file(task.target_path)  # and with it the stale checksum of an earlier attempt
     try:
         with storage.open_output(task.target_path) as sink:
             with _open_writer(sink, task) as writer:
@@ -318,5 +318,5 @@ class _KeySummary:
             self.null_key_samples += null_rows[:wanted].tolist()
 
     def key_range(self) -> KeyRange | None:
-        """The range of the keys, if it was asked for."""
+        """The range of the keys, if keys are to be unique."""
         return None if self._key_range is None else self._key_range.result()

@@ -42,14 +42,14 @@ class BootstrapMode(StrEnum):
 
 
 class UnsafeTypePolicy(StrEnum):
-    """What happens if files store columns in a way that Apache Hudi or Hive break on."""
+    """What happens if files store columns in a type that Apache Hudi or Hive is incompatible with."""
 
     FAIL = "fail"
     """Nothing is written."""
     WARN = "warn"
-    """The bootstrap goes on and names them."""
+    """The bootstrap continues and names them."""
     FULL_RECORD = "full_record"
-    """Their partitions are rewritten, where that mends the type."""
+    """Their partitions are rewritten, where that fixes the type."""
 
 
 class PartitionMismatchPolicy(StrEnum):
@@ -58,7 +58,7 @@ class PartitionMismatchPolicy(StrEnum):
     FAIL = "fail"
     """Nothing is written."""
     WARN = "warn"
-    """The bootstrap goes on and names them; the directory's value counts, as in Spark and Hive."""
+    """The bootstrap continues and names them; the directory's value counts, as in Spark and Hive."""
 
 
 @dataclass(frozen=True, slots=True)

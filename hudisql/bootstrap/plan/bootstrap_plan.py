@@ -110,7 +110,7 @@ class BootstrapPlan:
     `schema` holds data columns, then partition columns; `protection` is what must be set on the source table
     first (only with `protect_source`). `file_differences` names each file that differs from the table's
     columns, and how; `unsafe_types` are the columns that stay
-    stored in a way that somebody breaks on, with the names of their incompatibilities.
+    stored in an incompatible way, with the names of their incompatibilities.
     """
 
     request: BootstrapRequest
@@ -303,7 +303,7 @@ def _check_target_entry(context: Context, request: BootstrapRequest) -> list[Fin
 
 def _check_other_sources(context: Context, request: BootstrapRequest, target: str) -> list[Finding]:
     if not request.sync:
-        return []  # as asked, the metastore has no part in it
+        return []  # without a sync the metastore is not involved
     try:
         refuse_touching_sources(context, [target], "the table would lie", except_of=target)
     except SourceProtectedError as error:
@@ -323,7 +323,7 @@ def target_path_of(context: Context, request: BootstrapRequest) -> str:
 def scan_source(
     context: Context, request: BootstrapRequest
 ) -> tuple[BootstrapSource, SourceProtection | None, list[Finding]]:
-    """The source as it is now, how to protect it if that is asked for, and what is to be said of both.
+    """The source as it is now, its protection if the request has it, and the findings about both.
 
     Raises SourceError, NoSuchTableError, InvalidArgumentError for a bad partition filter, StorageError.
     """

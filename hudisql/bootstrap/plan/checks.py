@@ -1,7 +1,7 @@
-"""What must hold before a bootstrap writes anything: names, keys, types, codecs, places.
+"""The preconditions of a bootstrap: names, keys, types, codecs, directories.
 
-Each check takes values and gives findings; all run, so that a user sees every blocker at once. The facts
-about who breaks on which type are `type_safety`'s. Knows no Spark and writes nothing.
+Each check takes values and gives findings; all are run, so that a user sees every blocker at once. The facts
+about incompatible types are `type_safety`'s. Knows no Spark and writes nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def check_file_names(footers: Sequence[FileFooter]) -> Iterator[Finding]:
     """A warning for data files that Apache Hudi's writers do not take for parquet."""
     if others := [footer.path for footer in footers if not footer.path.endswith(".parquet")]:
         yield warning(
-            f"named without .parquet: {name_some(others)}: Hudi 0.15 tells formats by the name and cannot"
+            f"named without .parquet: {name_some(others)}: Hudi 0.15 goes by the extension and cannot"
             " read these files (1.2 can)"
         )
 
@@ -80,7 +80,7 @@ def check_column_names(footers: Sequence[FileFooter], schema: pa.Schema) -> Iter
         if clashes:
             yield blocker(
                 f"columns that differ only in case: {name_some(clashes, 'column')}",
-                hint="Hive and Spark cannot tell them apart: rename one in the files",
+                hint="Hive and Spark cannot distinguish them: rename one in the files",
             )
             break
 
@@ -231,7 +231,7 @@ def check_key_columns(
         yield blocker(
             f"the record key {','.join(record_key)} names partition columns alone: all rows of a partition"
             " would have one key",
-            hint="add the columns that tell the rows of a partition apart",
+            hint="add the columns that identify a row of a partition",
         )
     for path in record_key:
         resolved = resolve_column(path, schema)
@@ -349,14 +349,15 @@ def check_url_encoding(source: BootstrapSource) -> Iterator[Finding]:
         " column's value until a file is rewritten (1.2 shows the value)"
     )
     names = [column.name for column in source.partition_columns]
-    odd = [
+    escaped = [
         partition.path
         for partition in source.partitions
         if partition_path(names, partition.values, hive_style=True, url_encode=True) != partition.path
     ]
-    if odd:
+    if escaped:
         yield blocker(
-            f"some partition directories are Hive-escaped and others are not: {name_some(odd, 'directory')}",
+            "some partition directories are Hive-escaped and others are not:"
+            f" {name_some(escaped, 'directory')}",
             hint="rename them to their escaped form, or register the partitions in the metastore and use"
             " source_table",
         )
@@ -401,7 +402,7 @@ def check_target(
         yield blocker(
             f"the target {target} is not empty: it holds a bootstrap that did not finish",
             hint="no reader sees it; resume => true continues it, and"
-            f" CALL rollback_bootstrap(path => {quote_string(target)}) clears it away",
+            f" CALL rollback_bootstrap(path => {quote_string(target)}) deletes it",
         )
     else:
         yield blocker(

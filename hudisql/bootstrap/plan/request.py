@@ -1,7 +1,7 @@
-"""A bootstrap as it was asked for: checked words, before anything was looked at.
+"""The request of a bootstrap: validated arguments, before the source is looked at.
 
-`bootstrap_table` and Hudi's own `run_bootstrap` both end here. Knows the values that are allowed and how
-`hoodie.*` options map on them; knows no storage, metastore or Spark.
+`bootstrap_table` and Hudi's own `run_bootstrap` both make one. Knows the values that are allowed and how
+`hoodie.*` options map to them; knows no storage, metastore or Spark.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TABLE_NAME: Final = re.compile(r"\w+", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class BootstrapRequest:
-    """What a user asked for. Exactly one of `source_path` and `source_table` (database, name) is set.
+    """What a user requested. Exactly one of `source_path` and `source_table` (database, name) is set.
 
     Without `record_key` columns each row gets a generated key.
     `mode` says which partitions are rewritten; `bloom_entries` None sizes each file's filter to its rows;
@@ -95,7 +95,7 @@ class BootstrapRequest:
 
     @property
     def is_merge_on_read(self) -> bool:
-        """True if the table will take log files."""
+        """True if the table will have log files."""
         return self.table_type == keys.MERGE_ON_READ
 
     @property
@@ -105,12 +105,12 @@ class BootstrapRequest:
 
     @property
     def sync_options(self) -> dict[str, str]:
-        """The options that the metastore sync takes."""
+        """The options of the metastore sync."""
         return {name: value for name, value in self.options.items() if name.startswith(SYNC_PREFIX)}
 
 
 def parse_table_type(text: str) -> str:
-    """Hudi's name of a table type from it or its short form, in any case."""
+    """Hudi's name of a table type, given that name or the short form in any case."""
     found = _TABLE_TYPES.get(text.strip().lower())
     if found is None:
         raise InvalidArgumentError(
@@ -177,9 +177,9 @@ def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 def apply_options(
     request: BootstrapRequest, given: frozenset[str]
 ) -> tuple[BootstrapRequest, tuple[Finding, ...]]:
-    """The request with its `hoodie.*` options in force, except where a parameter was `given` itself.
+    """The request with its `hoodie.*` options applied; parameters that were `given` take precedence.
 
-    Options without an effect on a bootstrap are warnings. Raises InvalidArgumentError for bad values.
+    Options without effect on a bootstrap are warnings. Raises InvalidArgumentError for bad values.
     """
     changes: dict[str, Any] = {}
     findings: list[Finding] = []
@@ -221,4 +221,4 @@ def _converted(name: str, value: str, convert: Any) -> Any:
     try:
         return convert(value)
     except ValueError as error:
-        raise InvalidArgumentError(f"option {name} has the bad value '{value}'") from error
+        raise InvalidArgumentError(f"option {name} has the invalid value '{value}'") from error

@@ -97,7 +97,7 @@ def check_int96_conversion(spark: Any, footers: Sequence[FileFooter]) -> Iterato
 def describe_types(
     footers: Sequence[FileFooter], mode: BootstrapMode, policy: UnsafeTypePolicy
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """One partition's blockers and warnings in short; who breaks is told once, for the whole table."""
+    """One partition's blockers and warnings in short; the readers are named once, for the table."""
     blockers: list[str] = []
     warnings: list[str] = []
     for (column, name), paths in sorted(_incompatibilities_of(footers).items()):

@@ -87,7 +87,7 @@ def plan_removal(
 def run_removal(context: Context, plan: TableRemovalPlan) -> None:
     """Delete what the plan lists; after a kill, planning and running again completes the removal.
 
-    Raises StorageError, MetastoreError and its kin.
+    Raises StorageError, MetastoreError and its subclasses.
     """
     storage, base_path = context.storage, plan.base_path
     if plan.state is not TargetState.ROLLBACK:

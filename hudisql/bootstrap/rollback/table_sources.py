@@ -47,21 +47,21 @@ def read_table_sources(table: HudiTable) -> TableSources:
 
 
 def describe_lost_sources(storage: Storage, sources: TableSources) -> str | None:
-    """Why rows of the table may be nowhere else: files that are gone or changed, or none named.
+    """Why the table may hold the only copy of rows: source files were removed or changed, or are unknown.
 
     Gives None if all are there. Asks by directory, not by file. Raises StorageError.
     """
     there = list_source_directories(storage, sources.files)
     lost = [each.path for each in sources.files if not _is_there(each, there.get(each.path))]
     if lost:
-        return f"gone or changed in its source: {name_some(lost)}"
+        return f"source files were removed or changed: {name_some(lost)}"
     if sources.unnamed is not None:
         return f"it names no source files for its {sources.unnamed}"
     return None
 
 
 def list_source_directories(storage: Storage, files: Iterable[ExternalFile]) -> dict[str, FileInfo]:
-    """What lies in the files' directories now, by path; nothing of directories that are gone. Raises
+    """The files in these directories now, by path; none for directories that no longer exist. Raises
     StorageError.
     """
     directories = list({parent_of(each.path): None for each in files})

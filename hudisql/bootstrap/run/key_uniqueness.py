@@ -3,7 +3,7 @@
 Hudi takes key and partition path as a record's identity and would update one of two equal records at random.
 Files whose ranges of keys overlap are compared by 64-bit hashes that Spark brings together from the
 skeletons' own key columns; where hashes are equal, the keys decide. (Hashes kept from the first pass would
-spare that reading, at the price of scratch files to write, find again and clean up.) Reads skeletons only.
+avoid that reading, at the cost of scratch files to write, list and delete.) Reads skeletons only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hudisql.storage import Storage
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan
-    from hudisql.bootstrap.run.table_files import WrittenFile
+    from hudisql.bootstrap.run.table_files import BootstrapFile
     from hudisql.context import Context
 
 ALL_BITS: Final = (1 << 64) - 1
@@ -84,7 +84,7 @@ class RepeatedKeys:
     is_cut: bool
 
 
-def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Sequence[WrittenFile]) -> None:
+def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Sequence[BootstrapFile]) -> None:
     """Raise BootstrapBlockedError with counts and samples if keys repeat that `key_check` wants unique.
 
     The skeletons' keys must not be null; their results hold their ranges. Raises StorageError if one cannot
@@ -103,7 +103,7 @@ def check_key_uniqueness(context: Context, plan: BootstrapPlan, skeletons: Seque
         raise _repeated_keys_error(plan, skeletons, found)
 
 
-def compared_files(skeletons: Sequence[WrittenFile], key_check: KeyCheck) -> list[ComparedFile]:
+def compared_files(skeletons: Sequence[BootstrapFile], key_check: KeyCheck) -> list[ComparedFile]:
     """The files whose keys are not known to be unique by their ranges and the look at each file alone."""
     is_global = key_check is KeyCheck.UNIQUE_GLOBAL
     groups = group_overlapping(
@@ -234,7 +234,7 @@ def _gather_suspects(most: int, pieces: Iterator[bytes]) -> Suspects:
     for piece in pieces:
         held.append(np.frombuffer(piece, dtype=np.uint64))
         added += len(held[-1])
-        # Keys in very many rows make a bucket larger than planned: copies beyond two tell nothing.
+        # Keys in very many rows make a bucket larger than planned: copies beyond two add nothing.
         if added > max(_HASHES_A_BUCKET, len(held[0])):
             held, added = [at_most_two_of_each(np.sort(np.concatenate(held)))], 0
     if not held:
@@ -317,7 +317,7 @@ def _place(encoded: int) -> tuple[int, int]:
 
 
 def _repeated_keys_error(
-    plan: BootstrapPlan, skeletons: Sequence[WrittenFile], found: RepeatedKeys
+    plan: BootstrapPlan, skeletons: Sequence[BootstrapFile], found: RepeatedKeys
 ) -> BootstrapBlockedError:
     is_global = plan.request.key_check == KeyCheck.UNIQUE_GLOBAL
     scope = "the table" if is_global or not plan.partition_columns else "a partition"
@@ -339,12 +339,12 @@ def _repeated_keys_error(
         f"{'at least ' if found.is_cut else ''}{subject} more than once in {scope},"
         f" in {found.rows:,} rows; rows count from 0:{listed}",
         blockers=blockers,
-        hint="nothing was kept: an update would hit any one of the rows of a key;"
+        hint="no file was kept: an update would hit any one of the rows of a key;"
         f" add a column to the key, remove the surplus rows, or {remedy} with key_check => 'nulls'",
     )
 
 
-def _describe(skeletons: Sequence[WrittenFile], sample: RepeatedKey) -> str:
+def _describe(skeletons: Sequence[BootstrapFile], sample: RepeatedKey) -> str:
     (first_file, first_row), (last_file, last_row) = sample.first, sample.last
     first, row = skeletons[first_file].source_of(first_row)
     last, other_row = skeletons[last_file].source_of(last_row)

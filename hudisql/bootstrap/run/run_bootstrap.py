@@ -31,7 +31,7 @@ from hudisql.bootstrap.run.skeleton_tasks import (
     write_skeleton_partition,
 )
 from hudisql.bootstrap.run.table_files import (
-    WrittenFile,
+    BootstrapFile,
     WrittenSkeleton,
     publish_table,
     write_table_files,
@@ -105,7 +105,7 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
         resumed = work.resumed
         del work  # the tasks of 250,000 files take 100 MB
         full_records = rewrite_partitions(context, plan, plan_full_records(plan), lease)
-        files: list[WrittenFile] = [*skeletons, *full_records]
+        files: list[BootstrapFile] = [*skeletons, *full_records]
         _check_keys(plan, files)
         check_key_uniqueness(context, plan, files)
         lease.close(storage)
@@ -293,7 +293,7 @@ def _write_skeletons(
     ]
 
 
-def _check_keys(plan: BootstrapPlan, files: Sequence[WrittenFile]) -> None:
+def _check_keys(plan: BootstrapPlan, files: Sequence[BootstrapFile]) -> None:
     if plan.key_check == "none":
         return
     affected = [file for file in files if file.result.null_keys]
@@ -313,7 +313,7 @@ def _check_keys(plan: BootstrapPlan, files: Sequence[WrittenFile]) -> None:
     )
 
 
-def _describe_null_keys(file: WrittenFile) -> str:
+def _describe_null_keys(file: BootstrapFile) -> str:
     if isinstance(file, WrittenSkeleton):
         rows = ", ".join(f"{row:,}" for row in file.result.null_key_samples)
         return f"{file.result.null_keys:,} in {file.source.path}, such as row {rows}"
@@ -323,7 +323,7 @@ def _describe_null_keys(file: WrittenFile) -> str:
     return f"{file.result.null_keys:,} in partition '{file.partition_path}', such as {samples}"
 
 
-def _check_written(storage: Storage, plan: BootstrapPlan, files: Sequence[WrittenFile]) -> None:
+def _check_written(storage: Storage, plan: BootstrapPlan, files: Sequence[BootstrapFile]) -> None:
     """Raise StorageError if a file has not the size that its task reported.
 
     Files that no task result names were written by failed or late attempts: they are deleted.
@@ -370,7 +370,7 @@ def _check_source_unchanged(context: Context, plan: BootstrapPlan) -> None:
 
 
 def _summarise(
-    plan: BootstrapPlan, files: Sequence[WrittenFile], other_bytes: int, seconds: float, kept: int
+    plan: BootstrapPlan, files: Sequence[BootstrapFile], other_bytes: int, seconds: float, kept: int
 ) -> BootstrapResult:
     by_partition: dict[str, list[SkeletonResult | FullRecordFile]] = {}
     for file in files:

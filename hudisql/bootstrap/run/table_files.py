@@ -1,7 +1,7 @@
 """The small files of a bootstrapped table: properties, partition metadata, index, timeline.
 
-Everything that makes skeletons a table of version 6, written in the order that keeps it invisible until it is
-whole: `hoodie.properties` comes last, created in one atomic step. Follows what Hudi 0.15 leaves on disk after
+They make skeletons a table of version 6. Their order keeps the table invisible until it is complete:
+`hoodie.properties` comes last, created atomically. Follows what Hudi 0.15 leaves on disk after
 a metadata-only bootstrap; knows no Spark.
 """
 
@@ -24,7 +24,7 @@ from hudisql.format.bootstrap_index import (
     partition_index_path,
     write_bootstrap_index,
 )
-from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeStats, WriteStat
+from hudisql.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, new_commit_metadata
 from hudisql.format.instant import (
     COMMIT,
     DELTA_COMMIT,
@@ -59,7 +59,7 @@ BULK_INSERT: Final = "BULK_INSERT"
 
 @dataclass(frozen=True, slots=True)
 class WrittenSkeleton:
-    """A finished skeleton, its partition (target and source path) and the file it stands for."""
+    """A finished skeleton, its partition (target and source path) and its source file."""
 
     partition_path: str
     source_partition_path: str
@@ -79,7 +79,7 @@ class WrittenFullRecords:
     result: FullRecordFile
 
     def source_of(self, row: int) -> tuple[str, int | None]:
-        """The source file of a row of this file, and its number there; None if a sort has moved it."""
+        """The source file of a row of this file, and its row number there; None after a sort."""
         for piece in self.result.pieces:
             if row < piece.rows:
                 return piece.path, None if piece.first_row is None else piece.first_row + row
@@ -87,7 +87,7 @@ class WrittenFullRecords:
         raise IndexError(f"{self.result.path} has no such row")
 
 
-WrittenFile = WrittenSkeleton | WrittenFullRecords
+BootstrapFile = WrittenSkeleton | WrittenFullRecords
 
 
 def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
@@ -121,28 +121,27 @@ def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
 
 
 def commit_metadata(
-    plan: BootstrapPlan, files: Sequence[WrittenFile], operation_type: str = BOOTSTRAP
+    plan: BootstrapPlan, files: Sequence[BootstrapFile], operation_type: str = BOOTSTRAP
 ) -> CommitMetadata:
-    """What a commit of the bootstrap says: a write statistic per file and the table's schema."""
-    stats: dict[str, list[WriteStat]] = {}
-    for file in files:
-        result = file.result
-        stats.setdefault(file.partition_path, []).append(
-            WriteStat(
-                file_id=result.file_id,
-                path=result.path[len(plan.target_path) :].lstrip("/"),
-                partition_path=file.partition_path,
-                num_writes=result.rows,
-                num_inserts=result.rows,
-                total_write_bytes=result.bytes,
-                file_size_in_bytes=result.bytes,
-                runtime_stats=RuntimeStats(total_create_time=round(result.seconds * 1000)),
-            )
-        )
-    return CommitMetadata(
-        partition_to_write_stats={partition: tuple(written) for partition, written in stats.items()},
-        extra_metadata={SCHEMA_KEY: avro_from_arrow(plan.schema, plan.request.name)},
-        operation_type=operation_type,
+    """The metadata of a commit of the bootstrap: a write statistic per file and the table's schema."""
+    return new_commit_metadata(
+        (_write_stat(plan.target_path, file) for file in files),
+        avro_from_arrow(plan.schema, plan.request.name),
+        operation_type,
+    )
+
+
+def _write_stat(base_path: str, file: BootstrapFile) -> WriteStat:
+    result = file.result
+    return WriteStat(
+        file_id=result.file_id,
+        path=result.path[len(base_path) :].lstrip("/"),
+        partition_path=file.partition_path,
+        num_writes=result.rows,
+        num_inserts=result.rows,
+        total_write_bytes=result.bytes,
+        file_size_in_bytes=result.bytes,
+        runtime_stats=RuntimeStats(total_create_time=round(result.seconds * 1000)),
     )
 
 

@@ -51,7 +51,7 @@ def parse_footer(footer: bytes) -> Any:
 
 
 def find_unreadable(metadata: Any, footer: bytes) -> str | None:
-    """Why nobody can read the file's columns, or None; must be asked before they are looked at."""
+    """Why no reader can read the file's columns, or None; call this before the columns are decoded."""
     if len(footer) - metadata.serialized_size == _SIGNATURE_BYTES:
         return "has encrypted columns, which hudisql cannot read"
     codecs = _codecs(metadata, footer)

@@ -61,7 +61,7 @@ class FileFooter:
 
     `key_bytes` are the compressed bytes of the record key's columns, `key_nulls` the nulls that statistics
     count in a single key column (None: unknown); `has_hybrid_calendar` if its dates may have to be rebased;
-    `inside` are the values that the file itself holds of partition columns; `footer_hash` tells two footers
+    `inside` are the file's own values of partition columns; `footer_hash` distinguishes two footers
     apart.
     """
 
@@ -90,7 +90,7 @@ def read_footers(
 ) -> list[FileFooter]:
     """The footers of the files, in their order; files that cannot be opened or read carry their problem.
 
-    `partition_columns` that are inside of the files, too, are left out of the schemas, and their values told.
+    `partition_columns` that the files hold, too, are left out of the schemas; `inside` has their values.
     """
     found = run_on_files(
         spark,
@@ -235,7 +235,7 @@ def _summarise(path: str, metadata: Any, schema: SourceSchema, record_key: tuple
 
 
 def _describe_unreadable(storage: Storage, file: ExternalFile, error: Exception) -> str:
-    """Why a file cannot be taken: what it is, if its first bytes tell, else the reader's words."""
+    """Why a file cannot be read: its format, if the first bytes show it, else the reader's message."""
     try:
         with storage.open_input(file.path) as source:
             start = bytes(source.read(4))

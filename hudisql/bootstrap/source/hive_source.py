@@ -190,13 +190,13 @@ def _find_unregistered(
     level = [base_path] if storage.exists(base_path) else []
     holding: list[str] = []
     for number in range(depth + 1):
-        asked = [directory for directory in level if number < depth or directory not in registered]
+        unlisted = [directory for directory in level if number < depth or directory not in registered]
         level = []
         try:
-            listings = storage.list_directories(asked)
+            listings = storage.list_directories(unlisted)
         except StorageError:
             break  # nothing of the table lies there: it need not be readable
-        for directory, entries in zip(asked, listings, strict=True):
+        for directory, entries in zip(unlisted, listings, strict=True):
             shown = [entry for entry in entries if not is_hidden(entry.name)]
             if directory not in registered and any(
                 not entry.is_directory and entry.length for entry in shown

@@ -1,6 +1,6 @@
 """Partition columns that are also columns inside of the files: which values a file holds there.
 
-Spark and Hive take the directory's value then, whatever the file says. Statistics in the footer tell the
+Spark and Hive then use the directory's value, whatever the file says. Statistics in the footer give the
 values where they can; else the column is read.
 """
 

@@ -212,7 +212,7 @@ def _stays_text(column_type: pa.DataType) -> bool:
 
 
 def _typed_column_findings(column: PartitionColumn, type_name: str) -> list[Finding]:
-    """Who breaks on a partition column that is no string; found with Apache Hudi 0.15.0 and 1.2.0.
+    """What is incompatible with a partition column that is no string, as seen in Hudi 0.15.0 and 1.2.0.
 
     Both read typed partition columns right, in bare and in key=value directories. Hudi's own bootstrap makes
     strings only: 0.15's copy-on-write merge puts the directory's text into the typed column, 1.2's a Java

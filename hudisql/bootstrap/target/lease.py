@@ -11,14 +11,15 @@ from __future__ import annotations
 import json
 import os
 import socket
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from hudisql.bootstrap.target.target_state import (
     HEARTBEAT_FILE,
+    LEASE_TIMEOUT_MS,
     TargetState,
     lease_epochs,
     lease_path,
@@ -28,8 +29,9 @@ from hudisql.bootstrap.target.target_state import (
 from hudisql.errors import PathExistsError, StorageError, TableExistsError
 from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, join
+from hudisql.write.transaction.heartbeat import start_heartbeat
 
-_HEARTBEAT_SECONDS: Final = 60.0
+_HEARTBEAT_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,21 +132,16 @@ def acquire_lease(storage: Storage, base_path: str, table: str, *, takes_over: b
 
 @contextmanager
 def heartbeats(storage: Storage, lease: Lease) -> Iterator[None]:
-    """Renew the heartbeat every minute from a background thread."""
-    stopped = threading.Event()
-
-    def renew() -> None:
-        while not stopped.wait(_HEARTBEAT_SECONDS):
-            # If the store keeps failing, the run itself fails.
-            with suppress(StorageError):
-                if not lease.is_held(storage):
-                    return
-                storage.write(join(lease.base_path, HEARTBEAT_FILE), b"heartbeat")
-
-    thread = threading.Thread(target=renew, name="hudisql-bootstrap-heartbeat", daemon=True)
-    thread.start()
+    """Renew the lease's heartbeat every minute from a background thread. Raises StorageError."""
+    heartbeat = start_heartbeat(
+        storage,
+        join(lease.base_path, HEARTBEAT_FILE),
+        interval_ms=_HEARTBEAT_MS,
+        tolerance_ms=LEASE_TIMEOUT_MS,
+        is_owner=partial(lease.is_held, storage),
+    )
     try:
         yield
     finally:
-        stopped.set()
-        thread.join()
+        # `release` deletes the file; after a takeover it belongs to the other run.
+        heartbeat.stop(keeps_file=True)

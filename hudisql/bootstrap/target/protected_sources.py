@@ -58,8 +58,8 @@ def refuse_touching_sources(
     """Raise SourceProtectedError if a directory is, holds or lies in the source of a bootstrapped table.
 
     `effect` says what would happen there, such as "DROP TABLE db.t would delete files"; `except_of` is the
-    base path of a table whose own source does not count. Directories are asked for only if any source is
-    known.
+    base path of a table whose own source does not count. `directories` is iterated only if there are
+    sources.
     """
     sources = find_protected_sources(context)
     storage = context.storage

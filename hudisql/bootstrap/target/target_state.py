@@ -1,6 +1,6 @@
 """The state of a bootstrap's target directory: nothing, a table, an unfinished bootstrap or rollback.
 
-Marker files in `.hoodie` tell: `hoodie.properties` means a table, a lease file an unfinished bootstrap, a
+Marker files in `.hoodie` decide: `hoodie.properties` means a table, a lease file an unfinished bootstrap, a
 rollback marker a removal that has begun. Reads only.
 """
 
@@ -30,7 +30,7 @@ ROLLBACK_FILE: Final = f"{METADATA_DIRECTORY}/.hudisql-rollback"
 _LEASE_NAME: Final = re.compile(r"\.hudisql-bootstrap(?:-(\d+))?")
 _CLOCK_SLACK_SECONDS: Final = 5.0
 # Ten missed heartbeats; the clocks of hosts and stores may differ a little.
-_LEASE_TIMEOUT_SECONDS: Final = 600.0
+LEASE_TIMEOUT_MS: Final = 600_000
 
 
 class TargetState(Enum):
@@ -62,7 +62,7 @@ class LeaseRecord:
         """True if the process (on this host) has ended, or gave no heartbeat for ten minutes."""
         if self.host == socket.gethostname() and self.process is not None:
             return not _is_running_since(self.process, self.written_ms / 1000)
-        return time.time() - max(self.written_ms, self.heartbeat_ms) / 1000 > _LEASE_TIMEOUT_SECONDS
+        return time.time() * 1000 - max(self.written_ms, self.heartbeat_ms) > LEASE_TIMEOUT_MS
 
     def __str__(self) -> str:
         return f"process {self.process or 'unknown'} on {self.host or 'an unknown host'}"
@@ -156,7 +156,7 @@ def _is_running_since(process: int, acquired_at: float) -> bool:
 
 
 def _start_of(process: int) -> float | None:
-    """When the process started (epoch seconds), None where the system does not tell; a zombie has ended."""
+    """When the process started (epoch seconds), None where the system does not say; a zombie has ended."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         booted = next(

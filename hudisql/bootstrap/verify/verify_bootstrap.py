@@ -194,7 +194,7 @@ def _missing_skeletons(
     mappings: Sequence[BootstrapMapping],
     slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
 ) -> list[Discrepancy]:
-    """Mappings without any file in the table, where the timeline still tells that none was meant to go."""
+    """Mappings without any file in the table, if the timeline shows that no file was to be removed."""
     commits = table.timeline.commits
     if not any(commit.timestamp == METADATA_BOOTSTRAP_INSTANT_TIME for commit in commits):
         return []

@@ -1,7 +1,7 @@
 """Verifying one bootstrapped file slice: the source file, its skeleton and what a reader makes of both.
 
 Runs inside a Spark task, one slice at a time: lengths and modification times, row counts of both footers, and
-for the row groups asked for the meta columns against keys rendered anew from the source. Follows RFC-12; it
+for the selected row groups the meta columns against keys rendered again from the source. Follows RFC-12; it
 knows no Spark and does not choose the slices.
 """
 
@@ -213,7 +213,7 @@ class _FileCheck:
             )
 
     def _compare_rows(self) -> int:
-        """Compare the rows asked for, as the table's own reader gives them; gives how many."""
+        """Compare the selected rows, as the table's own reader gives them; gives their number."""
         wanted = self._file.rows_to_compare
         if wanted is RowsToCompare.NONE:
             return 0

@@ -1,7 +1,7 @@
 """Verifying full-record partitions: base files against commit, keys against rows, rows against source.
 
 A partition is compared with its source only while it still has just the files that the bootstrap wrote; its
-source may change or go later without harm, which is told and no error. Reads only.
+source may later change or be removed without harm, which is a notice and no error. Reads only.
 """
 
 from __future__ import annotations
@@ -245,9 +245,11 @@ def _compare_with_source(
         _changed_sources(table.storage, [each for files in by_partition.values() for each in files])
     )
     if compares_all and not found:
-        gone = {each.partition_path for each in changed}
+        changed_partitions = {each.partition_path for each in changed}
         whole = {
-            path: [each.file for each in files] for path, files in by_partition.items() if path not in gone
+            path: [each.file for each in files]
+            for path, files in by_partition.items()
+            if path not in changed_partitions
         }
         found += _compare_values(context, table, slices, whole)
     return found + changed
@@ -269,7 +271,7 @@ def _changed_sources(storage: Storage, sources: Sequence[RewrittenSource]) -> It
     infos = storage.infos([each.file.path for each in sources])
     for each, info in zip(sources, infos, strict=True):
         if info is None:
-            yield Discrepancy(REWRITTEN_SOURCE_CHANGED, each.partition_path, each.file.path, "it is gone")
+            yield Discrepancy(REWRITTEN_SOURCE_CHANGED, each.partition_path, each.file.path, "it was removed")
         elif (info.length, info.modification_time_ms) != (each.file.length, each.file.modification_time_ms):
             detail = "it is not the file that was rewritten any more"
             yield Discrepancy(REWRITTEN_SOURCE_CHANGED, each.partition_path, each.file.path, detail)

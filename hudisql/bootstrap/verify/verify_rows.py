@@ -169,7 +169,7 @@ def _plan(
         slices_total=None,
         tasks=plan_splits(slices, needs_data=True, parallelism=spark.sparkContext.defaultParallelism),
         splits_total=None,
-        # The source of a rewritten partition may hold what the table's properties no longer tell of.
+        # The source of a rewritten partition may hold what the table's properties no longer describe.
         is_vectorized=not any(_holds_short_decimal(field.type) for field in table.schema),
     )
 
@@ -191,7 +191,7 @@ def _hashable(field: pa.Field) -> Any:
     from pyspark.sql import functions
 
     column = functions.col(quote_name(field.name))
-    # Spark hashes no maps; the text of one tells its entries in their order.
+    # Spark hashes no maps; its text has the entries in their order.
     return column.cast("string") if _holds_map(field.type) else column
 
 

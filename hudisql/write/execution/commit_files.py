@@ -5,13 +5,12 @@ Follows `BaseCommitActionExecutor` of Hudi 0.15: write statistics become the com
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeStats, WriteStat
+from hudisql.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, new_commit_metadata
 from hudisql.format.schema import avro_from_arrow
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.write_context import WrittenFile
@@ -109,30 +108,30 @@ def _metadata(
     replaced: Mapping[str, tuple[str, ...]] | None,
 ) -> CommitMetadata:
     table = commit.table
-    stats: dict[str, list[WriteStat]] = defaultdict(list)
-    for file in sorted(files, key=lambda each: (each.partition_path, each.file_id)):
-        stats[file.partition_path].append(
-            WriteStat(
-                file_id=file.file_id,
-                path=file.path[len(table.base_path) :].lstrip("/"),
-                partition_path=file.partition_path,
-                prev_commit=file.previous_instant or "null",
-                num_writes=file.rows,
-                num_deletes=file.deleted + file.moved,
-                num_update_writes=file.updated,
-                num_inserts=file.inserted,
-                total_write_bytes=file.bytes,
-                file_size_in_bytes=file.bytes,
-                log_write=file.log,
-                runtime_stats=RuntimeStats(
-                    total_create_time=0 if file.previous_instant else file.milliseconds,
-                    total_upsert_time=file.milliseconds if file.previous_instant else 0,
-                ),
-            )
-        )
-    return CommitMetadata(
-        partition_to_write_stats={path: tuple(written) for path, written in stats.items()},
-        extra_metadata={SCHEMA_KEY: avro_from_arrow(schema, table.name)},
-        operation_type=commit.operation_type,
-        partition_to_replace_file_ids=replaced,
+    ordered = sorted(files, key=lambda each: (each.partition_path, each.file_id))
+    return new_commit_metadata(
+        (_write_stat(table.base_path, file) for file in ordered),
+        avro_from_arrow(schema, table.name),
+        commit.operation_type,
+        replaced,
+    )
+
+
+def _write_stat(base_path: str, file: WrittenFile) -> WriteStat:
+    return WriteStat(
+        file_id=file.file_id,
+        path=file.path[len(base_path) :].lstrip("/"),
+        partition_path=file.partition_path,
+        prev_commit=file.previous_instant or "null",
+        num_writes=file.rows,
+        num_deletes=file.deleted + file.moved,
+        num_update_writes=file.updated,
+        num_inserts=file.inserted,
+        total_write_bytes=file.bytes,
+        file_size_in_bytes=file.bytes,
+        log_write=file.log,
+        runtime_stats=RuntimeStats(
+            total_create_time=0 if file.previous_instant else file.milliseconds,
+            total_upsert_time=file.milliseconds if file.previous_instant else 0,
+        ),
     )

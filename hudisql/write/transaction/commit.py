@@ -48,7 +48,13 @@ from hudisql.write.transaction.conflicts import (
     check_no_conflict,
     touched_file_groups,
 )
-from hudisql.write.transaction.heartbeat import Heartbeat, delete_heartbeat, is_alive, start_heartbeat
+from hudisql.write.transaction.heartbeat import (
+    Heartbeat,
+    delete_heartbeat,
+    heartbeat_path,
+    is_alive,
+    start_heartbeat,
+)
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.markers import delete_markers
 from hudisql.write.transaction.pending_rollbacks import (
@@ -353,7 +359,8 @@ def _request_instant(
         if concurrency.failed_writes is FailedWrites.LAZY:
             # Before the instant, which must never be visible without a heartbeat.
             interval, tolerance = concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerance_ms
-            heartbeat = start_heartbeat(storage, base_path, instant_time, interval, tolerance)
+            path = heartbeat_path(base_path, instant_time)
+            heartbeat = start_heartbeat(storage, path, interval, tolerance)
         try:
             storage.create(table.instant_path(requested), _requested_content(action))
             if not _is_instant_time_taken(table, requested):

@@ -1,4 +1,4 @@
-"""Heartbeats of writers: a file that a writer touches every minute while its commit is inflight.
+"""Heartbeats of a writer: a file that it touches regularly while its commit, or its lease, is open.
 
 Follows `HoodieHeartbeatClient` of Hudi 0.15: `.hoodie/.heartbeat/<instant>`, whose modification time counts.
 Writers with the LAZY policy for failed writes do not roll back a commit whose heartbeat has not expired.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -43,12 +44,17 @@ def delete_heartbeat(storage: Storage, base_path: str, instant_time: str) -> Non
 
 @dataclass(slots=True)
 class Heartbeat:
-    """A thread that touches the file until `stop`; created by `start_heartbeat`."""
+    """A thread that touches the file until it is stopped; make one with `start_heartbeat`.
+
+    With `is_owner`, a lease decides: the thread ends when another writer owns the file. Without, a heartbeat
+    that is later than `tolerance_ms` is not written, as others may have rolled the commit back.
+    """
 
     storage: Storage
     path: str
     interval_ms: int
     tolerance_ms: int
+    is_owner: Callable[[], bool] | None = None
     _stop: threading.Event = field(default_factory=threading.Event, repr=False)
     _thread: threading.Thread | None = field(default=None, repr=False)
     _last: float = field(default=0.0, repr=False)
@@ -75,25 +81,31 @@ class Heartbeat:
     def beat(self) -> None:
         """Touch the file, unless the heartbeat has already expired. Raises StorageError."""
         before = time.time()
-        if self._last and (before - self._last) * 1000 > self.tolerance_ms:
+        if self.is_owner is None and self._last and (before - self._last) * 1000 > self.tolerance_ms:
             return
         self.storage.write(self.path, b"")
         self._last = before
 
     def _run(self) -> None:
         while not self._stop.wait(self.interval_ms / 1000):
-            # A heartbeat that fails is a missed one, which `check` notices.
+            # A heartbeat that fails is one missed: `check` counts them.
             with suppress(StorageError):
+                if self.is_owner is not None and not self.is_owner():
+                    return
                 self.beat()
 
 
 def start_heartbeat(
-    storage: Storage, base_path: str, instant_time: str, interval_ms: int, tolerance_ms: int
+    storage: Storage,
+    path: str,
+    interval_ms: int,
+    tolerance_ms: int,
+    is_owner: Callable[[], bool] | None = None,
 ) -> Heartbeat:
-    """Write the instant's first heartbeat and start the thread. Raises StorageError."""
-    heartbeat = Heartbeat(storage, heartbeat_path(base_path, instant_time), interval_ms, tolerance_ms)
+    """Write the first heartbeat to `path` and renew it from a background thread. Raises StorageError."""
+    heartbeat = Heartbeat(storage, path, interval_ms, tolerance_ms, is_owner)
     heartbeat.beat()
-    thread = threading.Thread(target=heartbeat._run, name=f"heartbeat-{instant_time}", daemon=True)
+    thread = threading.Thread(target=heartbeat._run, name=f"heartbeat-{path.rsplit('/', 1)[-1]}", daemon=True)
     heartbeat._thread = thread
     thread.start()
     return heartbeat

@@ -82,7 +82,7 @@ def test_it_is_read_with_a_warning_if_the_setting_says_so(replaced: ChangedTable
 
 
 def test_a_rollback_of_what_the_source_no_longer_has_is_refused(replaced: ChangedTable) -> None:
-    with pytest.raises(RollbackRefusedError, match=r"gone or changed in its source.*part-0\.parquet"):
+    with pytest.raises(RollbackRefusedError, match=r"source files were removed or changed.*part-0\.parquet"):
         replaced.session.sql("CALL rollback_bootstrap(table => 'replaced.t')")
 
 

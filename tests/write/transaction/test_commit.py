@@ -38,7 +38,7 @@ from hudisql.write.transaction.commit import (
     rollback_commit,
 )
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
-from hudisql.write.transaction.heartbeat import is_alive, start_heartbeat
+from hudisql.write.transaction.heartbeat import heartbeat_path, is_alive, start_heartbeat
 from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker, list_markers
 from hudisql.write.transaction.pending_table_services import exclude_pending_clustering
@@ -303,7 +303,9 @@ def test_what_a_killed_writer_has_staged_goes_when_it_is_old(table: HudiTable) -
 
 
 def test_who_was_silent_for_too_long_gives_no_sign_of_life_again(table: HudiTable) -> None:
-    heartbeat = start_heartbeat(STORAGE, table.base_path, "20300101000000000", 3_600_000, 1_000_000)
+    heartbeat = start_heartbeat(
+        STORAGE, heartbeat_path(table.base_path, "20300101000000000"), 3_600_000, 1_000_000
+    )
     heartbeat.check()
     heartbeat._last -= 2_000
     heartbeat.beat()
