@@ -161,6 +161,11 @@ def embedded_metastore_status(warehouse: str | Path) -> MetastoreStatus:
     )
 
 
+def check_embedded_warehouse(warehouse: str | Path) -> None:
+    """Raise SettingsError if the warehouse cannot hold an embedded metastore. Starts nothing."""
+    _directory_of(warehouse)
+
+
 def _directory_of(warehouse: str | Path) -> Path:
     """Where the warehouse's metastore lives. Raises SettingsError if the warehouse is no local directory."""
     scheme = scheme_of(str(warehouse))

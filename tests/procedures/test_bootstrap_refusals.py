@@ -238,7 +238,7 @@ def test_an_unreachable_metastore_is_known_before_anything_is_written(session, d
 
     from hudisql.catalog.client import MetastoreClient
     from hudisql.errors import MetastoreUnavailableError
-    from hudisql.sql.executor import execute
+    from hudisql.sql.dispatch import execute
 
     lonely = replace(session.context, metastore=MetastoreClient("thrift://127.0.0.1:1", attempts=1))
     with pytest.raises(MetastoreUnavailableError):

@@ -47,7 +47,7 @@ def _source(directory: Path, rows: int, row_group_size: int = 1000, **columns: A
 
 
 @pytest.mark.parametrize("name", ["cow_bootstrap_meta", "cow_bootstrap_2part", "cow_bootstrap_meta_nonpart"])
-def test_skeletons_hold_the_rows_and_footer_keys_that_the_real_hudi_wrote(
+def test_skeletons_hold_the_rows_and_footer_keys_that_apache_hudi_wrote(
     golden: Any, storage: Storage, tmp_path: Path, name: str
 ) -> None:
     table = golden(name).table
