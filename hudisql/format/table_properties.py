@@ -41,7 +41,7 @@ KEY_GENERATOR_PREFIXES = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keyg
 """What the settings of timestamp-based key generators begin with: now, and in earlier versions of Hudi."""
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
 TIMELINE_LAYOUT_VERSION = "hoodie.timeline.layout.version"
-ARCHIVE_DIRECTORY = "hoodie.archivelog.directory"
+ARCHIVE_DIRECTORY = "hoodie.archivelog.folder"
 METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 POPULATE_META_FIELDS = "hoodie.populate.meta.fields"
 PAYLOAD_CLASS = "hoodie.compaction.payload.class"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from hudisql.errors import CorruptTableError, NoSuchTableError
 from hudisql.format.table_properties import (
+    ARCHIVE_DIRECTORY,
     BOOTSTRAP_SOURCE_DIRECTORIES,
     UNSAFE_TYPES,
     TableProperties,
@@ -125,6 +126,7 @@ def test_any_text_survives_writing_and_reading(values: dict[str, str]) -> None:
     assert parse_properties(render_properties(values, "any", NOW)) == values
 
 
-def test_hudisqls_own_keys_are_fixed() -> None:
+def test_keys_that_stand_in_tables_are_fixed() -> None:
+    assert ARCHIVE_DIRECTORY == "hoodie.archivelog.folder"
     assert BOOTSTRAP_SOURCE_DIRECTORIES == "hudisql.bootstrap.source.directories"
     assert UNSAFE_TYPES == "hudisql.bootstrap.unsafe.types"

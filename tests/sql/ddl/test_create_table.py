@@ -87,7 +87,7 @@ def test_the_properties_are_those_of_hudis_own_create_table(session: Session, tm
         "hoodie.table.type": "COPY_ON_WRITE",
         "hoodie.table.partition.fields": "dt",
         "hoodie.table.cdc.enabled": "false",
-        "hoodie.archivelog.directory": "archived",
+        "hoodie.archivelog.folder": "archived",
         "hoodie.timeline.layout.version": "1",
         "hoodie.datasource.write.drop.partition.columns": "false",
         "hoodie.table.timeline.timezone": "UTC",
