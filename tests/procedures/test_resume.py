@@ -193,7 +193,7 @@ def test_a_source_that_changes_stops_the_run_and_only_the_changed_file_is_done_a
         patched.setattr(run, "_write_skeletons", write_and_touch)
         with pytest.raises(SourceChangedError, match=r"part-2") as raised:
             bootstrap(resume=True)
-    assert "only the changed files are done again" in str(raised.value.hint)
+    assert "only the changed files are bootstrapped again" in str(raised.value.hint)
     assert "3 of the files" in bootstrap(resume=True)[-1]["warnings"]
     check_is_whole(session, name, tmp_path / "t")
 
@@ -251,7 +251,7 @@ def test_a_late_task_of_a_run_that_is_over_takes_its_skeletons_back(tmp_path):
     late = checkpointed(
         Storage(), str(tmp_path), map(Finished, results), partial(gone.fence_late_attempt, Storage())
     )
-    with pytest.raises(StorageError, match="is over"):
+    with pytest.raises(StorageError, match="has ended"):
         list(late)
     assert not list(tmp_path.iterdir())
 
