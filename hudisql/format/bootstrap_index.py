@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-import numpy as np
-
 from hudisql.errors import CorruptTableError
 from hudisql.format.avro_container import AvroRecordCodec, encode_bytes, encode_long, load_codec
+from hudisql.format.external_file import ExternalFile
 from hudisql.format.hfile import HFileReader, write_hfile
 from hudisql.format.timeline_layout import auxiliary_directory
 from hudisql.storage import Storage, join
@@ -39,31 +38,6 @@ class BootstrapMapping:
     source_partition_path: str
     external_file: ExternalFile
     block_size: int = 33_554_432
-
-
-@dataclass(frozen=True, slots=True)
-class ExternalFile:
-    """A bootstrap source file, with the length (bytes) and mtime (epoch ms) the bootstrap index recorded."""
-
-    path: str
-    length: int
-    modification_time_ms: int
-
-
-def is_same_time(recorded_ms: int, found_ms: int) -> bool:
-    """True if a file's modification time (epoch ms) is the one recorded of it.
-
-    Indexes of other writers may hold no time; some stores, and the headers of others, keep whole seconds.
-    """
-    if recorded_ms <= 0 or recorded_ms == found_ms:
-        return True
-    in_seconds = recorded_ms % 1000 == 0 or found_ms % 1000 == 0
-    return in_seconds and recorded_ms // 1000 == found_ms // 1000
-
-
-def utc_text(epoch_ms: int) -> str:
-    """A time as messages show it, such as 2024-03-01T12:00:00.000Z."""
-    return f"{np.datetime64(epoch_ms, 'ms')}Z"
 
 
 @dataclass(frozen=True, slots=True)

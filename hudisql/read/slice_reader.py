@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTableError
-from hudisql.format.bootstrap_index import is_same_time, utc_text
+from hudisql.format.external_file import is_same_time, utc_text
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.read.changed_sources import CHANGED_SOURCES
 from hudisql.read.conform import batch_of, constant_column

@@ -11,16 +11,14 @@ from hudisql.format.avro_container import load_codec
 from hudisql.format.bootstrap_index import (
     BootstrapIndexInfo,
     BootstrapMapping,
-    ExternalFile,
     file_id_index_path,
-    is_same_time,
     partition_index_path,
     read_bootstrap_index,
     read_bootstrap_index_info,
     read_bootstrap_mappings,
-    utc_text,
     write_bootstrap_index,
 )
+from hudisql.format.external_file import ExternalFile
 from hudisql.format.hfile import HFileReader
 from hudisql.storage import Storage
 
@@ -151,23 +149,3 @@ def test_rewriting_the_index_removes_hadoops_stale_checksum(tmp_path: Path, stor
     stale.write_bytes(b"crc")
     write_bootstrap_index(storage, str(tmp_path), "/data", _mappings(3, ["dt=a"]), 1)
     assert not stale.exists()
-
-
-@pytest.mark.parametrize(
-    ("recorded", "found", "is_same"),
-    [
-        (1_700_000_000_123, 1_700_000_000_123, True),
-        (1_700_000_000_123, 1_700_000_000_124, False),
-        (1_700_000_000_123, 1_700_000_000_000, True),  # S3's headers have whole seconds, its listings more
-        (1_700_000_000_000, 1_700_000_000_999, True),
-        (1_700_000_000_000, 1_700_000_001_000, False),
-        (1_700_000_000_999, 1_700_000_001_000, False),
-        (0, 1_700_000_000_123, True),  # an index that holds no time
-    ],
-)
-def test_times_are_compared_as_exactly_as_stores_keep_them(recorded: int, found: int, is_same: bool) -> None:
-    assert is_same_time(recorded, found) is is_same
-
-
-def test_a_time_is_shown_in_utc() -> None:
-    assert utc_text(1_700_000_000_123) == "2023-11-14T22:13:20.123Z"

@@ -9,7 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.bootstrap_index import BootstrapMapping, ExternalFile, write_bootstrap_index
+from hudisql.format.bootstrap_index import (
+    BootstrapMapping,
+    write_bootstrap_index,
+)
+from hudisql.format.external_file import ExternalFile
 from hudisql.storage import Storage
 from hudisql.table import replaced_groups
 from hudisql.table.file_slice import FileSlice

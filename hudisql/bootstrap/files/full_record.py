@@ -19,7 +19,7 @@ import pyarrow as pa
 from hudisql.bootstrap.files.key_ranges import KeyRange, KeyRangeFinder
 from hudisql.bootstrap.files.skeleton import KeyCheck, source_changed
 from hudisql.errors import NoSuchPathError, SourceError
-from hudisql.format.bootstrap_index import ExternalFile
+from hudisql.format.external_file import ExternalFile
 from hudisql.read.conform import batch_of, constant_column
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.parquet_rows import ParquetRows

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudisql.errors import CorruptTableError
-from hudisql.format.bootstrap_index import ExternalFile
+from hudisql.format.external_file import ExternalFile
 from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import Storage, join
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from hudisql.bootstrap.files.key_ranges import KeyRange, KeyRangeFinder
 from hudisql.errors import HudisqlError, NoSuchPathError, SourceChangedError, SourceError, StorageError
 from hudisql.format import meta_columns
-from hudisql.format.bootstrap_index import ExternalFile
+from hudisql.format.external_file import ExternalFile
 from hudisql.read.conform import rebase_batch
 from hudisql.read.hybrid_calendar import rebases_of
 from hudisql.storage import Storage

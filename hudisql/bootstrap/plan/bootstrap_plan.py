@@ -42,7 +42,7 @@ from hudisql.catalog.sync_entries import sync_options_from
 from hudisql.catalog.table_location import default_table_location
 from hudisql.errors import BootstrapBlockedError, SourceProtectedError
 from hudisql.format import table_properties as keys
-from hudisql.format.bootstrap_index import ExternalFile
+from hudisql.format.external_file import ExternalFile
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION
 from hudisql.format.spark_schema import quote_name
 

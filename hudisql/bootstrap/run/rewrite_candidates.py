@@ -16,7 +16,7 @@ from hudisql.bootstrap.source.partition_columns import filter_partitions
 from hudisql.bootstrap.source.source_files import PartitionColumn
 from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
 from hudisql.errors import InvalidArgumentError, SourceError
-from hudisql.format.bootstrap_index import ExternalFile
+from hudisql.format.external_file import ExternalFile
 from hudisql.format.partition_path import render_partition_value
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, list_partitions

@@ -19,12 +19,12 @@ from hudisql.bootstrap.target.protected_sources import covering_directories
 from hudisql.format import table_properties as keys
 from hudisql.format.bootstrap_index import (
     BootstrapMapping,
-    ExternalFile,
     file_id_index_path,
     partition_index_path,
     write_bootstrap_index,
 )
 from hudisql.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, new_commit_metadata
+from hudisql.format.external_file import ExternalFile
 from hudisql.format.instant import (
     COMMIT,
     DELTA_COMMIT,

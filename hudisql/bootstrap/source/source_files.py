@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
 from hudisql.errors import SourceError, StorageError
-from hudisql.format.bootstrap_index import ExternalFile
+from hudisql.format.external_file import ExternalFile
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.partition_path import split_partition_path, unescape_partition_value
 from hudisql.format.table_properties import PROPERTIES_FILE

@@ -18,7 +18,7 @@ from typing import Any, Final
 from hudisql.bootstrap.files.key_ranges import KeyRange
 from hudisql.bootstrap.files.skeleton import SkeletonResult
 from hudisql.errors import StorageError
-from hudisql.format.bootstrap_index import ExternalFile
+from hudisql.format.external_file import ExternalFile
 from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import Storage, join
 

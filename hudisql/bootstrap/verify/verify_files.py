@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from hudisql.errors import HudisqlError, SourceChangedError, StorageError
 from hudisql.format import meta_columns
-from hudisql.format.bootstrap_index import ExternalFile, is_same_time, utc_text
 from hudisql.format.commit_metadata import WriteStat, read_commit_metadata
+from hudisql.format.external_file import ExternalFile, is_same_time, utc_text
 from hudisql.format.meta_columns import META_SCHEMA
 from hudisql.read.conform import constant_column, rebase_batch
 from hudisql.read.hybrid_calendar import rebases_of

@@ -30,8 +30,8 @@ from hudisql.bootstrap.verify.verify_files import (
 )
 from hudisql.bootstrap.verify.verify_rows import compare_rewritten_rows
 from hudisql.format import meta_columns
-from hudisql.format.bootstrap_index import ExternalFile
 from hudisql.format.commit_metadata import WriteStat
+from hudisql.format.external_file import ExternalFile
 from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
 from hudisql.spark.task_runner import run_on_files
 from hudisql.storage import Storage, join

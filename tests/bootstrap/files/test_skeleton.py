@@ -13,7 +13,8 @@ import pytest
 from hudisql.bootstrap.files.skeleton import KeyCheck, SkeletonEncoding, SkeletonFileTask, write_skeleton
 from hudisql.errors import InvalidArgumentError, SourceChangedError, SourceError, StorageError
 from hudisql.format.bloom_filter import parse_bloom_filter
-from hudisql.format.bootstrap_index import ExternalFile, read_bootstrap_index
+from hudisql.format.bootstrap_index import read_bootstrap_index
+from hudisql.format.external_file import ExternalFile
 from hudisql.format.file_names import base_file_name, parse_base_file_name
 from hudisql.format.meta_columns import META_COLUMNS, META_SCHEMA
 from hudisql.storage import Storage
