@@ -102,7 +102,8 @@ def _flaws(text: str) -> list[str]:
         flaws.append("ends or begins with a blank, or ends with a full stop")
     if re.fullmatch(r"[A-Z][a-z]+", word) and word not in PROPER_NAMES:
         flaws.append(f"begins with a capital: {word}")
-    if "\n" in text.replace("\n{}", ""):
+    # Spark's own texts begin with their error class and show the place on lines of its form.
+    if "\n" in text.replace("\n{}", "") and not text.startswith("["):
         flaws.append("has several lines that are no list of values")
     return flaws
 
