@@ -1,13 +1,13 @@
 """What a statement or a procedure is given to work with: Spark, the metastore, storage, settings, console.
 
-One immutable value, made by the session and passed down; nothing below reads a global. It knows the types of
-its parts by name only, so that importing it costs neither PySpark nor a metastore client.
+Made by the session and passed down; nothing below reads a global. Spark and the metastore start when they
+are first asked for. It knows the types of its parts by name only, so that importing it costs neither PySpark
+nor a metastore client.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hudisql.console import Console, SilentConsole
 from hudisql.settings import Settings
@@ -19,19 +19,132 @@ if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
 
 
-@dataclass(frozen=True)
-class Context:
-    """The session's parts. `spark` and `metastore` are live connections, the others are values."""
+class LiveParts(Protocol):
+    """Spark, the metastore and storage; a part that does not run yet starts when it is asked for."""
 
-    spark: SparkSession
-    metastore: MetastoreClient
-    storage: Storage = field(default_factory=Storage)
-    settings: Settings = field(default_factory=Settings)
-    console: Console = field(default_factory=SilentConsole)
+    @property
+    def spark(self) -> SparkSession:
+        """Spark with its catalog."""
+
+    @property
+    def spark_without_catalog(self) -> SparkSession:
+        """Spark, perhaps before it has a catalog."""
+
+    @property
+    def started_spark(self) -> SparkSession | None:
+        """Spark if it runs."""
+
+    @property
+    def has_catalog(self) -> bool:
+        """True if Spark runs and has its catalog."""
+
+    @property
+    def metastore(self) -> MetastoreClient:
+        """The client of the metastore."""
+
+    @property
+    def storage(self) -> Storage:
+        """Storage that sees what Spark sees."""
+
+
+class RunningParts:
+    """Parts that run already."""
+
+    def __init__(self, spark: SparkSession, metastore: MetastoreClient, storage: Storage) -> None:
+        self.spark = self.spark_without_catalog = spark
+        self.started_spark: SparkSession | None = spark
+        self.has_catalog = spark is not None
+        self.metastore = metastore
+        self.storage = storage
+
+
+class _WithoutCatalog:
+    """The parts of a session, with a Spark that may have no catalog yet."""
+
+    def __init__(self, parts: LiveParts) -> None:
+        self._parts = parts
+
+    @property
+    def spark(self) -> SparkSession:
+        return self._parts.spark_without_catalog
+
+    @property
+    def spark_without_catalog(self) -> SparkSession:
+        return self._parts.spark_without_catalog
+
+    @property
+    def started_spark(self) -> SparkSession | None:
+        return self._parts.started_spark
+
+    @property
+    def has_catalog(self) -> bool:
+        return self._parts.has_catalog
+
+    @property
+    def metastore(self) -> MetastoreClient:
+        return self._parts.metastore
+
+    @property
+    def storage(self) -> Storage:
+        return self._parts.storage
+
+
+class Context:
+    """The session's parts, and its values `settings` and `console`."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        metastore: MetastoreClient,
+        storage: Storage | None = None,
+        settings: Settings | None = None,
+        console: Console | None = None,
+    ) -> None:
+        """The context of parts that run; `of_parts` makes that of others."""
+        self._parts: LiveParts = RunningParts(spark, metastore, storage or Storage())
+        self.settings = settings or Settings()
+        self.console: Console = console or SilentConsole()
+
+    @classmethod
+    def of_parts(cls, parts: LiveParts, settings: Settings, console: Console) -> Context:
+        """The context of parts that start when they are needed."""
+        made = cls.__new__(cls)
+        made._parts, made.settings, made.console = parts, settings, console
+        return made
+
+    def without_catalog(self) -> Context:
+        """The same for a statement that needs no catalog: its Spark starts without the metastore."""
+        return Context.of_parts(_WithoutCatalog(self._parts), self.settings, self.console)
+
+    def start(self) -> None:
+        """Start Spark and the metastore side by side, unless they run."""
+        _ = self._parts.spark
+
+    @property
+    def spark(self) -> SparkSession:
+        """Spark, started if it does not run yet."""
+        return self._parts.spark
+
+    @property
+    def started_spark(self) -> SparkSession | None:
+        """Spark if it runs."""
+        return self._parts.started_spark
+
+    @property
+    def metastore(self) -> MetastoreClient:
+        """The metastore's client, the embedded one started if it does not run yet."""
+        return self._parts.metastore
+
+    @property
+    def storage(self) -> Storage:
+        """Storage with Spark's file system settings."""
+        return self._parts.storage
 
     @property
     def current_database(self) -> str:
         """The database that unqualified table names belong to (what `USE` set)."""
+        if not self._parts.has_catalog:
+            return self.settings.database
         name: Any = self.spark.catalog.currentDatabase()
         return str(name)
 

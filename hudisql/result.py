@@ -51,8 +51,13 @@ class Result:
     @property
     def has_rows(self) -> bool:
         """True if the statement gives rows, be it none of them."""
+        return bool(self.names)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' names."""
         assert self._df is not None
-        return bool(self._df.columns)
+        return list(self._df.columns)
 
     @property
     def df(self) -> DataFrame:
@@ -92,11 +97,14 @@ class Result:
 
 
 class LocalResult(Result):
-    """Rows made on the driver (procedures, DESCRIBE …): a DataFrame is only made when asked for."""
+    """Rows made on the driver (procedures, DESCRIBE …): a DataFrame is only made when asked for.
+
+    `spark` may be a function that starts Spark: rows are given without it.
+    """
 
     def __init__(
         self,
-        spark: SparkSession,
+        spark: SparkSession | Callable[[], SparkSession],
         columns: Sequence[tuple[str, str]],
         rows: Iterable[Sequence[object]],
         *,
@@ -104,7 +112,7 @@ class LocalResult(Result):
     ) -> None:
         super().__init__(None)
         self.error = error
-        self._spark = spark
+        self._given_spark = spark
         self._columns = tuple(columns)
         self._values = [tuple(row) for row in rows]
 
@@ -112,6 +120,20 @@ class LocalResult(Result):
     def has_rows(self) -> bool:
         """True if there are columns."""
         return bool(self._columns)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' names."""
+        return [name for name, _ in self._columns]
+
+    @property
+    def values(self) -> Sequence[tuple[object, ...]]:
+        """The rows as plain tuples."""
+        return self._values
+
+    @cached_property
+    def _spark(self) -> SparkSession:
+        return self._given_spark() if callable(self._given_spark) else self._given_spark
 
     @cached_property
     def df(self) -> DataFrame:

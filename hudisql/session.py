@@ -1,31 +1,40 @@
 """The public face: `hudisql.connect(…)` gives a `Session`, and `session.sql(text)` a `Result`.
 
 A session joins a SparkSession (its own, or the user's) with a Hive Metastore (the embedded default, or the
-given one) and gives both back when it is closed. What a statement means is the SQL layer's.
+given one) and gives both back when it is closed. Its own Spark and metastore start when a statement first
+needs them. What a statement means is the SQL layer's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from hudisql.console import Console, SilentConsole, open_console
+from hudisql.catalog.embedded import check_embedded_warehouse
+from hudisql.console import Console, open_console
 from hudisql.context import Context
-from hudisql.errors import SessionClosedError, SettingsError
+from hudisql.errors import HudisqlError, SessionClosedError, SettingsError
 from hudisql.result import Result
 from hudisql.settings import Settings, adopt_hive_metastore, load_settings, unknown_environment_names
 from hudisql.sql.text.parameters import SqlArguments, bind_parameters
 from hudisql.sql.text.script import ScriptStatement, Variables, split_script, substitute_variables
+from hudisql.startup import (
+    OwnedParts,
+    SparkAction,
+    acquire_metastore,
+    check_connection,
+    open_client,
+    running_spark,
+)
 from hudisql.storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from hudisql.catalog.client import MetastoreClient
     from hudisql.catalog.embedded import EmbeddedMetastore
     from hudisql.write.execution.commit_files import WriteResult
 
@@ -43,18 +52,18 @@ def connect(
 
     `metastore` is thrift://host:port[,…] (default: the embedded one under `warehouse`), `conf` holds Spark
     settings, `spark` is a SparkSession of the user's own, of which nothing is reconfigured. What is not given
-    comes from `settings` or, without those, from hudisql.toml and HUDISQL_*. Raises SettingsError,
-    MetastoreUnavailableError, ExecutorEnvironmentError.
+    comes from `settings` or, without those, from hudisql.toml and HUDISQL_*. Spark and the embedded metastore
+    start with the first statement that needs them, which then raises MetastoreUnavailableError,
+    ExecutorEnvironmentError, or SettingsError for a Spark that does not start. Raises SettingsError.
     """
     given = {"metastore": metastore, "warehouse": warehouse, "conf": conf}
     loaded = load_settings() if settings is None else settings
     loaded = loaded.with_layer(given, "connect()")
     voice = open_console() if console is None else console
     _warn_of_misspelt(loaded, voice)
-    if spark is None and _running_spark() is not None:
-        spark = _running_spark()
+    if spark is None and (spark := running_spark()) is not None:
         voice.info("using the SparkSession that runs already")
-    return _join_spark(spark, loaded, voice) if spark is not None else _start(loaded, voice)
+    return _join_spark(spark, loaded, voice) if spark is not None else _own(loaded, voice)
 
 
 _open_sessions: WeakSet[Session] = WeakSet()
@@ -67,8 +76,8 @@ def write_table(df: DataFrame, table: str, operation: str | None = None, **optio
     """
     given: Any = df.sparkSession
     for session in _open_sessions:
-        own: Any = session.spark
-        if own._jsparkSession.equals(given._jsparkSession):
+        own: Any = session.context.started_spark
+        if own is not None and own._jsparkSession.equals(given._jsparkSession):
             return session.write(df, table, operation, **options)
     with connect(spark=df.sparkSession) as session:
         return session.write(df, table, operation, **options)
@@ -81,13 +90,11 @@ class Session:
         self,
         context: Context,
         *,
-        owned_spark: bool = False,
+        owned: OwnedParts | None = None,
         embedded: EmbeddedMetastore | None = None,
-        log_file: Path | None = None,
     ) -> None:
         self.context = context
-        self.log_file = log_file
-        self._owned_spark = owned_spark
+        self._owned = owned
         self._embedded = embedded
         self._is_closed = False
         _open_sessions.add(self)
@@ -102,9 +109,29 @@ class Session:
 
     @property
     def spark(self) -> SparkSession:
-        """The SparkSession in use. Raises SessionClosedError."""
+        """The SparkSession in use, started if it does not run yet.
+
+        Raises SessionClosedError, and SettingsError, MetastoreUnavailableError or ExecutorEnvironmentError if
+        it cannot start.
+        """
         self._check_open()
         return self.context.spark
+
+    @property
+    def log_file(self) -> Path | None:
+        """What the JVM of a Spark that the session has started logs to."""
+        return None if self._owned is None else self._owned.log_file
+
+    def on_spark_start(self, action: SparkAction) -> Callable[[], None]:
+        """Call `action` in the thread that starts Spark, or now if it runs; the result takes that back."""
+        if self._owned is not None:
+            return self._owned.on_spark_start(action)
+        action(self.context.spark)
+        return lambda: None
+
+    def could_not_start(self, error: HudisqlError) -> bool:
+        """True if the error says that Spark or the metastore of the session does not start."""
+        return self._owned is not None and self._owned.start_error is error
 
     def sql(self, text: str, args: SqlArguments | None = None) -> Result:
         """Run one statement. `${variables}` are substituted, and parameters by the values of `args`.
@@ -127,10 +154,11 @@ class Session:
 
     def execute(self, statement: ScriptStatement) -> Result:
         """Run one statement of a script; errors name their place in the script."""
-        from hudisql.sql.executor import execute
+        from hudisql.sql.dispatch import execute
 
+        self._check_open()
         text = statement.text
-        if self.spark.conf.get("spark.sql.variable.substitute", "true") == "true":
+        if "${" in text and self.spark.conf.get("spark.sql.variable.substitute", "true") == "true":
             text = substitute_variables(text, self._variables(), line=statement.line, column=statement.column)
         return execute(self.context, text, line=statement.line, column=statement.column)
 
@@ -159,9 +187,10 @@ class Session:
             return
         self._is_closed = True
         _open_sessions.discard(self)
-        self.context.metastore.close()
-        if self._owned_spark:
-            self.context.spark.stop()
+        if self._owned is not None:
+            self._owned.close()
+        else:
+            self.context.metastore.close()
         if self._embedded is not None:
             self._embedded.release()
 
@@ -212,33 +241,25 @@ class _Hivevars(Mapping[str, str]):
         return len(self._given)
 
 
-def _start(settings: Settings, console: Console) -> Session:
-    from hudisql.spark.cluster import prepare_executors
-    from hudisql.spark.hadoop_configuration import hadoop_configuration
-    from hudisql.spark.spark_session import start_spark
-
+def _own(settings: Settings, console: Console) -> Session:
     warehouse = Storage().qualify(settings.warehouse)
     settings = adopt_hive_metastore(replace(settings, warehouse=warehouse))
-    embedded = None if settings.metastore_uris else _acquire(warehouse, console)
-    try:
-        uris = (embedded.uri,) if embedded else settings.metastore_uris
-        # The metastore is asked first: Spark's own client takes minutes to give up on one that is away.
-        client = _open_client(",".join(uris), settings)
-        client.list_databases()
-        owned = start_spark(settings, warehouse, uris)
-        context = Context(owned.spark, client, Storage(hadoop_configuration(owned.spark)), settings, console)
-        session = Session(context, owned_spark=True, embedded=embedded, log_file=owned.log_file)
-        try:
-            prepare_executors(owned.spark)
-            _use_database(session)
-        except BaseException:
-            owned.spark.stop()
-            raise
-    except BaseException:
-        if embedded is not None:
-            embedded.release()
-        raise
-    return session
+    if settings.metastore_uris:
+        check_connection(settings)
+    else:
+        check_embedded_warehouse(warehouse)
+
+    def use_database(spark: SparkSession) -> None:
+        if settings.database != "default":
+            from hudisql.format.spark_schema import quote_name
+            from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
+
+            text = f"USE {quote_name(settings.database)}"
+            with translated_spark_errors(SourceText(text)):
+                spark.sql(text)
+
+    parts = OwnedParts(settings, console, use_database)
+    return Session(Context.of_parts(parts, settings, console), owned=parts)
 
 
 def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Session:
@@ -261,14 +282,14 @@ def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Se
     if settings.origins.get("warehouse") is None:
         directory = str(spark.conf.get("spark.sql.warehouse.dir"))
         settings = settings.with_layer({"warehouse": Storage().qualify(directory)}, "the SparkSession")
-    embedded = None if settings.metastore_uris else _acquire(settings.warehouse, console)
+    embedded = None if settings.metastore_uris else acquire_metastore(settings.warehouse, console)
     if not spark_uris:
         console.warning(
             "this SparkSession has no Hive catalog of a metastore service: Hudi tables come from hudisql's "
             "metastore, all others are Spark's own"
         )
     try:
-        client = _open_client(embedded.uri if embedded else settings.metastore, settings)
+        client = open_client(embedded.uri if embedded else settings.metastore, settings)
         storage = Storage(hadoop_configuration(spark))
         prepare_executors(spark)
     except BaseException:
@@ -286,37 +307,6 @@ def _warn_of_misspelt(settings: Settings, console: Console) -> None:
         console.warning(f"the environment variable {name} names no setting of hudisql; {hint}")
     given = {name: value for name, value in settings.conf.items() if not name.startswith("spark.")}
     warn_of_settings(console, given, "conf")
-
-
-def _acquire(warehouse: str, console: Console) -> EmbeddedMetastore:
-    from hudisql.catalog.embedded import acquire_embedded_metastore, embedded_metastore_status
-
-    if not embedded_metastore_status(warehouse).running and not isinstance(console, SilentConsole):
-        console.info(f"starting the embedded metastore of {warehouse}")
-    return acquire_embedded_metastore(warehouse)
-
-
-def _open_client(uris: str, settings: Settings) -> MetastoreClient:
-    from hudisql.catalog.client import MetastoreClient
-    from hudisql.catalog.connection import kerberos_security
-
-    security = kerberos_security(settings.metastore_principal) if settings.metastore_sasl else None
-    return MetastoreClient(uris, security=security)
-
-
-def _use_database(session: Session) -> None:
-    from hudisql.format.spark_schema import quote_name
-
-    database = session.context.settings.database
-    if database != "default":
-        session.sql(f"USE {quote_name(database)}")
-
-
-def _running_spark() -> SparkSession | None:
-    from pyspark.sql import SparkSession
-
-    active = SparkSession.getActiveSession()
-    return active if active is not None else getattr(SparkSession, "_instantiatedSession", None)
 
 
 def _metastore_uris_of(spark: SparkSession) -> str:

@@ -223,7 +223,7 @@ def _main(metastore_uri: str, fields: dict[str, Any]) -> None:
     from hudisql.catalog.client import MetastoreClient
     from hudisql.context import Context
     from hudisql.procedures.registry import load_procedures
-    from hudisql.sql.executor import execute
+    from hudisql.sql.dispatch import execute
 
     cloudpickle.register_pickle_by_value(this)
     statement = fields.pop("statement")

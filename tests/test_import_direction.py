@@ -37,7 +37,8 @@ ALLOWED: dict[str, set[str]] = {
     "services": WORK,
     "procedures": WORK | {"bootstrap", "services"},
     "sql": WORK | {"bootstrap", "services", "procedures", "result"},
-    "session": WORK | {"sql", "procedures", "result"},
+    "startup": WORK,
+    "session": WORK | {"sql", "procedures", "result", "startup"},
     "cli": GROUND | FACE | {"session", "sql", "result", "catalog", "context", ""},
     "__main__": {"cli"},
     "": {"errors", "result", "session", "write"},
@@ -77,7 +78,9 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "spark_scripts",
         "explain_query",
         "explain_dml",
+        "procedure_call",
         "executor",
+        "dispatch",
     ),
 }
 # Parts that must be usable without Spark and without a metastore.

@@ -161,6 +161,11 @@ def embedded_metastore_status(warehouse: str | Path) -> MetastoreStatus:
     )
 
 
+def check_embedded_warehouse(warehouse: str | Path) -> None:
+    """Raise SettingsError if the warehouse cannot hold an embedded metastore. Starts nothing."""
+    _directory_of(warehouse)
+
+
 def _directory_of(warehouse: str | Path) -> Path:
     """Where the warehouse's metastore lives. Raises SettingsError if the warehouse is no local directory."""
     scheme = scheme_of(str(warehouse))
@@ -184,14 +189,14 @@ def find_spark_jars() -> Path:
     Raises SettingsError if there is none with a Hive Metastore in it.
     """
     spec = importlib.util.find_spec("pyspark")
-    places = list(spec.submodule_search_locations or []) if spec else []
+    directories = list(spec.submodule_search_locations or []) if spec else []
     if spark_home := os.environ.get("SPARK_HOME"):
-        places.append(spark_home)
-    for place in places:
-        if any((Path(place) / "jars").glob("hive-metastore-*.jar")):
-            return Path(place) / "jars"
+        directories.append(spark_home)
+    for directory in directories:
+        if any((Path(directory) / "jars").glob("hive-metastore-*.jar")):
+            return Path(directory) / "jars"
     raise SettingsError(
-        f"no Hive Metastore among Spark's jars (looked in: {', '.join(places) or 'no pyspark package'})",
+        f"no Hive Metastore among Spark's jars (looked in: {', '.join(directories) or 'no pyspark package'})",
         hint="`pip install pyspark` brings it; `pyspark-client` and `pyspark-connect` do not",
     )
 

@@ -111,6 +111,8 @@ def run_statement(
 ) -> int:
     """Run one statement and write its rows; the exit code. Errors are printed, not raised.
 
+    Only that Spark or the metastore does not start is raised: no other statement would run.
+
     What a check found wrong (`Result.error`) fails the statement after its rows.
     """
     place = f"{script.name}, line {statement.line}"
@@ -119,7 +121,7 @@ def run_statement(
         print(statement.text, file=sys.stderr, flush=True)
     started = time.monotonic()
     try:
-        with statement_jobs(session.spark.sparkContext):
+        with statement_jobs(session):
             result = session.execute(statement)
             rows = None
             if result.has_rows and script.shows_results:
@@ -127,6 +129,8 @@ def run_statement(
                     rows = write_result(result, options.form, target)
                     target.flush()
     except HudisqlError as error:
+        if session.could_not_start(error):
+            raise
         if is_interrupt(error):
             print("interrupted", file=sys.stderr, flush=True)
             return EXIT_INTERRUPTED

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    from hudisql.session import Session
+
 _CANCELLATIONS: Final = 15
 _SECONDS_BETWEEN: Final = 0.2
 _statement_tag: ContextVar[str | None] = ContextVar("statement_tag", default=None)
@@ -30,7 +32,7 @@ _LOGGED_BY_PY4J = "KeyboardInterrupt while sending command."
 
 
 @contextmanager
-def clean_interrupts(spark: SparkSession) -> Iterator[None]:
+def clean_interrupts(session: Session) -> Iterator[None]:
     """Handle Control-C inside, also for what Spark has begun; outside of the main thread it does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -39,39 +41,51 @@ def clean_interrupts(spark: SparkSession) -> Iterator[None]:
     def interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
         # Some calls of PySpark wait for the end of their job before they pass the exception on.
         tag = _statement_tag.get()
-        if tag is not None:
+        spark = session.context.started_spark
+        if tag is not None and spark is not None:
             _cancel_tagged_jobs(spark.sparkContext, tag)
         raise KeyboardInterrupt
 
+    def handle(_spark: SparkSession) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, interrupt)
+
     before = signal.signal(signal.SIGINT, interrupt)
+    # A SparkContext that starts puts a handler of its own in place.
+    forget = session.on_spark_start(handle)
     root = logging.getLogger()
     root.addFilter(_is_no_interrupt)
     try:
         yield
     finally:
         root.removeFilter(_is_no_interrupt)
+        forget()
         signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
-def statement_jobs(context: SparkContext) -> Iterator[None]:
+def statement_jobs(session: Session) -> Iterator[None]:
     """Mark the Spark jobs of one statement, so that Control-C ends them and none of the next one's."""
     tag = f"hudisql-statement-{uuid.uuid4().hex}"
-    context.addJobTag(tag)
+    forget = session.on_spark_start(lambda spark: spark.sparkContext.addJobTag(tag))
     before = _statement_tag.set(tag)
     try:
         yield
     except BaseException as error:
-        if is_interrupt(error):
+        spark = session.context.started_spark
+        if is_interrupt(error) and spark is not None:
             # Those of other threads, too.
             with suppress(Exception):
-                context.cancelAllJobs()
+                spark.sparkContext.cancelAllJobs()
         raise
     finally:
+        forget()
         _statement_tag.reset(before)
+        spark = session.context.started_spark
         # An error of Spark's may have stopped it.
         with suppress(Exception):
-            context.removeJobTag(tag)
+            if spark is not None:
+                spark.sparkContext.removeJobTag(tag)
 
 
 def _cancel_tagged_jobs(context: SparkContext, tag: str) -> None:

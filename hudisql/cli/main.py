@@ -143,9 +143,9 @@ def _run_statements(
         from hudisql.cli.interrupts import clean_interrupts
         from hudisql.session import connect
 
-        with connect(settings=settings, console=console) as session, clean_interrupts(session.spark):
-            if verbose and session.log_file is not None:
-                console.info(f"Spark logs to {session.log_file}")
+        with connect(settings=settings, console=console) as session, clean_interrupts(session):
+            if verbose:
+                session.on_spark_start(lambda _: console.info(f"Spark logs to {session.log_file}"))
             code = run_scripts(session, scripts, options)
             if interactive and not code:
                 from hudisql.cli.shell import run_shell

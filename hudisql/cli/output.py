@@ -39,7 +39,7 @@ class Output(Protocol):
 
 def write_result(result: Result, form: str, stream: Output) -> int:
     """Write the rows of a result in one of the forms; gives their number. Raises QueryError."""
-    names = list(result.schema.names)
+    names = result.names
     rows = result_rows(result)
     # Run the query before the first character is written: a failing one writes nothing.
     first = next(rows, None)
@@ -51,7 +51,7 @@ def write_result(result: Result, form: str, stream: Output) -> int:
 def result_rows(result: Result) -> Iterator[Sequence[object]]:
     """The rows as Python values; what Arrow cannot hold is cast to text by Spark."""
     if isinstance(result, LocalResult):
-        yield from result.rows
+        yield from result.values
         return
     shown = _with_text_columns(result.df)
     readers = [_reader_of(field.dataType) for field in shown.schema]

@@ -1,9 +1,9 @@
-"""Rows that are computed once: what is counted, tagged and written are the same rows, or the statement fails.
+"""Rows that are computed once: counting, tagging and writing use the same rows, or the statement fails.
 
 Spark's own cache computes rows again when they have left it (`clearCache()`, another statement with an equal
 plan that ends, a lost executor), and a source that calls `rand()` or reads a changing table then gives
-others. These rows are cached by Spark's `InMemoryRelation`, but outside of its cache manager, and without a
-way back to what they were computed from (`RDD.localCheckpoint`).
+others. Few rows are collected to the driver (`few_rows`). Others are cached by an `InMemoryRelation`, but
+outside of its cache manager, and without a way back to what they were computed from (`RDD.localCheckpoint`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from hudisql.spark.few_rows import collect_few_rows, local_frame
 from hudisql.spark.java_objects import java_class, scala_object
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 LOST_ROWS: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 """Spark's error class for such rows that are gone."""
@@ -22,24 +25,34 @@ LOST_ROWS: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 
 @dataclass(frozen=True)
 class CachedRows:
-    """The rows as a DataFrame, kept in memory and on disk from their first use until `release`."""
+    """The rows as a DataFrame, kept in memory and on disk from their first use until `release`.
+
+    `few` are the same rows on the driver, if these are few; the DataFrame then has one partition.
+    """
 
     frame: DataFrame
+    few: pa.Table | None
     _builder: Any
 
     def release(self) -> None:
         """Free them. The DataFrame can be used no more."""
-        self._builder.clearCache(False)
+        if self._builder is not None:
+            self._builder.clearCache(False)
 
 
 def cache_rows(frame: DataFrame) -> CachedRows:
     """Cache the rows of `frame`; its shuffles run now, the rest when the rows are first used.
+
+    Few rows are computed at once.
 
     A job that needs rows which are gone fails with LOST_ROWS. Raises Spark's own exceptions.
     """
     from pyspark.sql.classic.dataframe import DataFrame
 
     spark: Any = frame.sparkSession
+    few = collect_few_rows(frame)
+    if few is not None:
+        return few_cached_rows(spark, few, frame.schema)
     execution = frame._jdf.queryExecution()
     level = java_class(spark, "org.apache.spark.storage.StorageLevel").MEMORY_AND_DISK()
     unnamed = java_class(spark, "scala.Option").empty()
@@ -49,4 +62,9 @@ def cache_rows(frame: DataFrame) -> CachedRows:
     builder.cachedColumnBuffers().localCheckpoint()
     datasets = scala_object(spark, "org.apache.spark.sql.classic.Dataset")
     cached: Any = DataFrame(datasets.ofRows(spark._jsparkSession, relation), spark)
-    return CachedRows(cached, builder)
+    return CachedRows(cached, None, builder)
+
+
+def few_cached_rows(spark: SparkSession, rows: pa.Table, schema: StructType) -> CachedRows:
+    """Few rows of the driver as `cache_rows` gives them, in one partition."""
+    return CachedRows(local_frame(spark, rows, schema).coalesce(1), rows, None)

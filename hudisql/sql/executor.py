@@ -1,4 +1,4 @@
-"""Running one statement: text → typed statement → the part of hudisql, or Spark, that it belongs to.
+"""Running one statement: typed statement → the part of hudisql, or Spark, that it belongs to.
 
 The rule that everything here serves: what reads Hudi tables is rewritten to read them right, what would
 change one and is not known is an error, and only what touches no Hudi table goes to Spark as it is.
@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync import sync_registered
 from hudisql.errors import UnsupportedStatementError
-from hudisql.procedures.binder import bind_arguments
-from hudisql.procedures.registry import find_procedure
 from hudisql.result import LocalResult, Result
 from hudisql.sql.config.known_settings import warn_of_settings
 from hudisql.sql.ddl import table_statements
@@ -22,10 +20,10 @@ from hudisql.sql.ddl.alter_table import alter_table, make_external
 from hudisql.sql.ddl.create_table import PROVIDERS, create_table, create_table_as
 from hudisql.sql.ddl.database_statements import drop_database
 from hudisql.sql.ddl.drop_table import drop_entries, purge_table
-from hudisql.sql.dml import rewrite_bootstrap_files  # noqa: F401 (declares its procedure)
 from hudisql.sql.dml.dml_execution import run_dml
 from hudisql.sql.explain_dml import explain_create_table_as, explain_dml
 from hudisql.sql.explain_query import explain_statement
+from hudisql.sql.procedure_call import call_procedure
 from hudisql.sql.query import query_plan
 from hudisql.sql.query.command_targets import find_hudi_target, refuse_view_target
 from hudisql.sql.query.path_guard import (
@@ -37,7 +35,6 @@ from hudisql.sql.query.references import UnplacedSyntaxError, parse_plan
 from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
 from hudisql.sql.spark_scripts import execute_immediate, run_block
 from hudisql.sql.text import statements as st
-from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.spark_errors import SourceText, translate_spark_error, translated_spark_errors
 
 if TYPE_CHECKING:
@@ -48,13 +45,11 @@ _NEXT_RELEASE: Final = "it comes with the next release"
 _ROW_CHANGES: Final = (st.InsertStatement, st.UpdateStatement, st.DeleteStatement, st.MergeStatement)
 
 
-def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> Result:
-    """Run one statement; `line` and `column` say where it starts in its script.
+def execute_placed(context: Context, statement: st.Statement, source: SourceText) -> Result:
+    """Run a parsed statement; errors name their place in `source`.
 
     Raises SqlSyntaxError, UnsupportedStatementError, QueryError and what procedures raise.
     """
-    statement = parse_statement(text, line=line, column=column)
-    source = SourceText(statement.text, line, column)
     try:
         with translated_spark_errors(source):
             return execute_statement(context, statement, source)
@@ -67,15 +62,6 @@ def execute_statement(context: Context, statement: st.Statement, source: SourceT
     """Run a parsed statement."""
     handler = _HANDLERS.get(type(statement), _run_in_spark)
     return handler(context, statement, source)
-
-
-def call_procedure(context: Context, statement: st.CallStatement) -> Result:
-    """Bind the arguments, run the procedure, give its rows, and the error that a check's rows describe."""
-    declared = find_procedure(statement.procedure)
-    arguments = bind_arguments(declared, statement.positional, statement.named)
-    checked = declared.call(context, arguments)
-    columns = [(column.name, column.type) for column in declared.output]
-    return LocalResult(context.spark, columns, checked.rows, error=checked.error)
 
 
 def _call(context: Context, statement: st.CallStatement, _source: SourceText) -> Result:

@@ -12,9 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-from pyarrow import fs
-
 from hudisql.errors import PathExistsError, StorageError
 from hudisql.storage.file_system import FileInfo, translated
 from hudisql.storage.paths import staged_path
@@ -79,11 +76,15 @@ class LocalFileSystem:
 
     def open_input(self, path: str) -> Any:
         """A pyarrow NativeFile for random reads."""
+        from pyarrow import fs
+
         with translated("open", path):
             return fs.LocalFileSystem().open_input_file(path)
 
     def open_output(self, path: str) -> Any:
         """A pyarrow NativeFile for writing a new file; makes its directory."""
+        from pyarrow import fs
+
         with translated("write", path):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             return fs.LocalFileSystem().open_output_stream(path)
@@ -96,7 +97,7 @@ class LocalFileSystem:
     def write(self, path: str, content: bytes) -> None:
         """Write a small file, replacing what is there."""
         with self.open_output(path) as stream, translated("write", path):
-            stream.write(pa.py_buffer(content))
+            stream.write(content)
         _drop_stale_checksum(path)
 
     def create(self, path: str, content: bytes) -> None:

@@ -50,7 +50,8 @@ def run_sql(run: Run, session: Any) -> Iterator[Run]:
 @pytest.fixture
 def run_alone(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
     """The same as in a process where no Spark runs yet, which the command would join."""
-    monkeypatch.setattr("hudisql.session._running_spark", lambda: None)
+    for module in ("session", "startup"):
+        monkeypatch.setattr(f"hudisql.{module}.running_spark", lambda: None)
     return run
 
 
@@ -151,7 +152,7 @@ def test_a_warehouse_that_is_no_local_directory_is_one_error(
 
 
 def test_a_metastore_that_does_not_answer_is_exit_code_1(run_alone: Run) -> None:
-    done = run_alone("--metastore", "thrift://127.0.0.1:9", "-e", "select 1")
+    done = run_alone("--metastore", "thrift://127.0.0.1:9", "-e", "show tables")
     assert done.exit_code == 1
     assert "thrift://127.0.0.1:9" in done.stderr
     assert done.stdout == ""
@@ -176,7 +177,7 @@ def test_a_metastore_given_to_hive_is_the_one_that_is_asked(tmp_path: Path) -> N
             "--hiveconf",
             "hive.metastore.uris=thrift://127.0.0.1:9",
             "-e",
-            "select 1",
+            "show tables",
         ],
         capture_output=True,
         text=True,
@@ -201,16 +202,18 @@ class Jobs:
     removeJobTag = addJobTag
 
 class Session:
-    log_file = None
-    spark = types.SimpleNamespace(sparkContext=Jobs())
+    context = types.SimpleNamespace(started_spark=types.SimpleNamespace(sparkContext=Jobs()))
+    def on_spark_start(self, action):
+        action(self.context.started_spark)
+        return lambda: None
     def execute(self, statement):
         print("ran", statement.text, file=sys.stderr)
         return Endless()
 
 class Endless(LocalResult):
     has_rows = True
-    schema = types.SimpleNamespace(names=["a"])
-    rows = [("x" * 100,)] * 10_000
+    names = ["a"]
+    values = [("x" * 100,)] * 10_000
     def __init__(self):
         pass
 

@@ -20,9 +20,8 @@ class Rows(LocalResult):
     """A result without Spark."""
 
     def __init__(self, names: list[str], rows: list[tuple[Any, ...]]) -> None:
-        self.__dict__["schema"] = type("Schema", (), {"names": names})()
-        self.__dict__["rows"] = rows
         self._columns = tuple((name, "string") for name in names)
+        self._values = rows
 
 
 SAMPLE = Rows(
@@ -33,7 +32,7 @@ SAMPLE = Rows(
 
 def written(form: str, result: LocalResult = SAMPLE) -> str:
     stream = io.StringIO()
-    assert write_result(result, form, stream) == len(result.rows)
+    assert write_result(result, form, stream) == len(result.values)
     return stream.getvalue()
 
 

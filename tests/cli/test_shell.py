@@ -130,7 +130,7 @@ def test_control_c_while_a_statement_is_parsed_drops_just_that_statement(
     keyboard.send_text(f"\x1b[200~{text}\x1b[201~\rselect 'on' a;\rquit\r")
     watcher.start()
     try:
-        with clean_interrupts(session.spark):
+        with clean_interrupts(session):
             run_shell(session, BatchOptions("csv", silent=True))
     finally:
         pressed.set()

@@ -47,7 +47,7 @@ def test_names_of_other_modes_and_unknown_values_are_refused(call, daily_orders,
         ({"on_unsafe_type": "ignore"}, "on_unsafe_type 'ignore' is unknown"),
         ({"mode": "fast"}, "mode 'fast' is unknown"),
         ({"key_check": "all"}, "key_check 'all' is unknown"),
-        ({"compression": "lzo"}, "compression 'lzo' is unknown"),
+        ({"skeleton_encoding": "lzo"}, "skeleton_encoding 'lzo' is unknown"),
         ({"table_type": "COLD"}, "table_type 'COLD' is unknown"),
         ({"parallelism": 0}, "parallelism must be 1 or more"),
         ({"bloom_fpp": 2.0}, "bloom_fpp must lie between"),
@@ -238,7 +238,7 @@ def test_an_unreachable_metastore_is_known_before_anything_is_written(session, d
 
     from hudisql.catalog.client import MetastoreClient
     from hudisql.errors import MetastoreUnavailableError
-    from hudisql.sql.executor import execute
+    from hudisql.sql.dispatch import execute
 
     lonely = replace(session.context, metastore=MetastoreClient("thrift://127.0.0.1:1", attempts=1))
     with pytest.raises(MetastoreUnavailableError):

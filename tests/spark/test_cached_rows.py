@@ -19,7 +19,7 @@ def _values(frame: Any) -> list[float]:
 
 def test_cached_rows_stay_the_same_when_the_session_clears_its_cache(spark: Any) -> None:
     before = spark.sparkContext._jsc.getPersistentRDDs().size()
-    random = spark.sql("SELECT rand() AS r FROM range(20)")
+    random = spark.sql("SELECT rand() AS r, array(id) AS a FROM range(20)")
     cached = cache_rows(random)
     first = _values(cached.frame)
     shared = random.persist()
@@ -32,7 +32,7 @@ def test_cached_rows_stay_the_same_when_the_session_clears_its_cache(spark: Any)
 
 
 def test_cached_rows_that_are_lost_are_not_computed_again(spark: Any) -> None:
-    cached = cache_rows(spark.sql("SELECT rand() AS r FROM range(20)"))
+    cached = cache_rows(spark.sql("SELECT rand() AS r, array(id) AS a FROM range(20)"))
     assert cached.frame.count() == 20
     for rdd in spark.sparkContext._jsc.getPersistentRDDs().values():
         rdd.unpersist(True)

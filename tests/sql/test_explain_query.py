@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hudisql.context import Context
-from hudisql.sql.executor import execute
+from hudisql.sql.dispatch import execute
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("golden_tables")]
 

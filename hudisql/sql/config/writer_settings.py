@@ -88,6 +88,8 @@ def write_options_by(
     return WriteOptions(
         base_file_config=BaseFileConfig(
             codec=_codec(lookup),
+            # Every reader takes snappy as it takes gzip, and writing it costs half of the CPU time.
+            keeps_snappy=table.properties.bootstrap_base_path is not None and not lookup(CODEC, ""),
             # A bucket is one file group, however large.
             max_file_bytes=max_file_bytes if index.buckets is None else _UNLIMITED,
             bloom_entries=read_number(lookup, BLOOM_ENTRIES, 0) or None,

@@ -41,7 +41,8 @@ def cache_merge_source(frame: DataFrame, stack: ExitStack) -> CachedMergeSource:
     rows = cached.frame
     rows.createOrReplaceTempView(view_name)
     stack.callback(spark.catalog.dropTempView, view_name)
-    rows.count()
+    if cached.few is None:
+        rows.count()
     plan: Any = rows._jdf.queryExecution().optimizedPlan()
     return CachedMergeSource(rows, view_name, int(plan.stats().sizeInBytes()) <= _SMALL_BYTES)
 

@@ -7,6 +7,7 @@ layouts (error class, `line 1 pos 7`, `== SQL ==` blocks), not what the statemen
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -90,13 +91,22 @@ class SourceText:
 @contextmanager
 def translated_spark_errors(source: SourceText | None = None) -> Iterator[None]:
     """Turn what Spark raises inside into QueryError, SqlSyntaxError or the task's own HudisqlError."""
+    try:
+        yield
+    except Exception as error:
+        if not _is_of_spark(error):
+            raise
+        raise translate_spark_error(error, source) from error
+
+
+def _is_of_spark(error: Exception) -> bool:
+    # Without PySpark imported, none of its exceptions was raised.
+    if "pyspark" not in sys.modules:
+        return False
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        raise translate_spark_error(error, source) from error
+    return isinstance(error, PySparkException | Py4JError)
 
 
 def translate_spark_error(error: BaseException, source: SourceText | None = None) -> HudisqlError:

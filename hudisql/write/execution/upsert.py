@@ -17,7 +17,8 @@ from hudisql.errors import WriteRefusedError
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.precombine import is_higher_column, keep_newest
-from hudisql.spark.cached_rows import cache_rows
+from hudisql.spark.cached_rows import CachedRows, cache_rows, few_cached_rows
+from hudisql.spark.few_rows import collect_few_rows, local_frame
 from hudisql.spark.task_errors import encode_error
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import (
@@ -68,10 +69,10 @@ def tag_locations(
 
     check_has_record_key(table)
     index = options.index
-    cached = cache_rows(_precombine_rows(_with_keys(table, rows, options), table, is_global=index.is_global))
+    cached = _incoming_rows(table, rows, options)
     resources.callback(cached.release)
     keyed = cached.frame
-    located, combined = locate_keys(spark, table, keyed, index, _stored_columns(table, index))
+    located, combined = locate_keys(spark, table, cached, index, _stored_columns(table, index))
     condition = sf.col(RECORD_KEY) == sf.col(STORED_KEY)
     if not index.is_global:
         condition = condition & (sf.col(PARTITION) == sf.col(STORED_PARTITION))
@@ -173,35 +174,56 @@ def _operations(*operations: Operation) -> Column:
     return sf.array(*[sf.lit(int(each)).cast("tinyint") for each in operations])
 
 
-def _with_keys(table: HudiTable, rows: DataFrame, options: WriteOptions) -> DataFrame:
-    """The rows with their record keys and partition paths, rendered as the tasks that write them do."""
+def _incoming_rows(table: HudiTable, rows: DataFrame, options: WriteOptions) -> CachedRows:
+    """The newest row of each key, with keys and paths; those of few rows are rendered on the driver."""
     schema = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION, pa.string()), *table.schema])
-    fields = table.properties.record_key_fields
-    complex_keys = options.complex_keys
     paths = PartitionPaths(table, options.key_generator)
+    is_global = options.index.is_global
+    chosen = rows.select(*[quote_name(name) for name in table.schema.names])
+    few = collect_few_rows(chosen)
+    if few is not None:
+        batches = [_keyed_batch(batch, table, options, paths) for batch in few.to_batches()]
+        held = pa.Table.from_batches(batches) if batches else schema.empty_table()
+        if _has_unique_keys(held, is_global=is_global):
+            return few_cached_rows(
+                rows.sparkSession,
+                held.append_column(COMBINED, pa.array([0] * held.num_rows, pa.int64())),
+                spark_struct(schema.append(pa.field(COMBINED, pa.int64()))),
+            )
+        keyed = local_frame(rows.sparkSession, held, spark_struct(schema)).coalesce(1)
+        return cache_rows(_precombine_rows(keyed, table, is_global=is_global))
 
     def render(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            rendered = render_record_keys(batch, fields, complex_keys=complex_keys)
-            if rendered.null_keys.count:
-                raise encode_error(
-                    WriteRefusedError(
-                        f"{rendered.null_keys.count} row(s) have no record key: {', '.join(fields)} is null "
-                        "or empty",
-                        hint="give every row a value in the record key columns; nothing was written",
-                    )
-                )
             try:
-                places = paths.of(batch)
+                yield _keyed_batch(batch, table, options, paths)
             except WriteRefusedError as error:
                 raise encode_error(error) from None
-            yield pa.record_batch(
-                [rendered.keys, places, *batch.columns],
-                names=[RECORD_KEY, PARTITION, *batch.schema.names],
-            )
 
-    return rows.select(*[quote_name(name) for name in table.schema.names]).mapInArrow(
-        render, spark_struct(schema)
+    rendered = chosen.mapInArrow(render, spark_struct(schema))
+    return cache_rows(_precombine_rows(rendered, table, is_global=is_global))
+
+
+def _has_unique_keys(keyed: pa.Table, *, is_global: bool) -> bool:
+    """True if no two rows have the same key, and partition unless the index is global."""
+    key = [RECORD_KEY] if is_global else [RECORD_KEY, PARTITION]
+    return bool(keyed.group_by(key).aggregate([]).num_rows == keyed.num_rows)
+
+
+def _keyed_batch(
+    batch: pa.RecordBatch, table: HudiTable, options: WriteOptions, paths: PartitionPaths
+) -> pa.RecordBatch:
+    """The rows with keys and paths, rendered as the tasks that write them do. Raises WriteRefusedError."""
+    fields = table.properties.record_key_fields
+    rendered = render_record_keys(batch, fields, complex_keys=options.complex_keys)
+    if rendered.null_keys.count:
+        raise WriteRefusedError(
+            f"{rendered.null_keys.count} row(s) have no record key: {', '.join(fields)} is null or empty",
+            hint="give every row a value in the record key columns; nothing was written",
+        )
+    return pa.record_batch(
+        [rendered.keys, paths.of(batch), *batch.columns],
+        names=[RECORD_KEY, PARTITION, *batch.schema.names],
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from hudisql.format.spark_schema import quote_name, quote_path
 from hudisql.read.arrow_scan import spark_struct
+from hudisql.spark.few_rows import local_frame
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import COMBINED, FILE_GROUP, NEW_ROWS, OPERATION, PARTITION
 from hudisql.write.execution.partitioner import HASH_RANGE, BucketPlan
@@ -89,10 +90,7 @@ def route_changes(
     is_new = sf.col(OPERATION).isin(*NEW_ROWS)
     parts = []
     if plan.of_file_group:
-        groups = spark.createDataFrame(
-            [(path, file_id, number) for (path, file_id), number in plan.of_file_group.items()],
-            f"g_path string, g_file string, {BUCKET} int",
-        )
+        groups = _groups_of_buckets(spark, plan)
         stored = changes.filter(~is_new).join(
             sf.broadcast(groups),
             (sf.col(PARTITION) == sf.col("g_path")) & (sf.col(FILE_GROUP) == sf.col("g_file")),
@@ -104,6 +102,25 @@ def route_changes(
     for part in parts[1:]:
         routed = routed.unionByName(part)
     return routed.drop(HASH_BUCKET, GENERATED_PATH, COMBINED)
+
+
+def _groups_of_buckets(spark: SparkSession, plan: BucketPlan) -> DataFrame:
+    """Partition path, file id and bucket number of each file group that changes."""
+    schema = pa.schema(
+        [pa.field("g_path", pa.string()), pa.field("g_file", pa.string()), pa.field(BUCKET, pa.int32())]
+    )
+    rows = [(path, file_id, number) for (path, file_id), number in plan.of_file_group.items()]
+    return _local_rows(spark, rows, schema)
+
+
+def _local_rows(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> DataFrame:
+    """Python's values as a DataFrame, in its plan if Arrow takes these values for what Spark does."""
+    if any(pa.types.is_timestamp(field.type) for field in schema):
+        # PySpark's datetimes are those of the driver's time zone.
+        return spark.createDataFrame(rows, spark_struct(schema))
+    values = zip(*rows, strict=True)
+    columns = [pa.array(column, field.type) for column, field in zip(values, schema, strict=True)]
+    return local_frame(spark, pa.Table.from_arrays(columns, schema=schema), spark_struct(schema))
 
 
 def _spread_by(table: HudiTable) -> list[Column]:
@@ -137,17 +154,15 @@ def _spread(
     columns = partition_source_columns(new_rows, table)
     is_bucketed = HASH_BUCKET in new_rows.columns
     spreads = [(values, plan.of_new_rows[path]) for values, path in of_values.items()]
-    schema = spark_struct(
-        pa.schema(
-            [
-                *(pa.field(f"v{number}", column.type) for number, column in enumerate(columns)),
-                pa.field("bounds", pa.list_(pa.int32())),
-                pa.field("buckets", pa.list_(pa.int32())),
-            ]
-        )
+    schema = pa.schema(
+        [
+            *(pa.field(f"v{number}", column.type) for number, column in enumerate(columns)),
+            pa.field("bounds", pa.list_(pa.int32())),
+            pa.field("buckets", pa.list_(pa.int32())),
+        ]
     )
     rows = [(*values, list(spread.bounds), list(spread.buckets)) for values, spread in spreads]
-    places = spark.createDataFrame(rows, schema)
+    places = _local_rows(spark, rows, schema)
     hashed = sf.pmod(sf.xxhash64(*_spread_by(table)), sf.lit(HASH_RANGE))
     condition = sf.lit(True)
     for number, column in enumerate(columns):

@@ -36,13 +36,15 @@ _IS_FULL: Final = 0.95
 class BaseFileConfig:
     """How base files are written.
 
-    `codec` is gzip, zstd, snappy or none; `bloom_entries` None sizes a file's filter to its rows.
+    `codec` is gzip, zstd, snappy or none; `bloom_entries` None sizes a file's filter to its rows. With
+    `keeps_snappy` the next base file of a file group whose data is in snappy is in snappy, too.
     """
 
     codec: str = "gzip"
     max_file_bytes: int = DEFAULT_MAX_FILE_BYTES
     bloom_entries: int | None = None
     bloom_fpp: float = DEFAULT_BLOOM_FPP
+    keeps_snappy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

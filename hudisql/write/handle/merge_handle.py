@@ -137,7 +137,7 @@ def merge_slice(
         schema,
         dictionary_columns(schema),
         KeyFooter(entries, task.base_file_config.bloom_fpp),
-        task.base_file_config.codec,
+        _codec(storage, task),
     )
     counts = _Counts()
     try:
@@ -252,6 +252,21 @@ def _stored_rows(storage: Storage, task: MergeTask) -> int:
         return 0
     with storage.open_input(base_file.path) as stream:
         return int(pq.read_metadata(stream).num_rows)
+
+
+def _codec(storage: Storage, task: MergeTask) -> str:
+    """The codec of the new base file."""
+    if not task.base_file_config.keeps_snappy or task.file_slice.base_file is None:
+        return task.base_file_config.codec
+    stored = task.file_slice.external_file or task.file_slice.base_file
+    with storage.open_input(stored.path) as stream:
+        footer = pq.read_metadata(stream)
+    codecs = {
+        footer.row_group(group).column(column).compression
+        for group in range(min(footer.num_row_groups, 1))
+        for column in range(footer.num_columns)
+    }
+    return "snappy" if codecs == {"SNAPPY"} else task.base_file_config.codec
 
 
 def _merged_tables(

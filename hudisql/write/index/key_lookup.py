@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +19,8 @@ from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.spark.cached_rows import CachedRows
+from hudisql.spark.few_rows import local_frame
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
 from hudisql.storage import Storage
@@ -47,13 +49,15 @@ STORED: Final = "__hudisql_stored_"
 _MOST_KEYS_SENT: Final = 1_000_000
 _MOST_BYTES_SENT: Final = 64 << 20
 _ANYWHERE: Final = ""
+# Slices that together are no larger are asked on the driver: a Spark job takes longer.
+_FEW_BYTES: Final = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class _SentKeys:
     """The incoming keys that travel to the slices, by partition path (`_ANYWHERE` of a global index).
 
-    With a bucket index they are told apart by bucket, too.
+    With a bucket index also by bucket.
     """
 
     keys: Mapping[tuple[str, int | None], pa.StringArray] = field(default_factory=dict)
@@ -66,7 +70,7 @@ class _SentKeys:
 
 
 def locate_keys(
-    spark: SparkSession, table: HudiTable, keyed: DataFrame, index: RecordIndex, columns: pa.Schema
+    spark: SparkSession, table: HudiTable, keyed: CachedRows, index: RecordIndex, columns: pa.Schema
 ) -> tuple[DataFrame, int]:
     """Where the table holds the incoming keys: key, partition path, file group and the stored `columns`.
 
@@ -74,12 +78,7 @@ def locate_keys(
     is the second result. The result may contain rows with other keys; a join drops them. Raises
     UnsupportedTableError if the table does not have the index.
     """
-    from pyspark.sql import functions as sf
-
-    totals = (sf.count("*"), sf.sum(sf.octet_length(RECORD_KEY)), sf.sum(COMBINED))
-    counted = keyed.groupBy(PARTITION).agg(*totals).collect()
-    sizes = {row[0]: (row[1], row[2]) for row in counted}
-    combined = sum(row[3] for row in counted)
+    sizes, combined = _sizes_by_partition(keyed)
     lookups = _lookups(table, None if index.is_global else set(sizes), columns)
     if index.buckets is not None:
         groups_of_buckets(table, [each.file_slice for each in lookups], index.buckets)
@@ -89,6 +88,26 @@ def locate_keys(
     is_sent = prunes_slices and keys <= _MOST_KEYS_SENT and length <= _MOST_BYTES_SENT
     sent = _collect_keys(keyed, index) if is_sent else None
     return _stored_rows(spark, table.storage, lookups, columns, index, sent), combined
+
+
+def _sizes_by_partition(keyed: CachedRows) -> tuple[dict[str, tuple[int, int]], int]:
+    """Keys and bytes of keys by partition path, and the sum of COMBINED."""
+    if keyed.few is not None:
+        rows = keyed.few.append_column("bytes", pc.binary_length(keyed.few.column(RECORD_KEY)))
+        totals = [(RECORD_KEY, "count"), ("bytes", "sum"), (COMBINED, "sum")]
+        counted = [tuple(row.values()) for row in _grouped(rows, totals)]
+    else:
+        from pyspark.sql import functions as sf
+
+        of_spark = (sf.count("*"), sf.sum(sf.octet_length(RECORD_KEY)), sf.sum(COMBINED))
+        counted = [tuple(row) for row in keyed.frame.groupBy(PARTITION).agg(*of_spark).collect()]
+    return {path: (count, length) for path, count, length, _ in counted}, sum(row[3] for row in counted)
+
+
+def _grouped(rows: pa.Table, totals: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    names = [PARTITION, *("_".join(total) for total in totals)]
+    found: list[dict[str, Any]] = rows.group_by(PARTITION).aggregate(list(totals)).select(names).to_pylist()
+    return found
 
 
 def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> list[SliceLookup]:
@@ -111,8 +130,9 @@ def _bytes_of(file_slice: FileSlice) -> int:
     return (0 if base_file is None else base_file.length) + sum(log.length for log in file_slice.log_files)
 
 
-def _collect_keys(keyed: DataFrame, index: RecordIndex) -> _SentKeys:
-    rows = keyed.select(PARTITION, RECORD_KEY).toArrow()
+def _collect_keys(keyed: CachedRows, index: RecordIndex) -> _SentKeys:
+    chosen = (PARTITION, RECORD_KEY)
+    rows = keyed.frame.select(*chosen).toArrow() if keyed.few is None else keyed.few.select(chosen)
     keys = pc.cast(rows.column(1), pa.string()).combine_chunks()
     if index.is_global:
         return _SentKeys({(_ANYWHERE, None): keys})
@@ -144,7 +164,10 @@ def _stored_rows(
         ]
     )
     if not lookups:
-        return spark.createDataFrame([], spark_struct(output))
+        return local_frame(spark, output.empty_table(), spark_struct(output))
+    if sent is not None and sum(_bytes_of(each.file_slice) for each in lookups) <= _FEW_BYTES:
+        read = [batch for each in lookups for batch in _rows_of_slice(storage, each, index, sent, output)]
+        return local_frame(spark, pa.Table.from_batches(read, output), spark_struct(output))
     tasks = min(len(lookups), 4 * spark.sparkContext.defaultParallelism)
     pieces = spark.sparkContext.broadcast(
         [pickle.dumps(list(lookups[number::tasks])) for number in range(tasks)]

@@ -12,7 +12,7 @@ import pytest
 
 from hudisql.context import Context
 from hudisql.errors import QueryError, UnsupportedStatementError
-from hudisql.sql.executor import execute
+from hudisql.sql.dispatch import execute
 from hudisql.sql.query.query_plan import create_view, prepare_query, references_hudi, run_query
 from hudisql.sql.text.script import split_script
 from tests.sources import fingerprint

@@ -57,13 +57,13 @@ def _place(directory: Path, instant_time: str) -> FileNaming:
     return FileNaming(str(directory), "dt=1", instant_time, "f", "0-0-0", 3)
 
 
-def _stored(directory: Path, rows: list[dict[str, Any]]) -> FileSlice:
+def _stored(directory: Path, rows: list[dict[str, Any]], form: BaseFileConfig | None = None) -> FileSlice:
     writer = BaseFileWriter(
         STORAGE,
         _place(directory, "20240101000000000"),
         SCHEMA,
         base_file_avro_schema(SCHEMA, "t"),
-        BaseFileConfig(),
+        form or BaseFileConfig(),
         expected_rows=len(rows),
         bytes_per_row=10.0,
     )
@@ -76,18 +76,24 @@ def _stored(directory: Path, rows: list[dict[str, Any]]) -> FileSlice:
 
 
 def _merge(
-    directory: Path, rows: list[dict[str, Any]], changes: list[dict[str, Any]], **task: Any
+    directory: Path,
+    rows: list[dict[str, Any]],
+    changes: list[dict[str, Any]],
+    *,
+    form: BaseFileConfig | None = None,
+    stored_form: BaseFileConfig | None = None,
+    **task: Any,
 ) -> MergedSlice:
     given_changes = pa.Table.from_pylist(changes, schema=change_schema(SCHEMA))
     return merge_slice(
         STORAGE,
         MergeTask(
-            file_slice=_stored(directory, rows),
+            file_slice=_stored(directory, rows, stored_form),
             partition_values={},
             file_naming=_place(directory, "20240202000000000"),
             schema=SCHEMA,
             avro_schema=base_file_avro_schema(SCHEMA, "t"),
-            base_file_config=BaseFileConfig(),
+            base_file_config=form or BaseFileConfig(),
             record_key_fields=("id",),
             complex_keys=False,
             **task,
@@ -197,3 +203,22 @@ def test_a_slice_may_lose_all_its_rows(tmp_path: Path) -> None:
     merged = _merge(tmp_path, ROWS, [_change(Operation.DELETE, row) for row in ROWS])
     assert (merged.rows, merged.deleted) == (0, 10)
     assert pq.read_metadata(merged.path).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("stored", "form", "written"),
+    [
+        ("snappy", BaseFileConfig(keeps_snappy=True), "SNAPPY"),
+        ("snappy", BaseFileConfig(), "GZIP"),
+        ("gzip", BaseFileConfig(keeps_snappy=True), "GZIP"),
+        ("zstd", BaseFileConfig(keeps_snappy=True), "GZIP"),
+        ("none", BaseFileConfig(keeps_snappy=True), "GZIP"),
+    ],
+)
+def test_only_snappy_is_kept_from_the_stored_file(
+    tmp_path: Path, stored: str, form: BaseFileConfig, written: str
+) -> None:
+    changes = [_change(Operation.UPDATE, _row("k1", 5))]
+    merged = _merge(tmp_path, [_row("k1", 1)], changes, form=form, stored_form=BaseFileConfig(codec=stored))
+    group = pq.read_metadata(merged.path).row_group(0)
+    assert {group.column(number).compression for number in range(group.num_columns)} == {written}

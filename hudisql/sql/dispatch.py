@@ -1,0 +1,158 @@
+"""The text of one statement to what runs it, importing and starting no more than the statement needs.
+
+A text that Spark cannot parse by its first word is refused before Spark starts, CALL needs what its procedure
+asks for, a query that names no table needs no catalog. All else is the executor's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from hudisql.errors import SqlSyntaxError
+from hudisql.sql.text import statements as st
+from hudisql.sql.text.parser import parse_statement
+from hudisql.sql.text.script import marked_line, position_at
+from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
+from hudisql.sql.text.tokens import Token, tokenize
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.result import Result
+
+STATEMENT_HEADS: Final = frozenset(
+    {
+        *(
+            "ADD",
+            "ALTER",
+            "ANALYZE",
+            "BEGIN",
+            "CACHE",
+            "CALL",
+            "CLEAR",
+            "CLOSE",
+            "COMMENT",
+            "COMMIT",
+            "CREATE",
+        ),
+        *(
+            "DECLARE",
+            "DELETE",
+            "DESC",
+            "DESCRIBE",
+            "DFS",
+            "DROP",
+            "EXECUTE",
+            "EXPLAIN",
+            "EXPORT",
+            "FETCH",
+            "FROM",
+        ),
+        *(
+            "GRANT",
+            "IMPORT",
+            "INSERT",
+            "LIST",
+            "LOAD",
+            "LOCK",
+            "MAP",
+            "MERGE",
+            "MSCK",
+            "OPEN",
+            "REDUCE",
+            "REFRESH",
+        ),
+        *(
+            "REPAIR",
+            "REPLACE",
+            "RESET",
+            "REVOKE",
+            "ROLLBACK",
+            "SELECT",
+            "SET",
+            "SHOW",
+            "START",
+            "TABLE",
+            "TRUNCATE",
+        ),
+        *("UNCACHE", "UNLOCK", "UPDATE", "USE", "VALUES", "WITH"),
+    }
+)
+"""The words that a statement of Spark 4's grammar (`SqlBaseParser.g4`) can begin with."""
+# Words of a query that names nothing, and functions that no catalog is asked for.
+_WORDS_WITHOUT_NAMES: Final = frozenset(
+    {
+        *("SELECT", "VALUES", "DISTINCT", "AS", "AND", "OR", "NOT", "NULL", "TRUE", "FALSE", "IS", "IN"),
+        *("BETWEEN", "LIKE", "CASE", "WHEN", "THEN", "ELSE", "END", "DATE", "TIMESTAMP", "CURRENT_DATE"),
+        *("CURRENT_TIMESTAMP", "NOW", "VERSION"),
+    }
+)
+_MARKS_WITHOUT_NAMES: Final = frozenset("(),+-*/%<>=!|")
+
+
+def execute(context: Context, text: str, *, line: int = 1, column: int = 1) -> Result:
+    """Run one statement; `line` and `column` say where it starts in its script.
+
+    Raises SqlSyntaxError, UnsupportedStatementError, QueryError and what procedures raise.
+    """
+    statement = parse_statement(text, line=line, column=column)
+    source = SourceText(statement.text, line, column)
+    if isinstance(statement, st.CallStatement):
+        from hudisql.sql.procedure_call import call_procedure
+
+        with translated_spark_errors(source):
+            return call_procedure(context, statement)
+    if isinstance(statement, st.PassThroughStatement) and not _may_know_other_statements(context):
+        check_head(statement.text, line=line, column=column)
+    if isinstance(statement, st.QueryStatement) and names_nothing(statement.text):
+        context = context.without_catalog()
+    else:
+        context.start()
+    from hudisql.sql.executor import execute_placed
+
+    return execute_placed(context, statement, source)
+
+
+def check_head(text: str, *, line: int = 1, column: int = 1) -> None:
+    """Raise SqlSyntaxError, as Spark's parser does, if no statement begins with the text's first word."""
+    tokens = tokenize(text)
+    if not tokens or tokens[0].kind != "word" or _is_label(tokens):
+        return
+    head = tokens[0].text
+    if head.isidentifier() and head.upper() not in STATEMENT_HEADS:
+        at = tokens[0].start
+        at_line, at_column = position_at(text, at, line, column)
+        raise SqlSyntaxError(
+            f"[PARSE_SYNTAX_ERROR] Syntax error at or near '{head}'.\nline {at_line}, column {at_column}:\n"
+            f"{marked_line(text, at, len(head))}"
+        )
+
+
+def names_nothing(text: str) -> bool:
+    """True if a query is made of literals and operators alone, so that no catalog has a say in it."""
+    return all(
+        token.kind == "string"
+        or (token.kind == "word" and (token.text[0].isdigit() or token.text.upper() in _WORDS_WITHOUT_NAMES))
+        or (token.kind == "mark" and (token.text in _MARKS_WITHOUT_NAMES or token.text[-1:].isdigit()))
+        for token in _without_aliases(tokenize(text))
+    )
+
+
+def _without_aliases(tokens: Sequence[Token]) -> list[Token]:
+    """The tokens but for names behind AS."""
+    behind_as = [False, *(before.is_keyword("AS") for before in tokens)]
+    return [token for token, named in zip(tokens, behind_as, strict=False) if not (named and token.is_name)]
+
+
+def _is_label(tokens: Sequence[Token]) -> bool:
+    return len(tokens) > 1 and tokens[1].text == ":"
+
+
+def _may_know_other_statements(context: Context) -> bool:
+    """True if Spark runs, which then says it itself, or may be given a parser with more statements."""
+    return (
+        context.started_spark is not None
+        or "spark.sql.extensions" in context.settings.conf
+        or any(name in os.environ for name in ("SPARK_CONF_DIR", "SPARK_HOME"))
+    )

@@ -1,0 +1,29 @@
+"""CALL: the named procedure is found, its arguments are bound, its rows become a result.
+
+Imports no procedure that is not called, and starts nothing: a procedure starts what it asks the context for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hudisql.procedures.binder import bind_arguments
+from hudisql.procedures.registry import find_procedure
+from hudisql.result import LocalResult, Result
+from hudisql.sql.dml import rewrite_bootstrap_files  # noqa: F401 (declares its procedure)
+from hudisql.sql.text import statements as st
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+def call_procedure(context: Context, statement: st.CallStatement) -> Result:
+    """Bind the arguments, run the procedure, give its rows, and the error that a check's rows describe.
+
+    Raises NoSuchProcedureError, InvalidArgumentError and what the procedure raises.
+    """
+    declared = find_procedure(statement.procedure)
+    arguments = bind_arguments(declared, statement.positional, statement.named)
+    checked = declared.call(context, arguments)
+    columns = [(column.name, column.type) for column in declared.output]
+    return LocalResult(lambda: context.spark, columns, checked.rows, error=checked.error)

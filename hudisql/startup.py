@@ -1,0 +1,249 @@
+"""Starting what a session of ours owns: Spark and the metastore, each when it is first needed.
+
+A statement that names no table runs in Spark without its catalog, so that no metastore is started for it.
+Where Spark and the embedded metastore are both needed, they start at the same time. Knows no SQL text.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.console import Console, SilentConsole
+from hudisql.errors import HudisqlError, SessionClosedError, SettingsError
+from hudisql.settings import Settings
+from hudisql.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hudisql.catalog.client import MetastoreClient
+    from hudisql.catalog.embedded import EmbeddedMetastore
+
+SparkAction = Callable[["SparkSession"], None]
+# Nothing listens on it: a catalog that is asked too early fails, and does not make a Derby database.
+_NO_METASTORE: Final = "thrift://127.0.0.1:1"
+_URIS: Final = "hive.metastore.uris"
+
+
+class OwnedParts:
+    """Spark, the metastore client and storage of one session, each started once, by any thread.
+
+    A part that cannot start raises SettingsError, MetastoreUnavailableError or ExecutorEnvironmentError, and
+    is tried again when it is asked for again. `settings.warehouse` is qualified.
+    """
+
+    def __init__(self, settings: Settings, console: Console, use_database: SparkAction) -> None:
+        """`use_database` makes the database of the settings the current one, once the catalog is there."""
+        self._settings = settings
+        self._console = console
+        self._use_database = use_database
+        self._lock = threading.RLock()
+        self._client: MetastoreClient | None = None
+        self._embedded: EmbeddedMetastore | None = None
+        self._spark: SparkSession | None = None
+        self._storage: Storage | None = None
+        self._opening: Future[None] | None = None
+        self._is_closed = False
+        self.has_catalog = False
+        self._on_start: list[SparkAction] = []
+        self.log_file: Path | None = None
+        self.start_error: HudisqlError | None = None
+
+    @property
+    def started_spark(self) -> SparkSession | None:
+        """Spark if it runs."""
+        return self._spark
+
+    @property
+    def spark(self) -> SparkSession:
+        """Spark with the metastore as its catalog."""
+        with self._lock:
+            if self._spark is None or not self.has_catalog:
+                self._starting(self._start_with_catalog)
+            assert self._spark is not None
+            return self._spark
+
+    @property
+    def spark_without_catalog(self) -> SparkSession:
+        """Spark, perhaps before it has a catalog: for what names no table, view or function of a catalog."""
+        with self._lock:
+            if self._spark is None:
+                self._starting(self._start_spark)
+            assert self._spark is not None
+            return self._spark
+
+    @property
+    def metastore(self) -> MetastoreClient:
+        """The client of a metastore that has answered."""
+        with self._lock:
+            if self._client is None:
+                self._starting(lambda: self._metastore_opening().result())
+            assert self._client is not None
+            return self._client
+
+    @property
+    def storage(self) -> Storage:
+        """Storage with the file system settings of Spark."""
+        from hudisql.spark.hadoop_configuration import hadoop_configuration
+
+        with self._lock:
+            if self._storage is None:
+                self._storage = Storage(hadoop_configuration(self.spark_without_catalog))
+            return self._storage
+
+    def on_spark_start(self, action: SparkAction) -> Callable[[], None]:
+        """Do something in the thread that starts Spark, or now if it runs; the result takes that back."""
+        with self._lock:
+            self._on_start.append(action)
+            if self._spark is not None:
+                action(self._spark)
+
+        def forget() -> None:
+            with self._lock:
+                self._on_start.remove(action)
+
+        return forget
+
+    def close(self) -> None:
+        """Close the client, stop Spark, release the embedded metastore; nothing starts any more."""
+        self._is_closed = True
+        if self._client is not None:
+            self._client.close()
+        if self._spark is not None:
+            self._spark.stop()
+        if self._embedded is not None:
+            self._embedded.release()
+
+    def _starting(self, start: Callable[[], None]) -> None:
+        if self._is_closed:
+            raise SessionClosedError("the session is closed", hint="hudisql.connect(…) opens another one")
+        try:
+            start()
+        except HudisqlError as error:
+            self.start_error = error
+            raise
+
+    def _start_with_catalog(self) -> None:
+        opening = self._metastore_opening()
+        if self._settings.metastore_uris:
+            # A given metastore answers at once, or Spark need not start.
+            opening.result()
+        if self._spark is None:
+            self._start_spark()
+        opening.result()
+        assert self._spark is not None
+        if self._embedded is not None:
+            _set_metastore(self._spark, self._embedded.uri)
+        self._use_database(self._spark)
+        self.has_catalog = True
+
+    def _start_spark(self) -> None:
+        from hudisql.spark.cluster import prepare_executors
+        from hudisql.spark.spark_session import start_spark
+
+        if running_spark() is not None:
+            raise SettingsError(
+                "another SparkSession was started after connect()",
+                hint="give it to hudisql: connect(spark=…), or connect() once it runs",
+            )
+        settings = self._settings
+        owned = start_spark(settings, settings.warehouse, settings.metastore_uris or (_NO_METASTORE,))
+        try:
+            prepare_executors(owned.spark)
+        except BaseException:
+            owned.spark.stop()
+            raise
+        self._spark, self.log_file = owned.spark, owned.log_file
+        for action in tuple(self._on_start):
+            action(owned.spark)
+
+    def _metastore_opening(self) -> Future[None]:
+        """The metastore's start, under way or done; a new one if the last has failed."""
+        opening = self._opening
+        if opening is None or (opening.done() and opening.exception() is not None):
+            opening = self._opening = _in_background(self._open_metastore)
+        return opening
+
+    def _open_metastore(self) -> None:
+        settings = self._settings
+        embedded = None if settings.metastore_uris else acquire_metastore(settings.warehouse, self._console)
+        try:
+            client = open_client(embedded.uri if embedded else ",".join(settings.metastore_uris), settings)
+            # Spark's own client takes minutes to give up on a metastore that is away.
+            client.list_databases()
+        except BaseException:
+            if embedded is not None:
+                embedded.release()
+            raise
+        self._embedded, self._client = embedded, client
+        if self._is_closed and embedded is not None:
+            embedded.release()
+
+
+def running_spark() -> SparkSession | None:
+    """The SparkSession that runs in this process, found without importing PySpark."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    return active if active is not None else getattr(SparkSession, "_instantiatedSession", None)
+
+
+def acquire_metastore(warehouse: str, console: Console) -> EmbeddedMetastore:
+    """Find or start the embedded metastore. Raises what `acquire_embedded_metastore` raises."""
+    from hudisql.catalog.embedded import acquire_embedded_metastore, embedded_metastore_status
+
+    if not embedded_metastore_status(warehouse).running and not isinstance(console, SilentConsole):
+        console.info(f"starting the embedded metastore of {warehouse}")
+    return acquire_embedded_metastore(warehouse)
+
+
+def check_connection(settings: Settings) -> None:
+    """Raise SettingsError for a metastore URI or a Kerberos principal that is none. Connects to nothing."""
+    from hudisql.catalog.connection import kerberos_security, parse_metastore_uris
+
+    parse_metastore_uris(settings.metastore_uris)
+    if settings.metastore_sasl:
+        kerberos_security(settings.metastore_principal)
+
+
+def open_client(uris: str, settings: Settings) -> MetastoreClient:
+    """A client, which connects when it is first asked."""
+    from hudisql.catalog.client import MetastoreClient
+    from hudisql.catalog.connection import kerberos_security
+
+    security = kerberos_security(settings.metastore_principal) if settings.metastore_sasl else None
+    return MetastoreClient(uris, security=security)
+
+
+def _set_metastore(spark: SparkSession, uri: str) -> None:
+    """Name the metastore to a Spark that has not asked its catalog yet."""
+    session: Any = spark._jsparkSession
+    java_context: Any = spark.sparkContext._jsc
+    # What the shared catalog is made from, what new sessions are, and what the user sees.
+    session.sharedState().hadoopConf().set(_URIS, uri)
+    java_context.hadoopConfiguration().set(_URIS, uri)
+    java_context.sc().conf().set(f"spark.hadoop.{_URIS}", uri)
+    spark.conf.set(f"spark.hadoop.{_URIS}", uri)
+
+
+def _in_background(work: Callable[[], None]) -> Future[None]:
+    """Run `work` in a thread that does not keep the process from ending."""
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    threading.Thread(target=run, daemon=True).start()
+    return done

@@ -1,0 +1,75 @@
+"""How many Spark jobs and tasks small statements run, with Spark's own number of shuffle partitions."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from hudisql.session import Session
+from tests.sql.changed_tables import setting
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+_INSERT = "INSERT INTO {t} VALUES ({n}1, 'a', 1.0, {n}, 'x'), ({n}2, 'b', 2.0, {n}, 'y')"
+
+
+@pytest.fixture
+def small(session: Session) -> Iterator[str]:
+    name = f"small_{uuid.uuid4().hex[:8]}"
+    session.sql(
+        f"CREATE TABLE {name} (id BIGINT, rider STRING, fare DOUBLE, ts BIGINT, city STRING) USING hudi "
+        "PARTITIONED BY (city) TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts', type = 'cow')"
+    )
+    with setting(session, "spark.sql.shuffle.partitions", "200"):
+        yield name
+    session.sql(f"DROP TABLE {name} PURGE")
+
+
+def jobs_of(session: Session, text: str) -> list[int]:
+    """The completed tasks of each Spark job of the statement."""
+    spark: Any = session.spark
+    group = uuid.uuid4().hex
+    spark.sparkContext.addJobTag(group)
+    try:
+        assert session.sql(text).rows
+    finally:
+        spark.sparkContext.removeJobTag(group)
+    time.sleep(0.5)  # the listener's queue
+    store = spark.sparkContext._jsc.sc().statusStore()
+    jobs = store.jobsList(None)
+    found = [jobs.apply(number) for number in range(jobs.size())]
+    return [job.numCompletedTasks() for job in found if job.jobTags().contains(group)]
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+def test_an_insert_of_two_rows_runs_a_handful_of_small_jobs(
+    session: Session, small: str, adaptive: str
+) -> None:
+    with setting(session, "spark.sql.adaptive.enabled", adaptive):
+        for number in range(2):
+            jobs = jobs_of(session, _INSERT.format(t=small, n=number))
+            assert 0 < len(jobs) <= 6, jobs
+            assert sum(jobs) <= 12, jobs
+    rows = session.sql(f"SELECT id, rider, fare, ts, city FROM {small} ORDER BY id").rows
+    assert [row.id for row in rows] == [1, 2, 11, 12]
+
+
+def test_few_rows_are_combined_and_replace_stored_ones_as_many_do(session: Session, small: str) -> None:
+    session.sql(_INSERT.format(t=small, n=1))
+    text = f"INSERT INTO {small} VALUES (11, 'new', 9, 5, 'x'), (11, 'old', 8, 4, 'x'), (7, 'in', 7, 1, 'z')"
+    [written] = session.sql(text).rows
+    assert (written.rows_inserted, written.rows_updated, written.rows_combined) == (1, 1, 1)
+    rows = session.sql(f"SELECT id, rider, ts FROM {small} ORDER BY id").rows
+    assert [tuple(row) for row in rows] == [(7, "in", 1), (11, "new", 5), (12, "b", 1)]
+
+
+def test_a_key_that_is_null_is_refused_for_few_rows_too(session: Session, small: str) -> None:
+    from hudisql.errors import WriteRefusedError
+
+    with pytest.raises(WriteRefusedError, match="have no record key"):
+        session.sql(f"INSERT INTO {small} VALUES (NULL, 'a', 1.0, 1, 'x')")
+    assert session.sql(f"SELECT * FROM {small}").rows == []
