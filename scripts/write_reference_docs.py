@@ -91,9 +91,9 @@ def _types_page() -> Iterator[str]:
         verdict = (
             "refused" if incompatibility.is_blocker else "unsafe" if incompatibility.is_unsafe else "warning"
         )
-        breaks, hint = _cell("; ".join(incompatibility.breaks)), _cell(incompatibility.hint or "")
+        consequences, hint = _cell("; ".join(incompatibility.consequences)), _cell(incompatibility.hint or "")
         fixed = "yes" if incompatibility.fixed_by_full_record else ""
-        yield f"| {_cell(incompatibility.stored)} | {breaks} | {verdict} | {fixed} | {hint} |"
+        yield f"| {_cell(incompatibility.stored)} | {consequences} | {verdict} | {fixed} | {hint} |"
     yield ""
     yield "| compression of the data pages | incompatible readers |"
     yield "|---|---|"

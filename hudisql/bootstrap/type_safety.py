@@ -26,16 +26,15 @@ _BIGINT_IN_HIVE = (
 
 @dataclass(frozen=True, slots=True)
 class TypeIncompatibility:
-    """A way of storing a column that somebody breaks on.
+    """A physical type of a column that some reader or writer is incompatible with.
 
-    `stored` describes it, `breaks` says who and how; `is_blocker` if no file left as it is can carry it,
-    `is_unsafe` if rows or queries break, so that a bootstrap stops unless it is told otherwise; a
-    incompatibility that is neither is only told. `fixed_by_full_record` if rewriting the partition takes it
-    away.
+    `stored` describes the type, `consequences` say what fails where. `is_blocker`: no file with it can stay
+    as it is. `is_unsafe`: rows or queries are wrong, so that a bootstrap stops unless `on_unsafe_type` allows
+    it. One that is neither is only a warning. `fixed_by_full_record`: rewriting the partition removes it.
     """
 
     stored: str
-    breaks: tuple[str, ...]
+    consequences: tuple[str, ...]
     is_blocker: bool = False
     hint: str | None = None
     is_unsafe: bool = False

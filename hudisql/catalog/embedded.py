@@ -189,14 +189,14 @@ def find_spark_jars() -> Path:
     Raises SettingsError if there is none with a Hive Metastore in it.
     """
     spec = importlib.util.find_spec("pyspark")
-    places = list(spec.submodule_search_locations or []) if spec else []
+    directories = list(spec.submodule_search_locations or []) if spec else []
     if spark_home := os.environ.get("SPARK_HOME"):
-        places.append(spark_home)
-    for place in places:
-        if any((Path(place) / "jars").glob("hive-metastore-*.jar")):
-            return Path(place) / "jars"
+        directories.append(spark_home)
+    for directory in directories:
+        if any((Path(directory) / "jars").glob("hive-metastore-*.jar")):
+            return Path(directory) / "jars"
     raise SettingsError(
-        f"no Hive Metastore among Spark's jars (looked in: {', '.join(places) or 'no pyspark package'})",
+        f"no Hive Metastore among Spark's jars (looked in: {', '.join(directories) or 'no pyspark package'})",
         hint="`pip install pyspark` brings it; `pyspark-client` and `pyspark-connect` do not",
     )
 

@@ -67,8 +67,8 @@ def options_of(table: HudiTable, name: str, entries: Sequence[MetastoreTable]) -
 
 
 def _is_of(table: HudiTable, entry: MetastoreTable) -> bool:
-    place = hudi_base_path(entry)
-    return place is not None and table.storage.qualify(place) == table.base_path
+    location = hudi_base_path(entry)
+    return location is not None and table.storage.qualify(location) == table.base_path
 
 
 def _is_realtime(entry: MetastoreTable) -> bool:

@@ -1,4 +1,4 @@
-"""Arrow columns taken apart into numbers, offsets and text: what the encoding walk reads.
+"""Arrow columns as arrays of numbers, offsets and text, which the Avro encoder reads.
 
 One part for each node of the schema's program. Knows nothing of Avro's bytes.
 """

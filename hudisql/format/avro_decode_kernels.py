@@ -1,4 +1,4 @@
-"""The compiled walk over Avro rows (numba) that decodes them: from bytes into column buffers.
+"""The compiled decoder of Avro rows (numba): from bytes into column buffers.
 
 A walk follows the program of `avro_program` by position, with a stack of open arrays and maps. All columns
 share a few long arrays ("arenas"), in which each node has a stretch of its own. Importing this module loads

@@ -1,4 +1,4 @@
-"""The compiled walk over Avro rows (numba) that encodes them: from column buffers into bytes.
+"""The compiled encoder of Avro rows (numba): from column buffers into bytes.
 
 The mirror of `avro_decode_kernels`, by the same program and over the same arenas. Importing this module loads
 numba: only `avro_rows` does, when it first encodes.

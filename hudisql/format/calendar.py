@@ -1,4 +1,4 @@
-"""Which parquet files hold dates of the Julian-Gregorian hybrid calendar, by what Spark says in footers.
+"""Whether a parquet file uses the Julian-Gregorian hybrid calendar, by the keys that Spark writes to footers.
 
 Follows Spark's `DataSourceUtils.getRebaseSpec`: files of Spark 2 and those of later ones in LEGACY mode are
 rebased by Spark's reader, files of other writers by what the session's settings say. Values only.

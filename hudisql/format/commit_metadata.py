@@ -1,4 +1,4 @@
-"""Commit metadata: what a completed commit says it wrote.
+"""Commit metadata: the write statistics of a completed commit.
 
 Follows `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata` and `HoodieWriteStat` of Hudi 0.15 and writes
 their JSON in Jackson's layout, byte for byte. Fields that newer writers add are ignored on reading.

@@ -94,7 +94,7 @@ class LogBlockHead(_Described):
 
 @dataclass(frozen=True, slots=True)
 class CorruptBlock:
-    """Bytes [start, stop) of a log file that are no whole block."""
+    """Bytes [start, stop) of a log file that are not a complete block."""
 
     start: int
     stop: int

@@ -55,7 +55,7 @@ BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
 BOOTSTRAP_INDEX_CLASS = "hoodie.bootstrap.index.class"
 
 UNSAFE_TYPES = "hudisql.bootstrap.unsafe.types"
-"""A key of hudisql's own: columns that a bootstrap took although somebody breaks on how files store them."""
+"""A key of hudisql's own: columns that a bootstrap accepted although some readers cannot read them."""
 BOOTSTRAP_SOURCE_DIRECTORIES = "hudisql.bootstrap.source.source_files.directories"
 """A key of hudisql's own: directories outside of the bootstrap's base path that source files lie in, as
 JSON.

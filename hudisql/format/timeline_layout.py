@@ -1,4 +1,4 @@
-"""Where a table keeps its timeline, and how instants stand there: names, directories, payloads, order.
+"""The layout of a table's timeline: directories, file names, payloads and order of instants.
 
 Follows `TimelineLayout`, `HoodieInstant.getFileName` and `HoodieTableMetaClient` of Hudi 0.15. Layout version
 1 (table version 6) is the only one so far; another one is another class, and no other module builds such

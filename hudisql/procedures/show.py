@@ -186,7 +186,7 @@ def _unsafe_types(table: HudiTable) -> Iterator[TablePropertyRow]:
             text = (
                 name
                 if incompatibility is None
-                else f"{incompatibility.stored}: {'; '.join(incompatibility.breaks)}"
+                else f"{incompatibility.stored}: {'; '.join(incompatibility.consequences)}"
             )
             yield TablePropertyRow(f"unsafe type of column {column}", text)
 

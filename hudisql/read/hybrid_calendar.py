@@ -1,4 +1,4 @@
-"""Dates and timestamps of Java's older calendar, brought to the one that Spark shows, while columns are read.
+"""Rebase dates and timestamps from the Julian-Gregorian hybrid calendar to the proleptic Gregorian one.
 
 Spark 2, Spark 3 and later in LEGACY mode and Hive 2 count days before 15 October 1582 by the Julian calendar.
 Follows Spark's `DataSourceUtils.getRebaseSpec` (which files) and `RebaseDateTime` (which values), so that the

@@ -1,4 +1,4 @@
-"""Record keys that many batches are looked up in: hashed once, whereas Arrow hashes its set for each batch.
+"""A hash table of record keys for look-ups by many batches; Arrow would hash the keys again for each batch.
 
 Knows text columns only, neither logs nor base files.
 """

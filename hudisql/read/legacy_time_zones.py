@@ -1,4 +1,4 @@
-"""How far moments of Java's older calendar lie from today's, by time zone.
+"""Differences between timestamps of the hybrid and the proleptic calendar, by time zone.
 
 Java's older classes know no local mean time, so that moments of before 1900 differ by some minutes besides
 the days of the calendar. Spark ships the differences of every zone (`RebaseDateTime`, a table made by its

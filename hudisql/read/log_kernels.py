@@ -1,4 +1,4 @@
-"""Compiled loops over log records: who follows whom, and which base rows they belong to (numba).
+"""Compiled loops over log records (numba): the latest record of each key, and the base rows of each key.
 
 Importing this module loads numba: only `log_records` and `key_table` do, when a slice has log files.
 """

@@ -105,8 +105,8 @@ def read_log_records(
     ]
     if not events:
         none = np.empty(0, np.int64)
-        nobody = none.astype(np.bool_)
-        return LogRecords(pa.array([], pa.string()), none, _no_rows(schema), nobody, None, nobody)
+        no_keys = none.astype(np.bool_)
+        return LogRecords(pa.array([], pa.string()), none, _no_rows(schema), no_keys, None, no_keys)
     kinds, row_numbers = [], []
     rows_so_far = 0
     for each in events:

@@ -198,7 +198,8 @@ def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     """The plan's rows as a DataFrame with the table's whole schema, in the table's column order.
 
     Columns outside `plan.columns` are there by name and type, so that `*`, positions and EXCEPT in the user's
-    text mean what they say, but evaluating one raises an error: the plan promised that nobody needs it.
+    text mean what they say, but evaluating one raises an error: the plan contains every column that is
+    needed.
     """
     from hudisql.read.arrow_scan import arrow_dataframe
     from hudisql.read.native_scan import native_dataframe
@@ -248,7 +249,7 @@ def prune_by_path(
 ) -> list[TablePartition]:
     """The partitions whose rows can match: every writer gives each row the path of its partition.
 
-    The way to prune where a key generator makes the directories, whose names are no values of a column.
+    For tables whose key generator makes the directories, whose names are not column values.
     """
     of_path = [each for each in row_predicates if columns_of(each) == {(PARTITION_PATH,)}]
     paths = pa.array([each.path for each in partitions], pa.string())

@@ -1,4 +1,4 @@
-"""Read one file slice as Arrow record batches: the one reader that scans, merges and services share.
+"""Read one file slice as Arrow record batches: the one reader of scans, merges and services.
 
 A slice is a base file, or a skeleton with its external file (RFC-12; Hudi's HoodieBootstrapRDD zips the two
 row by row). Skeleton and external rows are joined by absolute row position, so row groups that a predicate
@@ -121,7 +121,7 @@ def data_file_path(file_slice: FileSlice) -> str:
     """The path of the file that holds the slice's data columns."""
     if file_slice.external_file is not None:
         return file_slice.external_file.path
-    assert file_slice.base_file is not None  # nobody asks for that of slices of log files alone
+    assert file_slice.base_file is not None  # callers do not pass slices that have log files only
     return file_slice.base_file.path
 
 

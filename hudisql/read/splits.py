@@ -1,4 +1,4 @@
-"""Cut the files of a scan into pieces of work of about equal size.
+"""Cut the files of a scan into splits of about equal size.
 
 A split is a byte range of the file that drives a read, as in Spark's own file scans; which row groups it
 holds is decided inside the task (those whose middle lies in the range), so planning opens no file. Small

@@ -1,4 +1,4 @@
-"""Rows that are computed once: what is counted, tagged and written are the same rows, or the statement fails.
+"""Rows that are computed once: counting, tagging and writing use the same rows, or the statement fails.
 
 Spark's own cache computes rows again when they have left it (`clearCache()`, another statement with an equal
 plan that ends, a lost executor), and a source that calls `rand()` or reads a changing table then gives

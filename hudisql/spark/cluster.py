@@ -1,4 +1,4 @@
-"""Making the executors of a cluster able to run hudisql's tasks.
+"""Prepare the executors of a cluster for hudisql's tasks.
 
 On a master that is not local, hudisql ships a zip of its own package (`addPyFile`) and runs one small job
 that compares the executors' Python and compiled packages with the driver's. What is missing there cannot be

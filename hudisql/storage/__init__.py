@@ -1,4 +1,4 @@
-"""The only door to file systems: list, open, atomic create, delete.
+"""Access to file systems: list, open, atomic create, delete. No other package accesses files.
 
 Everything that touches bytes at rest, on the driver and in tasks, goes through a `Storage` value, which is
 picklable and travels with the task. One file per store: `local`, `s3`, `hdfs`; the door picks by scheme.

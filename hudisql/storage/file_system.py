@@ -1,4 +1,4 @@
-"""What a store must do to serve `Storage`: the contract, its file entries, and how errors are told.
+"""The contract of a store behind `Storage`: its operations, its file entries and its errors.
 
 Each store implements `FileSystem`; the same contract tests run on all of them. Paths given to a store are
 qualified and of its own scheme.

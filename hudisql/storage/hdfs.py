@@ -185,7 +185,7 @@ def _asked(operation: str, path: str) -> Iterator[None]:
         raise
     except (RuntimeError, ValueError) as error:
         java = _HADOOP_CLASS.search(str(error))
-        told = f"{java.group(1)}: {java.group(2)}" if java else str(error)
+        message = f"{java.group(1)}: {java.group(2)}" if java else str(error)
         raise StorageError(
-            f"cannot {operation} {path}: {told.split(chr(10), 1)[0].split(chr(92) + 'n', 1)[0]}"
+            f"cannot {operation} {path}: {message.split(chr(10), 1)[0].split(chr(92) + 'n', 1)[0]}"
         ) from error

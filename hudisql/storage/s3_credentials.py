@@ -1,4 +1,4 @@
-"""Whose keys sign the requests to a bucket: the first of the configured providers that has any.
+"""Credentials of the requests to a bucket: those of the first configured provider that has any.
 
 One place decides for both clients (boto3 for requests, pyarrow for data), so that they never act as two
 different users. Keys that expire (roles, instances) are renewed by botocore ahead of their end.

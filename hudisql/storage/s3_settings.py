@@ -1,4 +1,4 @@
-"""What Hadoop's `fs.s3a.*` settings mean for one bucket: endpoint, addressing, and whose credentials.
+"""Hadoop's `fs.s3a.*` settings of one bucket: endpoint, addressing, credentials.
 
 Follows the S3A connector's documentation ("Configuring the S3A Client", "per-bucket configuration",
 "Assumed roles"); `fs.s3a.bucket.NAME.x` wins over `fs.s3a.x`. Keys are never shown: values of this module

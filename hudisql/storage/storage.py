@@ -1,4 +1,4 @@
-"""`Storage`: the value that is passed around, and which store serves a path.
+"""`Storage`: the value that functions take, which chooses the store of a path.
 
 Paths inside hudisql are absolute and unencoded: plain `/a/b` for the local file system,
 `scheme://authority/key` for others. `hadoop_uri` gives the form that Hadoop's `Path` prints (`file:/a/b`),
@@ -117,7 +117,7 @@ class Storage:
         return self._file_system(path).open_output(path)
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file that nobody races for, making its directory; replaces what is there. Not atomic."""
+        """Write a file that has no other writers, and its directory; replaces a file. Not atomic."""
         self._file_system(path).write(path, content)
 
     def write_files(self, paths: Sequence[str], content: bytes) -> None:

@@ -1,1 +1,1 @@
-"""A Hudi table as it stands: properties, partitions, file groups and slices as of an instant."""
+"""A snapshot of a Hudi table: properties, partitions, file groups and slices as of an instant."""

@@ -1,4 +1,4 @@
-"""An open Hudi table: where it lies, what it is, which schema it has.
+"""An open Hudi table: base path, properties, timeline, schema.
 
 Follows `HoodieTableMetaClient` and `TableSchemaResolver` of Hudi 0.15 for table version 6, and refuses what
 hudisql does not read. Partitions and file slices are listed by their own modules.
@@ -164,7 +164,7 @@ class HudiTable:
             f"no commit of the Hudi table at {self.base_path} carries a schema, nor does {PROPERTIES_FILE}",
             hint=f"restore the commit files that are lost below "
             f"{metadata_directory(self.base_path)}; a "
-            "table that nobody has written to gets its schema by the first commit of the writer that made it",
+            "table without commits gets its schema with the first commit",
         )
 
     @property

@@ -57,7 +57,7 @@ def partition_of(table: HudiTable, path: str) -> TablePartition:
             values.append(parse_partition_value(text, column.type))
         except (ValueError, OverflowError) as error:
             raise CorruptTableError(
-                f"partition '{path}' of {table.base_path}: '{text}' is no value of column {column.name} "
+                f"partition '{path}' of {table.base_path}: '{text}' is not a value of column {column.name} "
                 f"({column.type})"
             ) from error
     return TablePartition(path, tuple(values))

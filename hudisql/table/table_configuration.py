@@ -57,7 +57,7 @@ def drop_metadata_table(table: HudiTable) -> bool:
     """Drop the metadata table before data that it lacks becomes visible; True if there was one.
 
     The properties go first: from then on readers list directories. Apache Hudi makes a new one when its
-    writers are told to. Raises UnsupportedTableError while another writer is at work, StorageError.
+    writers are told to. Raises UnsupportedTableError while another writer is active, StorageError.
     """
     if not has_metadata_table(table):
         return False

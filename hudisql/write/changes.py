@@ -1,4 +1,4 @@
-"""Changes: rows that a statement wants to write, each with what is to be done and to which file group.
+"""Changes: rows that a statement writes, each with its operation and the location of the stored row.
 
 The form in which SQL statements and the DataFrame writer hand their rows over, and in which rows travel to
 the tasks that write file slices. Values only.
@@ -24,9 +24,9 @@ SEQUENCE_NUMBER: Final = "__hudisql_sequence_number"
 """The commit sequence number of the row that is changed ('' if it has none); NULL: all rows of the key."""
 CHANGE_COLUMNS: Final = (OPERATION, PARTITION, FILE_GROUP, RECORD_KEY, SEQUENCE_NUMBER)
 COMBINED: Final = "__hudisql_combined"
-"""bigint, beside the columns of some incoming rows: how many others of its key the row took the place of."""
+"""bigint, beside the columns of some incoming rows: how many others of its key the row replaced."""
 LOCATION_COLUMNS: Final = (PARTITION, FILE_GROUP, RECORD_KEY, SEQUENCE_NUMBER)
-"""What says where a stored row is: NULL for new rows, but for generated keys of rows that move."""
+"""The location of a stored row: NULL for new rows, except generated keys of rows that move."""
 
 
 class Operation(IntEnum):

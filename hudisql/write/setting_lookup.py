@@ -1,7 +1,7 @@
-"""How the text of a `hoodie.*` setting is read: flags, whole numbers, fractions.
+"""Parse the text of `hoodie.*` settings: flags, whole numbers, fractions.
 
-Where settings come from (a session, TBLPROPERTIES, a data source's options) is the matter of who makes the
-look-up. Values that are not understood are refused by name.
+The caller's look-up knows where settings come from (a session, TBLPROPERTIES, a data source's options).
+Invalid values are refused by name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from hudisql.errors import SettingsError
 
 Lookup = Callable[[str, str], str]
-"""The text of a setting, or the default that is given."""
+"""The text of a setting, or the default."""
 
 
 def read_flag(lookup: Lookup, key: str, default: bool) -> bool:

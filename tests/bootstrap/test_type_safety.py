@@ -135,5 +135,5 @@ def test_every_hazard_says_who_breaks_and_a_mended_one_is_one_that_stops():
     for name, incompatibility in TYPE_INCOMPATIBILITIES.items():
         assert incompatibility.is_unsafe or not incompatibility.fixed_by_full_record, name
         assert incompatibility.stored, name
-        assert incompatibility.breaks, name
-        assert all(incompatibility.breaks), name
+        assert incompatibility.consequences, name
+        assert all(incompatibility.consequences), name

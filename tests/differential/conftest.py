@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.differential.engines import Delta, Engine, Hudisql, Outcome, RealHudi, run_script
+from tests.differential.engines import ApacheHudi, Delta, Engine, Hudisql, Outcome, run_script
 from tests.differential.script import DifferentialScript
 from tests.oracle.client import SHORT_LIVED_JAVA, start_delta, start_oracle
 
@@ -79,7 +79,7 @@ class _Engines:
         oracle = start_oracle("0.15.0", self.directory / "process", config=SMALL)
         for key, value in LEAN_HUDI.items():
             oracle.request("sql", text=f"SET {key} = {value}")
-        return RealHudi(oracle, LEAN_HUDI)
+        return ApacheHudi(oracle, LEAN_HUDI)
 
 
 @pytest.fixture(scope="module")

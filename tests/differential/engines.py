@@ -62,7 +62,7 @@ class Hudisql:
 
 
 @dataclass
-class RealHudi:
+class ApacheHudi:
     """Apache Hudi 0.15 in its own process."""
 
     oracle: HudiOracle

@@ -27,7 +27,7 @@ HUDI_KEYS += ["\uffee\ue000", "ÿ~", "-1.0E-5"]
 @pytest.mark.parametrize(
     "name", ["cow_bootstrap_meta", "cow_bootstrap_2part", "cow_bootstrap_meta_nonpart", "mor_bootstrap_meta"]
 )
-def test_filters_in_skeletons_of_the_real_hudi_are_built_byte_for_byte(golden: Any, name: str) -> None:
+def test_filters_in_skeletons_of_apache_hudi_are_built_byte_for_byte(golden: Any, name: str) -> None:
     skeletons = sorted(Path(golden(name).table).rglob("*_00000000000001.parquet"))
     assert skeletons
     for path in skeletons:
@@ -40,7 +40,7 @@ def test_filters_in_skeletons_of_the_real_hudi_are_built_byte_for_byte(golden: A
 
 @pytest.mark.parametrize("written", HUDI_FILTERS, ids=lambda written: str(written["entries"]))
 @pytest.mark.parametrize("at_once", [300, 17, 1])
-def test_composite_and_non_ascii_keys_and_full_matrices_are_as_the_real_hudi_writes_them(
+def test_composite_and_non_ascii_keys_and_full_matrices_are_as_apache_hudi_writes_them(
     written: dict[str, Any], at_once: int
 ) -> None:
     built = BloomFilter(written["entries"], written["fpp"], written["max_entries"])

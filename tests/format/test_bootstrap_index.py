@@ -34,7 +34,7 @@ from hudisql.storage import Storage
         ("cow_bootstrap_meta_nonpart", 2, 1),
     ],
 )
-def test_indexes_of_the_real_hudi_name_every_source_file_with_its_length(
+def test_indexes_of_apache_hudi_name_every_source_file_with_its_length(
     golden: Any, storage: Storage, name: str, file_count: int, partition_count: int
 ) -> None:
     table = golden(name)
@@ -115,7 +115,7 @@ def test_values_are_the_bytes_that_a_general_avro_encoder_makes(tmp_path: Path, 
                 assert codec.encode(record, sync=value[-16:]) == value
 
 
-def test_entries_decode_and_encode_to_the_same_bytes_as_the_real_hudi(golden: Any, storage: Storage) -> None:
+def test_entries_decode_and_encode_to_the_same_bytes_as_apache_hudi(golden: Any, storage: Storage) -> None:
     for path_of, schema in (
         (partition_index_path, "HoodieBootstrapPartitionMetadata"),
         (file_id_index_path, "HoodieBootstrapFilePartitionInfo"),

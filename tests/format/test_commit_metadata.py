@@ -33,7 +33,7 @@ GOLDENS = [
 
 
 @pytest.mark.parametrize("name", GOLDENS)
-def test_commits_of_the_real_hudi_are_written_again_byte_for_byte(golden, name: str) -> None:
+def test_commits_of_apache_hudi_are_written_again_byte_for_byte(golden, name: str) -> None:
     directory = Path(golden(name).table) / ".hoodie"
     files = [*directory.glob("*commit"), *directory.glob("*.inflight")]
     contents = [content for file in files if (content := file.read_bytes()) and content[:1] == b"{"]

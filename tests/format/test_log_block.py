@@ -73,7 +73,7 @@ def test_contents_of_golden_blocks_are_written_again_byte_for_byte(golden: Any) 
     assert seen == {BlockType.AVRO_DATA, BlockType.DELETE, BlockType.COMMAND, BlockType.PARQUET_DATA}
 
 
-def test_a_rollback_block_of_the_real_hudi_is_known(golden: Any) -> None:
+def test_a_rollback_block_of_apache_hudi_is_known(golden: Any) -> None:
     (path,) = [
         each for each in Path(golden("mor_rollback").table).glob("*/.*.log.3_*") if each.suffix != ".crc"
     ]

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from hudisql.format.meta_columns import META_SCHEMA, SKELETON_AVRO_SCHEMA, is_meta_column
 
 
-def test_skeletons_of_the_real_hudi_have_this_schema(golden) -> None:
+def test_skeletons_of_apache_hudi_have_this_schema(golden) -> None:
     skeleton = next(Path(golden("cow_bootstrap_meta").table).glob("dt=*/*.parquet"))
     found = pq.ParquetFile(skeleton)
     assert found.schema_arrow.remove_metadata().equals(META_SCHEMA)

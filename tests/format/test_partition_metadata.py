@@ -13,7 +13,7 @@ from hudisql.format.partition_metadata import (
 )
 
 
-def test_the_marker_of_the_real_hudi_is_written_again_byte_for_byte(golden) -> None:
+def test_the_marker_of_apache_hudi_is_written_again_byte_for_byte(golden) -> None:
     directory = Path(golden("cow_bootstrap_2part").table) / "region=eu" / "dt=2024-03-01"
     content = (directory / ".hoodie_partition_metadata").read_bytes()
     date = content.decode().splitlines()[1]

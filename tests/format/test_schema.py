@@ -30,7 +30,7 @@ def record(*fields: object) -> str:
 
 
 @pytest.mark.parametrize("name", GOLDENS)
-def test_schemas_of_the_real_hudi_are_written_again_letter_for_letter(golden, name: str) -> None:
+def test_schemas_of_apache_hudi_are_written_again_letter_for_letter(golden, name: str) -> None:
     for file in (Path(golden(name).table) / ".hoodie").glob("*commit"):
         text = parse_commit_metadata(file.read_bytes()).schema
         assert text is not None
@@ -59,7 +59,7 @@ def test_the_golden_schema_in_arrow(golden) -> None:
     )
 
 
-def test_nested_records_of_the_real_hudi_get_the_same_namespaces(third_party) -> None:
+def test_nested_records_of_apache_hudi_get_the_same_namespaces(third_party) -> None:
     for file in (Path(third_party("v6_complexkeygen_hivestyle")) / ".hoodie").glob("*.commit"):
         text = parse_commit_metadata(file.read_bytes()).schema
         assert text is not None

@@ -21,7 +21,7 @@ from hudisql.storage import Storage
 NOW = datetime(2026, 11, 20, 21, 43, 29, 162450, tzinfo=UTC)
 
 
-def test_properties_of_the_real_hudi_are_written_again_byte_for_byte(golden) -> None:
+def test_properties_of_apache_hudi_are_written_again_byte_for_byte(golden) -> None:
     content = (Path(golden("cow_savepoint_clean").table) / ".hoodie" / "hoodie.properties").read_bytes()
     comment, date, *_ = content.decode().splitlines()
     values = parse_properties(content)
@@ -40,7 +40,7 @@ def test_written_properties_carry_hudis_comments_and_a_checksum() -> None:
 
 
 @pytest.mark.parametrize("name", ["cow_bootstrap_meta", "cow_savepoint_clean", "mor_bootstrap_meta"])
-def test_the_checksum_is_the_one_of_the_real_hudi(golden, storage: Storage, name: str) -> None:
+def test_the_checksum_is_the_one_of_apache_hudi(golden, storage: Storage, name: str) -> None:
     properties = read_table_properties(storage, golden(name).table)
     expected = int(properties.values["hoodie.table.checksum"])
     assert table_checksum(properties.database_name, properties.name) == expected

@@ -47,7 +47,7 @@ def _assert_meta_columns(table: pa.Table, shape: Shape) -> None:
 
 
 @_by_version(NAMES, of_120_in_ci=["two_columns", "composite", "merge_on_read"])
-def test_the_real_hudi_reads_every_row_and_meta_column(
+def test_apache_hudi_reads_every_row_and_meta_column(
     oracle: HudiOracle, bootstrapped: Bootstrapped, session: Any, name: str
 ) -> None:
     table = bootstrapped(name)
@@ -60,7 +60,7 @@ def test_the_real_hudi_reads_every_row_and_meta_column(
 
 
 @_by_version([shape.name for shape in SHAPES], of_120_in_ci=["partitioned"])
-def test_the_real_hudi_reads_data_columns_alone(
+def test_apache_hudi_reads_data_columns_alone(
     oracle: HudiOracle, bootstrapped: Bootstrapped, name: str
 ) -> None:
     table = bootstrapped(name)
@@ -72,7 +72,7 @@ def test_the_real_hudi_reads_data_columns_alone(
 
 
 @_by_version(["partitioned", "two_columns"], of_120_in_ci=["two_columns"])
-def test_the_real_hudi_prunes_partitions_to_the_right_rows(
+def test_apache_hudi_prunes_partitions_to_the_right_rows(
     oracle: HudiOracle, bootstrapped: Bootstrapped, name: str
 ) -> None:
     table = bootstrapped(name)

@@ -94,7 +94,7 @@ def _assert_read_right(
     ),
     indirect=["oracle"],
 )
-def test_the_real_hudi_reads_tables_that_are_rewritten_whole(
+def test_apache_hudi_reads_tables_that_are_rewritten_whole(
     oracle: HudiOracle, session: Any, rewritten: Callable[..., BootstrappedTable], name: str
 ) -> None:
     shape, table = _shape(name), f"oracle.full_{name}"
@@ -115,7 +115,7 @@ def test_the_real_hudi_reads_tables_that_are_rewritten_whole(
     ),
     indirect=["oracle"],
 )
-def test_the_real_hudi_reads_rewritten_partitions_beside_skeletons(
+def test_apache_hudi_reads_rewritten_partitions_beside_skeletons(
     oracle: HudiOracle, session: Any, rewritten: Callable[..., BootstrappedTable], name: str
 ) -> None:
     shape, table = _shape(name), f"oracle.mixed_{name}"
@@ -132,7 +132,7 @@ def test_the_real_hudi_reads_rewritten_partitions_beside_skeletons(
         in_ci=[("partitioned", "015"), ("two_columns", "120"), ("composite", "015")],
     ),
 )
-def test_the_real_hudi_upserts_into_both_kinds_of_partitions(
+def test_apache_hudi_upserts_into_both_kinds_of_partitions(
     request: pytest.FixtureRequest, session: Any, tmp_path: Path, name: str, version: str
 ) -> None:
     if version == "120" and name == "two_columns":

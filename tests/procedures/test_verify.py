@@ -149,7 +149,7 @@ def test_wrong_skeletons_are_found_at_the_level_that_reads_so_far(call, name, bo
         ("mor_bootstrap_meta", 0),
     ],
 )
-def test_tables_that_the_real_hudi_bootstrapped_are_verified_too(call, golden, table, rewritten):
+def test_tables_that_apache_hudi_bootstrapped_are_verified_too(call, golden, table, rewritten):
     rows = call("verify_bootstrap", path=golden(table).table, level="full")
     # Unzipping does not keep modification times to the millisecond.
     assert all("of the same length" in row["detail"] for row in rows[:-1]), rows

@@ -71,7 +71,7 @@ def _sorted_json(rows: list[Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", READABLE + WITH_LOGS)
-def test_golden_tables_read_as_the_real_hudi_reads_them(
+def test_golden_tables_read_as_apache_hudi_reads_them(
     name: str, golden: Any, open_golden: Callable[[str], HudiTable], read_plan: ReadPlan
 ) -> None:
     expected, table = golden(name), open_golden(name)

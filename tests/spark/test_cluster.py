@@ -62,66 +62,34 @@ with session:
     print(json.dumps({"files": found, "rows": [list(row) for row in rows]}))
 """
 
-# The first attempt at a task dies with its executor in the midst of its rows.
-LOST_EXECUTOR_DRIVER = """
+# Loads 60,000 rows by four tasks. `disturbance` defines `disturb`, called between rows of the first
+# attempt at the first task, and may define `begin`, called before the rows of each later attempt at it.
+LOAD_DRIVER = """
 import json, os, signal, sys, time
-root, warehouse, directory = sys.argv[1:4]
+root, warehouse, directory, disturbance, master, conf = sys.argv[1:7]
 sys.path.insert(0, root)
 import hudisql
 from hudisql.console import SilentConsole
 from hudisql.settings import Settings
 
-def pass_on(batches):
-    from pyspark import TaskContext
-    running = TaskContext.get()
-    for number, batch in enumerate(batches):
-        yield batch
-        if number == 3 and running.partitionId() == 0 and running.attemptNumber() == 0:
-            open(f"{directory}/died", "w").close()
-            executor = open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1]
-            os.kill(int(executor), signal.SIGKILL)
-            time.sleep(20)
+def begin():
+    pass
 
-settings = Settings(master="local-cluster[2,1,1024]", warehouse=warehouse,
-                    conf={"spark.sql.execution.arrow.maxRecordsPerBatch": "2000"})
-with hudisql.connect(settings=settings, console=SilentConsole()) as session:
-    session.sql("CREATE DATABASE lake")
-    source = session.spark.range(0, 60000, 1, 4).selectExpr("id", "id % 7 AS value")
-    options = {"hoodie.bulkinsert.sort.mode": "NONE", "hoodie.table.recordkey.fields": "id"}
-    rows = source.mapInArrow(pass_on, source.schema)
-    result = session.write(rows, "lake.t", "bulk_insert", **options)
-    # What a killed attempt still does, it does within seconds.
-    time.sleep(3)
-    [found] = session.sql("SELECT count(*), count(DISTINCT id), sum(value) FROM lake.t").rows
-    print(json.dumps({"rows": [result.inserted, *found], "died": os.listdir(directory)}))
-"""
-
-# The first attempt at a task waits in the midst of its rows until its speculative copy has won.
-SPECULATION_DRIVER = """
-import json, os, sys, time
-root, warehouse, directory, master = sys.argv[1:5]
-sys.path.insert(0, root)
-import hudisql
-from hudisql.console import SilentConsole
-from hudisql.settings import Settings
+exec(disturbance)
 
 def pass_on(batches):
     from pyspark import TaskContext
     running = TaskContext.get()
-    if running.partitionId() == 0 and running.attemptNumber() > 0:
-        open(f"{directory}/copied", "w").close()
+    is_first_task, is_first_attempt = running.partitionId() == 0, running.attemptNumber() == 0
+    if is_first_task and not is_first_attempt:
+        begin()
     for number, batch in enumerate(batches):
         yield batch
-        if number == 3 and running.partitionId() == 0 and running.attemptNumber() == 0:
-            open(f"{directory}/waited", "w").close()
-            time.sleep(120)
+        if number == 3 and is_first_task and is_first_attempt:
+            disturb()
 
-settings = Settings(master=master, warehouse=warehouse, conf={
-    "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
-    "spark.speculation": "true", "spark.speculation.interval": "100ms",
-    "spark.speculation.quantile": "0.5", "spark.speculation.multiplier": "1.1",
-    "spark.speculation.minTaskRuntime": "500ms",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "2000"})
+settings = Settings(master=master, warehouse=warehouse,
+                    conf={"spark.sql.execution.arrow.maxRecordsPerBatch": "2000", **json.loads(conf)})
 with hudisql.connect(settings=settings, console=SilentConsole()) as session:
     session.sql("CREATE DATABASE lake")
     source = session.spark.range(0, 60000, 1, 4).selectExpr("id", "id % 7 AS value")
@@ -133,6 +101,34 @@ with hudisql.connect(settings=settings, console=SilentConsole()) as session:
     [found] = session.sql("SELECT count(*), count(DISTINCT id), sum(value) FROM lake.t").rows
     print(json.dumps({"rows": [result.inserted, *found], "seen": sorted(os.listdir(directory))}))
 """
+
+# The attempt dies with its executor.
+KILL_EXECUTOR = """
+def disturb():
+    open(f"{directory}/died", "w").close()
+    executor = open(f"/proc/{os.getppid()}/stat").read().rpartition(")")[2].split()[1]
+    os.kill(int(executor), signal.SIGKILL)
+    time.sleep(20)
+"""
+
+# The attempt waits until its speculative copy has won.
+WAIT_FOR_COPY = """
+def begin():
+    open(f"{directory}/copied", "w").close()
+
+def disturb():
+    open(f"{directory}/waited", "w").close()
+    time.sleep(120)
+"""
+SPECULATION = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.minTaskRuntime": "500ms",
+}
 
 
 @pytest.mark.parametrize(
@@ -248,10 +244,10 @@ def standalone_cluster(tmp_path: Path, spark_home: Path) -> Iterator[str]:
 
 
 def run_driver(
-    tmp_path: Path, spark_home: Path, python: Path, source: Path, driver: str = DRIVER, master: str = ""
+    tmp_path: Path, spark_home: Path, python: Path, source: Path, *more: str, driver: str = DRIVER
 ) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-c", driver, str(ROOT), str(tmp_path / "warehouse"), str(source), master],
+        [sys.executable, "-c", driver, str(ROOT), str(tmp_path / "warehouse"), str(source), *more],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -296,6 +292,13 @@ def test_executors_without_the_packages_are_refused_with_the_recipe(tmp_path: Pa
     assert "venv-pack" in answer["error"]
 
 
+def assert_all_rows_are_there(answer: dict[str, Any], oracle: HudiOracle, table: Path) -> None:
+    values = sum(number % 7 for number in range(60_000))
+    assert answer["rows"] == [60_000, 60_000, 60_000, values]
+    theirs = oracle.read(str(table))
+    assert (theirs.num_rows, pc.sum(theirs["value"]).as_py()) == (60_000, values)
+
+
 @pytest.mark.spark
 @pytest.mark.hms
 @pytest.mark.oracle
@@ -305,12 +308,10 @@ def test_a_task_that_dies_with_its_executor_leaves_no_rows(
 ) -> None:
     directory = tmp_path / "directory"
     directory.mkdir()
-    answer = run_driver(tmp_path, spark_home, Path(sys.executable), directory, LOST_EXECUTOR_DRIVER)
-    assert answer["died"] == ["died"]
-    values = sum(number % 7 for number in range(60_000))
-    assert answer["rows"] == [60_000, 60_000, 60_000, values]
-    theirs = oracle_015.read(str(tmp_path / "warehouse" / "lake.db" / "t"))
-    assert (theirs.num_rows, pc.sum(theirs["value"]).as_py()) == (60_000, values)
+    more = (KILL_EXECUTOR, "local-cluster[2,1,1024]", "{}")
+    answer = run_driver(tmp_path, spark_home, Path(sys.executable), directory, *more, driver=LOAD_DRIVER)
+    assert answer["seen"] == ["died"]
+    assert_all_rows_are_there(answer, oracle_015, tmp_path / "warehouse" / "lake.db" / "t")
 
 
 @pytest.mark.spark
@@ -324,11 +325,7 @@ def test_an_attempt_that_loses_to_its_speculative_copy_leaves_no_rows(
     directory = tmp_path / "directory"
     directory.mkdir()
     with standalone_cluster(tmp_path, spark_home) as master:
-        answer = run_driver(
-            tmp_path, spark_home, Path(sys.executable), directory, SPECULATION_DRIVER, master=master
-        )
+        more = (WAIT_FOR_COPY, master, json.dumps(SPECULATION))
+        answer = run_driver(tmp_path, spark_home, Path(sys.executable), directory, *more, driver=LOAD_DRIVER)
     assert answer["seen"] == ["copied", "waited"]
-    values = sum(number % 7 for number in range(60_000))
-    assert answer["rows"] == [60_000, 60_000, 60_000, values]
-    theirs = oracle_015.read(str(tmp_path / "warehouse" / "lake.db" / "t"))
-    assert (theirs.num_rows, pc.sum(theirs["value"]).as_py()) == (60_000, values)
+    assert_all_rows_are_there(answer, oracle_015, tmp_path / "warehouse" / "lake.db" / "t")

@@ -52,12 +52,12 @@ class FullRecordTask:
     """What one task rewrites. `schema` is the table's, partition columns last, with `partition_values`."""
 
     inputs: tuple[FullRecordInput, ...]
-    place: FileNaming
+    naming: FileNaming
     schema: pa.Schema
     avro_schema: str
     partition_values: Mapping[str, object]
     record_key_fields: tuple[str, ...]
-    composite: bool
+    complex_keys: bool
     form: BaseFileConfig
     key_check: KeyCheck
     calendars: CalendarSettings = DEFAULT_CALENDARS
@@ -96,7 +96,7 @@ class FullRecordFile:
     bytes: int
     min_key: str | None
     max_key: str | None
-    pieces: tuple[SourceRows, ...]
+    source_rows: tuple[SourceRows, ...]
     null_keys: int
     null_key_samples: tuple[tuple[str, int | None], ...]
     key_range: KeyRange | None
@@ -135,7 +135,7 @@ class FullRecordSink:
         self._first_row = first_sequence_number
         self._writer = BaseFileWriter(
             storage,
-            task.place,
+            task.naming,
             task.schema,
             task.avro_schema,
             task.form,
@@ -154,7 +154,7 @@ class FullRecordSink:
             if number == len(self._summaries):
                 self._summaries.append(_FileSummary(self._expected_rows, task.key_check))
             summary = self._summaries[number]
-            summary.add_piece(path, None if first_row is None else first_row + at, rows)
+            summary.add_rows_of(path, None if first_row is None else first_row + at, rows)
             own = null_rows[(null_rows >= at) & (null_rows < at + rows)]
             summary.add_null_keys(path, first_row, own)
             if summary.key_range is not None:
@@ -165,9 +165,9 @@ class FullRecordSink:
     def _record_keys(self, batch: pa.RecordBatch) -> RecordKeys:
         task = self._task
         if task.record_key_fields:
-            return render_record_keys(batch, task.record_key_fields, complex_keys=task.composite)
-        place, first_row = task.place, self._first_row + self.rows
-        keys = generated_keys(place.instant_time, place.task_partition_id, first_row, batch.num_rows)
+            return render_record_keys(batch, task.record_key_fields, complex_keys=task.complex_keys)
+        naming, first_row = task.naming, self._first_row + self.rows
+        keys = generated_keys(naming.instant_time, naming.task_partition_id, first_row, batch.num_rows)
         return RecordKeys(keys, NullKeys())
 
     def finish(self) -> list[FullRecordFile]:
@@ -182,7 +182,7 @@ class FullRecordSink:
                 bytes=file.bytes,
                 min_key=file.min_key,
                 max_key=file.max_key,
-                pieces=tuple(summary.pieces),
+                source_rows=tuple(summary.source_rows),
                 null_keys=summary.null_keys,
                 null_key_samples=tuple(summary.null_key_samples),
                 key_range=None if summary.key_range is None else summary.key_range.result(),
@@ -200,18 +200,18 @@ class _FileSummary:
     """What is gathered of one written file while its rows pass."""
 
     def __init__(self, rows: int, key_check: KeyCheck) -> None:
-        self.pieces: list[SourceRows] = []
+        self.source_rows: list[SourceRows] = []
         self.null_keys = 0
         self.null_key_samples: list[tuple[str, int | None]] = []
         self.key_range = KeyRangeFinder(rows) if key_check.is_unique else None
 
-    def add_piece(self, path: str, first_row: int | None, rows: int) -> None:
+    def add_rows_of(self, path: str, first_row: int | None, rows: int) -> None:
         """Take in a run of rows; runs that follow each other in one source file become one."""
-        last = self.pieces[-1] if self.pieces else None
+        last = self.source_rows[-1] if self.source_rows else None
         if last is not None and last.path == path and last.next_row == first_row:
-            self.pieces[-1] = SourceRows(path, last.first_row, last.rows + rows)
+            self.source_rows[-1] = SourceRows(path, last.first_row, last.rows + rows)
         else:
-            self.pieces.append(SourceRows(path, first_row, rows))
+            self.source_rows.append(SourceRows(path, first_row, rows))
 
     def add_null_keys(self, path: str, first_row: int | None, rows: npt.NDArray[np.int64]) -> None:
         """Take in the rows of a batch, which begins at `first_row`, whose key is null or empty."""

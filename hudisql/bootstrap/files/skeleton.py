@@ -81,7 +81,7 @@ class SkeletonFileTask:
     instant_time: str
     task_partition_id: int
     record_key_fields: tuple[str, ...]
-    composite: bool
+    complex_keys: bool
     bloom_entries: int | None = None
     bloom_fpp: float = DEFAULT_BLOOM_FPP
     codec: str = "gzip"
@@ -272,7 +272,7 @@ def _record_keys(
             yield render_record_keys(
                 batch,
                 task.record_key_fields,
-                complex_keys=task.composite,
+                complex_keys=task.complex_keys,
                 consistent_logical_timestamp=task.consistent_logical_timestamp,
             )
         return

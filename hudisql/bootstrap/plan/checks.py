@@ -368,18 +368,18 @@ def check_target(
 ) -> Iterator[Finding]:
     """Blockers for a target that is taken or that overlaps the source; `resumes` takes a run's left-overs."""
     taken = (partition.location for partition in source.partitions)
-    places = {source.base_path, *taken, *source.other_locations}
+    directories = {source.base_path, *taken, *source.other_locations}
     resolved_target = storage.resolve(target)
-    for place in sorted(places):
-        resolved = storage.resolve(place)
+    for directory in sorted(directories):
+        resolved = storage.resolve(directory)
         if is_inside(resolved_target, resolved):
             yield blocker(
-                f"the target {target} lies inside the source {place}", hint="choose a directory beside it"
+                f"the target {target} lies inside the source {directory}", hint="choose a directory beside it"
             )
             return
         if is_inside(resolved, resolved_target):
             yield blocker(
-                f"the source {place} lies inside the target {target}", hint="choose a directory beside it"
+                f"the source {directory} lies inside the target {target}", hint="choose a directory beside it"
             )
             return
     if problem := storage.creation_problem(target):

@@ -52,23 +52,18 @@ def classify_types(
     decided = []
     for footers, mode in zip(partitions, modes, strict=True):
         hits = _incompatibilities_of(footers)
-        fixable = {
-            place: paths for place, paths in hits.items() if _is_fixable(TYPE_INCOMPATIBILITIES[place[1]])
-        }
+        fixable = {key: paths for key, paths in hits.items() if _is_fixable(TYPE_INCOMPATIBILITIES[key[1]])}
         if policy is UnsafeTypePolicy.FULL_RECORD and fixable and mode is BootstrapMode.METADATA_ONLY:
             mode = BootstrapMode.FULL_RECORD
-            for place, paths in fixable.items():
-                rewritten[place] += paths
-        for place, paths in hits.items():
-            if (
-                mode is BootstrapMode.METADATA_ONLY
-                or not TYPE_INCOMPATIBILITIES[place[1]].fixed_by_full_record
-            ):
-                left[place] += paths
+            for key, paths in fixable.items():
+                rewritten[key] += paths
+        for key, paths in hits.items():
+            if mode is BootstrapMode.METADATA_ONLY or not TYPE_INCOMPATIBILITIES[key[1]].fixed_by_full_record:
+                left[key] += paths
         decided.append(mode)
     types = {field.name: field.type for field in schema}
-    findings = [_finding(place, paths, types, policy) for place, paths in sorted(left.items())]
-    findings += [_rewritten(place, paths, types) for place, paths in sorted(rewritten.items())]
+    findings = [_finding(key, paths, types, policy) for key, paths in sorted(left.items())]
+    findings += [_rewritten(key, paths, types) for key, paths in sorted(rewritten.items())]
     unsafe: dict[str, tuple[str, ...]] = defaultdict(tuple)
     for column, name in sorted(left):
         if TYPE_INCOMPATIBILITIES[name].is_unsafe:
@@ -128,20 +123,21 @@ def _stops(incompatibility: TypeIncompatibility, policy: UnsafeTypePolicy) -> bo
 
 
 def _finding(
-    place: tuple[str, str], paths: Sequence[str], types: Mapping[str, pa.DataType], policy: UnsafeTypePolicy
+    key: tuple[str, str], paths: Sequence[str], types: Mapping[str, pa.DataType], policy: UnsafeTypePolicy
 ) -> Finding:
-    incompatibility = TYPE_INCOMPATIBILITIES[place[1]]
-    breaks = "; ".join(incompatibility.breaks)
+    incompatibility = TYPE_INCOMPATIBILITIES[key[1]]
+    consequences = "; ".join(incompatibility.consequences)
     if not _stops(incompatibility, policy):
         is_rewritable = _is_fixable(incompatibility)
         files = name_some(sorted(paths)) if is_rewritable else count_files(len(paths))
         return warning(
-            f"{_subject(place, types)} in {files}: {breaks}",
+            f"{_subject(key, types)} in {files}: {consequences}",
             hint=_REWRITE_LATER if is_rewritable else incompatibility.hint,
         )
     ways = list(_ways_out(incompatibility, policy))
     return blocker(
-        f"{_subject(place, types)} in {name_some(sorted(paths))}: {breaks}", hint="; or ".join(ways) or None
+        f"{_subject(key, types)} in {name_some(sorted(paths))}: {consequences}",
+        hint="; or ".join(ways) or None,
     )
 
 
@@ -154,13 +150,13 @@ def _ways_out(incompatibility: TypeIncompatibility, policy: UnsafeTypePolicy) ->
         yield incompatibility.hint
 
 
-def _rewritten(place: tuple[str, str], paths: Sequence[str], types: Mapping[str, pa.DataType]) -> Finding:
+def _rewritten(key: tuple[str, str], paths: Sequence[str], types: Mapping[str, pa.DataType]) -> Finding:
     return warning(
-        f"{_subject(place, types)} in {count_files(len(paths))}: the partitions of these files are rewritten"
+        f"{_subject(key, types)} in {count_files(len(paths))}: the partitions of these files are rewritten"
     )
 
 
-def _subject(place: tuple[str, str], types: Mapping[str, pa.DataType]) -> str:
-    column, name = place
+def _subject(key: tuple[str, str], types: Mapping[str, pa.DataType]) -> str:
+    column, name = key
     type_text = f" ({spark_type_name(types[column])})" if column in types else ""
     return f"column {column}{type_text}: {TYPE_INCOMPATIBILITIES[name].stored}"

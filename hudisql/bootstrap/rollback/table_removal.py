@@ -150,12 +150,12 @@ def _entries_of(
 ) -> Iterator[tuple[str, str]]:
     """The metastore's entries under these names that show this very directory."""
     storage = context.storage
-    place = storage.resolve(base_path)
+    resolved = storage.resolve(base_path)
     for database, name in names:
         for suffix in NAME_SUFFIXES:
             entry = context.metastore.get_table(database, name + suffix)
             location = None if entry is None else hudi_base_path(entry)
-            if location is not None and storage.resolve(storage.qualify(location)) == place:
+            if location is not None and storage.resolve(storage.qualify(location)) == resolved:
                 yield database, name + suffix
 
 

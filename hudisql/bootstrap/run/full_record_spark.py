@@ -44,7 +44,7 @@ _FILE: Final = "__hudisql_file"
 class SparkRewrite:
     """What Spark reads and one kind of task for each partition path; `sort_mode` is Hudi's word.
 
-    A task's inputs are all source files of its partition; its place is that of the first of several tasks
+    A task's inputs are all source files of its partition; its naming is that of the first of several tasks
     that may write to the partition, numbered on from `first_number`. `is_vectorized` is False if Spark has to
     read row by row.
     """
@@ -104,7 +104,7 @@ def _source_rows(context: Context, rewrite: SparkRewrite) -> DataFrame:
         for number in range(len(task.inputs))
     )
     plan = ScanPlan(
-        base_path=first.place.directory,
+        base_path=first.naming.directory,
         storage=context.storage,
         mode="native",
         output_schema=first.schema,
@@ -124,10 +124,10 @@ def _source_rows(context: Context, rewrite: SparkRewrite) -> DataFrame:
 
 
 def _slice_of(task: FullRecordTask, number: int) -> FileSlice:
-    place, source = task.place, task.inputs[number].source
-    file_id = f"{place.file_id_prefix}-{number}"
-    base_file = BaseFile(source.path, source.length, file_id, place.write_token, place.instant_time)
-    return FileSlice(place.partition_path, file_id, place.instant_time, base_file, external_file=source)
+    naming, source = task.naming, task.inputs[number].source
+    file_id = f"{naming.file_id_prefix}-{number}"
+    base_file = BaseFile(source.path, source.length, file_id, naming.write_token, naming.instant_time)
+    return FileSlice(naming.partition_path, file_id, naming.instant_time, base_file, external_file=source)
 
 
 def _sorted(frame: DataFrame, rewrite: SparkRewrite) -> DataFrame:
@@ -168,9 +168,9 @@ def _write_partitions(
                 task = by_path.get(path)
                 if task is None:
                     raise SourceError(f"Spark read rows of {path}, which the plan does not name")
-                if sink is None or task.place.partition_path != current:
+                if sink is None or task.naming.partition_path != current:
                     yield from _finished(storage, lease, sink, current)
-                    current = task.place.partition_path
+                    current = task.naming.partition_path
                     sink = FullRecordSink(storage, _numbered(task, number), rows)
                 sink.write(path, None, _as_table_has_it(part, task.schema))
                 rows += part.num_rows
@@ -193,8 +193,8 @@ def _finished(
 def _numbered(task: FullRecordTask, number: int) -> FullRecordTask:
     """The task with file ids of its own: a Spark task may come back to a partition, or be tried again."""
     token = write_token(number, 0, number)
-    place = replace(task.place, file_id_prefix=new_file_id(), write_token=token, task_partition_id=number)
-    return replace(task, place=place)
+    naming = replace(task.naming, file_id_prefix=new_file_id(), write_token=token, task_partition_id=number)
+    return replace(task, naming=naming)
 
 
 def _runs(storage: Storage, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

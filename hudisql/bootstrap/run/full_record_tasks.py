@@ -95,7 +95,7 @@ def rewrite_partitions(
         parallelism=plan.request.parallelism,
     )
     written = [
-        WrittenFullRecords(task.place.partition_path, file)
+        WrittenFullRecords(task.naming.partition_path, file)
         for task, files in zip(work.tasks, results, strict=True)
         for file in files
     ]
@@ -112,8 +112,8 @@ def _write_group(
     attempt = attempt_number()
     for task in tasks:
         lease.fence_late_attempt(storage, [])
-        token = write_token(task.place.task_partition_id, lease.fencing_epoch, attempt)
-        files = write_full_records(storage, replace(task, place=replace(task.place, write_token=token)))
+        token = write_token(task.naming.task_partition_id, lease.fencing_epoch, attempt)
+        files = write_full_records(storage, replace(task, naming=replace(task.naming, write_token=token)))
         lease.fence_late_attempt(storage, [file.path for file in files])
         yield files
 
@@ -128,7 +128,7 @@ def _task(
     request = plan.request
     return FullRecordTask(
         inputs=inputs,
-        place=FileNaming(
+        naming=FileNaming(
             directory=join(plan.target_path, partition.path),
             partition_path=partition.path,
             instant_time=FULL_BOOTSTRAP_INSTANT_TIME,
@@ -143,7 +143,7 @@ def _task(
             for column, text in zip(plan.partition_columns, partition.source.values, strict=True)
         },
         record_key_fields=plan.record_key,
-        composite=plan.uses_complex_key_encoding,
+        complex_keys=plan.uses_complex_key_encoding,
         form=BaseFileConfig(request.codec, request.max_file_bytes, request.bloom_entries, request.bloom_fpp),
         key_check=KeyCheck(plan.key_check),
     )
@@ -166,11 +166,11 @@ def _group_inputs(files: Sequence[PlannedFile], max_bytes: int) -> Iterator[tupl
 def _cut(files: Sequence[PlannedFile], max_bytes: int) -> Iterator[FullRecordInput]:
     for file in files:
         length = file.source.length
-        pieces = min(math.ceil(length / max_bytes), file.row_groups)
-        if pieces < 2:
+        splits = min(math.ceil(length / max_bytes), file.row_groups)
+        if splits < 2:
             yield FullRecordInput(file.source, file.rows)
             continue
-        step = math.ceil(length / pieces)
+        step = math.ceil(length / splits)
         for start in range(0, length, step):
-            piece = Split(start, min(step, length - start))
-            yield FullRecordInput(file.source, math.ceil(file.rows * piece.length / length), piece)
+            split = Split(start, min(step, length - start))
+            yield FullRecordInput(file.source, math.ceil(file.rows * split.length / length), split)

@@ -66,7 +66,7 @@ class Suspects:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedKey:
-    """A key that several rows have; first and last place are (file number, row in the file, from 0)."""
+    """A key that several rows have; first and last position are (file number, row in the file, from 0)."""
 
     key: str
     rows: int
@@ -227,12 +227,12 @@ def _bucket_pieces(held: list[Hashes], buckets: int) -> Iterator[tuple[int, byte
             yield bucket, hashes[starts[bucket] : starts[bucket + 1]].tobytes()
 
 
-def _gather_suspects(most: int, pieces: Iterator[bytes]) -> Suspects:
+def _gather_suspects(most: int, batches: Iterator[bytes]) -> Suspects:
     """The hashes of a bucket that came more than once, `most` at most."""
     held: list[Hashes] = []
     added = 0
-    for piece in pieces:
-        held.append(np.frombuffer(piece, dtype=np.uint64))
+    for batch in batches:
+        held.append(np.frombuffer(batch, dtype=np.uint64))
         added += len(held[-1])
         # Keys in very many rows make a bucket larger than planned: copies beyond two add nothing.
         if added > max(_HASHES_A_BUCKET, len(held[0])):
@@ -258,14 +258,14 @@ def _scatter_suspects(
             for bucket in range(buckets):
                 own = rows[starts[bucket] : starts[bucket + 1]]
                 if len(own):
-                    places = pa.array((file.number << _ROW_BITS) + first_row + own)
+                    positions = pa.array((file.number << _ROW_BITS) + first_row + own)
                     occurring = pa.table(
                         {
                             "group": pa.array(np.full(len(own), file.group)),
                             "key": keys.take(pa.array(own)),
                             "rows": pa.array(np.ones(len(own), dtype=np.int64)),
-                            "first": places,
-                            "last": places,
+                            "first": positions,
+                            "last": positions,
                         }
                     )
                     yield bucket, _to_bytes(_add_up([occurring]))
@@ -292,12 +292,12 @@ def _to_bytes(table: pa.Table) -> bytes:
     return content
 
 
-def _gather_repeated(pieces: Iterator[bytes]) -> RepeatedKeys:
+def _gather_repeated(batches: Iterator[bytes]) -> RepeatedKeys:
     """The keys of a bucket that are in more than one row: equal hashes of other keys drop out here."""
     held: list[pa.Table] = []
     added = 0
-    for piece in pieces:
-        held.append(pa.ipc.open_stream(piece).read_all())
+    for batch in batches:
+        held.append(pa.ipc.open_stream(batch).read_all())
         added += held[-1].num_rows
         if added > max(_HASHES_WORTH_A_TASK, held[0].num_rows):
             held, added = [_add_up(held)], 0

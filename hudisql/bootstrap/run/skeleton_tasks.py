@@ -240,7 +240,7 @@ def skeleton_task(
         instant_time=METADATA_BOOTSTRAP_INSTANT_TIME,
         task_partition_id=number,
         record_key_fields=plan.record_key,
-        composite=plan.uses_complex_key_encoding,
+        complex_keys=plan.uses_complex_key_encoding,
         bloom_entries=request.bloom_entries,
         bloom_fpp=request.bloom_fpp,
         codec=request.codec,

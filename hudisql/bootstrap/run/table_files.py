@@ -80,10 +80,10 @@ class WrittenFullRecords:
 
     def source_of(self, row: int) -> tuple[str, int | None]:
         """The source file of a row of this file, and its row number there; None after a sort."""
-        for piece in self.result.pieces:
-            if row < piece.rows:
-                return piece.path, None if piece.first_row is None else piece.first_row + row
-            row -= piece.rows
+        for source in self.result.source_rows:
+            if row < source.rows:
+                return source.path, None if source.first_row is None else source.first_row + row
+            row -= source.rows
         raise IndexError(f"{self.result.path} has no such row")
 
 

@@ -142,7 +142,7 @@ def _sample_rewriting(storage: Storage, plan: BootstrapPlan, files: _Files, dire
     def write(_number: int, _partition: PlannedPartition, file: PlannedFile) -> None:
         given = (FullRecordInput(file.source, file.rows),)
         write_full_records(
-            storage, replace(some, inputs=given, place=replace(some.place, directory=directory))
+            storage, replace(some, inputs=given, naming=replace(some.naming, directory=directory))
         )
 
     return _measure(small, write, _rewriting_weight)

@@ -271,8 +271,8 @@ class _FileCheck:
                         field = self._schema.field(name)
                         constant = constant_column(values[name], field.type, batch.num_rows)
                         batch = batch.append_column(field, constant)
-                composite = len(self._record_key) > 1
-                keys = render_record_keys(batch, self._record_key, complex_keys=composite).keys
+                has_complex_keys = len(self._record_key) > 1
+                keys = render_record_keys(batch, self._record_key, complex_keys=has_complex_keys).keys
                 self._compare_meta(seen.slice(compared, len(batch)), keys, compared)
                 compared += len(batch)
         return compared

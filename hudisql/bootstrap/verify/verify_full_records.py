@@ -146,14 +146,14 @@ def _unseen(
         if (each.partition_path, each.file_id) not in committed or each.has_log_files
     }
     for path, stat in stats.items():
-        place = (stat.partition_path or "", stat.file_id)
-        file_slice = alive.get(place)
+        file_group = (stat.partition_path or "", stat.file_id)
+        file_slice = alive.get(file_group)
         if file_slice is not None and file_slice.base_instant_time == FULL_BOOTSTRAP_INSTANT_TIME:
             continue
-        if file_slice is None and place not in replaced:
+        if file_slice is None and file_group not in replaced:
             detail = f"the commit says that it has {stat.num_writes:,} rows"
-            missing.append(Discrepancy(FILE_MISSING, place[0], path, detail))
-        rewritten.add(place[0])
+            missing.append(Discrepancy(FILE_MISSING, file_group[0], path, detail))
+        rewritten.add(file_group[0])
     return missing, rewritten
 
 

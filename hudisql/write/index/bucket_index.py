@@ -74,7 +74,7 @@ def groups_of_buckets(
         where = f"file group {each.file_id} of partition '{each.partition_path}' of {table.base_path}"
         if bucket is None or each.is_bootstrapped:
             raise UnsupportedTableError(
-                f"{where} is no bucket, so the table cannot have a bucket index"
+                f"{where} is not a bucket, so the table cannot have a bucket index"
                 + (": it was bootstrapped" if table.is_bootstrapped else ""),
                 hint="set hoodie.index.type to BLOOM or SIMPLE",
             )

@@ -57,7 +57,7 @@ _FEW_BYTES: Final = 8 << 20
 class _SentKeys:
     """The incoming keys that travel to the slices, by partition path (`_ANYWHERE` of a global index).
 
-    With a bucket index they are told apart by bucket, too.
+    With a bucket index also by bucket.
     """
 
     keys: Mapping[tuple[str, int | None], pa.StringArray] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Directory names made from points in time, as Hudi's timestamp-based key generator makes them.
+"""Directory names from timestamps, as Hudi's timestamp-based key generator makes them.
 
 Follows `TimestampBasedAvroKeyGenerator` and `HoodieDateTimeParser` of Hudi 0.15 for the letters of Joda's
 patterns that name numbers. Whole columns; knows no tables.
@@ -76,7 +76,9 @@ class TimestampBasedKeyGenerator:
 
     def _local_of_numbers(self, values: pa.Array) -> pa.Array:
         if self.unit is None:
-            raise UnsupportedTableError(f"values of type {values.type} are no texts to be read by a pattern")
+            raise UnsupportedTableError(
+                f"values of type {values.type} are not text, which the input format needs"
+            )
         factor, divisor = UNITS[self.unit]
         numbers = pc.fill_null(_whole_numbers(values), _DEFAULT_NUMBER).to_numpy(zero_copy_only=False)
         # Java divides towards zero.
@@ -220,7 +222,7 @@ def _whole_numbers(values: pa.Array) -> pa.Array:
     if types.is_timestamp(values.type):
         # Hudi takes the microseconds of its records for a number of the unit.
         return pc.cast(pc.cast(values, pa.timestamp("us", values.type.tz)), pa.int64())
-    raise UnsupportedTableError(f"values of type {values.type} are no points in time for a key generator")
+    raise UnsupportedTableError(f"values of type {values.type} are not timestamps for a key generator")
 
 
 def _naive(millis: npt.NDArray[np.int64]) -> pa.Array:

@@ -48,7 +48,7 @@ def recorded_data_path(base_path: str, partition_path: str, name: str, recorded_
     parts = relative.split("/")
     if not name or "/" in name or parts[0] == METADATA_DIRECTORY or {".", ".."} & set(parts):
         raise CorruptTableError(
-            f"{recorded_in} names the file '{relative}', which is no data file of the Hudi table at "
+            f"{recorded_in} names the file '{relative}', which is not a data file of the Hudi table at "
             f"{base_path}",
             hint="nothing was deleted; find out who wrote that file, and remove it by hand",
         )

@@ -74,9 +74,9 @@ def check_not_restored(table: HudiTable, timeline: Timeline) -> None:
     for pending in timeline.pending:
         if pending.action == RESTORE:
             raise UnsupportedTableError(
-                f"the Hudi table at {table.base_path} is being restored ({pending.timestamp}), and that is "
-                "not done",
-                hint="let Apache Hudi end it (CALL rollback_to_savepoint), then run this again",
+                f"the Hudi table at {table.base_path} is being restored ({pending.timestamp}), which is not "
+                "complete",
+                hint="complete it with Apache Hudi (CALL rollback_to_savepoint), then run this again",
             )
 
 
@@ -93,8 +93,8 @@ def _check_ours_to_end(table: HudiTable, rollback: PendingRollback) -> None:
     if reason is not None:
         raise UnsupportedTableError(
             f"a rollback ({rollback.instant.timestamp}) of the {target.action} {target.timestamp} on "
-            f"{table.base_path} is not done, and that {target.action} {reason}",
-            hint="let Apache Hudi end the rollback (any write of its own does), then run this again",
+            f"{table.base_path} is not complete, and that {target.action} {reason}",
+            hint="complete the rollback with Apache Hudi (any write of its own does so), then run this again",
         )
 
 

@@ -37,9 +37,9 @@ def check_not_clustered(table: HudiTable, touched: Collection[tuple[str, str]]) 
             shown = ", ".join("/".join(part for part in group if part) for group in both[:_SHOWN])
             more = f" and {len(both) - _SHOWN} more" if len(both) > _SHOWN else ""
             raise UnsupportedTableError(
-                f"a clustering ({instant.timestamp}) of the Hudi table at {table.base_path} is not done, and "
-                f"it is going to rewrite file groups that this statement changes: {shown}{more}",
-                hint="let Apache Hudi run it (CALL run_clustering), then run this again",
+                f"a clustering ({instant.timestamp}) of the Hudi table at {table.base_path} is pending, and "
+                f"it will rewrite file groups that this statement changes: {shown}{more}",
+                hint="run it with Apache Hudi (CALL run_clustering), then run this again",
             )
 
 

@@ -115,7 +115,7 @@ def parse_requested_rollback(content: bytes, path: str) -> RequestedRollback | N
     instant_time = str(target["commitTime"])
     if not instant_time.isdigit():
         raise CorruptTableError(
-            f"{path} is the plan to roll back '{instant_time}', which is no instant time",
+            f"{path} is the plan to roll back '{instant_time}', which is not an instant time",
             hint="nothing was deleted; find out who wrote that file, and remove it by hand",
         )
     requests = found.get("RollbackRequests") or []

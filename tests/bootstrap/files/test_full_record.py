@@ -325,7 +325,7 @@ def _leaves(path):
     }
 
 
-def test_a_mixed_bootstrap_is_what_the_real_hudi_makes_of_the_same_source(context, golden, tmp_path):
+def test_a_mixed_bootstrap_is_what_apache_hudi_makes_of_the_same_source(context, golden, tmp_path):
     theirs = golden("cow_bootstrap_mixed")
     plan = _plan(
         context,

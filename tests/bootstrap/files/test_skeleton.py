@@ -34,7 +34,7 @@ def _task(source: Path, directory: Path, **changes: Any) -> SkeletonFileTask:
         instant_time=INSTANT,
         task_partition_id=4,
         record_key_fields=("id",),
-        composite=False,
+        complex_keys=False,
     )
     return dataclasses.replace(task, **changes)
 
@@ -47,7 +47,7 @@ def _source(directory: Path, rows: int, row_group_size: int = 1000, **columns: A
 
 
 @pytest.mark.parametrize("name", ["cow_bootstrap_meta", "cow_bootstrap_2part", "cow_bootstrap_meta_nonpart"])
-def test_skeletons_hold_the_rows_and_footer_keys_that_the_real_hudi_wrote(
+def test_skeletons_hold_the_rows_and_footer_keys_that_apache_hudi_wrote(
     golden: Any, storage: Storage, tmp_path: Path, name: str
 ) -> None:
     table = golden(name).table
@@ -155,7 +155,7 @@ def test_null_and_empty_keys_are_counted_with_samples(storage: Storage, tmp_path
 def test_composite_and_nested_keys_read_only_their_columns(storage: Storage, tmp_path: Path) -> None:
     nested = pa.array([{"b": n, "c": "x"} for n in range(10)])
     source = _source(tmp_path, 10, a=nested)
-    task = _task(source, tmp_path, record_key_fields=("id", "a.b"), composite=True)
+    task = _task(source, tmp_path, record_key_fields=("id", "a.b"), complex_keys=True)
     keys = pq.read_table(write_skeleton(storage, task).path).column("_hoodie_record_key").to_pylist()
     assert keys == [f"id:k{n:06d},a.b:{n}" for n in range(10)]
 
@@ -185,7 +185,7 @@ def test_a_source_that_changed_since_the_plan_is_refused(storage: Storage, tmp_p
     with pytest.raises(SourceChangedError, match=r"source\.parquet changed"):
         write_skeleton(storage, task)
     source.unlink()
-    with pytest.raises(SourceChangedError, match=r"source\.parquet has gone"):
+    with pytest.raises(SourceChangedError, match=r"source\.parquet was removed"):
         write_skeleton(storage, task)
     assert not Path(task.target_path).exists()
 

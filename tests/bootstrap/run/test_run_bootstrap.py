@@ -87,7 +87,7 @@ def test_a_source_that_changed_since_the_plan_stops_the_run_and_leaves_nothing(c
     assert not (tmp_path / "new").exists()
     plan = plan_of(context, source, target)
     path.unlink()
-    with pytest.raises(SourceChangedError, match="has gone"):
+    with pytest.raises(SourceChangedError, match="was removed"):
         run_bootstrap(context, plan)
     assert not (tmp_path / "new").exists()
 
@@ -210,7 +210,7 @@ def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
                 list(attempt)
 
     monkeypatch.setattr(run, "plan_skeletons", plan_skeletons)
-    monkeypatch.setattr(run, "check_source_unchanged", late)
+    monkeypatch.setattr(run, "_check_source_unchanged", late)
     run_bootstrap(context, plan)
     table = open_table(Storage(), str(tmp_path / "t"))
     visible = {base_file_path(each) for each in load_file_slices(table)}

@@ -91,7 +91,7 @@ def _upsert(session: Session, table: ChangedTable, **options: str) -> None:
 @pytest.mark.parametrize(
     ("options", "kind", "said"),
     [
-        ({}, UnsupportedTableError, "is no bucket.*it was bootstrapped"),
+        ({}, UnsupportedTableError, "is not a bucket.*it was bootstrapped"),
         ({"index.bucket.engine": "CONSISTENT_HASHING"}, UnsupportedTableError, "CONSISTENT_HASHING"),
         ({"bucket.index.num.buckets": "0"}, SettingsError, "num.buckets must be a whole number above 0"),
         ({"bucket.index.hash.field": "seq"}, SettingsError, "'seq', which is not a column of the record key"),

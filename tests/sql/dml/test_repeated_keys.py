@@ -16,6 +16,7 @@ from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from tests.soak import parameters
 from tests.sql.changed_tables import own_database
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -106,9 +107,9 @@ _CHANGES = st.builds(
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", parameters(KINDS, in_ci=["mor"]))
 @settings(
-    max_examples=2,
+    max_examples=max(2, settings().max_examples // 40),
     phases=[Phase.generate],
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -94,7 +94,7 @@ def test_a_rollback_block_takes_back_what_its_target_wrote(table: HudiTable) -> 
     assert "20261120215312634" in rows["_hoodie_commit_time"].to_pylist()
 
 
-def test_blocks_are_those_of_the_real_hudi(golden: Any) -> None:
+def test_blocks_are_those_of_apache_hudi(golden: Any) -> None:
     (path,) = [
         each
         for each in Path(golden("mor_upsert_only_updates").table).glob("*/.*.log.2_*")

@@ -46,7 +46,7 @@ def _keys(values: pa.Array, **options: bool) -> list[str | None]:
         (pa.array([Decimal(10**30)], pa.decimal128(38, 0)), [str(10**30)]),
     ],
 )
-def test_each_type_is_rendered_as_by_the_upsert_of_the_real_hudi(
+def test_each_type_is_rendered_as_by_the_upsert_of_apache_hudi(
     values: pa.Array, expected: list[str | None]
 ) -> None:
     assert _keys(values) == expected

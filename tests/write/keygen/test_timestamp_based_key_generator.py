@@ -99,7 +99,7 @@ def test_patterns_are_written_with_their_widths() -> None:
             pa.int64(),
             TimestampBasedKeyGenerator("yyyy", None, None, ("yyyy",)),
             UnsupportedTableError,
-            "no texts",
+            "not text",
         ),
         (1, pa.int64(), TimestampBasedKeyGenerator("MMM", "UTC", "DAYS"), UnsupportedTableError, "has 'MMM'"),
         (

@@ -261,7 +261,7 @@ def test_recorded_paths_that_lead_out_of_the_tables_data_are_refused(
         # The failed commit is over: its markers are left.
         calls.append(lambda: delete_stale_files(table, None))
     for call in calls:
-        with pytest.raises(CorruptTableError, match="no data file of the Hudi table"):
+        with pytest.raises(CorruptTableError, match="not a data file of the Hudi table"):
             call()
         for state in ("inflight", "commit.requested"):
             Path(properties.parent, f"{failed.instant_time}.{state}").unlink(missing_ok=True)
@@ -275,7 +275,7 @@ def test_a_rollback_plan_of_no_instant_is_refused(table: HudiTable) -> None:
     STORAGE.create(table.instant_path(rollback), render_rollback_plan(target, {}))
     outside = Path(table.base_path).parent / "x"
     outside.mkdir()
-    with pytest.raises(CorruptTableError, match=r"'../../../x', which is no instant time"):
+    with pytest.raises(CorruptTableError, match=r"'../../../x', which is not an instant time"):
         begin_commit(open_table(STORAGE, table.base_path), "UPSERT")
     assert outside.exists()
 
@@ -579,7 +579,7 @@ def test_tables_that_others_alone_can_write_are_refused_by_name(table: HudiTable
     properties = Path(table.base_path, ".hoodie", "hoodie.properties")
     text = properties.read_text()
     for line, said in (
-        ("hoodie.table.cdc.enabled=true", "logs its changes"),
+        ("hoodie.table.cdc.enabled=true", "change data capture"),
         ("hoodie.populate.meta.fields=false", "meta columns"),
         ("hoodie.compaction.payload.class=org.example.Own", "org.example.Own"),
     ):
