@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from hudisql.catalog.client import MetastoreClient
 from hudisql.storage import Storage, join
+
+if TYPE_CHECKING:
+    from hudisql.catalog.client import MetastoreClient
 
 _DEFAULT_DATABASE: Final = "default"
 
