@@ -59,10 +59,11 @@ scale: $(STAMP) ## 1,000 to 10,000 files in 500 partitions; writes docs/benchmar
 	$(BIN)/python -m benchmarks.scale
 	$(BIN)/python -m benchmarks.change_scale
 
-lint: $(STAMP) ## ruff (format and check), mypy (strict, less so for tests), reference pages up to date
+lint: $(STAMP) ## ruff, mypy (strict, less so for tests), words, reference pages up to date
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/check_words.py
 	$(BIN)/python scripts/write_reference_docs.py --check docs
 
 format: $(STAMP) ## let ruff format and mend the code

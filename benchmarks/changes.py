@@ -100,7 +100,7 @@ def _write_batch(directory: Path, name: str, rows: pa.Table) -> Batch:
 
 
 def run_ours(options: Options, source: Path, batches: Sequence[Batch], directory: Path) -> Costs:
-    """Bootstrap, upsert by MERGE, read, overwrite; what is measured was done once before and taken back."""
+    """Bootstrap, upsert by MERGE, read, overwrite; each measured action was run once before and rolled back."""
     engine = start_hudisql(directory / "session", cores=options.cores, memory=options.memory)
     try:
         engine.sql("CREATE DATABASE IF NOT EXISTS bench")
@@ -170,7 +170,7 @@ def run_theirs(
 
 
 def _second_time(engine: HudisqlEngine | RealHudiEngine, table: Path, action: Callable[[], Rows]) -> Cost:
-    """The cost of the action on a table on which it was done once before and taken back."""
+    """The cost of the action on a table on which it was run once before and rolled back."""
     kept = table.with_name(f"{table.name}-kept")
     shutil.copytree(table, kept)
     action()

@@ -97,7 +97,7 @@ class OwnedParts:
             return self._storage
 
     def on_spark_start(self, action: SparkAction) -> Callable[[], None]:
-        """Do something in the thread that starts Spark, or now if it runs; the result takes that back."""
+        """Call `action` in the thread that starts Spark, or now if it runs; the result removes it."""
         with self._lock:
             self._on_start.append(action)
             if self._spark is not None:

@@ -192,7 +192,7 @@ def _stop_metastore(
     warehouse: _WarehouseOption = None,
     force: Annotated[bool, typer.Option("--force", help="Do not wait for its users.")] = False,
 ) -> None:
-    """Stop it, with its last user if somebody uses it."""
+    """Stop it, or let it stop with its last user."""
     from hudisql.catalog.embedded import stop_embedded_metastore
 
     _print_status(lambda directory: stop_embedded_metastore(directory, force=force), context, warehouse)

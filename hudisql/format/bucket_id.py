@@ -23,7 +23,7 @@ _PLACEHOLDERS: Final = ("__null__", "__empty__")
 
 
 def bucket_ids(keys: pa.Array, fields: Sequence[str], count: int) -> npt.NDArray[np.int32]:
-    """The bucket of each record key, of `count`; composite keys are hashed by their parts of `fields`.
+    """The bucket of each record key, of `count`; complex keys are hashed by their parts of `fields`.
 
     Null keys go to bucket 0; writers refuse them.
     """

@@ -128,7 +128,7 @@ class S3FileSystem:
             code = _put_if_absent(bucket, key, content, creator)
             if code is None:
                 return
-            # boto3 puts again when an answer is lost: then the object that stands in the way is our own.
+            # boto3 puts again when an answer is lost: then the existing object is our own.
             head = bucket.client.head_object(Bucket=bucket.name, Key=key)
             if head.get("Metadata", {}).get(_CREATOR) != creator:
                 raise PathExistsError(f"{path} exists already")

@@ -138,7 +138,7 @@ def crash(spark: Any, metastore_uri: str) -> Crash:
         seen = shared.rows()
         assert seen.equals(before) is (shared.commits() == commits)
         if ended.returncode == 1:
-            # Its driver is alive and has taken all back.
+            # Its driver is alive and has rolled everything back.
             assert re.search("exited unexpectedly|crashed", ended.stderr), ended.stderr
             assert shared.table.timeline.pending == ()
             assert shared.hidden("lock") == []

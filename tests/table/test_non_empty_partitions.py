@@ -46,7 +46,7 @@ def test_a_directory_with_files_of_a_failed_write_alone_is_no_partition(maker: T
     )
     assert paths_of(maker) == ["dt=a", "dt=b"]
     (failed / "f-0_0-0-0_20240301000009000.parquet").touch()
-    # A log file that was taken back is empty.
+    # A log file that was rolled back is empty.
     log_file = failed / ".f-0_20240301000002000.log.1_0-0-0"
     log_file.touch()
     assert paths_of(maker) == ["dt=a", "dt=b"]

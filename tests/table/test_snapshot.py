@@ -291,7 +291,7 @@ def test_a_file_group_of_logs_alone_is_a_slice_without_base_file(make_table, sto
     assert found.has_log_files
 
 
-def test_log_files_that_were_taken_back_are_no_rows(make_table, storage: Storage) -> None:
+def test_log_files_that_were_rolled_back_are_no_rows(make_table, storage: Storage) -> None:
     directory = make_table(hoodie__table__type="MERGE_ON_READ")
     directory.partition("dt=a")
     directory.commit("20260101000000000", "deltacommit")

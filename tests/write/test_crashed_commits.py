@@ -37,7 +37,7 @@ def committer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineProcess]
 
 @dataclass
 class CrashedTable:
-    """A table that commits are crashed on, in the way that its writers share it."""
+    """A table whose commits crash, shared by its writers as the parameter says."""
 
     path: str
     is_shared: bool

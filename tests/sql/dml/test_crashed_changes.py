@@ -57,7 +57,7 @@ def crash(request: pytest.FixtureRequest, spark: Any, metastore_uri: str) -> Cra
         seq = next(inserted)
         table.run(f"INSERT INTO {{t}} (id, seq, dt) VALUES ('z{seq}', {seq}, '2024-03-01')")
         assert table.rows() == sorted([*seen, (f"z{seq}", seq, None, "2024-03-01")])
-        # Tasks go on although their driver is dead; the files that they finish too late they take back.
+        # Tasks go on although their driver is dead; they delete the files that they finish too late.
         wait_for_late_tasks(spark)
         discard_empty_commit(begin_commit(open_table(Storage(), table.path), "UPSERT"))
         assert table.orphans() == []

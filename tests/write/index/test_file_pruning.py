@@ -25,17 +25,17 @@ def test_a_merge_leaves_out_files_that_hold_none_of_its_keys(session: Session, t
     slices = load_file_slices(opened)
     assert len(slices) == 5
 
-    def spared(*keys: str, days: tuple[str, ...] = ()) -> list[str]:
+    def pruned(*keys: str, days: tuple[str, ...] = ()) -> list[str]:
         predicate: Predicate = InSet(("id",), pa.array(sorted(keys)))
         if days:
             predicate = And((predicate, InSet(("dt",), pa.array(days))))
         return sorted(path for path, _ in prune_by_key_lookup(session.spark, opened, predicate))
 
-    assert spared("nothing") == sorted(each.partition_path for each in slices)
-    assert spared("x001", "x007") == sorted(each.partition_path for each in slices)
-    assert spared("k03", "x002") == ["dt=2024-03-02", "dt=2024-03-03"]
+    assert pruned("nothing") == sorted(each.partition_path for each in slices)
+    assert pruned("x001", "x007") == sorted(each.partition_path for each in slices)
+    assert pruned("k03", "x002") == ["dt=2024-03-02", "dt=2024-03-03"]
     # One partition has too few files to be asked.
-    assert spared("nothing", days=("2024-03-01",)) == []
+    assert pruned("nothing", days=("2024-03-01",)) == []
     assert prune_by_key_lookup(session.spark, opened, InSet(("seq",), pa.array([1]))) == frozenset()
 
     source = "(SELECT 'x004' AS id, '2024-03-05' AS dt UNION ALL SELECT 'k29', '' UNION ALL SELECT 'y', '')"

@@ -77,7 +77,7 @@ def test_a_commit_goes_through_its_states_and_drops_its_markers(table: HudiTable
     assert not stray.exists()
     assert f"{instant}.commit" in _states(table, instant)
     assert list_markers(STORAGE, table.base_path, instant) == []
-    # What stands is not taken back, whatever its writer meets afterwards.
+    # A completed commit is not rolled back, whatever its writer meets afterwards.
     rollback_commit(commit)
     assert f"{instant}.commit" in _states(table, instant)
 
@@ -98,7 +98,7 @@ def test_an_abandoned_commit_leaves_a_rollback_and_nothing_else(table: HudiTable
     assert said["totalFilesDeleted"] == 2
 
 
-def test_files_that_a_late_task_finishes_during_the_rollback_are_taken_back_too(
+def test_files_that_a_late_task_finishes_during_the_rollback_are_deleted_too(
     table: HudiTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = begin_commit(table, "UPSERT")
@@ -340,7 +340,7 @@ def test_a_writer_with_a_fresh_heartbeat_is_left_alone(table: HudiTable) -> None
     assert _states(table, alive.instant_time) == set()
 
 
-def test_a_log_file_is_taken_back_unless_others_wrote_to_it(table: HudiTable) -> None:
+def test_a_log_file_is_rolled_back_unless_others_wrote_to_it(table: HudiTable) -> None:
     pending = begin_commit(table, "UPSERT")
     own = _marked_file(table, pending.instant_time, ".f_20200101000000000.log.1_0-0-0", MarkerKind.APPEND)
     own.write_bytes(encode_log_block(rollback_block(pending.instant_time, "1")) + b"#HUDI#torn")
@@ -399,7 +399,7 @@ def test_commits_under_a_lock_stand_beside_each_other_if_they_touch_other_file_g
 
 
 @pytest.mark.parametrize("replaces", [False, True])
-def test_commits_that_touch_the_same_file_group_conflict_and_the_later_is_taken_back(
+def test_commits_that_touch_the_same_file_group_conflict_and_the_later_is_rolled_back(
     table: HudiTable, replaces: bool
 ) -> None:
     metadata = _stat("dt=1", "f")
@@ -487,7 +487,7 @@ def test_a_lock_that_others_take_away_stops_the_commit(
     assert f"{commit.instant_time}.commit" not in _states(table, commit.instant_time)
 
 
-def test_a_commit_that_could_not_begin_gives_no_signs_of_life(
+def test_a_commit_that_could_not_begin_gives_no_heartbeat(
     table: HudiTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_lock: FileSystemLock) -> None:
@@ -503,7 +503,7 @@ def test_a_commit_that_could_not_begin_gives_no_signs_of_life(
     assert len(open_table(STORAGE, table.base_path).timeline.pending) == 1
 
 
-def test_signs_of_life_go_on_while_a_commit_is_open(table: HudiTable) -> None:
+def test_heartbeats_go_on_while_a_commit_is_open(table: HudiTable) -> None:
     # Beats follow each other quickly, and a writer counts as gone after minutes without one.
     concurrency = _shared(table, heartbeat_interval_ms=20, tolerable_misses=15_000)
     commit = begin_commit(table, "UPSERT", concurrency=concurrency)

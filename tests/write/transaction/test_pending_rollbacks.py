@@ -86,7 +86,7 @@ def test_the_rollback_of_a_commit_that_was_complete_is_not_ours_to_end(table: Hu
     assert all(Path(path).exists() for failed in files.values() for path in failed.base_files)
 
 
-def test_files_that_only_the_plan_of_an_interrupted_rollback_names_are_taken_back(table: HudiTable) -> None:
+def test_files_that_only_the_plan_of_an_interrupted_rollback_names_are_deleted(table: HudiTable) -> None:
     commit = table.timeline.commits[-1]
     files = _files_of(table, commit)
     _begin_rollback(table, render_rollback_plan(commit, files))
