@@ -100,7 +100,7 @@ def _write_batch(directory: Path, name: str, rows: pa.Table) -> Batch:
 
 
 def run_ours(options: Options, source: Path, batches: Sequence[Batch], directory: Path) -> Costs:
-    """Bootstrap, upsert by MERGE, read, overwrite; each measured action was run once before and rolled back."""
+    """Bootstrap, upsert by MERGE, read, overwrite; each action ran once before and was rolled back."""
     engine = start_hudisql(directory / "session", cores=options.cores, memory=options.memory)
     try:
         engine.sql("CREATE DATABASE IF NOT EXISTS bench")
