@@ -87,6 +87,10 @@ class NoSuchTableError(HudisqlError, LookupError):
     """There is no table of that name, or no Hudi table at that path."""
 
 
+class NoSuchInstantError(HudisqlError, LookupError):
+    """The timeline of a table has no such instant."""
+
+
 class TableExistsError(HudisqlError, FileExistsError):
     """The target table, its metastore entry or its directory is already taken."""
 

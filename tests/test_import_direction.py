@@ -75,6 +75,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "dml",
         "ddl",
         "dataframe",
+        "services",
         "spark_scripts",
         "explain_query",
         "explain_dml",

@@ -8,7 +8,7 @@ nor the metastore.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from hudisql.read.arrow_scan import calendar_settings
 from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
 from hudisql.table.snapshot import load_file_slices
@@ -60,14 +61,27 @@ def _write_files(
 ) -> list[WrittenFile]:
     table = commit.table
     paths = {path for path, _ in file_groups}
-    partitions = {each.path: each for each in list_partitions(table) if each.path in paths}
+    partitions = [each for each in list_partitions(table) if each.path in paths]
     slices = [
         each
-        for each in load_file_slices(table, list(partitions.values()))
+        for each in load_file_slices(table, partitions)
         if each.is_bootstrapped and (each.partition_path, each.file_id) in file_groups
     ]
+    return rewrite_slices(spark, commit, slices, options)
+
+
+def rewrite_slices(
+    spark: SparkSession, commit: OpenCommit, slices: Sequence[FileSlice], options: WriteOptions
+) -> list[WrittenFile]:
+    """Let Spark tasks write each slice, log files merged into it, as a base file of the commit.
+
+    Raises what `commit_files` may raise while files are written.
+    """
     if not slices:
         return []
+    table = commit.table
+    paths = {each.partition_path for each in slices}
+    values = {each.path: each.values for each in list_partitions(table) if each.path in paths}
     log_merge_config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
     write_context = replace(
         make_write_context(
@@ -82,7 +96,7 @@ def _write_files(
                 write_context,
                 number,
                 each.partition_path,
-                dict(zip(names, partitions[each.partition_path].values, strict=True)),
+                dict(zip(names, values[each.partition_path], strict=True)),
                 is_new_partition=False,
                 file_slice=each,
             )

@@ -1,0 +1,201 @@
+"""`run_compaction` and `show_compaction`, with the names, parameters and columns of Hudi's procedures.
+
+Follows `RunCompactionProcedure` and `ShowCompactionProcedure` of Hudi 0.15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+from hudisql.errors import InvalidArgumentError, SettingsError
+from hudisql.format.instant import COMMIT, COMPACTION, Instant
+from hudisql.procedures.registry import parameter, procedure
+from hudisql.procedures.table_argument import TableArguments, find_table
+from hudisql.services.compaction import (
+    CompactionOptions,
+    CompactionTrigger,
+    run_compaction,
+    schedule_compaction,
+)
+from hudisql.services.compaction_plan import Strategy, read_compaction_plan
+from hudisql.sql.config.table_settings import settings_of, syncs_after_commit
+from hudisql.sql.config.writer_settings import write_options
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.setting_lookup import Lookup, read_number
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+TRIGGER: Final = "hoodie.compact.inline.trigger.strategy"
+MAX_DELTA_COMMITS: Final = "hoodie.compact.inline.max.delta.commits"
+MAX_DELTA_SECONDS: Final = "hoodie.compact.inline.max.delta.seconds"
+STRATEGY: Final = "hoodie.compaction.strategy"
+TARGET_IO: Final = "hoodie.compaction.target.io"
+_PACKAGE: Final = "org.apache.hudi.table.action.compact.strategy."
+_STRATEGIES: Final[Mapping[str, Strategy]] = {
+    "LogFileSizeBasedCompactionStrategy": "log_file_size",
+    "LogFileNumBasedCompactionStrategy": "log_file_count",
+    "BoundedIOCompactionStrategy": "bounded_io",
+    "UnBoundedCompactionStrategy": "unbounded",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunCompactionArguments(TableArguments):
+    """The parameters of `run_compaction`."""
+
+    op: str = parameter(help="schedule, run or scheduleandexecute")
+    timestamp: Annotated[int, "long"] | None = parameter(
+        None, help="instant time of the one compaction to run"
+    )
+    options: str | None = parameter(None, help="settings for this call, as key=value, separated by commas")
+    instants: str | None = parameter(
+        None, help="instant times of the compactions to run, separated by commas"
+    )
+    limit: int | None = parameter(None, help="most compactions to run, oldest first")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowCompactionArguments(TableArguments):
+    """The parameters of `show_compaction`."""
+
+    limit: int = parameter(20, help="most rows")
+
+
+@dataclass(frozen=True)
+class CompactionRow:
+    """A compaction: its instant time, how many file slices it merges, and its state."""
+
+    timestamp: str
+    operation_size: Annotated[int, "int"]
+    state: str
+
+
+@procedure(
+    name="run_compaction",
+    summary="Schedules or runs compactions: log files of a merge-on-read table are merged into base files.",
+    arguments=RunCompactionArguments,
+    row=CompactionRow,
+)
+def run_compaction_procedure(context: Context, arguments: RunCompactionArguments) -> Iterable[CompactionRow]:
+    """A row for each compaction that was scheduled or run; none if there was nothing to do.
+
+    Raises InvalidArgumentError, NoSuchTableError, NoSuchInstantError, UnsupportedTableError,
+    WriteConflictError, SettingsError, StorageError.
+    """
+    operation = str(arguments.op).lower()
+    if operation not in ("schedule", "run", "scheduleandexecute"):
+        raise InvalidArgumentError(f"op must be schedule, run or scheduleandexecute, not '{arguments.op}'")
+    table = find_table(context, arguments.table, arguments.path)
+    lookup = _lookup(context, table, arguments)
+    options = write_options(context, table, lookup)
+    times: list[str] = []
+    if operation != "run":
+        scheduled = schedule_compaction(table, compaction_options(lookup), options.concurrency)
+        times = [] if scheduled is None else [scheduled.timestamp]
+        if operation == "schedule":
+            return list(_rows(table.reopened(), times))
+    else:
+        times = _chosen(table, arguments)
+    for instant_time in times:
+        run_compaction(context.spark, table, instant_time, options)
+    if times and arguments.table is not None and syncs_after_commit(lookup):
+        _sync(context, table, arguments.table)
+    return list(_rows(table.reopened(), times))
+
+
+@procedure(
+    name="show_compaction",
+    summary="Shows the compactions of a merge-on-read table, pending and completed ones, newest first.",
+    arguments=ShowCompactionArguments,
+    row=CompactionRow,
+)
+def show_compaction(context: Context, arguments: ShowCompactionArguments) -> Iterable[CompactionRow]:
+    """A row for each compaction. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
+    table = find_table(context, arguments.table, arguments.path)
+    times = [each.timestamp for each in _compactions(table)]
+    return list(_rows(table, times[: -arguments.limit - 1 : -1] if arguments.limit else []))
+
+
+def compaction_options(lookup: Lookup) -> CompactionOptions:
+    """The options that Hudi's settings name. Raises SettingsError."""
+    defaults = CompactionOptions()
+    trigger = lookup(TRIGGER, defaults.trigger.value).upper()
+    if trigger not in CompactionTrigger.__members__:
+        raise SettingsError(
+            f"{TRIGGER} = {trigger} is none of Hudi's", hint=f"use {', '.join(CompactionTrigger)}"
+        )
+    name = lookup(STRATEGY, "LogFileSizeBasedCompactionStrategy")
+    strategy = _STRATEGIES.get(name.removeprefix(_PACKAGE))
+    if strategy is None:
+        raise SettingsError(
+            f"{STRATEGY} = {name} is not supported",
+            hint=f"use {', '.join(f'{_PACKAGE}{each}' for each in _STRATEGIES)}",
+        )
+    return CompactionOptions(
+        trigger=CompactionTrigger(trigger),
+        max_delta_commits=read_number(lookup, MAX_DELTA_COMMITS, defaults.max_delta_commits),
+        max_delta_seconds=read_number(lookup, MAX_DELTA_SECONDS, defaults.max_delta_seconds),
+        strategy=strategy,
+        target_io_megabytes=read_number(lookup, TARGET_IO, defaults.target_io_megabytes),
+    )
+
+
+def _lookup(context: Context, table: HudiTable, arguments: RunCompactionArguments) -> Lookup:
+    """The call's own options over the session's and the table's settings."""
+    given: dict[str, str] = {}
+    for part in (arguments.options or "").split(","):
+        key, separator, value = part.partition("=")
+        if part.strip():
+            if not separator:
+                raise InvalidArgumentError(f"options takes key=value pairs, not '{part.strip()}'")
+            given[key.strip()] = value.strip()
+    entry = None
+    if arguments.table is not None:
+        entry = context.metastore.get_table(*context.qualify_table_name(arguments.table))
+    settings = settings_of(context, table, entry.parameters if entry else {})
+    return lambda key, default: given.get(key) or settings(key, default)
+
+
+def _chosen(table: HudiTable, arguments: RunCompactionArguments) -> list[str]:
+    """The pending compactions to run, oldest first."""
+    named = [str(arguments.timestamp)] if arguments.timestamp is not None else []
+    named += [each.strip() for each in (arguments.instants or "").split(",") if each.strip()]
+    times = sorted(named or table.timeline.pending_compactions)
+    return times if arguments.limit is None else times[: arguments.limit]
+
+
+def _compactions(table: HudiTable) -> list[Instant]:
+    """Pending compactions, and commits that a plan precedes, oldest first."""
+    candidates = [
+        each
+        for each in table.timeline.instants
+        if each.action == COMPACTION or (each.action == COMMIT and each.is_completed)
+    ]
+    return [each for each in candidates if each.action == COMPACTION or _has_plan(table, each)]
+
+
+def _has_plan(table: HudiTable, commit: Instant) -> bool:
+    from hudisql.errors import NoSuchPathError
+
+    try:
+        read_compaction_plan(table, commit.timestamp)
+    except NoSuchPathError:
+        return False
+    return True
+
+
+def _rows(table: HudiTable, times: Sequence[str]) -> Iterator[CompactionRow]:
+    states = {each.timestamp: each.state.name for each in _compactions(table)}
+    for instant_time in times:
+        plan = read_compaction_plan(table, instant_time)
+        yield CompactionRow(instant_time, len(plan.operations), states[instant_time])
+
+
+def _sync(context: Context, table: HudiTable, name: str) -> None:
+    from hudisql.catalog.sync import sync_registered
+
+    database, short = context.qualify_table_name(name)
+    sync_registered(context.metastore, table.reopened(), database, short, incremental=True)
