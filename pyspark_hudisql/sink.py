@@ -17,11 +17,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from hudisql.errors import HudisqlError, InvalidArgumentError, WriteRefusedError
+from hudisql.hudi_config import COMBINE_BEFORE_INSERT, HudiConfig
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.spark.python_worker import complete_input
 from hudisql.sql.config.insert_options import check_insert_dup_policy
 from hudisql.sql.config.known_settings import refuse_misspelt_options
-from hudisql.sql.config.writer_settings import COMBINE_BEFORE_INSERT, write_options_by
+from hudisql.sql.config.writer_settings import write_options_by
 from hudisql.sql.dataframe.frame_options import (
     LOADS,
     OPERATION,
@@ -141,12 +142,10 @@ def _prepare(
     columns = _columns_of(table, schema)
     settings = {name.lower(): value for name, value in given.settings.items()}
 
-    def lookup(key: str, default: str) -> str:
-        return settings.get(key, default)
-
-    chosen = write_options_by(lookup, table)
+    config = HudiConfig(settings.get)
+    chosen = write_options_by(config, table)
     _refuse_sharing(chosen.concurrency)
-    check_insert_dup_policy(lookup)
+    check_insert_dup_policy(config)
     if chosen.index.buckets is not None:
         raise WriteRefusedError(
             f"{table.base_path} has a bucket index, whose file groups this writer does not look for",

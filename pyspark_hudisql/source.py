@@ -26,8 +26,9 @@ from pyspark.sql.types import StructType
 
 from hudisql.errors import HudisqlError, InvalidArgumentError, NoSuchTableError
 from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
+from hudisql.hudi_config import HudiConfig
 from hudisql.read.arrow_scan import read_task, spark_struct, widen_batch
-from hudisql.read.changed_sources import CHANGED_SOURCES, FAIL, accepts_changed_sources
+from hudisql.read.changed_sources import accepts_changed_sources
 from hudisql.read.merge_mode import LogMergeConfig
 from hudisql.read.predicates import Predicate
 from hudisql.read.scan import ScanPlan, plan_scan
@@ -202,7 +203,7 @@ def _open(options: Mapping[str, str]) -> tuple[HudiTable, str]:
     query_type_of_options(options)
     storage = _storage(options)
     qualified = storage.qualify(path)
-    accepts = accepts_changed_sources(options.get(CHANGED_SOURCES, FAIL))
+    accepts = accepts_changed_sources(HudiConfig(options.get))
     table = open_table(storage, qualified, accepts_changed_sources=accepts)
     below = qualified[len(table.base_path) :].strip("/")
     if below and not storage.exists(qualified):

@@ -23,6 +23,7 @@ from hudisql.cli.batch import EXIT_CODES
 from hudisql.cli.commands import HELP
 from hudisql.cli.main import app
 from hudisql.errors import HudisqlError
+from hudisql.hudi_config import CONFIG_KEYS
 from hudisql.procedures.registry import Procedure, load_procedures
 from hudisql.result import Result
 from hudisql.session import Session, connect, write_table
@@ -104,9 +105,8 @@ def _types_page() -> Iterator[str]:
 def _settings_page() -> Iterator[str]:
     yield "# Settings"
     yield ""
-    yield "Made by `make docs` from `hudisql/settings.py`. These are hudisql's own; those of statements"
-    yield "(`hoodie.*`, `hudisql.sync`) are set by `SET` or in `TBLPROPERTIES`, and listed in"
-    yield "[changing rows](changing-rows.md)."
+    yield "Made by `make docs` from `hudisql/settings.py` and `hudisql/hudi_config.py`. First hudisql's own;"
+    yield "those of statements (`hoodie.*`) [follow](#settings-of-statements)."
     yield "`hudisql config` prints each with its value and where it came from; values of secrets are masked."
     yield ""
     yield "| setting | type | default | environment | command line | meaning |"
@@ -123,6 +123,17 @@ def _settings_page() -> Iterator[str]:
         name = f"`{ENVIRONMENT_PREFIX}{each.name.upper()}`"
         yield f"| `{each.name}` | {each.type} | {default} | {name} | {option} | {_cell(each.help)} |"
     yield from _SETTINGS_TEXT.splitlines()
+    yield from ("", "## Settings of statements", "")
+    yield "`SET` sets them for the session, which counts first, `TBLPROPERTIES` for a table, the options of a"
+    yield "DataFrame's write (or `options` of a procedure) for one call. Names and defaults are Hudi's,"
+    yield "unless the meaning says otherwise. `hoodie.keygen.timebased.*` describe"
+    yield "[directories made of dates](tables.md#create-table); other settings of Hudi have no effect."
+    yield ""
+    yield "| setting | type | default | set by | meaning |"
+    yield "|---|---|---|---|---|"
+    for key in CONFIG_KEYS:
+        default = f"`{key.default}`" if key.default else ""
+        yield f"| `{key.name}` | {key.type} | {default} | {key.set_by} | {_cell(key.meaning)} |"
 
 
 def _options_by_setting() -> dict[str, str]:

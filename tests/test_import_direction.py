@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("hudisql", "pyspark_hudisql")
 
 GROUND = {"errors", "storage", "sql_literals"}
-FACE = {"console", "settings", "java_runtime"}
+FACE = {"console", "settings", "java_runtime", "hudi_config"}
 FORMAT = GROUND | {"format"}
 TABLE = FORMAT | {"table"}
 WORK = TABLE | FACE | {"context", "spark", "read", "write", "catalog"}
@@ -25,14 +25,15 @@ ALLOWED: dict[str, set[str]] = {
     "console": {"errors"},
     "java_runtime": {"errors"},
     "settings": {"errors"},
+    "hudi_config": {"errors"},
     "result": {"errors"},
     "context": {"console", "errors", "settings", "storage"},
     "format": GROUND,
     "table": FORMAT,
     "catalog": TABLE | FACE,
     "spark": GROUND | FACE | {"format"},
-    "read": TABLE | {"spark"},
-    "write": TABLE | {"spark", "read"},
+    "read": TABLE | {"hudi_config", "spark"},
+    "write": TABLE | {"hudi_config", "spark", "read"},
     "bootstrap": WORK,
     "services": WORK,
     "procedures": WORK | {"bootstrap", "services"},
@@ -42,13 +43,12 @@ ALLOWED: dict[str, set[str]] = {
     "cli": GROUND | FACE | {"session", "sql", "result", "catalog", "context", ""},
     "__main__": {"cli"},
     "": {"errors", "result", "session", "write"},
-    "pyspark_hudisql": TABLE | {"spark", "read", "write", "sql"},
+    "pyspark_hudisql": TABLE | {"hudi_config", "spark", "read", "write", "sql"},
 }
 # The parts of the large packages, from the bottom up: each may import from those before it only.
 ORDER_WITHIN: dict[str, tuple[str, ...]] = {
     "write": (
         "changes",
-        "setting_lookup",
         "overwrite",
         "keygen",
         "handle",

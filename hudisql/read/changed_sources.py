@@ -8,21 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Final
 
-from hudisql.errors import SettingsError
-
-CHANGED_SOURCES: Final = "hudisql.read.changed.sources"
-FAIL: Final = "fail"
-_WARN: Final = "warn"
+from hudisql.hudi_config import CHANGED_SOURCES, HudiConfig
 
 
-def accepts_changed_sources(text: str) -> bool:
-    """True if the setting's text says `warn`, False for `fail`. Raises SettingsError."""
-    value = text.strip().lower()
-    if value not in (FAIL, _WARN):
-        raise SettingsError(f"{CHANGED_SOURCES} must be {FAIL} or {_WARN}, not '{text}'")
-    return value == _WARN
+def accepts_changed_sources(config: HudiConfig) -> bool:
+    """True if the setting says `warn`, False for `fail`. Raises SettingsError."""
+    return config.get(CHANGED_SOURCES) == "warn"
 
 
 def warn_of_changed_sources(paths: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTableError
 from hudisql.format.external_file import is_same_time, utc_text
 from hudisql.format.meta_columns import META_COLUMNS
-from hudisql.read.changed_sources import CHANGED_SOURCES
+from hudisql.hudi_config import CHANGED_SOURCES
 from hudisql.read.conform import batch_of, constant_column
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
 from hudisql.read.log_merge import merge_log_records, merge_schema

@@ -234,13 +234,13 @@ def test_a_failing_sync_leaves_the_commit_and_says_how_to_run_it_again(
 
 
 def test_an_unreachable_metastore_is_known_before_anything_is_written(session, daily_orders, tmp_path, name):
-    from dataclasses import replace
-
     from hudisql.catalog.client import MetastoreClient
+    from hudisql.context import Context
     from hudisql.errors import MetastoreUnavailableError
     from hudisql.sql.dispatch import execute
 
-    lonely = replace(session.context, metastore=MetastoreClient("thrift://127.0.0.1:1", attempts=1))
+    away = MetastoreClient("thrift://127.0.0.1:1", attempts=1)
+    lonely = Context(session.context.spark, away, session.context.storage)
     with pytest.raises(MetastoreUnavailableError):
         execute(
             lonely,

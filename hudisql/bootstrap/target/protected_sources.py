@@ -18,13 +18,13 @@ from hudisql.catalog.metastore_table import (
     is_hudi_table,
     source_directories_of,
 )
-from hudisql.errors import InvalidArgumentError, SettingsError, SourceProtectedError, StorageError
+from hudisql.errors import InvalidArgumentError, SourceProtectedError, StorageError
+from hudisql.hudi_config import PROTECT_SOURCES, config_of_session
 from hudisql.storage import Storage, is_inside, parent_of
 
 if TYPE_CHECKING:
     from hudisql.context import Context
 
-PROTECTS_SOURCES: Final = "hudisql.protect.sources"
 _MAX_DIRECTORIES: Final = 20
 # The length that old metastore schemas allow for a table property.
 _MAX_PROPERTY_LENGTH: Final = 3_000
@@ -78,7 +78,7 @@ def refuse_touching_sources(
                     "files "
                     f"in {source.directory}; nothing was run",
                     hint=f"rollback_bootstrap or DROP TABLE {source.table} first; if the table no longer "
-                    f"needs these files, SET {PROTECTS_SOURCES} = false",
+                    f"needs these files, SET {PROTECT_SOURCES} = false",
                 )
 
 
@@ -99,10 +99,7 @@ def covering_directories(base_path: str, directories: Iterable[str]) -> tuple[st
 
 
 def _is_on(context: Context) -> bool:
-    text = str(context.spark.conf.get(PROTECTS_SOURCES, "true")).strip().lower()
-    if text not in ("true", "false"):
-        raise SettingsError(f"{PROTECTS_SOURCES} must be true or false, not '{text}'")
-    return text == "true"
+    return config_of_session(context.spark).get(PROTECT_SOURCES)
 
 
 def _resolved(storage: Storage, directory: str) -> str | None:

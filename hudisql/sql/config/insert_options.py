@@ -6,18 +6,20 @@ replaces. Unknown values are errors that name the setting.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from hudisql.errors import SettingsError
+from hudisql.hudi_config import (
+    COLUMN_DROP,
+    INSERT_OPERATION,
+    NULL_FOR_MISSING,
+    OVERWRITE_MODE,
+    RECONCILE_SCHEMA,
+    HudiConfig,
+)
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.keygen.new_row_keys import effective_operation
-from hudisql.write.setting_lookup import Lookup, read_flag
 
-INSERT_OPERATION: Final = "hoodie.spark.sql.insert.into.operation"
-OVERWRITE_MODE: Final = "hoodie.datasource.overwrite.mode"
-RECONCILE_SCHEMA: Final = "hoodie.datasource.write.reconcile.schema"
-NULL_FOR_MISSING: Final = "hoodie.write.set.null.for.missing.columns"
-COLUMN_DROP: Final = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
 _BULK_INSERT: Final = "hoodie.sql.bulk.insert.enable"
 _SPARK_OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 # What says how an INSERT meets keys that are there already, with the values that change nothing.
@@ -27,35 +29,30 @@ _KNOWN_KEYS: Final = {
     "hoodie.sql.insert.mode": ("upsert", "non-strict"),
 }
 InsertOperation = Literal["insert", "upsert", "bulk_insert"]
-_OPERATIONS: Final[tuple[InsertOperation, ...]] = ("insert", "upsert", "bulk_insert")
 
 
-def insert_operation(lookup: Lookup, table: HudiTable) -> InsertOperation:
+def insert_operation(config: HudiConfig, table: HudiTable) -> InsertOperation:
     """What INSERT INTO does with keys that the table has already: insert, upsert or bulk_insert.
 
     Unless set, a table with an ordering column takes upserts, if it has a record key. Raises SettingsError,
     also for Hudi's older setting.
     """
-    if read_flag(lookup, _BULK_INSERT, False):
+    if config.lookup(_BULK_INSERT, "false").lower() == "true":
         raise SettingsError(
             f"{_BULK_INSERT} = true is not supported", hint=f"SET {INSERT_OPERATION} = bulk_insert"
         )
     has_ordering = table.properties.precombine_field is not None
     default = effective_operation(table, "upsert" if has_ordering else "insert")
-    text = lookup(INSERT_OPERATION, default).lower()
-    found = next((each for each in _OPERATIONS if each == text), None)
-    if found is None:
-        raise SettingsError(f"{INSERT_OPERATION} must be one of {', '.join(_OPERATIONS)}, not '{text}'")
-    return found
+    return cast(InsertOperation, config.get(INSERT_OPERATION, default))
 
 
-def check_insert_dup_policy(lookup: Lookup) -> None:
+def check_insert_dup_policy(config: HudiConfig) -> None:
     """Raise SettingsError if settings want an INSERT to leave out, or stop at, keys that are there already.
 
     These are Hudi's `insert.drop.duplicates`, `insert.dup.policy` and its older `hoodie.sql.insert.mode`.
     """
     for key, harmless in _KNOWN_KEYS.items():
-        text = lookup(key, harmless[0]).lower()
+        text = config.lookup(key, harmless[0]).lower()
         if text not in harmless:
             raise SettingsError(
                 f"{key} = {text} is not supported: INSERT adds rows, or replaces those of the same key",
@@ -63,24 +60,22 @@ def check_insert_dup_policy(lookup: Lookup) -> None:
             )
 
 
-def overwrites_touched_partitions(lookup: Lookup) -> bool:
+def overwrites_touched_partitions(config: HudiConfig) -> bool:
     """True if INSERT OVERWRITE replaces only the partitions that get rows (dynamic mode)."""
-    mode = lookup(OVERWRITE_MODE, lookup(_SPARK_OVERWRITE_MODE, "STATIC")).upper()
-    if mode not in ("STATIC", "DYNAMIC"):
-        raise SettingsError(f"{OVERWRITE_MODE} must be STATIC or DYNAMIC, not '{mode}'")
-    return mode == "DYNAMIC"
+    by_spark = config.lookup(_SPARK_OVERWRITE_MODE, "STATIC")
+    return config.get(OVERWRITE_MODE, by_spark) == "DYNAMIC"
 
 
-def evolves_schema(lookup: Lookup) -> bool:
+def evolves_schema(config: HudiConfig) -> bool:
     """True if INSERT … BY NAME and `*` in MERGE may add columns and widen types."""
-    return read_flag(lookup, RECONCILE_SCHEMA, False)
+    return config.get(RECONCILE_SCHEMA)
 
 
-def missing_columns(lookup: Lookup) -> Literal["null", "drop", "refuse"]:
+def missing_columns(config: HudiConfig) -> Literal["null", "drop", "refuse"]:
     """What happens to a table's column that a DataFrame lacks: null in its rows, dropped, or an error.
 
     As in Hudi, whose default (refused) holds here only if it is set. `reconcile.schema` keeps columns.
     """
-    if read_flag(lookup, COLUMN_DROP, False) and not evolves_schema(lookup):
+    if config.get(COLUMN_DROP) and not evolves_schema(config):
         return "drop"
-    return "null" if read_flag(lookup, NULL_FOR_MISSING, True) or evolves_schema(lookup) else "refuse"
+    return "null" if config.get(NULL_FOR_MISSING) or evolves_schema(config) else "refuse"

@@ -14,7 +14,7 @@ from typing import Final
 
 from hudisql.console import Console
 from hudisql.errors import InvalidArgumentError
-from hudisql.sql.config.table_settings import SYNC
+from hudisql.hudi_config import SYNC
 
 # Hudi's SQL names of what a table is; the rest of TBLPROPERTIES is free.
 _OF_TABLES: Final = ("primaryKey", "preCombineField", "orderingFields", "payloadClass", "type")
@@ -88,4 +88,4 @@ def _misspelt(names: Iterable[str], known: dict[str, str], alike: float) -> dict
 @cache
 def _known() -> tuple[str, ...]:
     text = (files("hudisql.sql.config") / "hudi_settings.txt").read_text(encoding="utf-8")
-    return (SYNC, *(line for line in text.splitlines() if not line.startswith("#")))
+    return (SYNC.name, *(line for line in text.splitlines() if not line.startswith("#")))

@@ -7,21 +7,19 @@ uses it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
-from hudisql.read.changed_sources import CHANGED_SOURCES, FAIL, accepts_changed_sources
-from hudisql.write.setting_lookup import Lookup, read_flag
+from hudisql.hudi_config import SYNC, HudiConfig, config_of_session
+from hudisql.read.changed_sources import accepts_changed_sources
 
 if TYPE_CHECKING:
     from hudisql.context import Context
     from hudisql.table.hudi_table import HudiTable
 
-SYNC: Final = "hudisql.sync"
 
-
-def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> Lookup:
-    """Looks up the settings of writes to the table; `parameters` are its TBLPROPERTIES."""
+def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str]) -> HudiConfig:
+    """The settings of writes to the table; `parameters` are its TBLPROPERTIES."""
     own = {**table.properties.values, **parameters}
     of_generator = {name for name in map(_generator_setting, own) if name is not None}
 
@@ -32,17 +30,17 @@ def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str
             return said
         return str(context.spark.conf.get(key, said)).strip()
 
-    return lookup
+    return HudiConfig(lookup)
 
 
-def syncs_after_commit(lookup: Lookup) -> bool:
+def syncs_after_commit(config: HudiConfig) -> bool:
     """True if the metastore is synced after each commit. Raises SettingsError."""
-    return read_flag(lookup, SYNC, True)
+    return config.get(SYNC)
 
 
 def reads_changed_sources(context: Context) -> bool:
     """True if source files are read whose modification time alone has changed. Raises SettingsError."""
-    return accepts_changed_sources(str(context.spark.conf.get(CHANGED_SOURCES, FAIL)))
+    return accepts_changed_sources(config_of_session(context.spark))
 
 
 def _generator_setting(key: str) -> str | None:

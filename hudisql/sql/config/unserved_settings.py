@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from hudisql.errors import InvalidArgumentError, SettingsError
-from hudisql.write.setting_lookup import Lookup
+from hudisql.hudi_config import HudiConfig
 
 QUERY_TYPE: Final = "hoodie.datasource.query.type"
 _SNAPSHOT: Final = "snapshot"
@@ -32,10 +32,10 @@ _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def refuse_unserved_writes(lookup: Lookup) -> None:
+def refuse_unserved_writes(config: HudiConfig) -> None:
     """Raise SettingsError for a setting that asks for another way to write rows than hudisql has."""
     for key, harmless in _WRITES.items():
-        text = lookup(key, harmless[0]).lower()
+        text = config.lookup(key, harmless[0]).lower()
         if text not in harmless:
             raise SettingsError(
                 f"{key} = {text} is not supported: hudisql writes with {harmless[0]}",

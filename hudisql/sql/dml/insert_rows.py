@@ -15,10 +15,10 @@ import pyarrow as pa
 from hudisql.errors import SettingsError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name, quote_path
+from hudisql.hudi_config import COMBINE_BEFORE_INSERT, HudiConfig
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.precombine import keep_newest
 from hudisql.sql.config.insert_options import InsertOperation, insert_operation, overwrites_touched_partitions
-from hudisql.sql.config.writer_settings import COMBINE_BEFORE_INSERT
 from hudisql.sql.schema.store_assignment import store_cast, with_types
 from hudisql.sql.text import clauses as cl
 from hudisql.sql.text.mapped_sql import MappedSql
@@ -31,7 +31,6 @@ from hudisql.write.keygen.generated_paths import path_column
 from hudisql.write.keygen.key_generator import KeyGenerator, generates_paths
 from hudisql.write.keygen.new_row_keys import effective_operation
 from hudisql.write.overwrite import Overwrite
-from hudisql.write.setting_lookup import Lookup
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -60,7 +59,7 @@ def rows_to_insert(
     clauses: cl.InsertClauses,
     frame: DataFrame,
     table_label: str,
-    settings: Lookup,
+    settings: HudiConfig,
     options: WriteOptions,
     source: SourceText,
 ) -> RowsToInsert:
@@ -232,7 +231,7 @@ def _static_values(
     return values
 
 
-def _overwrite_of(settings: Lookup, table: HudiTable, static: Mapping[str, object]) -> Overwrite:
+def _overwrite_of(settings: HudiConfig, table: HudiTable, static: Mapping[str, object]) -> Overwrite:
     fields = table.properties.partition_fields
     if fields and len(static) < len(fields) and overwrites_touched_partitions(settings):
         return Overwrite("touched")

@@ -16,12 +16,12 @@ from hudisql.errors import UnsupportedTableError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
 from hudisql.format.type_widening import is_safe_widening
-from hudisql.sql.config.insert_options import COLUMN_DROP, NULL_FOR_MISSING, missing_columns
+from hudisql.hudi_config import COLUMN_DROP, NULL_FOR_MISSING, HudiConfig
+from hudisql.sql.config.insert_options import missing_columns
 from hudisql.sql.config.table_settings import syncs_after_commit
 from hudisql.sql.schema.alter_columns import COMPACT_FIRST, LOGS_FORBID, logs_forbid, with_added_columns
 from hudisql.sql.schema.table_definition import as_nullable, column_schema
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.setting_lookup import Lookup
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -55,15 +55,15 @@ def evolved_schema(
     )
 
 
-def evolved_table(lookup: Lookup, table: HudiTable, rows: StructType, table_label: str) -> HudiTable:
+def evolved_table(config: HudiConfig, table: HudiTable, rows: StructType, table_label: str) -> HudiTable:
     """The table with its `evolved_schema`; structs gain members if the metastore need not follow.
 
     What the rows lack is kept, unless the settings say otherwise (`missing_columns`). Raises what
     `evolved_schema` raises, SettingsError.
     """
-    follows = syncs_after_commit(lookup)
+    follows = syncs_after_commit(config)
     schema = evolved_schema(table, rows, table_label, into_structs=not follows)
-    missing = missing_columns(lookup)
+    missing = missing_columns(config)
     lacking = [] if missing == "null" else list(_lacking(table, rows, table_label))
     if lacking and missing == "refuse":
         raise WriteRefusedError(

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import READ_OPTIMIZED_SUFFIX, MetastoreTable, is_read_optimized
 from hudisql.errors import UnsupportedStatementError
+from hudisql.hudi_config import HudiConfig
 from hudisql.sql.config.table_settings import settings_of, syncs_after_commit
 from hudisql.sql.config.writer_settings import write_options, writer_concurrency
 from hudisql.sql.query.relations import TableBinder
 from hudisql.sql.query.target_table import open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.setting_lookup import Lookup
 from hudisql.write.transaction.commit import check_writable
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 class StatementScope:
     """One statement on one table; `resources` are closed when it ends.
 
-    `table` is as it was opened: its partitions and file slices are listed once. `settings` looks up the
+    `table` is as it was opened: its partitions and file slices are listed once. `settings` are the
     `hoodie.*` settings of writes to it.
     """
 
     context: Context
     entry: MetastoreTable
     table: HudiTable
-    settings: Lookup
+    settings: HudiConfig
     resources: ExitStack
 
     @cached_property

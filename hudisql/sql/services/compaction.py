@@ -11,6 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from hudisql.errors import InvalidArgumentError, SettingsError
 from hudisql.format.instant import COMMIT, COMPACTION, Instant
+from hudisql.hudi_config import (
+    COMPACTION_STRATEGY,
+    COMPACTION_TARGET_IO,
+    COMPACTION_TRIGGER,
+    MAX_DELTA_COMMITS,
+    MAX_DELTA_SECONDS,
+    HudiConfig,
+)
 from hudisql.procedures.registry import parameter, procedure
 from hudisql.procedures.table_argument import TableArguments, find_table
 from hudisql.services.compaction import (
@@ -23,16 +31,10 @@ from hudisql.services.compaction_plan import Strategy, read_compaction_plan
 from hudisql.sql.config.table_settings import settings_of, syncs_after_commit
 from hudisql.sql.config.writer_settings import write_options
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.setting_lookup import Lookup, read_number
 
 if TYPE_CHECKING:
     from hudisql.context import Context
 
-TRIGGER: Final = "hoodie.compact.inline.trigger.strategy"
-MAX_DELTA_COMMITS: Final = "hoodie.compact.inline.max.delta.commits"
-MAX_DELTA_SECONDS: Final = "hoodie.compact.inline.max.delta.seconds"
-STRATEGY: Final = "hoodie.compaction.strategy"
-TARGET_IO: Final = "hoodie.compaction.target.io"
 _PACKAGE: Final = "org.apache.hudi.table.action.compact.strategy."
 _STRATEGIES: Final[Mapping[str, Strategy]] = {
     "LogFileSizeBasedCompactionStrategy": "log_file_size",
@@ -89,11 +91,11 @@ def run_compaction_procedure(context: Context, arguments: RunCompactionArguments
     if operation not in ("schedule", "run", "scheduleandexecute"):
         raise InvalidArgumentError(f"op must be schedule, run or scheduleandexecute, not '{arguments.op}'")
     table = find_table(context, arguments.table, arguments.path)
-    lookup = _lookup(context, table, arguments)
-    options = write_options(context, table, lookup)
+    config = _config(context, table, arguments)
+    options = write_options(context, table, config)
     times: list[str] = []
     if operation != "run":
-        scheduled = schedule_compaction(table, compaction_options(lookup), options.concurrency)
+        scheduled = schedule_compaction(table, compaction_options(config), options.concurrency)
         times = [] if scheduled is None else [scheduled.timestamp]
         if operation == "schedule":
             return list(_rows(table.reopened(), times))
@@ -101,7 +103,7 @@ def run_compaction_procedure(context: Context, arguments: RunCompactionArguments
         times = _chosen(table, arguments)
     for instant_time in times:
         run_compaction(context.spark, table, instant_time, options)
-    if times and arguments.table is not None and syncs_after_commit(lookup):
+    if times and arguments.table is not None and syncs_after_commit(config):
         _sync(context, table, arguments.table)
     return list(_rows(table.reopened(), times))
 
@@ -119,31 +121,25 @@ def show_compaction(context: Context, arguments: ShowCompactionArguments) -> Ite
     return list(_rows(table, times[: -arguments.limit - 1 : -1] if arguments.limit else []))
 
 
-def compaction_options(lookup: Lookup) -> CompactionOptions:
+def compaction_options(config: HudiConfig) -> CompactionOptions:
     """The options that Hudi's settings name. Raises SettingsError."""
-    defaults = CompactionOptions()
-    trigger = lookup(TRIGGER, defaults.trigger.value).upper()
-    if trigger not in CompactionTrigger.__members__:
-        raise SettingsError(
-            f"{TRIGGER} = {trigger} is none of Hudi's", hint=f"use {', '.join(CompactionTrigger)}"
-        )
-    name = lookup(STRATEGY, "LogFileSizeBasedCompactionStrategy")
+    name = config.get(COMPACTION_STRATEGY)
     strategy = _STRATEGIES.get(name.removeprefix(_PACKAGE))
     if strategy is None:
         raise SettingsError(
-            f"{STRATEGY} = {name} is not supported",
+            f"{COMPACTION_STRATEGY} = {name} is not supported",
             hint=f"use {', '.join(f'{_PACKAGE}{each}' for each in _STRATEGIES)}",
         )
     return CompactionOptions(
-        trigger=CompactionTrigger(trigger),
-        max_delta_commits=read_number(lookup, MAX_DELTA_COMMITS, defaults.max_delta_commits),
-        max_delta_seconds=read_number(lookup, MAX_DELTA_SECONDS, defaults.max_delta_seconds),
+        trigger=CompactionTrigger(config.get(COMPACTION_TRIGGER)),
+        max_delta_commits=config.get(MAX_DELTA_COMMITS),
+        max_delta_seconds=config.get(MAX_DELTA_SECONDS),
         strategy=strategy,
-        target_io_megabytes=read_number(lookup, TARGET_IO, defaults.target_io_megabytes),
+        target_io_megabytes=config.get(COMPACTION_TARGET_IO),
     )
 
 
-def _lookup(context: Context, table: HudiTable, arguments: RunCompactionArguments) -> Lookup:
+def _config(context: Context, table: HudiTable, arguments: RunCompactionArguments) -> HudiConfig:
     """The call's own options over the session's and the table's settings."""
     given: dict[str, str] = {}
     for part in (arguments.options or "").split(","):
@@ -156,7 +152,7 @@ def _lookup(context: Context, table: HudiTable, arguments: RunCompactionArgument
     if arguments.table is not None:
         entry = context.metastore.get_table(*context.qualify_table_name(arguments.table))
     settings = settings_of(context, table, entry.parameters if entry else {})
-    return lambda key, default: given.get(key) or settings(key, default)
+    return HudiConfig(lambda key, default: given.get(key) or settings.lookup(key, default))
 
 
 def _chosen(table: HudiTable, arguments: RunCompactionArguments) -> list[str]:

@@ -10,36 +10,39 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.format.timeline_layout import metadata_directory
-from hudisql.storage import Storage
-from hudisql.write.setting_lookup import Lookup, read_number
-from hudisql.write.transaction.lock import (
+from hudisql.hudi_config import (
+    CONCURRENCY_MODE,
+    CONFLICT_RETRIES,
+    CONFLICT_STRATEGY,
+    FAILED_WRITES,
+    HEARTBEAT_INTERVAL,
+    HEARTBEAT_MISSES,
+    INDEX_TYPE,
     LOCK_EXPIRE,
+    LOCK_PATH,
+    LOCK_PROVIDER,
+    LOCK_RETRIES,
+    LOCK_RETRY_WAIT,
+    LOCK_WAIT,
+    ConfigKey,
+    HudiConfig,
+)
+from hudisql.storage import Storage
+from hudisql.write.transaction.lock import (
     FileSystemLock,
     InProcessLock,
     LockRetryPolicy,
     TableLock,
 )
 
-CONCURRENCY_MODE: Final = "hoodie.write.concurrency.mode"
-FAILED_WRITES: Final = "hoodie.cleaner.policy.failed.writes"
-LOCK_PROVIDER: Final = "hoodie.write.lock.provider"
-LOCK_PATH: Final = "hoodie.write.lock.filesystem.path"
-CONFLICT_STRATEGY: Final = "hoodie.write.lock.conflict.resolution.strategy"
-CONFLICT_RETRIES: Final = "hoodie.write.num.retries.on.conflict.failures"
-HEARTBEAT_INTERVAL: Final = "hoodie.client.heartbeat.interval_in_ms"
-HEARTBEAT_MISSES: Final = "hoodie.client.heartbeat.tolerable.misses"
-
 _LOCK_PACKAGE: Final = "org.apache.hudi.client.transaction.lock"
 FILE_SYSTEM_PROVIDER: Final = f"{_LOCK_PACKAGE}.FileSystemBasedLockProvider"
 IN_PROCESS_PROVIDER: Final = f"{_LOCK_PACKAGE}.InProcessLockProvider"
 _DEFAULT_PROVIDER: Final = f"{_LOCK_PACKAGE}.ZookeeperBasedLockProvider"
-_SIMPLE_STRATEGY: Final = (
-    "org.apache.hudi.client.transaction.SimpleConcurrentFileWritesConflictResolutionStrategy"
-)
 _OPTIMISTIC: Final = "OPTIMISTIC_CONCURRENCY_CONTROL"
 _SINGLE_WRITER: Final = "SINGLE_WRITER"
 _LEAST_INTERVAL_MS: Final = 1000
@@ -89,7 +92,7 @@ SINGLE_WRITER: Final = Concurrency()
 
 
 def read_concurrency(
-    lookup: Lookup,
+    config: HudiConfig,
     storage: Storage,
     base_path: str,
     more_locks: Mapping[str, LockFactory] | None = None,
@@ -99,50 +102,48 @@ def read_concurrency(
     `more_locks` makes the locks of further provider classes. Raises SettingsError for values that are not
     understood, UnsupportedTableError for a mode, lock provider or strategy that hudisql lacks.
     """
-    optimistic = _is_optimistic(lookup, base_path)
-    policy = lookup(FAILED_WRITES, "LAZY" if optimistic else "EAGER").upper()
-    if policy not in FailedWrites.__members__:
-        raise SettingsError(f"{FAILED_WRITES} must be EAGER, LAZY or NEVER, not '{policy}'")
-    interval = read_number(lookup, HEARTBEAT_INTERVAL, 60_000)
+    optimistic = _is_optimistic(config, base_path)
+    policy = config.get(FAILED_WRITES)
+    interval = config.get(HEARTBEAT_INTERVAL)
     if interval < _LEAST_INTERVAL_MS:
         raise SettingsError(f"{HEARTBEAT_INTERVAL} must be at least {_LEAST_INTERVAL_MS}, not {interval}")
     return Concurrency(
         optimistic=optimistic,
         # As in Hudi, whatever the setting says: other writers' inflight commits are not failed writes.
         failed_writes=FailedWrites.LAZY if optimistic else FailedWrites(policy),
-        lock=_lock(lookup, storage, base_path, more_locks or {}, is_needed=optimistic),
+        lock=_lock(config, storage, base_path, more_locks or {}, is_needed=optimistic),
         lock_retry_policy=LockRetryPolicy(
-            retries=read_number(lookup, "hoodie.write.lock.client.num_retries", 50),
-            wait_ms=read_number(lookup, "hoodie.write.lock.client.wait_time_ms_between_retry", 5_000),
-            attempt_ms=read_number(lookup, "hoodie.write.lock.wait_time_ms", 60_000),
+            retries=config.get(LOCK_RETRIES),
+            wait_ms=config.get(LOCK_RETRY_WAIT),
+            attempt_ms=config.get(LOCK_WAIT),
         ),
         heartbeat_interval_ms=interval,
-        tolerable_misses=read_number(lookup, HEARTBEAT_MISSES, 2),
-        conflict_retries=read_number(lookup, CONFLICT_RETRIES, 0) if optimistic else 0,
+        tolerable_misses=config.get(HEARTBEAT_MISSES),
+        conflict_retries=config.get(CONFLICT_RETRIES) if optimistic else 0,
     )
 
 
-def _is_optimistic(lookup: Lookup, base_path: str) -> bool:
-    mode = lookup(CONCURRENCY_MODE, _SINGLE_WRITER).upper()
+def _is_optimistic(config: HudiConfig, base_path: str) -> bool:
+    mode = config.get(CONCURRENCY_MODE).upper()
     if mode not in (_SINGLE_WRITER, _OPTIMISTIC):
         raise _refused(base_path, CONCURRENCY_MODE, mode, f"{_SINGLE_WRITER} and {_OPTIMISTIC}")
-    strategy = lookup(CONFLICT_STRATEGY, _SIMPLE_STRATEGY)
-    if strategy != _SIMPLE_STRATEGY:
-        raise _refused(base_path, CONFLICT_STRATEGY, strategy, _SIMPLE_STRATEGY.rpartition(".")[2])
-    if mode == _OPTIMISTIC and lookup("hoodie.index.type", "").upper() == "BUCKET":
-        raise _refused(base_path, "hoodie.index.type", "BUCKET", "other indexes for concurrent writers")
+    strategy, known = config.get(CONFLICT_STRATEGY), CONFLICT_STRATEGY.default
+    if strategy != known:
+        raise _refused(base_path, CONFLICT_STRATEGY, strategy, known.rpartition(".")[2])
+    if mode == _OPTIMISTIC and config.lookup(INDEX_TYPE.name, "").upper() == "BUCKET":
+        raise _refused(base_path, INDEX_TYPE, "BUCKET", "other indexes for concurrent writers")
     return mode == _OPTIMISTIC
 
 
 def _lock(
-    lookup: Lookup,
+    config: HudiConfig,
     storage: Storage,
     base_path: str,
     more_locks: Mapping[str, LockFactory],
     *,
     is_needed: bool,
 ) -> TableLock | None:
-    provider = lookup(LOCK_PROVIDER, "")
+    provider = config.get(LOCK_PROVIDER)
     if not provider:
         if is_needed:
             known = ", ".join(name.rpartition(".")[2] for name in (FILE_SYSTEM_PROVIDER, *more_locks))
@@ -153,8 +154,8 @@ def _lock(
             )
         return None
     if provider == FILE_SYSTEM_PROVIDER:
-        directory = lookup(LOCK_PATH, "") or metadata_directory(base_path)
-        return FileSystemLock(storage, storage.qualify(directory), read_number(lookup, LOCK_EXPIRE, 0))
+        directory = config.get(LOCK_PATH) or metadata_directory(base_path)
+        return FileSystemLock(storage, storage.qualify(directory), config.get(LOCK_EXPIRE))
     if provider == IN_PROCESS_PROVIDER:
         return InProcessLock(base_path)
     if provider in more_locks:
@@ -163,7 +164,7 @@ def _lock(
     raise _refused(base_path, LOCK_PROVIDER, provider, known)
 
 
-def _refused(base_path: str, key: str, value: str, known: str) -> UnsupportedTableError:
+def _refused(base_path: str, key: ConfigKey[Any], value: str, known: str) -> UnsupportedTableError:
     return UnsupportedTableError(
         f"hudisql does not write to the Hudi table at {base_path} with {key} = {value}",
         hint=f"hudisql knows {known}; all writers of a table must agree",

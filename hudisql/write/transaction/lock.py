@@ -19,10 +19,10 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from hudisql.errors import NoSuchPathError, PathExistsError, TableLockedError, WriteConflictError
+from hudisql.hudi_config import LOCK_EXPIRE
 from hudisql.storage import Storage, join
 
 LOCK_FILE: Final = "lock"
-LOCK_EXPIRE: Final = "hoodie.write.lock.filesystem.expire"
 _MS_PER_MINUTE: Final = 60_000
 
 

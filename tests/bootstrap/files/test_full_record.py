@@ -393,6 +393,6 @@ def test_a_claim_lost_while_a_task_writes_takes_its_files_back(tmp_path):
     lease.fence_late_attempt(Storage(), [str(written)])
     assert written.exists()
     lease.release(Storage())
-    with pytest.raises(StorageError, match="is over"):
+    with pytest.raises(StorageError, match="has ended: a task outlived"):
         lease.fence_late_attempt(Storage(), [str(written)])
     assert not written.exists()

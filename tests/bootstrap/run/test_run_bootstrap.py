@@ -206,7 +206,7 @@ def test_attempts_that_go_on_once_the_files_were_looked_through_add_none(
 
     def late(_context, _plan):
         for attempt in (begun[0], attempts[0]()):
-            with pytest.raises(StorageError, match="a late task took its files back"):
+            with pytest.raises(StorageError, match="a task outlived its run, its files were"):
                 list(attempt)
 
     monkeypatch.setattr(run, "plan_skeletons", plan_skeletons)

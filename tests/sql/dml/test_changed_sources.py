@@ -62,7 +62,7 @@ def test_a_replaced_source_file_is_read_by_no_statement(replaced: ChangedTable) 
         spark.read.format("hudi").load(replaced.path).collect()
     session.sql("SET hudisql.read.changed.sources = sometimes")
     try:
-        with pytest.raises(SettingsError, match="must be fail or warn, not 'sometimes'"):
+        with pytest.raises(SettingsError, match="must be one of fail, warn, not 'sometimes'"):
             session.sql("SELECT * FROM replaced.t")
     finally:
         session.sql("RESET hudisql.read.changed.sources")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from hudisql.errors import SettingsError, TableLockedError, UnsupportedTableError, WriteConflictError
+from hudisql.hudi_config import HudiConfig
 from hudisql.storage import Storage
 from hudisql.write.transaction import concurrency as co
 from hudisql.write.transaction.lock import FileSystemLock, InProcessLock, LockRetryPolicy, hold_lock
@@ -114,7 +115,7 @@ def test_the_lock_within_a_process_is_one_for_each_table() -> None:
 
 def _read(**settings: str) -> co.Concurrency:
     given = {key.replace("__", "."): value for key, value in settings.items()}
-    return co.read_concurrency(lambda key, default: given.get(key, default), STORAGE, "/data/t")
+    return co.read_concurrency(HudiConfig(given.get), STORAGE, "/data/t")
 
 
 def test_settings_mean_what_they_mean_to_hudi() -> None:
