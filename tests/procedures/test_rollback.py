@@ -159,7 +159,7 @@ def killed_run(bootstrap, tmp_path, monkeypatch):
             raise StorageError("killed here")
 
         with monkeypatch.context() as patched:
-            patched.setattr(run, "_remove_what_was_made", lambda *_: None)
+            patched.setattr(run, "_delete_files_of_run", lambda *_: None)
             patched.setattr(run, "write_table_files", fail)
             with pytest.raises(StorageError, match="killed here"):
                 bootstrap()
