@@ -28,7 +28,7 @@ from hudisql.procedures.registry import Procedure, load_procedures
 from hudisql.result import Result
 from hudisql.session import Session, connect, write_table
 from hudisql.settings import ENVIRONMENT_PREFIX, OUTPUT_FORMATS, SETTINGS, Settings
-from hudisql.sql import executor  # noqa: F401 (declares procedures that change rows)
+from hudisql.sql import procedure_call  # noqa: F401 (declares the procedures of `sql`)
 from hudisql.write.execution.commit_files import WriteResult
 
 

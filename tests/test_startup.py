@@ -57,6 +57,7 @@ def run_spied(tmp_path: Path, *arguments: str) -> tuple[str, str, dict[str, Any]
         (["config"], 0, "metastore"),
         (["--nonsense"], 2, "nonsense"),
         (["-e", "CALL help()"], 0, "bootstrap_table"),
+        (["-e", "CALL help(cmd => 'run_compaction')"], 0, "scheduleandexecute"),
         (["-e", "CALL help(cmd => 'bootstrap_table')"], 0, "parameters:"),
         (["-e", "CALL nope()"], 1, "there is no procedure 'nope'"),
         (["-e", "CALL help(nope => 1)"], 1, "nope"),

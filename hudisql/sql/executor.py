@@ -33,7 +33,6 @@ from hudisql.sql.query.path_guard import (
 )
 from hudisql.sql.query.references import UnplacedSyntaxError, parse_plan
 from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
-from hudisql.sql.services import compaction  # noqa: F401 (declares its procedures)
 from hudisql.sql.spark_scripts import execute_immediate, run_block
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText, translate_spark_error, translated_spark_errors

@@ -18,6 +18,7 @@ from hudisql.procedures.registry import (
     load_procedures,
     parameter,
 )
+from hudisql.sql import procedure_call  # noqa: F401 (declares the procedures of `sql`)
 from hudisql.sql.dml import rewrite_bootstrap_files
 
 
@@ -49,6 +50,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "sync",
         "help",
         "rewrite_bootstrap_files",
+        "compaction",
     }
     assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]
     expected = {

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
-from hudisql.errors import InvalidArgumentError, SettingsError
+from hudisql.errors import InvalidArgumentError, NoSuchPathError, SettingsError
 from hudisql.format.instant import COMMIT, COMPACTION, Instant
 from hudisql.hudi_config import (
     COMPACTION_STRATEGY,
@@ -21,19 +21,12 @@ from hudisql.hudi_config import (
 )
 from hudisql.procedures.registry import parameter, procedure
 from hudisql.procedures.table_argument import TableArguments, find_table
-from hudisql.services.compaction import (
-    CompactionOptions,
-    CompactionTrigger,
-    run_compaction,
-    schedule_compaction,
-)
-from hudisql.services.compaction_plan import Strategy, read_compaction_plan
-from hudisql.sql.config.table_settings import settings_of, syncs_after_commit
-from hudisql.sql.config.writer_settings import write_options
-from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+    from hudisql.services.compaction import CompactionOptions
+    from hudisql.services.compaction_plan import Strategy
+    from hudisql.table.hudi_table import HudiTable
 
 _PACKAGE: Final = "org.apache.hudi.table.action.compact.strategy."
 _STRATEGIES: Final[Mapping[str, Strategy]] = {
@@ -87,6 +80,10 @@ def run_compaction_procedure(context: Context, arguments: RunCompactionArguments
     Raises InvalidArgumentError, NoSuchTableError, NoSuchInstantError, UnsupportedTableError,
     WriteConflictError, SettingsError, StorageError.
     """
+    from hudisql.services.compaction import run_compaction, schedule_compaction
+    from hudisql.sql.config.table_settings import syncs_after_commit
+    from hudisql.sql.config.writer_settings import write_options
+
     operation = str(arguments.op).lower()
     if operation not in ("schedule", "run", "scheduleandexecute"):
         raise InvalidArgumentError(f"op must be schedule, run or scheduleandexecute, not '{arguments.op}'")
@@ -123,6 +120,8 @@ def show_compaction(context: Context, arguments: ShowCompactionArguments) -> Ite
 
 def compaction_options(config: HudiConfig) -> CompactionOptions:
     """The options that Hudi's settings name. Raises SettingsError."""
+    from hudisql.services.compaction import CompactionOptions, CompactionTrigger
+
     name = config.get(COMPACTION_STRATEGY)
     strategy = _STRATEGIES.get(name.removeprefix(_PACKAGE))
     if strategy is None:
@@ -141,6 +140,8 @@ def compaction_options(config: HudiConfig) -> CompactionOptions:
 
 def _config(context: Context, table: HudiTable, arguments: RunCompactionArguments) -> HudiConfig:
     """The call's own options over the session's and the table's settings."""
+    from hudisql.sql.config.table_settings import settings_of
+
     given: dict[str, str] = {}
     for part in (arguments.options or "").split(","):
         key, separator, value = part.partition("=")
@@ -174,7 +175,7 @@ def _compactions(table: HudiTable) -> list[Instant]:
 
 
 def _has_plan(table: HudiTable, commit: Instant) -> bool:
-    from hudisql.errors import NoSuchPathError
+    from hudisql.services.compaction_plan import read_compaction_plan
 
     try:
         read_compaction_plan(table, commit.timestamp)
@@ -184,6 +185,8 @@ def _has_plan(table: HudiTable, commit: Instant) -> bool:
 
 
 def _rows(table: HudiTable, times: Sequence[str]) -> Iterator[CompactionRow]:
+    from hudisql.services.compaction_plan import read_compaction_plan
+
     states = {each.timestamp: each.state.name for each in _compactions(table)}
     for instant_time in times:
         plan = read_compaction_plan(table, instant_time)
