@@ -124,8 +124,15 @@ def noted_rows(shape: Shape, start: int, stop: int, note: str = "first") -> pa.T
     return rows.set_column(rows.column_names.index("note"), "note", pa.array([note] * len(rows)))
 
 
-def call_bootstrap(session: Any, arguments: Mapping[str, str]) -> None:
-    """Run CALL bootstrap_table with string arguments; the metastore entry is replaced if there is one."""
+def call_bootstrap(session: Any, arguments: Mapping[str, str | Mapping[str, str]]) -> None:
+    """Run CALL bootstrap_table with strings and maps; the metastore entry is replaced if there is one."""
     session.sql(f"DROP TABLE IF EXISTS {arguments['table']}")
-    listed = ", ".join(f"{name} => '{value}'" for name, value in arguments.items())
+    listed = ", ".join(f"{name} => {_literal(value)}" for name, value in arguments.items())
     session.sql(f"CALL bootstrap_table({listed})")
+
+
+def _literal(value: str | Mapping[str, str]) -> str:
+    if isinstance(value, str):
+        return f"'{value}'"
+    pairs = [f"'{key}', '{each}'" for key, each in value.items()]
+    return f"map({', '.join(pairs)})"
