@@ -9,6 +9,7 @@ deletes what it has written and starts again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -174,15 +175,15 @@ def run_compaction(
     try:
         plan = read_compaction_plan(table, instant_time)
         commit = OpenCommit(table, inflight, OPERATION_TYPE, False, concurrency, heartbeat)
-        files = rewrite_slices(spark, commit, _slices_of(table, plan), options)
+        files = rewrite_slices(
+            spark, commit, _slices_of(table, plan), options, first_attempt=_first_attempt()
+        )
         _complete(commit, _metadata(commit, plan, files))
     except BaseException:
-        with suppress(StorageError):
-            _reset(table, inflight)
+        _give_up(table, inflight, heartbeat)
         raise
-    finally:
-        with suppress(StorageError):
-            heartbeat.stop()
+    with suppress(StorageError):
+        heartbeat.stop()
     return CompactionResult(instant_time, len(plan.operations), len(files), sum(each.bytes for each in files))
 
 
@@ -251,6 +252,25 @@ def _at_work(table: HudiTable, instant_time: str) -> WriteConflictError:
         f"another process runs the compaction {instant_time} of {table.base_path}",
         hint="wait for it; a process that was killed counts as gone when its heartbeat has expired",
     )
+
+
+def _first_attempt() -> int:
+    """Tells apart the files of two runs of one compaction; task attempts of a run stay below 1,000."""
+    return int(time.time() * 10) % 1_000_000 * 1000
+
+
+def _give_up(table: HudiTable, inflight: Instant, heartbeat: Heartbeat) -> None:
+    """Undo the run, unless its heartbeat has expired: then another process may be running the plan."""
+    try:
+        heartbeat.check()
+    except WriteConflictError:
+        with suppress(StorageError):
+            heartbeat.stop(keeps_file=True)
+        return
+    with suppress(StorageError):
+        _reset(table, inflight)
+    with suppress(StorageError):
+        heartbeat.stop()
 
 
 def _reset(table: HudiTable, inflight: Instant) -> None:

@@ -71,11 +71,17 @@ def _write_files(
 
 
 def rewrite_slices(
-    spark: SparkSession, commit: OpenCommit, slices: Sequence[FileSlice], options: WriteOptions
+    spark: SparkSession,
+    commit: OpenCommit,
+    slices: Sequence[FileSlice],
+    options: WriteOptions,
+    *,
+    first_attempt: int = 0,
 ) -> list[WrittenFile]:
     """Let Spark tasks write each slice, log files merged into it, as a base file of the commit.
 
-    Raises what `commit_files` may raise while files are written.
+    Attempts of tasks count from `first_attempt`: where an instant can be run again, no two runs write files
+    of the same name. Raises what `commit_files` may raise while files are written.
     """
     if not slices:
         return []
@@ -111,7 +117,7 @@ def rewrite_slices(
             written
             for number in numbers
             for written in rewrite_slice(
-                write_context, pickle.loads(shared.value[number]).of_attempt(attempt)
+                write_context, pickle.loads(shared.value[number]).of_attempt(first_attempt + attempt)
             )
         )
 

@@ -20,6 +20,7 @@ from hudisql.services import compaction
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
+from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.heartbeat import heartbeat_path
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.sql.changed_tables import ChangedTable
@@ -108,6 +109,31 @@ def test_files_of_a_run_that_was_killed_are_deleted_by_the_next(table: ChangedTa
     assert [row[2] for row in _call(table, "run")] == ["COMPLETED"]
     assert name not in _base_files(table, instant_time)
     assert len(_base_files(table, instant_time)) == 3
+    assert table.rows() == before
+
+
+def test_a_run_whose_heartbeat_has_expired_touches_nothing_of_the_next(
+    table: ChangedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = table.rows()
+    ((instant_time, _, _),) = _call(table, "schedule")
+
+    def fall_silent(commit: OpenCommit, _: object) -> None:
+        assert commit.heartbeat is not None
+        commit.heartbeat._last = 0.0
+        commit.heartbeat.check()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compaction, "_complete", fall_silent)
+        with pytest.raises(WriteConflictError, match="heartbeat"):
+            _call(table, "run")
+    silent = _base_files(table, instant_time)
+    assert len(silent) == 3
+    assert _shown(table) == [(instant_time, 3, "INFLIGHT")]
+    Path(heartbeat_path(table.path, instant_time)).unlink()
+    assert [row[2] for row in _call(table, "run")] == ["COMPLETED"]
+    assert len(_base_files(table, instant_time)) == 3
+    assert not set(_base_files(table, instant_time)) & set(silent)
     assert table.rows() == before
 
 
