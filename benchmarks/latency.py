@@ -40,8 +40,9 @@ FIRST_INSERT: Final = "first INSERT of the session"
 STATEMENTS: Final = {
     "INSERT VALUES": "INSERT INTO {} VALUES ({n}1, 'a', 1.0, {n}, 'x'), ({n}2, 'b', 2.0, {n}, 'y')",
     "UPDATE": "UPDATE {} SET fare = fare + {n} WHERE id = 1",
-    "MERGE": "MERGE INTO {} t USING (SELECT 2L AS id, {n}.0D AS fare, {n}L AS ts) s ON t.id = s.id "
-    "WHEN MATCHED THEN UPDATE SET fare = s.fare, ts = s.ts",
+    # Without the partition column in its source Hudi 0.15's MERGE finds no row.
+    "MERGE": "MERGE INTO {} t USING (SELECT 2L AS id, {n}.0D AS fare, {n}L AS ts, 'y' AS city) s "
+    "ON t.id = s.id AND t.city = s.city WHEN MATCHED THEN UPDATE SET fare = s.fare, ts = s.ts",
     "DELETE": "DELETE FROM {} WHERE id = {n}1",
     "SELECT": "SELECT count(*), sum(fare) FROM {} WHERE ts < {n}",
 }
