@@ -58,37 +58,6 @@ class RunningParts:
         self.storage = storage
 
 
-class _WithoutCatalog:
-    """The parts of a session, with a Spark that may have no catalog yet."""
-
-    def __init__(self, parts: LiveParts) -> None:
-        self._parts = parts
-
-    @property
-    def spark(self) -> SparkSession:
-        return self._parts.spark_without_catalog
-
-    @property
-    def spark_without_catalog(self) -> SparkSession:
-        return self._parts.spark_without_catalog
-
-    @property
-    def started_spark(self) -> SparkSession | None:
-        return self._parts.started_spark
-
-    @property
-    def has_catalog(self) -> bool:
-        return self._parts.has_catalog
-
-    @property
-    def metastore(self) -> MetastoreClient:
-        return self._parts.metastore
-
-    @property
-    def storage(self) -> Storage:
-        return self._parts.storage
-
-
 class Context:
     """The session's parts, and its values `settings` and `console`."""
 
@@ -104,26 +73,30 @@ class Context:
         self._parts: LiveParts = RunningParts(spark, metastore, storage or Storage())
         self.settings = settings or Settings()
         self.console: Console = console or SilentConsole()
+        self._needs_catalog = True
 
     @classmethod
     def of_parts(cls, parts: LiveParts, settings: Settings, console: Console) -> Context:
         """The context of parts that start when they are needed."""
         made = cls.__new__(cls)
         made._parts, made.settings, made.console = parts, settings, console
+        made._needs_catalog = True
         return made
 
     def without_catalog(self) -> Context:
         """The same for a statement that needs no catalog: its Spark starts without the metastore."""
-        return Context.of_parts(_WithoutCatalog(self._parts), self.settings, self.console)
+        made = Context.of_parts(self._parts, self.settings, self.console)
+        made._needs_catalog = False
+        return made
 
     def start(self) -> None:
         """Start Spark and the metastore side by side, unless they run."""
-        _ = self._parts.spark
+        _ = self.spark
 
     @property
     def spark(self) -> SparkSession:
         """Spark, started if it does not run yet."""
-        return self._parts.spark
+        return self._parts.spark if self._needs_catalog else self._parts.spark_without_catalog
 
     @property
     def started_spark(self) -> SparkSession | None:

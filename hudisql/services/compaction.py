@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -25,7 +25,7 @@ from hudisql.errors import (
     WriteConflictError,
 )
 from hudisql.format.bootstrap_index import read_bootstrap_index
-from hudisql.format.commit_metadata import SCHEMA_KEY, CommitMetadata, RuntimeStats, WriteStat
+from hudisql.format.commit_metadata import CommitMetadata, new_commit_metadata
 from hudisql.format.instant import (
     BOOTSTRAP_INSTANT_TIMES,
     COMMIT,
@@ -33,7 +33,6 @@ from hudisql.format.instant import (
     DELTA_COMMIT,
     Instant,
     InstantState,
-    new_instant_time,
 )
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.timeline import Timeline
@@ -48,10 +47,17 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.write.execution.commit_files import write_stat
 from hudisql.write.execution.rewrite import rewrite_slices
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.transaction.commit import OpenCommit, check_writable, roll_back_failed_writes
+from hudisql.write.transaction.commit import (
+    OpenCommit,
+    check_writable,
+    publish_commit,
+    request_instant,
+    roll_back_failed_writes,
+)
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.heartbeat import Heartbeat, heartbeat_path, is_alive, start_heartbeat
 from hudisql.write.transaction.lock import hold_lock
@@ -60,13 +66,12 @@ from hudisql.write.transaction.pending_rollbacks import check_not_restored, pend
 from hudisql.write.transaction.pending_table_services import is_clustering
 from hudisql.write.transaction.rollback import now_on_timeline
 from hudisql.write.transaction.timeline_payloads import planned_file_groups
-from hudisql.write.transaction.uncommitted_files import delete_unnamed_files, named_files
+from hudisql.write.transaction.uncommitted_files import delete_unnamed_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OPERATION_TYPE: Final = "COMPACT"
-_ATTEMPTS: Final = 100
 
 
 class CompactionTrigger(StrEnum):
@@ -153,7 +158,8 @@ def schedule_compaction(
             return None
         if drop_metadata_table(table):
             table = table.reopened()
-        return _request(table, plan)
+        requested, _ = request_instant(table, COMPACTION, plan.to_avro())
+        return requested
 
 
 def run_compaction(
@@ -182,8 +188,6 @@ def run_compaction(
     except BaseException:
         _give_up(table, inflight, heartbeat)
         raise
-    with suppress(StorageError):
-        heartbeat.stop()
     return CompactionResult(instant_time, len(plan.operations), len(files), sum(each.bytes for each in files))
 
 
@@ -203,18 +207,6 @@ def _pending_file_groups(table: HudiTable) -> frozenset[tuple[str, str]]:
         if instant.action == COMPACTION or is_clustering(table, instant)
         for group in planned_file_groups(table, instant)
     )
-
-
-def _request(table: HudiTable, plan: CompactionPlan) -> Instant:
-    after = table.timeline.latest_time
-    content = plan.to_avro()
-    for _ in range(_ATTEMPTS):
-        after = new_instant_time(after, now_on_timeline(table))
-        requested = Instant(after, COMPACTION, InstantState.REQUESTED)
-        with suppress(PathExistsError):
-            table.storage.create(table.instant_path(requested), content)
-            return requested
-    raise WriteConflictError(f"no free instant time on the timeline of {table.base_path}")
 
 
 def _begin(table: HudiTable, instant_time: str, concurrency: Concurrency) -> tuple[Instant, Heartbeat]:
@@ -298,55 +290,32 @@ def _slices_of(table: HudiTable, plan: CompactionPlan) -> list[FileSlice]:
 def _metadata(commit: OpenCommit, plan: CompactionPlan, files: Sequence[WrittenFile]) -> CommitMetadata:
     table = commit.table
     written = {(each.partition_path, each.file_id): each for each in files}
-    stats: dict[str, list[WriteStat]] = {}
-    for operation in plan.operations:
-        file = written[operation.partition_path, operation.file_id]
-        stats.setdefault(operation.partition_path, []).append(
-            WriteStat(
-                file_id=file.file_id,
-                path=file.path[len(table.base_path) :].lstrip("/"),
-                partition_path=file.partition_path,
-                prev_commit=operation.base_instant_time,
-                num_writes=file.rows,
-                total_write_bytes=file.bytes,
-                file_size_in_bytes=file.bytes,
-                total_log_files_compacted=len(operation.log_files),
-                total_log_size_compacted=int(operation.metrics.get("TOTAL_LOG_FILES_SIZE", 0)),
-                runtime_stats=RuntimeStats(total_upsert_time=file.milliseconds),
-            )
+    stats = [
+        replace(
+            write_stat(table.base_path, written[each.partition_path, each.file_id]),
+            total_log_files_compacted=len(each.log_files),
+            total_log_size_compacted=int(each.metrics.get("TOTAL_LOG_FILES_SIZE", 0)),
         )
-    return CommitMetadata(
-        partition_to_write_stats={path: tuple(of_path) for path, of_path in stats.items()},
-        compacted=True,
-        extra_metadata={SCHEMA_KEY: avro_from_arrow(table.schema, table.name)},
-        operation_type=OPERATION_TYPE,
-    )
+        for each in plan.operations
+    ]
+    schema = avro_from_arrow(table.schema, table.name)
+    return replace(new_commit_metadata(stats, schema, OPERATION_TYPE), compacted=True)
 
 
 def _complete(commit: OpenCommit, metadata: CommitMetadata) -> None:
-    """Make the compaction visible."""
-    table, storage = commit.table, commit.table.storage
-    completed = commit.instant.in_state(InstantState.COMPLETED)
-    named = named_files(table.base_path, metadata)
-    with hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as lock:
-        now = table.reopened()
+    """Make the compaction visible, whatever others have committed beside it."""
+
+    def check(now: HudiTable) -> None:
         check_not_restored(now, now.timeline)
         rolled_back = {each.target.timestamp for each in pending_rollbacks(now, now.timeline)}
         if commit.instant not in now.timeline.instants or commit.instant_time in rolled_back:
             raise WriteConflictError(
-                f"another writer has rolled back the compaction {commit.instant_time} of {table.base_path}",
+                f"another writer has rolled back the compaction {commit.instant_time} of {now.base_path}",
                 hint="run it again: its plan may still be pending (CALL show_compaction)",
             )
         _check_no_metadata_table(now)
-        delete_unnamed_files(storage, table.base_path, commit.instant_time, named)
-        if commit.heartbeat is not None:
-            commit.heartbeat.check()
-        lock.check()
-        storage.create(table.instant_path(completed), metadata.to_json())
-    # The commit is visible: stale markers are harmless.
-    with suppress(StorageError):
-        if delete_unnamed_files(storage, table.base_path, commit.instant_time, named):
-            delete_markers(storage, table.base_path, commit.instant_time)
+
+    publish_commit(commit, metadata, check)
 
 
 def _check_no_metadata_table(table: HudiTable) -> None:

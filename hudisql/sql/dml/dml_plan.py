@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hudisql.errors import UnsupportedStatementError
@@ -186,14 +187,15 @@ class _Planner:
     scope: StatementScope
     source: SourceText
     count_all: bool
-    relocation_columns: tuple[str, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def relocation_columns(self) -> tuple[str, ...]:
+        """The columns of the record key and the partition."""
         table = self.scope.table
         fields = [*table.properties.record_key_fields, *table.properties.partition_fields]
         in_case = {name.lower(): name for name in table.schema.names}
         found = [in_case.get(name.split(".")[0].lower()) for name in fields]
-        object.__setattr__(self, "relocation_columns", tuple(dict.fromkeys(name for name in found if name)))
+        return tuple(dict.fromkeys(name for name in found if name))
 
     def insert(self, clauses: cl.InsertClauses) -> DmlPlan:
         scope, text = self.scope, insert_query(clauses)

@@ -5,12 +5,13 @@ Follows `RunCompactionProcedure` and `ShowCompactionProcedure` of Hudi 0.15.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final
 
 from hudisql.errors import InvalidArgumentError, NoSuchPathError, SettingsError
-from hudisql.format.instant import COMMIT, COMPACTION, Instant
+from hudisql.format.instant import COMMIT, COMPACTION
 from hudisql.hudi_config import (
     COMPACTION_STRATEGY,
     COMPACTION_TARGET_IO,
@@ -95,14 +96,14 @@ def run_compaction_procedure(context: Context, arguments: RunCompactionArguments
         scheduled = schedule_compaction(table, compaction_options(config), options.concurrency)
         times = [] if scheduled is None else [scheduled.timestamp]
         if operation == "schedule":
-            return list(_rows(table.reopened(), times))
+            return list(_compactions(table.reopened(), times))
     else:
         times = _chosen(table, arguments)
     for instant_time in times:
         run_compaction(context.spark, table, instant_time, options)
     if times and arguments.table is not None and syncs_after_commit(config):
         _sync(context, table, arguments.table)
-    return list(_rows(table.reopened(), times))
+    return [*_compactions(table.reopened(), times)][::-1]
 
 
 @procedure(
@@ -114,8 +115,7 @@ def run_compaction_procedure(context: Context, arguments: RunCompactionArguments
 def show_compaction(context: Context, arguments: ShowCompactionArguments) -> Iterable[CompactionRow]:
     """A row for each compaction. Raises NoSuchTableError, InvalidArgumentError, StorageError."""
     table = find_table(context, arguments.table, arguments.path)
-    times = [each.timestamp for each in _compactions(table)]
-    return list(_rows(table, times[: -arguments.limit - 1 : -1] if arguments.limit else []))
+    return islice(_compactions(table), max(arguments.limit, 0))
 
 
 def compaction_options(config: HudiConfig) -> CompactionOptions:
@@ -164,33 +164,23 @@ def _chosen(table: HudiTable, arguments: RunCompactionArguments) -> list[str]:
     return times if arguments.limit is None else times[: arguments.limit]
 
 
-def _compactions(table: HudiTable) -> list[Instant]:
-    """Pending compactions, and commits that a plan precedes, oldest first."""
-    candidates = [
-        each
-        for each in table.timeline.instants
-        if each.action == COMPACTION or (each.action == COMMIT and each.is_completed)
-    ]
-    return [each for each in candidates if each.action == COMPACTION or _has_plan(table, each)]
-
-
-def _has_plan(table: HudiTable, commit: Instant) -> bool:
+def _compactions(table: HudiTable, times: Collection[str] | None = None) -> Iterator[CompactionRow]:
+    """Pending compactions, and commits that a plan precedes, newest first; only those of `times` if given."""
     from hudisql.services.compaction_plan import read_compaction_plan
 
-    try:
-        read_compaction_plan(table, commit.timestamp)
-    except NoSuchPathError:
-        return False
-    return True
-
-
-def _rows(table: HudiTable, times: Sequence[str]) -> Iterator[CompactionRow]:
-    from hudisql.services.compaction_plan import read_compaction_plan
-
-    states = {each.timestamp: each.state.name for each in _compactions(table)}
-    for instant_time in times:
-        plan = read_compaction_plan(table, instant_time)
-        yield CompactionRow(instant_time, len(plan.operations), states[instant_time])
+    for instant in reversed(table.timeline.instants):
+        may_have_no_plan = instant.action == COMMIT and instant.is_completed
+        if not (instant.action == COMPACTION or may_have_no_plan):
+            continue
+        if times is not None and instant.timestamp not in times:
+            continue
+        try:
+            plan = read_compaction_plan(table, instant.timestamp)
+        except NoSuchPathError:
+            if may_have_no_plan:
+                continue
+            raise
+        yield CompactionRow(instant.timestamp, len(plan.operations), instant.state.name)
 
 
 def _sync(context: Context, table: HudiTable, name: str) -> None:

@@ -110,14 +110,15 @@ def _metadata(
     table = commit.table
     ordered = sorted(files, key=lambda each: (each.partition_path, each.file_id))
     return new_commit_metadata(
-        (_write_stat(table.base_path, file) for file in ordered),
+        (write_stat(table.base_path, file) for file in ordered),
         avro_from_arrow(schema, table.name),
         commit.operation_type,
         replaced,
     )
 
 
-def _write_stat(base_path: str, file: WrittenFile) -> WriteStat:
+def write_stat(base_path: str, file: WrittenFile) -> WriteStat:
+    """What the commit metadata says of one file."""
     return WriteStat(
         file_id=file.file_id,
         path=file.path[len(base_path) :].lstrip("/"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -120,7 +120,8 @@ def begin_commit(
         with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
             table, dropped = _prepare_table(table, concurrency, changed)
             action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
-            requested, heartbeat = _request_instant(table, action, concurrency)
+            content = render_requested_replace() if replaces else b""
+            requested, heartbeat = request_instant(table, action, content, concurrency)
             inflight = requested.in_state(InstantState.INFLIGHT)
             profile = CommitMetadata(partition_to_write_stats={}, operation_type=operation_type)
             table.storage.create(table.instant_path(inflight), profile.to_json())
@@ -157,11 +158,21 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
     WriteConflictError if another writer has rolled the commit back, or a conflicting commit has completed;
     UnsupportedTableError if the table has been upgraded; TableLockedError, StorageError.
     """
+    return publish_commit(commit, metadata, lambda now: _check_table_unchanged(commit, now, metadata))
+
+
+def publish_commit(
+    commit: OpenCommit, metadata: CommitMetadata, check: Callable[[HudiTable], None]
+) -> Instant:
+    """Complete the instant under the lock; `check` gets the table as it is now and raises if it must not.
+
+    Raises what `check` raises, and otherwise as `complete_commit`.
+    """
     table, storage = commit.table, commit.table.storage
     completed = commit.instant.in_state(InstantState.COMPLETED)
     named = named_files(table.base_path, metadata)
     with hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
-        _check_table_unchanged(commit, _reopen(commit), metadata)
+        check(_reopen(commit))
         delete_unnamed_files(storage, table.base_path, commit.instant_time, named)
         if commit.heartbeat is not None:
             commit.heartbeat.check()
@@ -342,14 +353,14 @@ def check_writable(table: HudiTable) -> None:
         )
 
 
-def _requested_content(action: str) -> bytes:
-    return render_requested_replace() if action == REPLACE_COMMIT else b""
-
-
-def _request_instant(
-    table: HudiTable, action: str, concurrency: Concurrency
+def request_instant(
+    table: HudiTable, action: str, content: bytes, concurrency: Concurrency = SINGLE_WRITER
 ) -> tuple[Instant, Heartbeat | None]:
-    """Create a requested instant at the first free instant time, which no other writer can then use."""
+    """Create a requested instant at the first free instant time, which no other writer can then use.
+
+    `content` is that of its file. It gets a heartbeat where the table's writers use heartbeats. Raises
+    WriteConflictError, StorageError.
+    """
     storage, base_path = table.storage, table.base_path
     after = table.timeline.latest_time
     for _ in range(_ATTEMPTS):
@@ -362,7 +373,7 @@ def _request_instant(
             path = heartbeat_path(base_path, instant_time)
             heartbeat = start_heartbeat(storage, path, interval, tolerance)
         try:
-            storage.create(table.instant_path(requested), _requested_content(action))
+            storage.create(table.instant_path(requested), content)
             if not _is_instant_time_taken(table, requested):
                 return requested, heartbeat
             storage.delete_file(table.instant_path(requested))
