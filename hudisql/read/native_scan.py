@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from hudisql.errors import QueryError, SourceChangedError
-from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
+from hudisql.format.spark_schema import spark_json_from_arrow
 from hudisql.read.arrow_scan import complete_columns, spark_struct
 from hudisql.read.slice_reader import data_file_path
+from hudisql.spark.few_rows import local_frame
 from hudisql.spark.java_objects import java_class
 from hudisql.storage import parent_of, scheme_of
 
@@ -55,7 +56,10 @@ def native_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
         frame = _file_relation(spark, plan, data_names)
     except (Py4JError, AttributeError, TypeError) as error:
         raise _describe_failure(spark, plan, error) from error
-    return complete_columns(_unpushable_floats(frame, plan), plan, data_names)
+    # Files written by parquet-cpp, parquet-rs and others leave NaN out of their statistics, but for Spark SQL
+    # NaN is greater than any number: a pushed `x > 3` would skip row groups that hold such rows.
+    floating = {each.name for each in plan.output_schema if pa.types.is_floating(each.type)}
+    return complete_columns(frame, plan, data_names, unpushable=floating)
 
 
 def _describe_failure(spark: SparkSession, plan: ScanPlan, error: Exception) -> QueryError:
@@ -78,21 +82,6 @@ def _describe_failure(spark: SparkSession, plan: ScanPlan, error: Exception) -> 
     return QueryError(
         what, hint=f"start with --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:{version}"
     )
-
-
-def _unpushable_floats(frame: DataFrame, plan: ScanPlan) -> DataFrame:
-    """Keep Spark from skipping row groups by filters on floating columns.
-
-    Files written by parquet-cpp, parquet-rs and others leave NaN out of their statistics, but for Spark SQL
-    NaN is greater than any number: a pushed `x > 3` would lose rows.
-    """
-    from pyspark.sql import functions
-
-    floating = [each.name for each in plan.output_schema if pa.types.is_floating(each.type)]
-    if not floating:
-        return frame
-    quoted = {name: functions.col(quote_name(name)) for name in floating}
-    return frame.withColumns({name: functions.nanvl(column, column) for name, column in quoted.items()})
 
 
 def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -> DataFrame:
@@ -179,7 +168,7 @@ def _partition_spec(
             for position, field in enumerate(schema)
         ]
         # Spark converts the typed values to its internal rows itself, all at once.
-        frame: Any = spark.createDataFrame(pa.Table.from_arrays(columns, schema=schema), spark_struct(schema))
+        frame: Any = local_frame(spark, pa.Table.from_arrays(columns, schema=schema), spark_struct(schema))
         rows = frame._jdf.queryExecution().executedPlan().executeCollect()
         partition_path = java_class(spark, f"{_DATASOURCES}.PartitionPath")
         hadoop_path = java_class(spark, "org.apache.hadoop.fs.Path")

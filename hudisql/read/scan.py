@@ -61,7 +61,8 @@ class ScanPlan:
     name, structs possibly pruned, in the same order) hold values. `partition_columns` come from the partition
     and not from files. `predicate` and `partition_predicate` are what could be pushed down; the query still
     applies its own filters. In `native` mode slices with log files still go through the slice reader.
-    `is_vectorized` is False if Spark's scan has to read row by row.
+    `is_vectorized` is False if Spark's scan has to read row by row. With `on_driver` the slice reader runs
+    when the plan is put into the query, and Spark gets the rows.
     """
 
     base_path: str
@@ -81,11 +82,16 @@ class ScanPlan:
     as_of: str | None = None
     log_merge_config: LogMergeConfig | None = None
     is_vectorized: bool = True
+    on_driver: bool = False
 
     @property
     def splits_read(self) -> int:
         """The number of splits in all tasks."""
         return sum(len(task.works) for task in self.tasks)
+
+    @property
+    def _readers(self) -> str:
+        return "on the driver" if self.on_driver else f"in {len(self.tasks)} tasks"
 
     def describe(self) -> tuple[tuple[str, str], ...]:
         """Label and text of each fact of the plan, for EXPLAIN."""
@@ -100,7 +106,7 @@ class ScanPlan:
                 "file slices",
                 f"{_of(len(self.slices), self.slices_total)} ({kinds})",
             ),
-            ("splits", f"{_of(self.splits_read, self.splits_total)} in {len(self.tasks)} tasks"),
+            ("splits", f"{_of(self.splits_read, self.splits_total)} {self._readers}"),
             ("columns", ", ".join(_column_text(each) for each in self.columns) or "(none)"),
             ("row filter", str(self.predicate) if self.predicate is not None else "(none)"),
             (
@@ -124,6 +130,7 @@ def plan_scan(
     open_cost_bytes: int = DEFAULT_OPEN_COST_BYTES,
     count_all: bool = False,
     pruned_slices: Collection[tuple[str, str]] = (),
+    driver_bytes: int = 0,
 ) -> ScanPlan:
     """Plan the read of `columns` (any of the table's, structs pruned at will) of the latest snapshot.
 
@@ -132,6 +139,7 @@ def plan_scan(
     `as_of` is an instant time, `below` a relative partition path that bounds the scan, `read_optimized`
     leaves log files aside (Hudi's `_ro` tables), `count_all` also counts what was pruned (EXPLAIN). The
     slices of `pruned_slices` (partition path, file id) are known to hold nothing that the query looks for.
+    Slices for the slice reader of together at most `driver_bytes` are read on the driver, all columns.
     Raises UnsupportedTableError if a slice has log files that merge by a rule hudisql does not know,
     SourceChangedError if the external file of a slice is missing or its length or modification time differ
     from the bootstrap index.
@@ -168,10 +176,15 @@ def plan_scan(
         everything = slices if is_whole else _slices_of(table, partitions, [], as_of, read_optimized)
         slices_total = len(everything)
         splits_total = sum(len(task.works) for task in split(everything))
+    is_native = _is_native(wanted, conjunction(row_parts), slices)
+    on_driver = not is_native and _fits_driver(table, slices, driver_bytes)
+    if on_driver:
+        # Spark evaluates what stands for missing columns at once if it has the rows.
+        wanted = table.full_schema
     return ScanPlan(
         base_path=table.base_path,
         storage=table.storage,
-        mode="native" if _is_native(wanted, conjunction(row_parts), slices) else "stitched",
+        mode="native" if is_native else "stitched",
         output_schema=table.full_schema,
         columns=wanted,
         partition_columns=partition_columns,
@@ -186,6 +199,7 @@ def plan_scan(
         as_of=as_of,
         log_merge_config=log_merge_config_of(table, as_of) if merges else None,
         is_vectorized=can_vectorize(table),
+        on_driver=on_driver,
     )
 
 
@@ -201,9 +215,12 @@ def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     text mean what they say, but evaluating one raises an error: the plan contains every column that is
     needed.
     """
-    from hudisql.read.arrow_scan import arrow_dataframe
+    from hudisql.read.arrow_scan import arrow_dataframe, driver_dataframe
     from hudisql.read.native_scan import native_dataframe
 
+    if plan.on_driver:
+        rows = driver_dataframe(spark, plan)
+        return arrow_dataframe(spark, plan) if rows is None else rows
     if plan.mode == "native":
         try:
             if plan.log_merge_config is None:
@@ -328,6 +345,15 @@ def _is_native(
         ):
             return False
     return True
+
+
+def _fits_driver(
+    table: HudiTable, slices: Sequence[tuple[FileSlice, Mapping[str, object]]], driver_bytes: int
+) -> bool:
+    """True for few bytes of columns that Spark's plans hold as they are."""
+    if driver_bytes <= 0 or any(pa.types.is_nested(field.type) for field in table.full_schema):
+        return False
+    return sum(file_slice.length for file_slice, _ in slices) <= driver_bytes
 
 
 def _is_below(path: str, prefix: str) -> bool:
