@@ -34,6 +34,8 @@ _NO_FILE_SYSTEM: Final = re.compile(
     r"|(?:ClassNotFoundException|NoClassDefFoundError): (?:Class )?(?:org[./]apache[./]hadoop|software)[./]"
 )
 # Spark knows `s3a` alone, metastores of other engines say `s3`: one store, one file system.
+_ONE_TASK_FILES: Final = 4
+_ONE_TASK_BYTES: Final = 4 << 20
 _S3_ALIASES: Final = frozenset({"s3", "s3n"})
 _S3_FILE_SYSTEM: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}
@@ -59,7 +61,14 @@ def native_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     # Files written by parquet-cpp, parquet-rs and others leave NaN out of their statistics, but for Spark SQL
     # NaN is greater than any number: a pushed `x > 3` would skip row groups that hold such rows.
     floating = {each.name for each in plan.output_schema if pa.types.is_floating(each.type)}
-    return complete_columns(frame, plan, data_names, unpushable=floating)
+    whole = complete_columns(frame, plan, data_names, unpushable=floating)
+    return whole.coalesce(1) if _is_small(plan) else whole
+
+
+def _is_small(plan: ScanPlan) -> bool:
+    """True if one task reads the files in less time than it takes to bring several tasks' rows together."""
+    total = sum(file_slice.length for file_slice, _ in plan.slices)
+    return len(plan.slices) <= _ONE_TASK_FILES and total <= _ONE_TASK_BYTES
 
 
 def _describe_failure(spark: SparkSession, plan: ScanPlan, error: Exception) -> QueryError:

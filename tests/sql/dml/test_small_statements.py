@@ -66,6 +66,7 @@ _CHANGES = {
 
 
 def test_changes_on_the_driver_are_those_of_the_tasks(session: Session, small: str) -> None:
+    query = "SELECT count(*), sum(fare) FROM {t} WHERE ts < 9"
     before = [_INSERT.format(t=small, n=number) for number in (1, 2)]
     found = []
     for limit in ("8388608", "0"):
@@ -75,6 +76,7 @@ def test_changes_on_the_driver_are_those_of_the_tasks(session: Session, small: s
             for text, most in _CHANGES.items():
                 jobs = jobs_of(session, text.format(t=small))
                 assert len(jobs) <= most or limit == "0", (text, jobs)
+            assert jobs_of(session, query.format(t=small)) == [1]
         found.append(session.sql(f"SELECT id, rider, fare, ts, city FROM {small} ORDER BY id").rows)
         session.sql(f"DELETE FROM {small}")
     assert found[0] == found[1]
