@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError
-from hudisql.format.avro_container import load_codec
-from hudisql.format.bootstrap_index import (
-    BootstrapMapping,
-    read_bootstrap_index_info,
-    read_bootstrap_mappings,
-)
-from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.instant import ROLLBACK, Instant, InstantState
 from hudisql.format.timeline_layout import archive_directory
 from hudisql.procedures.registry import (
@@ -33,10 +25,11 @@ from hudisql.procedures.registry import (
 from hudisql.procedures.table_argument import TableArguments, find_table
 from hudisql.spark.task_errors import without_internal_names
 from hudisql.storage import FileInfo
-from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+    from hudisql.format.bootstrap_index import BootstrapMapping
+    from hudisql.table.hudi_table import HudiTable
 
 R = TypeVar("R")
 
@@ -82,6 +75,8 @@ def show_bootstrap_mapping(
     context: Context, arguments: ShowBootstrapMappingArguments
 ) -> Iterable[BootstrapMappingRow]:
     """A row per file group of the bootstrap index."""
+    from hudisql.format.bootstrap_index import read_bootstrap_index_info, read_bootstrap_mappings
+
     table = find_table(context, arguments.table, arguments.path)
     info = read_bootstrap_index_info(table.storage, table.base_path)
     base_path = "" if info is None else info.bootstrap_base_path
@@ -139,6 +134,8 @@ def show_bootstrap_partitions(
     context: Context, arguments: ShowBootstrapPartitionsArguments
 ) -> Iterable[BootstrapPartitionRow]:
     """A row per partition of the bootstrap index."""
+    from hudisql.format.bootstrap_index import read_bootstrap_mappings
+
     table = find_table(context, arguments.table, arguments.path)
     mappings = read_bootstrap_mappings(table.storage, table.base_path)
     partitions = sorted({mapping.partition_path for mapping in mappings})
@@ -180,6 +177,8 @@ def show_table_properties(
 
 def _unsafe_types(table: HudiTable) -> Iterator[TablePropertyRow]:
     """The types that the bootstrap accepted with `on_unsafe_type => 'warn'`, in words."""
+    from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
+
     for column, names in table.properties.unsafe_types.items():
         for name in names:
             incompatibility = TYPE_INCOMPATIBILITIES.get(name)
@@ -229,7 +228,9 @@ def show_commits(context: Context, arguments: ShowCommitsArguments) -> Iterable[
 
 
 def _commit_row(table: HudiTable, instant: Instant) -> CommitRow:
-    metadata: CommitMetadata = read_commit_metadata(table.storage, table.instant_path(instant))
+    from hudisql.format.commit_metadata import read_commit_metadata
+
+    metadata = read_commit_metadata(table.storage, table.instant_path(instant))
     stats = list(metadata.write_stats)
     info = table.storage.info(table.instant_path(instant))
     return CommitRow(
@@ -336,6 +337,8 @@ def _timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
 
 def _rollback_info(table: HudiTable, instant: Instant) -> str | None:
     """The commits that a completed rollback rolled back."""
+    from hudisql.format.avro_container import load_codec
+
     if instant.action != ROLLBACK or not instant.is_completed:
         return None
     path = table.instant_path(instant)
