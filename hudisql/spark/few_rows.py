@@ -21,6 +21,13 @@ MOST_ROWS: Final = 50_000
 MOST_BYTES: Final = 4 << 20
 # More rows are quicker collected by a job, as Arrow batches.
 _MOST_ROWS_AS_OBJECTS: Final = 1_000
+_FOR_FEW_ROWS: Final = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.shuffle.partitions": "1",
+}
 _LEAVES: Final = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 # Nodes that give no more rows than come in.
 _REDUCING: Final = frozenset(
@@ -58,8 +65,27 @@ def collect_few_rows(frame: DataFrame) -> pa.Table | None:
     if is_held and int(plan.data().size()) <= _MOST_ROWS_AS_OBJECTS:
         return _rows_of_local_relation(frame)
     grows = bool(names & _GROWING)
-    rows: pa.Table = (frame.limit(MOST_ROWS + 1) if grows else frame).toArrow()
+    planned = _planned_for_few_rows(frame)
+    rows: pa.Table = (planned.limit(MOST_ROWS + 1) if grows else planned).toArrow()
     return None if grows and rows.num_rows > MOST_ROWS else rows
+
+
+def _planned_for_few_rows(frame: DataFrame) -> DataFrame:
+    """The same query in a copy of its session that plans it for one task, without generated code.
+
+    Of few rows, compiling code and adding up the stages of a shuffle is what takes time.
+    """
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    spark: Any = frame.sparkSession
+    session = spark._jsparkSession.cloneSession()
+    configuration = session.sessionState().conf()
+    for name, value in _FOR_FEW_ROWS.items():
+        configuration.setConfString(name, value)
+    datasets = scala_object(spark, "org.apache.spark.sql.classic.Dataset")
+    analyzed = frame._jdf.queryExecution().analyzed()
+    planned: DataFrame = DataFrame(datasets.ofRows(session, analyzed), spark)
+    return planned
 
 
 def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:

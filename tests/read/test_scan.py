@@ -257,3 +257,15 @@ def test_only_many_rows_with_few_log_records_are_merged_by_spark() -> None:
     assert methods_of(100 * megabyte, 50 * megabyte) is ScanMethod.STITCHED
     assert methods_of(1000 * megabyte, 100 * megabyte) is ScanMethod.STITCHED
     assert methods_of(100 * megabyte, megabyte, base_file=None) is ScanMethod.STITCHED
+
+
+def test_a_scan_on_the_driver_reads_all_columns(
+    third_party: Callable[[str], str], read_plan: ReadPlan
+) -> None:
+    table = open_table(Storage(), third_party("v6_trips_8i1u"))
+    wanted = pa.schema([table.full_schema.field("_hoodie_record_key")])
+    few, many = (plan_scan(table, wanted, driver_bytes=size) for size in (1 << 30, 1000))
+    assert (few.on_driver, few.columns) == (True, table.full_schema)
+    assert (many.on_driver, many.columns) == (False, wanted)
+    whole = read_plan(plan_scan(table, table.full_schema))
+    assert read_plan(few).sort_by("_hoodie_record_key") == whole.sort_by("_hoodie_record_key")
