@@ -120,11 +120,13 @@ def merge_query(
 
     If the statement may change the table's schema, `schema` is the new one and `stored_columns` those that
     the table has; `*` then leaves out what the source lacks. With `semi_join_alias`, the name by which the
-    clauses know the target, only the target rows that match come to the join, which must keep no others: for
-    sources that all tasks can have. Raises WriteRefusedError for unknown columns, UnsupportedStatementError
-    for a source without a name.
+    clauses know the target, only the target rows that match come to an outer join, which must keep no others:
+    for sources that all tasks can have. Raises WriteRefusedError for unknown columns,
+    UnsupportedStatementError for a source without a name.
     """
-    target = semi_join_alias or _qualifier(clauses.target)
+    kinds = {action.matched for action in clauses.actions}
+    reduced_alias = semi_join_alias if "not_matched" in kinds else None
+    target = reduced_alias or _qualifier(clauses.target)
     source = source_alias(clauses)
     actions = [
         _MergeValues(action, schema, source_columns, source, table_label, stored_columns)
@@ -138,7 +140,9 @@ def merge_query(
     text = MappedSql()
     if clauses.prefix is not None:
         text.add(clauses.prefix, " ")
-    text.add("SELECT ")
+    # An inner join needs no reduced target, only the small source in all tasks.
+    hint = f"/*+ BROADCAST({source}) */ " if semi_join_alias and reduced_alias is None else ""
+    text.add(f"SELECT {hint}")
     _add_action(text, actions, target, source)
     text.add(f" AS {ACTION}, CAST(CASE {ACTION}")
     text.add(*(f" WHEN {number} THEN {each.operation}" for number, each in enumerate(actions)))
@@ -152,16 +156,15 @@ def merge_query(
             text.add(f" WHEN {number} THEN ")
             each.add_value(text, field, target, ordering)
         text.add(f" END AS {quote_name(field.name)}")
-    kinds = {action.matched for action in clauses.actions}
     text.add(" FROM ")
-    if semi_join_alias is None:
+    if reduced_alias is None:
         _add_target(text, clauses.target)
     else:
         text.add(f"(SELECT /*+ BROADCAST({source}) */ * FROM ")
         _add_target(text, clauses.target)
         text.add(" LEFT SEMI JOIN (SELECT * FROM ")
         _add_source(text, clauses)
-        text.add(f") AS {source} ON ", clauses.condition, f") AS {semi_join_alias}")
+        text.add(f") AS {source} ON ", clauses.condition, f") AS {reduced_alias}")
     text.add(f" {_join(kinds)} JOIN (SELECT *, true AS {_IS_SOURCE_ROW} FROM ")
     _add_source(text, clauses)
     text.add(f") AS {source}")
