@@ -94,7 +94,9 @@ def test_a_rollback_that_apache_hudi_has_refused_is_not_completed(table: HudiTab
     commit = table.timeline.commits[-2]
     files = _files_of(table, commit)
     _begin_rollback(table, render_rollback_plan(commit, files))
-    with pytest.raises(UnsupportedTableError, match=f"{ROLLBACK_TIME}.*{commit.timestamp}.*still stands") as e:
+    with pytest.raises(
+        UnsupportedTableError, match=f"{ROLLBACK_TIME}.*{commit.timestamp}.*still stands"
+    ) as e:
         begin_commit(_again(table), "UPSERT")
     assert f"delete {table.base_path}/.hoodie/{ROLLBACK_TIME}.rollback.inflight" in str(e.value)
     assert commit in _again(table).timeline.commits
