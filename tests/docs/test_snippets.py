@@ -90,6 +90,13 @@ PAGES = (
         },
         languages=("sql", "python"),
     ),
+    Page(
+        "docs/services/rollback-and-restore.md",
+        {
+            1: f"""CREATE TABLE lake.trips ({_TRIPS}) USING hudi PARTITIONED BY (dt)
+              TBLPROPERTIES (primaryKey = 'id'); {_ROWS}"""
+        },
+    ),
 )  # fmt: skip
 
 
@@ -143,7 +150,7 @@ def test_the_sql_of_a_page_runs(databases: Session, tmp_path: Path, page: Page) 
 
 
 def test_every_page_with_sql_is_run() -> None:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     with_sql = {str(path.relative_to(ROOT)) for path in pages if "```sql" in path.read_text()}
     assert with_sql == {page.path for page in PAGES}
 
