@@ -35,7 +35,7 @@ def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: b
 
     A pending instant that completes meanwhile stays. With `undoes_completed` completed instants are rolled
     back, too; the caller knows that no later commit builds on them. A rollback that was interrupted is
-    completed in the way in which it began. Raises CorruptTableError for recorded files outside of the table,
+    completed as it began. Raises CorruptTableError for recorded files outside of the table,
     StorageError.
     """
     started = time.monotonic()
@@ -148,7 +148,7 @@ def _append_rollback_block(
 
 
 def _delete_late_files(table: HudiTable, target: Instant, files: InstantFiles) -> InstantFiles:
-    """Delete what a task that outlived its writer kept while it found the instant: markers exist by now."""
+    """Delete what a task that outlived its writer kept while it found the instant; markers exist by now."""
     storage, known = table.storage, files.deleted | files.truncated | files.shared
     late = {
         path
