@@ -309,6 +309,78 @@ COMPACTION_STRATEGY: Final = _text_key(
 COMPACTION_TARGET_IO: Final = _number_key(
     "hoodie.compaction.target.io", 500 * 1024, "MB that a compaction reads and writes at most"
 )
+CLUSTERING_PLAN_STRATEGY: Final = _text_key(
+    "hoodie.clustering.plan.strategy.class",
+    "which partitions a clustering looks at: `SparkSizeBasedClusteringPlanStrategy`, "
+    "`SparkRecentDaysClusteringPlanStrategy` or `SparkSelectedPartitionsClusteringPlanStrategy`",
+    "SparkSizeBasedClusteringPlanStrategy",
+)
+CLUSTERING_EXECUTION_STRATEGY: Final = _text_key(
+    "hoodie.clustering.execution.strategy.class",
+    "how a clustering writes: only Hudi's default, `SparkSortAndSizeExecutionStrategy`",
+    "SparkSortAndSizeExecutionStrategy",
+)
+CLUSTERING_UPDATES: Final = _text_key(
+    "hoodie.clustering.updates.strategy",
+    "what updates of file groups with a planned clustering do: only Hudi's default, "
+    "`SparkRejectUpdateStrategy`",
+    "SparkRejectUpdateStrategy",
+)
+CLUSTERING_SMALL_FILE_LIMIT: Final = _number_key(
+    "hoodie.clustering.plan.strategy.small.file.limit",
+    300 << 20,
+    "bytes below which a base file is clustered",
+)
+CLUSTERING_TARGET_FILE_BYTES: Final = _number_key(
+    "hoodie.clustering.plan.strategy.target.file.max.bytes", 1 << 30, "bytes of a base file of a clustering"
+)
+CLUSTERING_MAX_GROUP_BYTES: Final = _number_key(
+    "hoodie.clustering.plan.strategy.max.bytes.per.group", 2 << 30, "bytes of the files clustered together"
+)
+CLUSTERING_MAX_GROUPS: Final = _number_key(
+    "hoodie.clustering.plan.strategy.max.num.groups", 30, "groups of files in one clustering"
+)
+CLUSTERING_SINGLE_GROUP: Final = _flag_key(
+    "hoodie.clustering.plan.strategy.single.group.clustering.enabled",
+    "true",
+    "single files are clustered, too",
+)
+CLUSTERING_SORT_COLUMNS: Final = _names_key(
+    "hoodie.clustering.plan.strategy.sort.columns", "columns by which a clustering sorts"
+)
+LAYOUT_STRATEGY: Final = _choice_key(
+    "hoodie.layout.optimize.strategy",
+    "linear",
+    ("linear", "z-order", "hilbert"),
+    "the order of rows that a clustering sorts by several columns",
+)
+CLUSTERING_PARTITION_FILTER: Final = _choice_key(
+    "hoodie.clustering.plan.partition.filter.mode",
+    "NONE",
+    ("NONE", "RECENT_DAYS", "SELECTED_PARTITIONS", "DAY_ROLLING"),
+    "which partitions a clustering looks at",
+)
+CLUSTERING_PARTITIONS: Final = _names_key(
+    "hoodie.clustering.plan.strategy.partition.selected", "the only partition paths that are clustered"
+)
+CLUSTERING_PARTITION_PATTERN: Final = _text_key(
+    "hoodie.clustering.plan.strategy.partition.regex.pattern",
+    "regular expression of the partition paths that are clustered",
+)
+CLUSTERING_FIRST_PARTITION: Final = _text_key(
+    "hoodie.clustering.plan.strategy.cluster.begin.partition", "first partition path of SELECTED_PARTITIONS"
+)
+CLUSTERING_LAST_PARTITION: Final = _text_key(
+    "hoodie.clustering.plan.strategy.cluster.end.partition", "last partition path of SELECTED_PARTITIONS"
+)
+CLUSTERING_LOOKBACK: Final = _number_key(
+    "hoodie.clustering.plan.strategy.daybased.lookback.partitions", 2, "latest partitions of RECENT_DAYS"
+)
+CLUSTERING_SKIP_LATEST: Final = _number_key(
+    "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions",
+    0,
+    "latest partitions that RECENT_DAYS leaves out",
+)
 SYNC: Final = _flag_key("hudisql.sync", "true", "the metastore is synced after each commit", _SESSION)
 CHANGED_SOURCES: Final[ConfigKey[str]] = ConfigKey(
     "hudisql.read.changed.sources",

@@ -91,6 +91,13 @@ PAGES = (
         languages=("sql", "python"),
     ),
     Page(
+        "docs/services/clustering.md",
+        {
+            1: f"""CREATE TABLE lake.trips ({_TRIPS}) USING hudi PARTITIONED BY (dt)
+              TBLPROPERTIES (primaryKey = 'id'); {_ROWS}"""
+        },
+    ),
+    Page(
         "docs/services/rollback-and-restore.md",
         {
             1: f"""CREATE TABLE lake.trips ({_TRIPS}) USING hudi PARTITIONED BY (dt)
