@@ -14,7 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from hudisql.errors import InvalidArgumentError, NoSuchInstantError, SettingsError, WriteConflictError
+from hudisql.errors import (
+    InvalidArgumentError,
+    NoSuchInstantError,
+    SettingsError,
+    UnsupportedTableError,
+    WriteConflictError,
+)
 from hudisql.format.commit_metadata import CommitMetadata, new_commit_metadata
 from hudisql.format.instant import COMPACTION, REPLACE_COMMIT, Instant
 from hudisql.format.schema import avro_from_arrow
@@ -66,6 +72,7 @@ from hudisql.write.execution.cluster_slices import RowOrder, SliceGroup, cluster
 from hudisql.write.execution.commit_files import write_stat
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.index.bucket_index import check_bucket_index_declared
 from hudisql.write.transaction.commit import (
     OpenCommit,
     check_writable,
@@ -73,7 +80,6 @@ from hudisql.write.transaction.commit import (
     request_instant,
     roll_back_failed_writes,
 )
-from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
 from hudisql.write.transaction.pending_table_services import is_clustering
@@ -133,14 +139,20 @@ def clustering_options(config: HudiConfig) -> ClusteringOptions:
 
 
 def schedule_clustering(
-    table: HudiTable, options: ClusteringOptions, concurrency: Concurrency
+    table: HudiTable, options: ClusteringOptions, write_options: WriteOptions
 ) -> Instant | None:
     """Put a clustering plan on the timeline; None if there is nothing to cluster.
 
     Failed writes are rolled back first, and a metadata table is dropped. Raises InvalidArgumentError for sort
-    columns that the table lacks, UnsupportedTableError, WriteConflictError, TableLockedError, StorageError.
+    columns that the table lacks, UnsupportedTableError (also for tables with a bucket index, whose file
+    groups are fixed), WriteRefusedError, WriteConflictError, TableLockedError, StorageError.
     """
     check_writable(table)
+    concurrency = write_options.concurrency
+    if write_options.index.buckets is not None:
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} has a bucket index: its file groups cannot be clustered"
+        )
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = table.reopened()
         check_not_restored(table, table.timeline)
@@ -150,6 +162,7 @@ def schedule_clustering(
         partitions = {each.path: each for each in list_partitions(table)}
         chosen = choose_partitions(sorted(partitions), options, now_on_timeline(table))
         slices = load_file_slices(table, [partitions[path] for path in chosen])
+        check_bucket_index_declared(table, slices)
         plan = plan_clustering(table.storage, slices, _pending_file_groups(table), options)
         if not plan.groups:
             return None

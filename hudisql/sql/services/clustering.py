@@ -100,7 +100,7 @@ def run_clustering_procedure(context: Context, arguments: RunClusteringArguments
     table, write_options = call.table, call.write_options()
     times: list[str] = []
     if operation != "execute":
-        scheduled = schedule_clustering(table, options, write_options.concurrency)
+        scheduled = schedule_clustering(table, options, write_options)
         times = [] if scheduled is None else [scheduled.timestamp]
         if operation == "schedule":
             return _rows(table.reopened(), times, arguments.show_involved_partition)

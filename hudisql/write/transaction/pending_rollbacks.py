@@ -54,8 +54,11 @@ def rollbacks_of_failed_writes(
     """
     under_way: list[Instant] = []
     interrupted: list[Instant] = []
+    completed = {each.timestamp for each in table.timeline.commits}
     for rollback in pending_rollbacks(table, table.timeline):
-        if rollback.target.action not in COMMIT_ACTIONS or is_clustering(table, rollback.target):
+        target = rollback.target
+        keeps_plan = target.timestamp not in completed and is_clustering(table, target)
+        if target.action not in COMMIT_ACTIONS or keeps_plan:
             continue
         _check_ours_to_end(table, rollback)
         is_young = tolerance_ms is not None and _was_begun_within(table, rollback.instant, tolerance_ms)

@@ -110,6 +110,10 @@ def test_sorted_groups_are_cut_into_files_of_the_target_size(changed: ChangedTab
         assert all(each == sorted(each) for each in files)
         ranges = sorted((min(each), max(each)) for each in files)
         assert all(low[1] < high[0] for low, high in pairwise(ranges))
+        # Rolled back, the replaced file groups are there again.
+        changed.session.sql(f"CALL rollback_to_instant('{changed.name}', '{instant_time}')")
+        assert changed.rows("*") == before
+        assert _shown(changed) == []
 
 
 def test_a_run_that_fails_leaves_the_plan_and_is_run_again(
@@ -176,3 +180,6 @@ def test_what_cannot_be_clustered_is_one_error(changed: ChangedTable) -> None:
         with pytest.raises(error, match=match):
             _call(changed, more)
     assert [row[2] for row in _shown(changed)] in ([], ["REQUESTED"])
+    buckets = "hoodie.index.type=BUCKET,hoodie.bucket.index.num.buckets=2"
+    with pytest.raises(UnsupportedTableError, match="has a bucket index"):
+        _call(changed, f", options => '{buckets}'")
