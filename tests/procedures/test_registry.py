@@ -51,6 +51,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "help",
         "rewrite_bootstrap_files",
         "compaction",
+        "show_archived",
     }
     assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]
     expected = {
