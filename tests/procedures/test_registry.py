@@ -50,6 +50,8 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "sync",
         "help",
         "rewrite_bootstrap_files",
+        "archive",
+        "clean",
         "compaction",
         "show_archived",
     }
