@@ -22,7 +22,7 @@ from hudisql.format.archived_timeline import (
 )
 from hudisql.format.avro_container import decode_container
 from hudisql.format.instant import COMPACTION, LOG_COMPACTION, Instant, InstantState
-from hudisql.format.timeline_layout import archive_directory
+from hudisql.format.timeline_layout import archive_directory, temporary_directory
 from hudisql.services.archive_plan import ArchiveOptions, plan_archive
 from hudisql.storage import FileInfo, join
 from hudisql.table.archived_timeline import list_archive_files
@@ -142,6 +142,14 @@ def _delete(table: HudiTable, chosen: list[Instant], states: dict[tuple[str, str
         storage.delete_files(
             [states[_key(each)][state][1].path for each in chosen if state in states[_key(each)]]
         )
+    _delete_stale_markers(table, {each.timestamp for each in chosen})
     for instant in sorted(chosen):
-        delete_markers(storage, table.base_path, instant.timestamp)
         storage.delete_file(table.instant_path(instant))
+
+
+def _delete_stale_markers(table: HudiTable, instant_times: set[str]) -> None:
+    directory = temporary_directory(table.base_path)
+    if table.storage.exists(directory):
+        for entry in table.storage.list_directory(directory):
+            if entry.name in instant_times:
+                delete_markers(table.storage, table.base_path, entry.name)

@@ -23,6 +23,7 @@ from hudisql.services.clean_plan import (
     CleanOptions,
     CleanPlan,
     FileToClean,
+    earliest_commit_to_retain,
     is_clean_due,
     parse_clean_plan,
     plan_clean,
@@ -39,6 +40,10 @@ from hudisql.write.transaction.pending_rollbacks import check_not_restored
 from hudisql.write.transaction.rollback import now_on_timeline
 
 _AT_ONCE: Final = 1000
+_MOST_REMEMBERED: Final = 10_000
+# As far as plans of this process have found nothing to delete, so that the next one looks at what was written
+# since; a clean that deletes something says so on the timeline.
+_looked_at_until: Final[dict[tuple[str, CleanOptions, frozenset[str]], str]] = {}
 
 
 def clean_table(table: HudiTable, options: CleanOptions, concurrency: Concurrency) -> CleanMetadata | None:
@@ -78,8 +83,14 @@ def schedule_clean(table: HudiTable, options: CleanOptions, concurrency: Concurr
             table = table.reopened()
         if not is_clean_due(table, options):
             return None
-        plan = plan_clean(table, options, now_on_timeline(table))
+        now = now_on_timeline(table)
+        key = (table.base_path, options, table.timeline.savepoints)
+        plan = plan_clean(table, options, now, _looked_at_until.get(key, ""))
         if plan is None:
+            earliest = earliest_commit_to_retain(table.timeline, options, now)
+            if len(_looked_at_until) >= _MOST_REMEMBERED:
+                _looked_at_until.clear()
+            _looked_at_until[key] = "" if earliest is None else earliest.timestamp
             return None
         if drop_metadata_table(table):
             table = table.reopened()

@@ -213,15 +213,18 @@ def is_clean_due(table: HudiTable, options: CleanOptions) -> bool:
     return new >= options.trigger_commits
 
 
-def plan_clean(table: HudiTable, options: CleanOptions, now: datetime) -> CleanPlan | None:
+def plan_clean(
+    table: HudiTable, options: CleanOptions, now: datetime, looked_at_until: str = ""
+) -> CleanPlan | None:
     """What a clean of the table as it was opened deletes; None if there is nothing to delete.
 
+    `looked_at_until` is an earlier plan's earliest commit to retain, if that plan found nothing to delete.
     Raises CorruptTableError, StorageError.
     """
     earliest = earliest_commit_to_retain(table.timeline, options, now)
     if earliest is None and options.policy is not CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
         return None
-    partitions = _partitions_to_look_at(table, options, earliest)
+    partitions = _partitions_to_look_at(table, options, earliest, looked_at_until)
     if not partitions:
         return None
     planner = _Planner(table, options, earliest)
@@ -256,24 +259,24 @@ def _existing(table: HudiTable, partitions: list[str]) -> list[str]:
     return [path for path, info in zip(partitions, infos, strict=True) if info is not None or not path]
 
 
-def _partitions_to_look_at(table: HudiTable, options: CleanOptions, earliest: Instant | None) -> list[str]:
+def _partitions_to_look_at(
+    table: HudiTable, options: CleanOptions, earliest: Instant | None, looked_at_until: str
+) -> list[str]:
     """The partitions in which slices may have become superfluous since the last clean, or all of them."""
-    last = last_clean(table) if options.incremental and earliest is not None else None
     first = table.timeline.first_active_time
-    if (
-        last is None
-        or earliest is None
-        or not last.earliest_retained
-        or first is None
-        or last.earliest_retained < first
-    ):
+    if not options.incremental or earliest is None or first is None:
+        return list_partition_paths(table)
+    last = last_clean(table)
+    since = max(looked_at_until, "" if last is None else last.earliest_retained)
+    if since < first:
         return list_partition_paths(table)
     written = {
         each.timestamp: each
         for each in table.timeline.commits
-        if last.earliest_retained <= each.timestamp < earliest.timestamp
+        if since <= each.timestamp < earliest.timestamp
     }
-    for instant_time in last.savepoints - table.timeline.savepoints:
+    respected = frozenset() if last is None else last.savepoints
+    for instant_time in respected - table.timeline.savepoints:
         # What a deleted savepoint has protected is looked at again.
         commit = next((each for each in table.timeline.commits if each.timestamp == instant_time), None)
         if commit is None:

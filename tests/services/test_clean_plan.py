@@ -26,7 +26,7 @@ from hudisql.services.clean_plan import (
     plan_clean,
     read_clean_plan,
 )
-from hudisql.storage import Storage
+from hudisql.storage import FileInfo, Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import list_file_slices
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
@@ -227,6 +227,37 @@ def test_replaced_file_groups_go_when_no_state_needs_them_and_then_their_partiti
     plan = plan_clean(_open(directory), KEEP_TWO, NOON)
     assert plan is not None
     assert plan.partitions_to_delete == ()
+
+
+def test_partitions_that_were_found_clean_are_listed_once(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = make_table()
+    for number, partition in enumerate("abcde"):
+        directory.partition(f"dt={partition}")
+        directory.base_file(f"dt={partition}", "f", _time(number))
+        _commit(directory, number, "commit", [f"dt={partition}/f_0-0-0_{_time(number)}.parquet"])
+    assert clean_table(_open(directory), KEEP_TWO, SINGLE_WRITER) is None
+    listed: list[str] = []
+    listings = Storage.list_directories
+
+    def list_directories(storage: Storage, paths: list[str]) -> list[list[FileInfo]]:
+        listed.extend(paths)
+        return listings(storage, paths)
+
+    monkeypatch.setattr(Storage, "list_directories", list_directories)
+    _commit(directory, 5, "commit", [])
+    assert clean_table(_open(directory), KEEP_TWO, SINGLE_WRITER) is None
+    # The one that the commits since say to have been written.
+    assert listed == [f"{directory.path}/dt=a"]
+    # The first state is superfluous once dt=a has a second version, and the commit is old enough.
+    directory.base_file("dt=a", "f", _time(6))
+    _commit(directory, 6, "commit", [f"dt=a/f_0-0-0_{_time(6)}.parquet"])
+    for number in (7, 8, 9):
+        _commit(directory, number, "commit", [])
+    cleaned = clean_table(_open(directory), KEEP_TWO, SINGLE_WRITER)
+    assert cleaned is not None
+    assert [each.deleted for each in cleaned.partitions] == [(f"f_0-0-0_{_time(0)}.parquet",)]
 
 
 GROUPS = ("f", "g", "h")

@@ -92,9 +92,15 @@ def test_a_clean_that_is_due_runs_after_the_commit(table: ChangedTable, monkeypa
     _set(table, hoodie__cleaner__commits__retained="1")
     table.run("UPDATE {t} SET price = 2 WHERE seq = 1")
     assert [each.action for each in _open(table).timeline.instants].count(CLEAN) == 1
-    _set(table, hoodie__clean__automatic="false")
+    _set(table, hoodie__clean__automatic="false", hoodie__keep__min__commits="2")
+    _set(table, hoodie__keep__max__commits="3")
     table.run("UPDATE {t} SET price = 3 WHERE seq = 1")
     assert [each.action for each in _open(table).timeline.instants].count(CLEAN) == 1
+    archived = {row["commit_time"] for row in _call(table, "show_archived_commits")}
+    assert "00000000000001" in archived
+    assert archived.isdisjoint(each.timestamp for each in _open(table).timeline.commits)
+    assert len(table.rows()) == 30
+    assert table.rows("price", "seq = 1") == [(3,)]
     assert warnings == []
 
 
