@@ -22,7 +22,7 @@ from hudisql.format.archived_timeline import (
 )
 from hudisql.format.avro_container import decode_container
 from hudisql.format.instant import COMPACTION, LOG_COMPACTION, Instant, InstantState
-from hudisql.format.timeline_layout import archive_directory, temporary_directory
+from hudisql.format.timeline_layout import archive_directory
 from hudisql.services.archive_plan import ArchiveOptions, plan_archive
 from hudisql.storage import FileInfo, join
 from hudisql.table.archived_timeline import list_archive_files
@@ -31,7 +31,7 @@ from hudisql.table.table_configuration import has_metadata_table
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock
-from hudisql.write.transaction.markers import delete_markers
+from hudisql.write.transaction.markers import delete_markers, marked_instants
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
 
 _MERGE_PLAN = "mergeArchivePlan"
@@ -142,14 +142,7 @@ def _delete(table: HudiTable, chosen: list[Instant], states: dict[tuple[str, str
         storage.delete_files(
             [states[_key(each)][state][1].path for each in chosen if state in states[_key(each)]]
         )
-    _delete_stale_markers(table, {each.timestamp for each in chosen})
+    for instant_time in {each.timestamp for each in chosen} & set(marked_instants(storage, table.base_path)):
+        delete_markers(storage, table.base_path, instant_time)
     for instant in sorted(chosen):
         storage.delete_file(table.instant_path(instant))
-
-
-def _delete_stale_markers(table: HudiTable, instant_times: set[str]) -> None:
-    directory = temporary_directory(table.base_path)
-    if table.storage.exists(directory):
-        for entry in table.storage.list_directory(directory):
-            if entry.name in instant_times:
-                delete_markers(table.storage, table.base_path, entry.name)
