@@ -20,11 +20,11 @@ from hudisql.errors import (
 from hudisql.format.avro_container import load_codec
 from hudisql.format.instant import CLEAN, SAVEPOINT, Instant, InstantState
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.savepoints import SavepointMetadata, parse_savepoint_metadata
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
-from hudisql.write.transaction.restore_payloads import SavepointMetadata, parse_savepoint_metadata
 
 
 def create_savepoint(

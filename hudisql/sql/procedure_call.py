@@ -12,6 +12,8 @@ from hudisql.procedures.registry import find_procedure
 from hudisql.result import LocalResult, Result
 from hudisql.sql.dml import rewrite_bootstrap_files  # noqa: F401 (declares its procedure)
 from hudisql.sql.services import (  # noqa: F401 (declare their procedures)
+    archive,
+    clean,
     clustering,
     compaction,
     instant_rollback,

@@ -1,6 +1,6 @@
-"""Avro payloads of savepoints and restores.
+"""Avro payloads of restores.
 
-Follows `HoodieSavepointMetadata`, `HoodieRestorePlan` (version 2) and `HoodieRestoreMetadata` of Hudi 0.15:
+Follows `HoodieRestorePlan` (version 2) and `HoodieRestoreMetadata` of Hudi 0.15:
 one record in an Avro object container. Values and bytes only.
 """
 
@@ -16,45 +16,6 @@ from hudisql.format.instant import Instant, InstantState
 from hudisql.write.transaction.timeline_payloads import instant_info
 
 _RESTORE_PLAN_VERSION: Final = 2
-
-
-@dataclass(frozen=True, slots=True)
-class SavepointMetadata:
-    """Who made a savepoint, when (milliseconds since 1970), and its file names by partition path."""
-
-    user: str
-    created_at_ms: int
-    comments: str
-    files: Mapping[str, tuple[str, ...]]
-
-    def to_avro(self) -> bytes:
-        """The content of `<t>.savepoint`."""
-        partitions = {
-            partition: {"partitionPath": partition, "savepointDataFile": list(names)}
-            for partition, names in self.files.items()
-        }
-        record = {
-            "savepointedBy": self.user,
-            "savepointedAt": self.created_at_ms,
-            "comments": self.comments,
-            "partitionMetadata": partitions,
-            "version": 1,
-        }
-        return load_codec("HoodieSavepointMetadata").encode(record)
-
-
-def parse_savepoint_metadata(content: bytes, path: str) -> SavepointMetadata:
-    """The content of a completed savepoint. Raises CorruptTableError."""
-    found = load_codec("HoodieSavepointMetadata").decode(content, path)
-    return SavepointMetadata(
-        str(found["savepointedBy"]),
-        int(found["savepointedAt"]),
-        str(found["comments"]),
-        {
-            str(partition): tuple(str(name) for name in each["savepointDataFile"])
-            for partition, each in found["partitionMetadata"].items()
-        },
-    )
 
 
 @dataclass(frozen=True, slots=True)
