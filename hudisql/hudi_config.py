@@ -26,7 +26,10 @@ _SESSION: Final = "SET"
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey(Generic[T]):
-    """One setting; `default` is a text, empty where another setting or the table decides."""
+    """One setting; `default` is a text, empty where another setting or the table decides.
+
+    `alternatives` are other names of the setting, those of Hudi 1.x.
+    """
 
     name: str
     type: str
@@ -34,6 +37,7 @@ class ConfigKey(Generic[T]):
     meaning: str
     parse: Callable[[str, str], T]
     set_by: str = _WRITES
+    alternatives: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.name
@@ -52,11 +56,14 @@ class HudiConfig:
 
     def get(self, key: ConfigKey[T], default: str | None = None) -> T:
         """The value of a setting; `default` stands in for the key's own. Raises SettingsError."""
+        for name in key.alternatives:
+            if not self.lookup(key.name, "") and (text := self.lookup(name, "")):
+                return key.parse(name, text)
         return key.parse(key.name, self.lookup(key.name, key.default if default is None else default))
 
     def is_set(self, key: ConfigKey[Any]) -> bool:
         """True if the setting has a text that is not empty."""
-        return bool(self.lookup(key.name, ""))
+        return any(self.lookup(name, "") for name in (key.name, *key.alternatives))
 
     def under(self, values: Mapping[str, str]) -> HudiConfig:
         """The same settings; those that `values` gives hold before all others."""
@@ -115,16 +122,21 @@ def _one_of(*choices: str) -> Callable[[str, str], str]:
     return parse
 
 
-def _flag_key(name: str, default: str, meaning: str, set_by: str = _WRITES) -> ConfigKey[bool]:
-    return ConfigKey(name, "boolean", default, meaning, _flag, set_by)
+def _flag_key(
+    name: str, default: str, meaning: str, set_by: str = _WRITES, *alternatives: str
+) -> ConfigKey[bool]:
+    return ConfigKey(name, "boolean", default, meaning, _flag, set_by, alternatives)
 
 
-def _number_key(name: str, default: int, meaning: str) -> ConfigKey[int]:
-    return ConfigKey(name, "number", str(default), meaning, _number)
+def _number_key(name: str, default: int, meaning: str, *alternatives: str) -> ConfigKey[int]:
+    return ConfigKey(name, "number", str(default), meaning, _number, alternatives=alternatives)
 
 
-def _choice_key(name: str, default: str, choices: tuple[str, ...], meaning: str) -> ConfigKey[str]:
-    return ConfigKey(name, " \\| ".join(choices), default, meaning, _one_of(*choices))
+def _choice_key(
+    name: str, default: str, choices: tuple[str, ...], meaning: str, *alternatives: str
+) -> ConfigKey[str]:
+    parse = _one_of(*choices)
+    return ConfigKey(name, " \\| ".join(choices), default, meaning, parse, alternatives=alternatives)
 
 
 def _text_key(name: str, meaning: str, default: str = "") -> ConfigKey[str]:
@@ -308,6 +320,155 @@ COMPACTION_STRATEGY: Final = _text_key(
 )
 COMPACTION_TARGET_IO: Final = _number_key(
     "hoodie.compaction.target.io", 500 * 1024, "MB that a compaction reads and writes at most"
+)
+CLUSTERING_PLAN_STRATEGY: Final = _text_key(
+    "hoodie.clustering.plan.strategy.class",
+    "which partitions a clustering looks at: `SparkSizeBasedClusteringPlanStrategy`, "
+    "`SparkRecentDaysClusteringPlanStrategy` or `SparkSelectedPartitionsClusteringPlanStrategy`",
+    "SparkSizeBasedClusteringPlanStrategy",
+)
+CLUSTERING_EXECUTION_STRATEGY: Final = _text_key(
+    "hoodie.clustering.execution.strategy.class",
+    "how a clustering writes: only Hudi's default, `SparkSortAndSizeExecutionStrategy`",
+    "SparkSortAndSizeExecutionStrategy",
+)
+CLUSTERING_UPDATES: Final = _text_key(
+    "hoodie.clustering.updates.strategy",
+    "what updates of file groups with a planned clustering do: only Hudi's default, "
+    "`SparkRejectUpdateStrategy`",
+    "SparkRejectUpdateStrategy",
+)
+CLUSTERING_SMALL_FILE_LIMIT: Final = _number_key(
+    "hoodie.clustering.plan.strategy.small.file.limit",
+    300 << 20,
+    "bytes below which a base file is clustered",
+)
+CLUSTERING_TARGET_FILE_BYTES: Final = _number_key(
+    "hoodie.clustering.plan.strategy.target.file.max.bytes", 1 << 30, "bytes of a base file of a clustering"
+)
+CLUSTERING_MAX_GROUP_BYTES: Final = _number_key(
+    "hoodie.clustering.plan.strategy.max.bytes.per.group", 2 << 30, "bytes of the files clustered together"
+)
+CLUSTERING_MAX_GROUPS: Final = _number_key(
+    "hoodie.clustering.plan.strategy.max.num.groups", 30, "groups of files in one clustering"
+)
+CLUSTERING_SINGLE_GROUP: Final = _flag_key(
+    "hoodie.clustering.plan.strategy.single.group.clustering.enabled",
+    "true",
+    "single files are clustered, too",
+)
+CLUSTERING_SORT_COLUMNS: Final = _names_key(
+    "hoodie.clustering.plan.strategy.sort.columns", "columns by which a clustering sorts"
+)
+LAYOUT_STRATEGY: Final = _choice_key(
+    "hoodie.layout.optimize.strategy",
+    "linear",
+    ("linear", "z-order", "hilbert"),
+    "the order of rows that a clustering sorts by several columns",
+)
+CLUSTERING_PARTITION_FILTER: Final = _choice_key(
+    "hoodie.clustering.plan.partition.filter.mode",
+    "NONE",
+    ("NONE", "RECENT_DAYS", "SELECTED_PARTITIONS", "DAY_ROLLING"),
+    "which partitions a clustering looks at",
+)
+CLUSTERING_PARTITIONS: Final = _names_key(
+    "hoodie.clustering.plan.strategy.partition.selected", "the only partition paths that are clustered"
+)
+CLUSTERING_PARTITION_PATTERN: Final = _text_key(
+    "hoodie.clustering.plan.strategy.partition.regex.pattern",
+    "regular expression of the partition paths that are clustered",
+)
+CLUSTERING_FIRST_PARTITION: Final = _text_key(
+    "hoodie.clustering.plan.strategy.cluster.begin.partition", "first partition path of SELECTED_PARTITIONS"
+)
+CLUSTERING_LAST_PARTITION: Final = _text_key(
+    "hoodie.clustering.plan.strategy.cluster.end.partition", "last partition path of SELECTED_PARTITIONS"
+)
+CLUSTERING_LOOKBACK: Final = _number_key(
+    "hoodie.clustering.plan.strategy.daybased.lookback.partitions", 2, "latest partitions of RECENT_DAYS"
+)
+CLUSTERING_SKIP_LATEST: Final = _number_key(
+    "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions",
+    0,
+    "latest partitions that RECENT_DAYS leaves out",
+)
+COMPACT_INLINE: Final = _flag_key(
+    "hoodie.compact.inline",
+    "false",
+    "a compaction that is due is scheduled and run after a commit to a merge-on-read table",
+)
+COMPACT_SCHEDULE_INLINE: Final = _flag_key(
+    "hoodie.compact.schedule.inline",
+    "false",
+    "a compaction that is due is scheduled after a commit to a merge-on-read table, and not run",
+)
+CLEAN_AUTOMATIC: Final = _flag_key(
+    "hoodie.clean.automatic", "true", "a clean that is due runs after each commit"
+)
+CLEAN_POLICY: Final = _choice_key(
+    "hoodie.cleaner.policy",
+    "KEEP_LATEST_COMMITS",
+    ("KEEP_LATEST_COMMITS", "KEEP_LATEST_BY_HOURS", "KEEP_LATEST_FILE_VERSIONS"),
+    "which old file slices a clean keeps",
+    "hoodie.clean.policy",
+)
+CLEAN_COMMITS: Final = _number_key(
+    "hoodie.cleaner.commits.retained",
+    10,
+    "with KEEP_LATEST_COMMITS: commits whose state can still be read after a clean",
+    "hoodie.clean.commits.retained",
+)
+CLEAN_HOURS: Final = _number_key(
+    "hoodie.cleaner.hours.retained",
+    24,
+    "with KEEP_LATEST_BY_HOURS: hours whose states can still be read after a clean",
+    "hoodie.clean.hours.retained",
+)
+CLEAN_VERSIONS: Final = _number_key(
+    "hoodie.cleaner.fileversions.retained",
+    3,
+    "with KEEP_LATEST_FILE_VERSIONS: file slices that a clean keeps of each file group",
+    "hoodie.clean.fileversions.retained",
+)
+CLEAN_TRIGGER: Final = _choice_key(
+    "hoodie.clean.trigger.strategy", "NUM_COMMITS", ("NUM_COMMITS",), "when a clean is due"
+)
+CLEAN_TRIGGER_COMMITS: Final = _number_key(
+    "hoodie.clean.max.commits",
+    1,
+    "commits after the last clean before the next one is planned",
+    "hoodie.clean.trigger.max.commits",
+)
+CLEAN_INCREMENTAL: Final = _flag_key(
+    "hoodie.cleaner.incremental.mode",
+    "true",
+    "a clean looks at the partitions that were written since the last one, not at all",
+    _WRITES,
+    "hoodie.clean.incremental.enabled",
+)
+CLEAN_SOURCES: Final = _flag_key(
+    "hoodie.cleaner.delete.bootstrap.base.file",
+    "false",
+    "only false: hudisql never deletes source files",
+    _WRITES,
+    "hoodie.clean.delete.bootstrap.base.file",
+)
+ARCHIVE_AUTOMATIC: Final = _flag_key(
+    "hoodie.archive.automatic", "true", "instants are archived after a commit when there are enough"
+)
+KEEP_MAX_COMMITS: Final = _number_key(
+    "hoodie.keep.max.commits", 30, "commits of the active timeline above which the oldest are archived"
+)
+KEEP_MIN_COMMITS: Final = _number_key(
+    "hoodie.keep.min.commits",
+    20,
+    "commits that stay in the active timeline; more if a clean still has to look at them",
+)
+ARCHIVE_BEYOND_SAVEPOINT: Final = _flag_key(
+    "hoodie.archive.beyond.savepoint",
+    "false",
+    "commits after the first savepoint are archived as well, all but the savepointed ones",
 )
 SYNC: Final = _flag_key("hudisql.sync", "true", "the metastore is synced after each commit", _SESSION)
 CHANGED_SOURCES: Final[ConfigKey[str]] = ConfigKey(
