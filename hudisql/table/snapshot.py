@@ -49,29 +49,41 @@ def load_file_slices(
 
 def list_file_slices(table: HudiTable, paths: Sequence[str], as_of: str | None) -> list[FileSlice]:
     """`load_file_slices` of the partitions with these paths, read from storage."""
-    listings = table.storage.list_directories([join(table.base_path, path) for path in paths])
-    replaced = replaced_file_groups(table, as_of)
-    slices = [
-        found
-        for path, entries in zip(paths, listings, strict=True)
-        for found in _slices_of_partition(table, path, entries, as_of)
-        if (path, found.file_id) not in replaced
-    ]
-    return _attach_external_files(table, slices)
+    return attach_external_files(table, slices_of_versions(table, list_file_versions(table, paths), as_of))
 
 
 @dataclass(slots=True)
-class _Version:
+class FileVersion:
     """The files found of one file group with one base instant."""
 
     base_files: list[BaseFile] = field(default_factory=list)
     log_files: list[LogFile] = field(default_factory=list)
 
 
-def _slices_of_partition(
-    table: HudiTable, partition_path: str, entries: Iterable[FileInfo], as_of: str | None
-) -> list[FileSlice]:
-    groups: dict[str, dict[str, _Version]] = defaultdict(lambda: defaultdict(_Version))
+FileVersions = dict[str, dict[str, dict[str, FileVersion]]]
+"""What lies in storage, by partition path, file id and base instant, committed or not."""
+
+
+def list_file_versions(table: HudiTable, paths: Sequence[str]) -> FileVersions:
+    """All versions of the file groups of the partitions with these paths, listed once."""
+    listings = table.storage.list_directories([join(table.base_path, path) for path in paths])
+    return {path: _versions_of_partition(entries) for path, entries in zip(paths, listings, strict=True)}
+
+
+def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | None) -> list[FileSlice]:
+    """`list_file_slices` of listed partitions, whose skeletons do not carry their external files yet."""
+    replaced = replaced_file_groups(table, as_of)
+    found = (
+        _latest_slice(table, path, file_id, groups[file_id], as_of)
+        for path, groups in versions.items()
+        for file_id in sorted(groups)
+        if (path, file_id) not in replaced
+    )
+    return [file_slice for file_slice in found if file_slice is not None]
+
+
+def _versions_of_partition(entries: Iterable[FileInfo]) -> dict[str, dict[str, FileVersion]]:
+    groups: dict[str, dict[str, FileVersion]] = defaultdict(lambda: defaultdict(FileVersion))
     for entry in entries:
         if entry.is_directory:
             continue
@@ -84,14 +96,15 @@ def _slices_of_partition(
             groups[log.file_id][log.base_instant_time].log_files.append(
                 LogFile(entry.path, entry.length, *log)
             )
-    found = (
-        _latest_slice(table, partition_path, file_id, groups[file_id], as_of) for file_id in sorted(groups)
-    )
-    return [file_slice for file_slice in found if file_slice is not None]
+    return groups
 
 
 def _latest_slice(
-    table: HudiTable, partition_path: str, file_id: str, versions: dict[str, _Version], as_of: str | None
+    table: HudiTable,
+    partition_path: str,
+    file_id: str,
+    versions: dict[str, FileVersion],
+    as_of: str | None,
 ) -> FileSlice | None:
     timeline = table.timeline
     diverted: list[LogFile] = []
@@ -138,7 +151,8 @@ def _committed_base_file(table: HudiTable, base_files: list[BaseFile]) -> BaseFi
     return max(base_files, key=lambda file: file.write_token)
 
 
-def _attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[FileSlice]:
+def attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[FileSlice]:
+    """The slices, skeletons with their external files. Raises CorruptTableError if one is not indexed."""
     if not table.is_bootstrapped:
         return slices
     skeletons = {found.partition_path for found in slices if _is_skeleton(found)}

@@ -21,8 +21,8 @@ from hudisql.format.instant import (
 )
 from hudisql.format.timeline import Timeline
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.requested_replace import is_clustering
 from hudisql.write.transaction.markers import recorded_data_path
-from hudisql.write.transaction.pending_table_services import is_clustering
 from hudisql.write.transaction.timeline_payloads import RequestedRollback, parse_requested_rollback
 
 
