@@ -85,7 +85,7 @@ def test_past_states_and_changes_of_bootstrapped_tables_that_both_write(
     table.run(f"INSERT OVERWRITE oracle.{name} PARTITION (dt = '2024-03-02') {same}")
     table.check_states()
     instants = [commit.timestamp for commit in table.opened.timeline.commits]
-    for begin, end in [*pairwise(instants), (instants[1], instants[3])]:
+    for begin, end in [*pairwise(instants[2:]), (instants[0], instants[3])]:
         table.check_window(begin, end)
     if shape.table_type == "COPY_ON_WRITE":
         # Of skeletons of merge-on-read tables Hudi's incremental query gives NULL in all data columns.
@@ -111,10 +111,22 @@ def test_past_states_and_changes_of_a_table_of_hudis_with_clusterings(
     commits = table.opened.timeline.commits
     assert "replacecommit" in {commit.action for commit in commits}
     instants = [commit.timestamp for commit in commits]
-    for begin, end in [("000", None), ("000", instants[1]), *pairwise(instants), (instants[0], instants[4])]:
+    for begin, end in [("000", None), ("000", instants[1]), *pairwise(instants[1:])]:
         table.check_window(begin, end)
     _check_captured(table, "000")
     _check_captured(table, instants[3])
+
+
+def test_the_timeline_and_the_file_slices_are_those_that_hudi_12_shows(
+    oracle_120: HudiOracle, session: Any, golden: Callable[[str], Any]
+) -> None:
+    for name in ("cow_savepoint_clean", "mor_rollback"):
+        path = golden(name).table
+        for call in (f"hudi_query_timeline('{path}')", f"hudi_filesystem_view('{path}', '*')"):
+            text = f"SELECT * FROM {call}"
+            ours, theirs = session.sql(text).arrow(), oracle_120.sql(text)
+            assert ours.schema.names == theirs.schema.names
+            assert sorted(map(repr, ours.to_pylist())) == sorted(map(repr, theirs.to_pylist()))
 
 
 def _check_captured(table: Recorded, begin: str) -> None:
@@ -130,4 +142,4 @@ def _check_captured(table: Recorded, begin: str) -> None:
 
 def _image(text: str | None) -> tuple[Any, ...]:
     found = None if text is None else json.loads(text)
-    return () if found is None else tuple(found[name] for name in ("id", "seq", "note", "dt"))
+    return () if found is None else tuple(found.get(name) for name in ("id", "seq", "note", "dt"))
