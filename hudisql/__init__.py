@@ -43,7 +43,7 @@ from hudisql.errors import (
 
 if TYPE_CHECKING:
     from hudisql.result import Result
-    from hudisql.session import Session, connect, write_table
+    from hudisql.session import Session, connect, incremental, write_table
     from hudisql.write.execution.commit_files import WriteResult
 
 __version__ = "0.1.0"
@@ -86,6 +86,7 @@ __all__ = [
     "WriteResult",
     "__version__",
     "connect",
+    "incremental",
     "write_table",
 ]
 
@@ -95,6 +96,7 @@ _LOADED_LATE: Final = {
     "Session": "hudisql.session",
     "WriteResult": "hudisql.write.execution.commit_files",
     "connect": "hudisql.session",
+    "incremental": "hudisql.session",
     "write_table": "hudisql.session",
 }
 

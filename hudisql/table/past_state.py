@@ -79,10 +79,12 @@ def check_timeline_reaches(table: HudiTable, as_of: str) -> None:
 
 def is_archived(table: HudiTable) -> bool:
     """True if instants of the table were archived."""
-    folder = archive_directory(table.base_path, table.properties.archive_directory)
-    if not table.storage.exists(folder):
+    directory = archive_directory(table.base_path, table.properties.archive_directory)
+    if not table.storage.exists(directory):
         return False
-    return any(entry.name.startswith(".commits_.archive") for entry in table.storage.list_directory(folder))
+    return any(
+        entry.name.startswith(".commits_.archive") for entry in table.storage.list_directory(directory)
+    )
 
 
 def state_gone_error(

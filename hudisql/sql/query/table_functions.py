@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from hudisql.errors import InvalidArgumentError
+from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.sql.query.references import TableFunction
 from hudisql.sql.text.spark_errors import translated_spark_errors
 
@@ -45,11 +45,6 @@ class FunctionCall:
         """Begin and end of the changes."""
         return self.arguments[1], self.arguments[2] if len(self.arguments) > 2 else None
 
-    @property
-    def includes_archived(self) -> bool:
-        """The second argument of `hudi_query_timeline`."""
-        return bool(self.arguments) and self.arguments[0] == "true"
-
 
 def evaluate_call(session: SparkSession, function: TableFunction) -> FunctionCall:
     """The call with its constant arguments. Raises InvalidArgumentError, QueryError."""
@@ -67,6 +62,16 @@ def evaluate_call(session: SparkSession, function: TableFunction) -> FunctionCal
         raise InvalidArgumentError(
             f"'{TABLE_CHANGES}' doesn't support `{others[0]}`", hint=f"write one of: {', '.join(_FORMATS)}"
         )
-    if function.name == QUERY_TIMELINE and others and others[0] not in ("true", "false"):
-        raise InvalidArgumentError(f"the second argument of {QUERY_TIMELINE} is true or false")
+    if function.name == QUERY_TIMELINE and others:
+        _check_archived(others[0])
     return FunctionCall(function.name, table, tuple(others))
+
+
+def _check_archived(text: str) -> None:
+    if text not in ("true", "false"):
+        raise InvalidArgumentError(f"the second argument of {QUERY_TIMELINE} is true or false")
+    if text == "true":
+        raise UnsupportedStatementError(
+            f"{QUERY_TIMELINE} shows the active timeline, and no archived instants",
+            hint="leave the second argument out",
+        )

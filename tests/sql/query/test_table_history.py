@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hudisql.context import Context
 from hudisql.errors import (
+    CorruptTableError,
     HollowCommitError,
     InvalidArgumentError,
     NoSuchInstantError,
@@ -17,6 +19,7 @@ from hudisql.errors import (
     NoSuchTableError,
     QueryError,
     UnsupportedStatementError,
+    WriteConflictError,
 )
 from hudisql.session import Session
 from hudisql.sql.query.query_plan import create_view, prepare_query, run_query
@@ -149,6 +152,7 @@ def test_the_timeline_and_the_file_slices_are_tables(context: Context, changed: 
         ("hudi_table_changes('db.nope', 'cdc', '000')", NoSuchTableError, "no Hudi table db.nope"),
         ("hudi_table_changes('/no/where', 'cdc', '000')", NoSuchTableError, "/no/where"),
         ("hudi_query_timeline('db.c', 'maybe')", InvalidArgumentError, "true or false"),
+        ("hudi_query_timeline('db.c', true)", UnsupportedStatementError, "no archived instants"),
         ("hudi_filesystem_view()", InvalidArgumentError, "hudi_filesystem_view"),
     ],
 )
@@ -193,3 +197,39 @@ def test_past_states_are_sources_of_statements(session: Session, merge_on_read_t
     )
     with pytest.raises(HollowCommitError, match="is pending"):
         session.sql(f"SELECT * FROM hudi_table_changes('{table.name}', 'latest_state', '{first}')")
+
+
+@pytest.mark.hms
+def test_a_pull_takes_what_came_since_the_last_one(
+    session: Session, table: ChangedTable, tmp_path: Any
+) -> None:
+    checkpoint = str(tmp_path / "checkpoint")
+
+    def pull() -> list[Any]:
+        with session.incremental(table.name, checkpoint) as found:
+            return sorted(row.id for row in found.df.select("id").collect())
+
+    assert len(pull()) == 30
+    assert pull() == []
+    table.run("UPDATE {t} SET price = -1 WHERE seq < 2")
+    with pytest.raises(ZeroDivisionError), session.incremental(table.name, checkpoint) as failed:
+        assert not failed.is_empty
+        raise ZeroDivisionError
+    table.run("INSERT INTO {t} (id, seq, dt) VALUES ('new', 99, '2024-03-01')")
+    # What was planned before stays what it was.
+    assert failed.df.count() == 2
+    assert pull() == ["k00", "k01", "new"]
+    with pytest.raises(WriteConflictError, match="another pull"):
+        replace(failed, end=max(table.instants()).split()[0]).commit()
+    other = session.incremental(table.name, str(tmp_path / "other"), begin=failed.end)
+    assert [row.id for row in other.df.collect()] == ["new"]
+    (path,) = tmp_path.glob(f"checkpoint/{failed.begin}.json")
+    path.write_text('{"table": "/elsewhere", "end": "2"}')
+    path.rename(tmp_path / "checkpoint/99990101000000000.json")
+    with pytest.raises(CorruptTableError, match="belongs to the Hudi table at /elsewhere"):
+        pull()
+    with pytest.raises(NoSuchTableError, match="no Hudi table changes.nope"):
+        session.incremental("changes.nope", checkpoint)
+    with setting(session, "hoodie.read.timeline.holes.resolution.policy", "USE_TRANSITION_TIME"):
+        with pytest.raises(InvalidArgumentError, match="pulls keep instant times"):
+            session.incremental(table.name, checkpoint)
