@@ -7,13 +7,14 @@ Computed from the file slices before and after each commit, so that nothing has 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.format.commit_metadata import CommitMetadata, read_many_commit_metadata
 from hudisql.format.instant import Instant
 from hudisql.format.meta_columns import COMMIT_TIME, META_SCHEMA, RECORD_KEY
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
@@ -77,7 +78,11 @@ def plan_capture(table: HudiTable, window: TimelineWindow) -> list[GroupChange]:
     """
     if window.is_open:
         raise state_gone_error(table, window.begin, "its instants are archived", None)
-    touched = [(commit, _touched_groups(table, commit)) for commit in window.commits]
+    read = read_many_commit_metadata(table.storage, [table.instant_path(each) for each in window.commits])
+    touched = [
+        (commit, _touched_groups(commit, metadata))
+        for commit, metadata in zip(window.commits, read, strict=True)
+    ]
     paths = sorted({partition for _, groups in touched for partition, _ in groups})
     versions = list_file_versions(table, paths)
     found = [
@@ -88,8 +93,7 @@ def plan_capture(table: HudiTable, window: TimelineWindow) -> list[GroupChange]:
     return _with_external_files(table, found)
 
 
-def _touched_groups(table: HudiTable, commit: Instant) -> dict[FileGroupId, _Touched]:
-    metadata = read_commit_metadata(table.storage, table.instant_path(commit))
+def _touched_groups(commit: Instant, metadata: CommitMetadata) -> dict[FileGroupId, _Touched]:
     if metadata.operation_type in MOVING_OPERATIONS:
         return {}
     groups: dict[FileGroupId, _Touched] = {}
@@ -107,8 +111,9 @@ def _touched_groups(table: HudiTable, commit: Instant) -> dict[FileGroupId, _Tou
 def _changes_of_commit(
     table: HudiTable, versions: FileVersions, commit: Instant, groups: Mapping[FileGroupId, _Touched]
 ) -> Iterator[GroupChange]:
-    earlier = [each.timestamp for each in table.timeline.commits if each.timestamp < commit.timestamp]
-    times = (earlier[-1] if earlier else "", commit.timestamp)
+    commits = table.timeline.commits
+    position = bisect_left(commits, commit.timestamp, key=lambda each: each.timestamp)
+    times = (commits[position - 1].timestamp if position else "", commit.timestamp)
     some: FileVersions = {}
     for partition, file_id in groups:
         if file_id in versions[partition]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hudisql.errors import HollowCommitError, InvalidArgumentError
-from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.format.commit_metadata import read_many_commit_metadata
 from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import COMMIT_ACTIONS, Instant, parse_point_in_time
 from hudisql.format.timeline import Timeline
@@ -86,8 +86,9 @@ def changed_groups(table: HudiTable, window: TimelineWindow) -> ChangedGroups:
     """What the window's commits say that they wrote. Raises CorruptTableError, StorageError."""
     versions: dict[str, dict[str, str]] = defaultdict(dict)
     moved = set()
-    for commit in window.commits:
-        metadata = read_commit_metadata(table.storage, table.instant_path(commit))
+    paths = [table.instant_path(commit) for commit in window.commits]
+    read = read_many_commit_metadata(table.storage, paths)
+    for commit, metadata in zip(window.commits, read, strict=True):
         if metadata.operation_type in MOVING_OPERATIONS:
             moved.add(commit.timestamp)
         for partition, stats in metadata.partition_to_write_stats.items():
