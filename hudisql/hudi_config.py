@@ -22,6 +22,7 @@ Lookup = Callable[[str, str], str]
 
 _WRITES: Final = "SET, TBLPROPERTIES, write options"
 _SESSION: Final = "SET"
+_READS: Final = "SET, options of a read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,6 +471,21 @@ ARCHIVE_BEYOND_SAVEPOINT: Final = _flag_key(
     "false",
     "commits after the first savepoint are archived as well, all but the savepointed ones",
 )
+HOLLOW_COMMITS: Final[ConfigKey[str]] = ConfigKey(
+    "hoodie.read.timeline.holes.resolution.policy",
+    "FAIL \\| BLOCK \\| USE_TRANSITION_TIME",
+    "FAIL",
+    "what an incremental query does about commits that are pending while later ones are completed: it fails, "
+    "reads what lies before them, or takes begin and end for times of completion",
+    _one_of("FAIL", "BLOCK", "USE_TRANSITION_TIME"),
+    _READS,
+)
+SCHEMA_OF_END: Final = _flag_key(
+    "hoodie.datasource.read.schema.use.end.instanttime",
+    "false",
+    "an incremental query has the schema of the last commit that it reads, not the latest",
+    _READS,
+)
 SYNC: Final = _flag_key("hudisql.sync", "true", "the metastore is synced after each commit", _SESSION)
 CHANGED_SOURCES: Final[ConfigKey[str]] = ConfigKey(
     "hudisql.read.changed.sources",
@@ -477,7 +493,7 @@ CHANGED_SOURCES: Final[ConfigKey[str]] = ConfigKey(
     "fail",
     "what is done about source files of which only the modification time has changed",
     _one_of("fail", "warn"),
-    "SET, options of a read",
+    _READS,
 )
 PROTECT_SOURCES: Final = _flag_key(
     "hudisql.protect.sources",

@@ -66,6 +66,7 @@ from hudisql.services.planned_run import (
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
+from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import load_file_slices
 from hudisql.table.table_configuration import drop_metadata_table
 from hudisql.write.execution.cluster_slices import RowOrder, SliceGroup, cluster_slices
@@ -82,7 +83,6 @@ from hudisql.write.transaction.commit import (
 )
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
-from hudisql.write.transaction.pending_table_services import is_clustering
 from hudisql.write.transaction.rollback import now_on_timeline
 from hudisql.write.transaction.timeline_payloads import planned_file_groups
 

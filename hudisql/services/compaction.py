@@ -55,6 +55,7 @@ from hudisql.services.planned_run import (
 )
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import load_file_slices
 from hudisql.table.table_configuration import drop_metadata_table
 from hudisql.write.execution.commit_files import write_stat
@@ -71,7 +72,6 @@ from hudisql.write.transaction.commit import (
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
-from hudisql.write.transaction.pending_table_services import is_clustering
 from hudisql.write.transaction.rollback import now_on_timeline
 from hudisql.write.transaction.timeline_payloads import planned_file_groups
 

@@ -31,6 +31,7 @@ from hudisql.format.instant import (
 from hudisql.services.savepoint import choose_savepoint, read_savepoint
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import load_file_slices
 from hudisql.table.table_configuration import drop_metadata_table
 from hudisql.write.transaction.commit import check_writable, request_instant, roll_back_failed_writes
@@ -38,7 +39,6 @@ from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.heartbeat import delete_heartbeat, is_alive
 from hudisql.write.transaction.lock import HeldLock, hold_lock
 from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
-from hudisql.write.transaction.pending_table_services import is_clustering
 from hudisql.write.transaction.restore_payloads import (
     RestorePlan,
     parse_restore_plan,

@@ -15,13 +15,13 @@ from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, COMPACTION, WRITE_ACTIONS, Instant
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.requested_replace import is_clustering
 from hudisql.table.table_configuration import drop_metadata_table
 from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.conflicts import FileGroup, touched_file_groups
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, pending_rollbacks
-from hudisql.write.transaction.pending_table_services import is_clustering
 from hudisql.write.transaction.rollback import roll_back_instant
 from hudisql.write.transaction.timeline_payloads import planned_file_groups
 

@@ -21,7 +21,7 @@ from hudisql.format.instant import (
 )
 from hudisql.format.timeline import Timeline
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.transaction.pending_table_services import is_clustering
+from hudisql.table.requested_replace import is_clustering
 from hudisql.write.transaction.timeline_payloads import RequestedRollback, parse_requested_rollback
 
 

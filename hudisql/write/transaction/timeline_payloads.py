@@ -23,12 +23,6 @@ def render_requested_replace() -> bytes:
     return load_codec("HoodieRequestedReplaceMetadata").encode(record)
 
 
-def requested_operation(table: HudiTable, instant: Instant) -> str | None:
-    """The operation type that a requested replacecommit names. Raises CorruptTableError, StorageError."""
-    found = (_read_plan(table, instant) or {}).get("operationType")
-    return None if found is None else str(found)
-
-
 def planned_file_groups(table: HudiTable, instant: Instant) -> frozenset[tuple[str, str]]:
     """The file groups that a pending compaction or clustering is going to rewrite.
 
