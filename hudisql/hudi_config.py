@@ -487,6 +487,15 @@ SCHEMA_OF_END: Final = _flag_key(
     _READS,
 )
 SYNC: Final = _flag_key("hudisql.sync", "true", "the metastore is synced after each commit", _SESSION)
+DRIVER_MAX_BYTES: Final = ConfigKey(
+    "hudisql.driver.max.bytes",
+    "number",
+    str(8 << 20),
+    "a statement that changes few rows reads and writes file slices of together so many bytes on the driver, "
+    "without Spark tasks; 0: always by tasks",
+    _number,
+    _SESSION,
+)
 CHANGED_SOURCES: Final[ConfigKey[str]] = ConfigKey(
     "hudisql.read.changed.sources",
     "fail \\| warn",
