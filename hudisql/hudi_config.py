@@ -7,145 +7,20 @@ known to the look-up. Values that are not understood are errors that name the se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final
 
-from hudisql.errors import SettingsError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-T = TypeVar("T")
-Lookup = Callable[[str, str], str]
-"""The text of a setting, or the default."""
-
-_WRITES: Final = "SET, TBLPROPERTIES, write options"
-_SESSION: Final = "SET"
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigKey(Generic[T]):
-    """One setting; `default` is a text, empty where another setting or the table decides.
-
-    `alternatives` are other names of the setting, those of Hudi 1.x.
-    """
-
-    name: str
-    type: str
-    default: str
-    meaning: str
-    parse: Callable[[str, str], T]
-    set_by: str = _WRITES
-    alternatives: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def default_value(self) -> T:
-        """`default` as a value. Raises SettingsError for a key whose default is decided elsewhere."""
-        return self.parse(self.name, self.default)
-
-
-@dataclass(frozen=True, slots=True)
-class HudiConfig:
-    """The settings of one statement or write; `lookup` gives the text of one, or the given default."""
-
-    lookup: Lookup
-
-    def get(self, key: ConfigKey[T], default: str | None = None) -> T:
-        """The value of a setting; `default` stands in for the key's own. Raises SettingsError."""
-        for name in key.alternatives:
-            if not self.lookup(key.name, "") and (text := self.lookup(name, "")):
-                return key.parse(name, text)
-        return key.parse(key.name, self.lookup(key.name, key.default if default is None else default))
-
-    def is_set(self, key: ConfigKey[Any]) -> bool:
-        """True if the setting has a text that is not empty."""
-        return any(self.lookup(name, "") for name in (key.name, *key.alternatives))
-
-    def under(self, values: Mapping[str, str]) -> HudiConfig:
-        """The same settings; those that `values` gives hold before all others."""
-        return HudiConfig(lambda name, default: values.get(name) or self.lookup(name, default))
-
-    def over(self, values: Callable[[str], str | None]) -> HudiConfig:
-        """The same settings; `values` gives what holds where a setting is not set."""
-        return HudiConfig(lambda name, default: self.lookup(name, values(name) or default))
-
-
-def config_of_session(spark: SparkSession) -> HudiConfig:
-    """The settings that `SET` gave the session."""
-    return HudiConfig(lambda name, default: str(spark.conf.get(name, default)).strip())
-
-
-def _flag(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise SettingsError(f"{name} must be true or false, not '{text.lower()}'")
-    return text.lower() == "true"
-
-
-def _number(name: str, text: str) -> int:
-    if not text.isdigit():
-        raise SettingsError(f"{name} must be a whole number, not '{text}'")
-    return int(text)
-
-
-def _fraction(name: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1:
-        raise SettingsError(f"{name} must be a number between 0 and 1, not '{text}'")
-    return value
-
-
-def _text(_: str, text: str) -> str:
-    return text
-
-
-def _names(_: str, text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _one_of(*choices: str) -> Callable[[str, str], str]:
-    """Parses one of the choices, in any case."""
-
-    def parse(name: str, text: str) -> str:
-        found = next((each for each in choices if each.lower() == text.lower()), None)
-        if found is None:
-            shown = text.upper() if choices[0].isupper() else text.lower()
-            raise SettingsError(f"{name} must be one of {', '.join(choices)}, not '{shown}'")
-        return found
-
-    return parse
-
-
-def _flag_key(
-    name: str, default: str, meaning: str, set_by: str = _WRITES, *alternatives: str
-) -> ConfigKey[bool]:
-    return ConfigKey(name, "boolean", default, meaning, _flag, set_by, alternatives)
-
-
-def _number_key(name: str, default: int, meaning: str, *alternatives: str) -> ConfigKey[int]:
-    return ConfigKey(name, "number", str(default), meaning, _number, alternatives=alternatives)
-
-
-def _choice_key(
-    name: str, default: str, choices: tuple[str, ...], meaning: str, *alternatives: str
-) -> ConfigKey[str]:
-    parse = _one_of(*choices)
-    return ConfigKey(name, " \\| ".join(choices), default, meaning, parse, alternatives=alternatives)
-
-
-def _text_key(name: str, meaning: str, default: str = "") -> ConfigKey[str]:
-    return ConfigKey(name, "string", default, meaning, _text)
-
-
-def _names_key(name: str, meaning: str) -> ConfigKey[tuple[str, ...]]:
-    return ConfigKey(name, "columns", "", meaning, _names)
-
+from hudisql.config_key import SESSION as _SESSION
+from hudisql.config_key import WRITES as _WRITES
+from hudisql.config_key import ConfigKey as ConfigKey
+from hudisql.config_key import HudiConfig as HudiConfig
+from hudisql.config_key import choice_key as _choice_key
+from hudisql.config_key import config_of_session as config_of_session
+from hudisql.config_key import flag_key as _flag_key
+from hudisql.config_key import names_key as _names_key
+from hudisql.config_key import number_key as _number_key
+from hudisql.config_key import one_of as _one_of
+from hudisql.config_key import parse_fraction as _fraction
+from hudisql.config_key import text_key as _text_key
 
 CODEC: Final = _choice_key(
     "hoodie.parquet.compression.codec",
@@ -320,6 +195,22 @@ COMPACTION_STRATEGY: Final = _text_key(
 )
 COMPACTION_TARGET_IO: Final = _number_key(
     "hoodie.compaction.target.io", 500 * 1024, "MB that a compaction reads and writes at most"
+)
+CLUSTERING_INLINE: Final = _flag_key(
+    "hoodie.clustering.inline", "false", "a clustering that is due is scheduled and run after a commit"
+)
+CLUSTERING_INLINE_COMMITS: Final = _number_key(
+    "hoodie.clustering.inline.max.commits", 4, "commits since the last clustering before the next inline one"
+)
+CLUSTERING_SCHEDULE_INLINE: Final = _flag_key(
+    "hoodie.clustering.schedule.inline",
+    "false",
+    "a clustering that is due is scheduled after a commit, and not run",
+)
+CLUSTERING_SCHEDULE_COMMITS: Final = _number_key(
+    "hoodie.clustering.async.max.commits",
+    4,
+    "commits since the last clustering before the next one is scheduled after a commit",
 )
 CLUSTERING_PLAN_STRATEGY: Final = _text_key(
     "hoodie.clustering.plan.strategy.class",
