@@ -220,6 +220,20 @@ def pending_clusterings(table: HudiTable) -> list[str]:
     return [each.timestamp for each in table.timeline.pending if is_clustering(table, each)]
 
 
+def commits_since_clustering(table: HudiTable) -> int:
+    """The number of completed commits after the last clustering, pending or completed.
+
+    Raises CorruptTableError, StorageError.
+    """
+    clusterings = [
+        each.timestamp
+        for each in table.timeline.instants
+        if each.action == REPLACE_COMMIT and read_clustering_plan(table, each.timestamp) is not None
+    ]
+    last = clusterings[-1] if clusterings else ""
+    return sum(each.timestamp > last for each in table.timeline.commits)
+
+
 def _short_name(config: HudiConfig, key: ConfigKey[str], package: str, known: Sequence[str]) -> str:
     name = config.get(key).removeprefix(package)
     if name not in known:

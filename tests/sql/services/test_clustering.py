@@ -23,7 +23,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
-from tests.sql.changed_tables import ChangedTable
+from tests.sql.changed_tables import ChangedTable, setting
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -163,6 +163,23 @@ def test_partitions_are_chosen_as_in_hudi(changed: ChangedTable) -> None:
         _call(changed, ", instants => '2020'")
     assert [row[2] for row in _call(changed, ", op => 'execute', limit => 1")] == ["COMPLETED"]
     assert [row[2] for row in _shown(changed)] == ["REQUESTED", "COMPLETED"]
+
+
+def test_a_clustering_that_is_due_runs_after_a_commit(changed: ChangedTable) -> None:
+    session = changed.session
+    with setting(session, "hoodie.clustering.schedule.inline", "true"):
+        assert changed.run("UPDATE {t} SET price = 0 WHERE seq = 1")["updated"] == 1
+    # Four commits: the bootstrap, two of the fixture, and this one.
+    assert [row[2] for row in _shown(changed)] == ["REQUESTED"]
+    with (
+        setting(session, "hoodie.clustering.inline", "true"),
+        setting(session, "hoodie.clustering.inline.max.commits", "3"),
+    ):
+        # What is pending is run; since it was planned there is one commit.
+        select = "SELECT concat('m', id), seq + 200, price, st, tags, at, dt FROM {t} WHERE seq = 25"
+        changed.run(f"INSERT INTO {{t}} {select}")
+        assert [row[2] for row in _shown(changed)] == ["COMPLETED"]
+    assert sorted(changed.seqs()) == [*(seq for seq in range(30) if seq != 7), 125, 225]
 
 
 def test_what_cannot_be_clustered_is_one_error(changed: ChangedTable) -> None:
