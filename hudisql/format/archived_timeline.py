@@ -159,8 +159,7 @@ def _entry(record: dict[str, Any], path: str) -> ArchivedEntry:
 def archived_entry(instant: Instant, content: bytes, transition_time: str | None, path: str) -> ArchivedEntry:
     """The entry for one state of an instant.
 
-    `content` is that of the state's file, for a compaction that of its plan; `path` stands in errors. Raises
-    CorruptTableError.
+    `content` is that of the state's file, `path` stands in errors. Raises CorruptTableError.
     """
     field, payload = _payload(instant, content, path)
     record = {
@@ -186,7 +185,7 @@ def _payload(instant: Instant, content: bytes, path: str) -> tuple[str | None, A
         return "hoodieReplaceCommitMetadata", _commit_record(content, path)
     if action in COMMIT_ACTIONS:
         return "hoodieCommitMetadata", _commit_record(content, path)
-    if action in (COMPACTION, LOG_COMPACTION):
+    if action in (COMPACTION, LOG_COMPACTION) and state is InstantState.REQUESTED:
         return "hoodieCompactionPlan", _decoded("HoodieCompactionPlan", content, path)
     if action == CLEAN and state is InstantState.COMPLETED:
         return "hoodieCleanMetadata", _decoded("HoodieCleanMetadata", content, path)

@@ -21,7 +21,7 @@ from hudisql.format.archived_timeline import (
     encode_archive_file,
 )
 from hudisql.format.avro_container import decode_container
-from hudisql.format.instant import COMPACTION, LOG_COMPACTION, Instant, InstantState
+from hudisql.format.instant import Instant, InstantState
 from hudisql.format.timeline_layout import archive_directory
 from hudisql.services.archive_plan import ArchiveOptions, plan_archive
 from hudisql.storage import FileInfo, join
@@ -84,21 +84,13 @@ def _states_of(table: HudiTable, chosen: Iterable[Instant]) -> dict[tuple[str, s
 
 
 def _entries(table: HudiTable, states: _States) -> list[ArchivedEntry]:
-    """An entry for each state, requested first; a compaction's plan stands in both of its pending ones."""
+    """An entry for each state, requested first."""
     listed = [states[state] for state in sorted(states)]
-    contents = dict(zip((file.path for _, file in listed), _read(table, listed), strict=True))
-    found = []
-    for instant, file in listed:
-        source = file
-        if instant.action in (COMPACTION, LOG_COMPACTION) and InstantState.REQUESTED in states:
-            source = states[InstantState.REQUESTED][1]
-        time = _transition_time(table, file)
-        found.append(archived_entry(instant, contents[source.path], time, source.path))
-    return found
-
-
-def _read(table: HudiTable, listed: list[tuple[Instant, FileInfo]]) -> list[bytes]:
-    return table.storage.read_files([file.path for _, file in listed])
+    contents = table.storage.read_files([file.path for _, file in listed])
+    return [
+        archived_entry(instant, content, _transition_time(table, file), file.path)
+        for (instant, file), content in zip(listed, contents, strict=True)
+    ]
 
 
 def _transition_time(table: HudiTable, file: FileInfo) -> str:
