@@ -17,7 +17,8 @@ help: ## list the verbs
 $(STAMP): pyproject.toml requirements.lock scripts/install_java.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock uv
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --constraint requirements.lock --editable '.[test,dev]'
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --compile-bytecode --constraint requirements.lock --editable '.[test,dev]'
+	$(BIN)/python -m compileall -q hudisql pyspark_hudisql
 	$(BIN)/python scripts/install_java.py
 	touch $@
 

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,17 +39,20 @@ SUMMARY: Final = (
 )
 TABLE_TYPES: Final = ("COPY_ON_WRITE", "MERGE_ON_READ")
 SPREAD: Final = "1 % upsert over all files"
+SPREAD_GZIP: Final = "the same, hudisql too writes gzip"
 SMALL: Final = "upsert of 5,000 rows into one file"
 HALVES: Final = "1 % of rows, half updates, half inserts"
 READ: Final = "snapshot read after the upsert"
 BULK: Final = "bulk load of all rows"
 Case = tuple[str, str]
 Costs = dict[Case, Cost]
+Result = TypeVar("Result")
 GOALS: Final[dict[Case, float | None]] = {
     ("COPY_ON_WRITE", SPREAD): 5.0,
+    ("COPY_ON_WRITE", SPREAD_GZIP): None,
     ("COPY_ON_WRITE", SMALL): 2.0,
     ("COPY_ON_WRITE", HALVES): None,
-    ("COPY_ON_WRITE", BULK): 2.0,
+    ("COPY_ON_WRITE", BULK): 2.2,
     ("MERGE_ON_READ", SPREAD): 4.0,
     ("MERGE_ON_READ", READ): None,
 }
@@ -118,13 +121,15 @@ def run_ours(options: Options, source: Path, batches: Sequence[Batch], directory
                 if (table_type, batch.name) not in GOALS:
                     continue
                 action = _merging(engine, name, number)
+                if (table_type, batch.name) == ("COPY_ON_WRITE", SPREAD):
+                    costs[table_type, SPREAD_GZIP] = _with_gzip(engine, path, action)
                 costs[table_type, batch.name] = _second_time(engine, path, action)
                 shutil.copytree(path, directory / f"{table_type}-{number}")
                 if (table_type, READ) in GOALS and batch.name == SPREAD:
                     costs[table_type, READ] = _read(engine, name)
         overwrite = "INSERT OVERWRITE bench.copy_on_write SELECT * FROM plain"
         engine.sql("SET hoodie.combine.before.insert = false")  # as Apache Hudi's DataFrame writer
-        costs["COPY_ON_WRITE", BULK] = measured(engine, lambda: engine.sql(overwrite))[1]
+        costs["COPY_ON_WRITE", BULK] = _second_run(engine, lambda: engine.sql(overwrite))
         return costs
     finally:
         engine.close()
@@ -156,13 +161,14 @@ def run_theirs(
                     continue
                 action = _upserting(engine, pq.read_table(batch.path), path, typed)
                 costs[table_type, batch.name] = _second_time(engine, path, action)
+                costs.setdefault((table_type, SPREAD_GZIP), costs[table_type, batch.name])
                 _compare(engine, path, ours / f"{table_type}-{number}")
                 if (table_type, READ) in GOALS and batch.name == SPREAD:
                     costs[table_type, READ] = _read(engine, "theirs")
         load = directory / "bulk"
-        costs["COPY_ON_WRITE", BULK] = measured(engine, lambda: _bulk_insert(engine, source, load, settings))[
-            1
-        ]
+        costs["COPY_ON_WRITE", BULK] = _second_run(
+            engine, lambda: _bulk_insert(engine, source, load, settings)
+        )
         _compare(engine, load, ours / "COPY_ON_WRITE")
         return costs
     finally:
@@ -171,18 +177,37 @@ def run_theirs(
 
 def _second_time(engine: HudisqlEngine | RealHudiEngine, table: Path, action: Callable[[], Rows]) -> Cost:
     """The cost of the action on a table on which it was run once before and rolled back."""
-    kept = table.with_name(f"{table.name}-kept")
+    _undone(table, action)
+    return measured(engine, action)[1]
+
+
+def _with_gzip(engine: HudisqlEngine, table: Path, action: Callable[[], Rows]) -> Cost:
+    """The cost of the action where files are written in gzip; the table's directory is put back."""
+    engine.sql("SET hoodie.parquet.compression.codec = gzip")
+    cost = _undone(table, lambda: _second_time(engine, table, action))
+    engine.sql("RESET hoodie.parquet.compression.codec")
+    return cost
+
+
+def _undone(table: Path, action: Callable[[], Result]) -> Result:
+    """What the action returns; the table's directory is put back as it was."""
+    kept = table.with_name(f"{table.name}-kept-{len(list(table.parent.iterdir()))}")
     shutil.copytree(table, kept)
-    action()
+    result = action()
     shutil.rmtree(table)
     kept.rename(table)
-    return measured(engine, action)[1]
+    return result
 
 
 def _read(engine: HudisqlEngine | RealHudiEngine, name: str) -> Cost:
     text = SUMMARY.format(name).replace("count(DISTINCT _hoodie_record_key), ", "")
-    engine.sql(text)
-    return measured(engine, lambda: engine.sql(text))[1]
+    return _second_run(engine, lambda: engine.sql(text))
+
+
+def _second_run(engine: HudisqlEngine | RealHudiEngine, action: Callable[[], Rows]) -> Cost:
+    """The cost of an action that may be repeated as it is, in a session that has done it once."""
+    action()
+    return measured(engine, action)[1]
 
 
 def _merging(engine: HudisqlEngine, name: str, number: int) -> Callable[[], Rows]:
@@ -225,7 +250,9 @@ def render_page(options: Options, rows: int, ours: Costs, theirs: Costs) -> str:
         f"# {TITLE}",
         "",
         f"TPC-H lineitem, {rows:,} rows in {options.files} files, bootstrapped by each; "
-        f"`local[{options.cores}]`, gzip. CPU seconds of whole process trees, second run in a warm session.",
+        f"`local[{options.cores}]`. Hudi writes gzip, its default; hudisql keeps the source's snappy in "
+        "bootstrapped file groups and writes gzip in the bulk load. CPU seconds of whole process trees, "
+        "second run in a warm session.",
         "Made by `python -m benchmarks.changes`; after each step Apache Hudi compared both tables' rows "
         "and sums.",
         "",
@@ -245,7 +272,7 @@ def render_page(options: Options, rows: int, ours: Costs, theirs: Costs) -> str:
         "The upserts are `MERGE INTO … ON key WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *` "
         "against the DataFrame writer's upsert; the bulk load is `INSERT OVERWRITE` against `bulk_insert`.",
         "A MERGE reads the key columns of what can match, then rewrites 24 files (or appends to logs): most "
-        "of the time of the first row is gzip and parquet encoding.",
+        "of the time of the upserts is compression and parquet encoding.",
         "",
     ]
     return "\n".join(lines)

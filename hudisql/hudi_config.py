@@ -7,7 +7,7 @@ known to the look-up. Values that are not understood are errors that name the se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -39,6 +39,11 @@ class ConfigKey(Generic[T]):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def default_value(self) -> T:
+        """`default` as a value. Raises SettingsError for a key whose default is decided elsewhere."""
+        return self.parse(self.name, self.default)
+
 
 @dataclass(frozen=True, slots=True)
 class HudiConfig:
@@ -53,6 +58,10 @@ class HudiConfig:
     def is_set(self, key: ConfigKey[Any]) -> bool:
         """True if the setting has a text that is not empty."""
         return bool(self.lookup(key.name, ""))
+
+    def under(self, values: Mapping[str, str]) -> HudiConfig:
+        """The same settings; those that `values` gives hold before all others."""
+        return HudiConfig(lambda name, default: values.get(name) or self.lookup(name, default))
 
     def over(self, values: Callable[[str], str | None]) -> HudiConfig:
         """The same settings; `values` gives what holds where a setting is not set."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudisql.catalog.metastore_table import hudi_base_path
-from hudisql.errors import InvalidArgumentError, NoSuchTableError
+from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table
+from hudisql.errors import CorruptTableError, InvalidArgumentError, NoSuchTableError
 from hudisql.procedures.registry import Arguments, parameter
 from hudisql.table.hudi_table import HudiTable, open_table
 
@@ -31,19 +31,39 @@ def find_table(context: Context, table: str | None, path: str | None = None) -> 
 
     Raises InvalidArgumentError if neither is given, NoSuchTableError if there is no such Hudi table.
     """
-    if table is None:
-        if path is None:
-            raise InvalidArgumentError(
-                "give table or path", hint="table => 'db.name' or path => '/directory'"
-            )
-        return open_table(context.storage, context.storage.qualify(path))
+    entry = None if table is None else find_entry(context, table)
+    return open_table(context.storage, base_path_of(context, entry, path))
+
+
+def find_entry(context: Context, table: str) -> MetastoreTable:
+    """The metastore entry of the Hudi table of that name.
+
+    Raises NoSuchTableError if there is no such entry, or it is none of a Hudi table.
+    """
     database, name = context.qualify_table_name(table)
     entry = context.metastore.get_table(database, name)
     if entry is None:
         raise NoSuchTableError(
-            f"the metastore has no table {database}.{name}", hint="check the name, or give path"
+            f"the metastore has no table {database}.{name}",
+            hint="check the name; a procedure with a path parameter takes a table that is not registered",
         )
-    base_path = hudi_base_path(entry)
-    if base_path is None:
+    if not is_hudi_table(entry):
         raise NoSuchTableError(f"{database}.{name} is not a Hudi table")
-    return open_table(context.storage, context.storage.qualify(base_path))
+    return entry
+
+
+def base_path_of(context: Context, entry: MetastoreTable | None, path: str | None) -> str:
+    """The qualified base path of the entry's table, or else `path`.
+
+    Raises InvalidArgumentError if neither is given, CorruptTableError for an entry without a location.
+    """
+    if entry is None:
+        if path is None:
+            raise InvalidArgumentError(
+                "give table or path", hint="table => 'db.name' or path => '/directory'"
+            )
+        return context.storage.qualify(path)
+    location = hudi_base_path(entry)
+    if location is None:
+        raise CorruptTableError(f"the metastore knows no location of the Hudi table {entry.full_name}")
+    return context.storage.qualify(location)

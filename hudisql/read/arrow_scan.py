@@ -7,7 +7,8 @@ unpickles only its own. This module knows Spark; the slice reader does not.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -30,8 +31,13 @@ if TYPE_CHECKING:
     from hudisql.read.scan import ScanPlan
 
 
-def arrow_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
-    """The plan's rows, read by the slice reader; see `scan_to_dataframe` for the columns."""
+SliceReader = Callable[[Storage, SliceRead], Iterator[pa.RecordBatch]]
+
+
+def arrow_dataframe(
+    spark: SparkSession, plan: ScanPlan, read_slice: SliceReader = read_file_slice
+) -> DataFrame:
+    """The plan's rows as `read_slice` reads them; see `scan_to_dataframe` for the columns."""
     read_schema = plan.columns
     output = pa.schema([plan.output_schema.field(name) for name in read_schema.names])
     if not output.names:
@@ -39,21 +45,29 @@ def arrow_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
         read_schema = output = pa.schema([plan.output_schema.field(0)])
     if not plan.tasks:
         return complete_columns(spark.createDataFrame([], spark_struct(output)), plan, output.names)
+    rows = read_in_tasks(spark, replace(plan, columns=read_schema), output, read_slice)
+    return complete_columns(rows, plan, output.names)
+
+
+def read_in_tasks(
+    spark: SparkSession, plan: ScanPlan, output: pa.Schema, read_slice: SliceReader
+) -> DataFrame:
+    """What `read_slice` yields for the slices of the plan's tasks, widened to `output`."""
     pieces = spark.sparkContext.broadcast([pickle.dumps(task) for task in plan.tasks])
-    storage, predicate, calendars = plan.storage, plan.predicate, calendar_settings(spark)
-    log_merge_config = plan.log_merge_config
+    storage, schema, predicate = plan.storage, plan.columns, plan.predicate
+    calendars, log_merge_config = calendar_settings(spark), plan.log_merge_config
 
     def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for position in batch.column(0).to_pylist():
                 task = pickle.loads(pieces.value[position])
-                rows = read_task(storage, task, read_schema, predicate, calendars, log_merge_config)
+                rows = read_task(storage, task, schema, predicate, calendars, log_merge_config, read_slice)
                 for each in carry_errors(rows):
                     yield widen_batch(each, output)
         freeze_loaded_modules()
 
     positions = spark.range(0, len(plan.tasks), 1, numPartitions=len(plan.tasks))
-    return complete_columns(positions.mapInArrow(read_batches, spark_struct(output)), plan, output.names)
+    return positions.mapInArrow(read_batches, spark_struct(output))
 
 
 def read_task(
@@ -63,13 +77,14 @@ def read_task(
     predicate: Predicate | None,
     calendars: CalendarSettings = DEFAULT_CALENDARS,
     log_merge_config: LogMergeConfig | None = None,
+    read_slice: SliceReader = read_file_slice,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of all the task's pieces, one after the other. Raises what `read_file_slice` raises."""
+    """The rows of all the task's pieces, one after the other. Raises what `read_slice` raises."""
     for work in task.works:
         read = SliceRead(
             work.file_slice, schema, work.partition_values, predicate, work.split, calendars, log_merge_config
         )
-        yield from read_file_slice(storage, read)
+        yield from read_slice(storage, read)
 
 
 def calendar_settings(spark: SparkSession) -> CalendarSettings:

@@ -18,7 +18,8 @@ from hudisql.read.merge_mode import RecordMergeMode
 from hudisql.read.merged_log_scanner import LogRecords
 from hudisql.read.precombine import is_higher
 
-_BATCH_ROWS = 64 * 1024
+BATCH_ROWS = 64 * 1024
+"""The most rows of the log records in one batch."""
 
 
 def merge_schema(schema: pa.Schema, mode: RecordMergeMode) -> pa.Schema:
@@ -35,46 +36,71 @@ def merge_schema(schema: pa.Schema, mode: RecordMergeMode) -> pa.Schema:
     return pa.schema(fields)
 
 
+class LogMerge:
+    """Finds for base batches which of their rows the log records replace; it remembers which keys it met."""
+
+    def __init__(self, records: LogRecords, mode: RecordMergeMode) -> None:
+        self.mode = mode
+        self._records = records
+        self._keys = KeyTable(records.keys)
+        self._seen = np.zeros(len(records.keys), np.bool_)
+
+    def match(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The numbers of the batch's rows that give way, and for each the record's row, -1 for a delete.
+
+        The batch has the columns that `merge_schema` adds.
+        """
+        records, mode = self._records, self.mode
+        found = self._keys.find(batch.column(RECORD_KEY))
+        touched = np.flatnonzero(found >= 0)
+        key_numbers = found[touched]
+        self._seen[key_numbers] = True
+        rows = records.row_of_key[key_numbers]
+        orders = mode.keeps_newer_base_rows and records.ordering_values is not None and len(touched) > 0
+        if orders and mode.ordering_field is not None and records.ordering_values is not None:
+            base = batch.column(mode.ordering_field.name).take(pa.array(touched))
+            newer = is_higher(base, records.ordering_values.take(pa.array(key_numbers)), null_is_lowest=True)
+            is_older = ~(newer & records.may_yield[key_numbers])
+            touched, rows = touched[is_older], rows[is_older]
+        return touched, self._without_deletes(rows)
+
+    def rows_of_new_keys(self) -> npt.NDArray[np.int64]:
+        """The records' rows whose keys no batch had, deletes left out. Called after all batches."""
+        rows = self._without_deletes(self._records.row_of_key[~self._seen])
+        return rows[rows >= 0]
+
+    def rows(self, numbers: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        """Rows of the records by their numbers; -1 is left out."""
+        return self._records.rows.take(pa.array(numbers[numbers >= 0]))
+
+    def _without_deletes(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        held = rows >= 0
+        kept = rows.copy()
+        kept[held] = np.where(self._records.is_delete[rows[held]], -1, rows[held])
+        return kept
+
+
 def merge_log_records(
     base: Iterable[pa.RecordBatch], records: LogRecords, mode: RecordMergeMode
 ) -> Iterator[pa.RecordBatch]:
     """Base batches (of `merge_schema`, as the records' rows are) with the log records in their places."""
-    seen = np.zeros(len(records.keys), np.bool_)
-    keys = KeyTable(records.keys)
+    merge = LogMerge(records, mode)
     for batch in base:
-        merged = _merge_batch(batch, keys, records, mode, seen)
+        merged = _merge_batch(batch, merge)
         if merged.num_rows:
             yield merged
-    rows = records.row_of_key[~seen]
-    rows = rows[rows >= 0]
-    rows = rows[~records.is_delete[rows]]
-    for start in range(0, len(rows), _BATCH_ROWS):
-        yield records.rows.take(pa.array(rows[start : start + _BATCH_ROWS]))
+    new = merge.rows_of_new_keys()
+    for start in range(0, len(new), BATCH_ROWS):
+        yield merge.rows(new[start : start + BATCH_ROWS])
 
 
-def _merge_batch(
-    batch: pa.RecordBatch,
-    keys: KeyTable,
-    records: LogRecords,
-    mode: RecordMergeMode,
-    seen: npt.NDArray[np.bool_],
-) -> pa.RecordBatch:
-    found = keys.find(batch.column(RECORD_KEY))
-    touched = np.flatnonzero(found >= 0)
+def _merge_batch(batch: pa.RecordBatch, merge: LogMerge) -> pa.RecordBatch:
+    touched, rows = merge.match(batch)
     if not len(touched):
         return batch
-    key_numbers = found[touched]
-    seen[key_numbers] = True
-    rows = records.row_of_key[key_numbers]
-    if mode.keeps_newer_base_rows and mode.ordering_field is not None and records.ordering_values is not None:
-        base = batch.column(mode.ordering_field.name).take(pa.array(touched))
-        newer = is_higher(base, records.ordering_values.take(pa.array(key_numbers)), null_is_lowest=True)
-        is_older = ~(newer & records.may_yield[key_numbers])
-        touched, rows = touched[is_older], rows[is_older]
     replaced = rows >= 0
-    replaced[replaced] = ~records.is_delete[rows[replaced]]
     order = np.arange(batch.num_rows)
     order[touched] = -1
     order[touched[replaced]] = batch.num_rows + np.arange(np.count_nonzero(replaced))
-    both = pa.concat_batches([batch, records.rows.take(pa.array(rows[replaced]))])
+    both = pa.concat_batches([batch, merge.rows(rows)])
     return both.take(pa.array(order[order >= 0]))

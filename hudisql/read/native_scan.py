@@ -1,4 +1,4 @@
-"""Run a scan plan by Spark's own vectorised parquet scan over exactly the plan's data files.
+"""Run a scan plan by Spark's own vectorised parquet scan over exactly the plan's files.
 
 All use of Spark's internal classes through py4j is in this module: a HadoopFsRelation over an
 InMemoryFileIndex of just these files with given partition values, so that partition filters still prune.
@@ -9,15 +9,18 @@ same rows; whoever wants Spark's own reader and no other is told by an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hudisql.errors import QueryError, SourceChangedError
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
 from hudisql.read.arrow_scan import complete_columns, spark_struct
-from hudisql.read.slice_reader import data_file_path
 from hudisql.spark.java_objects import java_class
 from hudisql.storage import parent_of, scheme_of
 
@@ -35,27 +38,77 @@ _NO_FILE_SYSTEM: Final = re.compile(
 # Spark knows `s3a` alone, metastores of other engines say `s3`: one store, one file system.
 _S3_ALIASES: Final = frozenset({"s3", "s3n"})
 _S3_FILE_SYSTEM: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+_ROW: Final = "__hudisql_row"
+_POSITION_BITS: Final = 32
 _OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false", "mergeSchema": "false"}
 
 
 def native_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
-    """The plan's rows by Spark's parquet scan; see `scan_to_dataframe` for the columns.
+    """The rows of the plan's files by Spark's parquet scan; see `scan_to_dataframe` for the columns.
 
     Raises QueryError if this Spark cannot scan the files, SourceChangedError if some are gone.
     """
-    from py4j.protocol import Py4JError
+    names = _names_in_files(plan)
+    if not plan.slices:
+        empty = spark.createDataFrame([], spark_struct(_subset(plan.output_schema, names)))
+        return complete_columns(empty, plan, names)
+    frame, _ = _scan_files(spark, plan, names)
+    return complete_columns(_unpushable_floats(frame, _subset(plan.output_schema, names)), plan, names)
 
+
+def native_dataframe_without(
+    spark: SparkSession, plan: ScanPlan, replaced: Callable[[Mapping[str, int]], DataFrame]
+) -> DataFrame:
+    """As `native_dataframe`, without the rows that `replaced` names by one long each, its only column.
+
+    It is called with a number for each of the plan's files, by path; a row is named by
+    `number << 32 | position in the file`. Raises QueryError also if two files have the same number.
+    """
+    from pyspark.sql import functions
+
+    names = _names_in_files(plan)
+    frame, index = _scan_files(spark, plan, names)
+    numbers = {path: zlib.crc32(uri.encode()) for path, uri in _uris(spark, plan, index).items()}
+    if len(set(numbers.values())) < len(numbers):
+        raise QueryError("two files of the scan have the same checksum of their paths")
+    where = functions.expr(f"shiftleft(crc32(_metadata.file_path), {_POSITION_BITS}) | _metadata.row_index")
+    numbered = frame.withColumn(_ROW, where)
+    left = functions.broadcast(replaced(numbers).toDF(_ROW))
+    remaining = numbered.join(left, _ROW, "left_anti").drop(_ROW)
+    return complete_columns(_unpushable_floats(remaining, _subset(plan.output_schema, names)), plan, names)
+
+
+def replaced_rows_of(number: int, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The longs that name these rows of the file with this number."""
+    return (np.int64(number) << _POSITION_BITS) | positions
+
+
+def _names_in_files(plan: ScanPlan) -> list[str]:
+    """The columns of the plan that its files and partitions give, in order.
+
+    Data columns are all there, and Spark reads those that the query asks for; meta columns are if they are
+    asked for, since external files have none.
+    """
     from hudisql.format.meta_columns import META_COLUMNS
 
-    data_names = [name for name in plan.output_schema.names if name not in META_COLUMNS]
-    if not plan.slices:
-        empty = spark.createDataFrame([], spark_struct(_subset(plan.output_schema, data_names)))
-        return complete_columns(empty, plan, data_names)
+    wanted = set(plan.columns.names)
+    partition_names = {field.name for field in plan.partition_columns}
+    needs_data = plan.needs_data or not wanted & set(META_COLUMNS)
+    return [
+        name
+        for name in plan.output_schema.names
+        if (name in wanted if name in META_COLUMNS else needs_data or name in partition_names)
+    ]
+
+
+def _scan_files(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tuple[DataFrame, Any]:
+    """The files' rows, and Spark's index of the files. Raises QueryError, SourceChangedError."""
+    from py4j.protocol import Py4JError
+
     try:
-        frame = _file_relation(spark, plan, data_names)
+        return _file_relation(spark, plan, names)
     except (Py4JError, AttributeError, TypeError) as error:
         raise _describe_failure(spark, plan, error) from error
-    return complete_columns(_unpushable_floats(frame, plan), plan, data_names)
 
 
 def _describe_failure(spark: SparkSession, plan: ScanPlan, error: Exception) -> QueryError:
@@ -67,7 +120,7 @@ def _describe_failure(spark: SparkSession, plan: ScanPlan, error: Exception) -> 
             f"Spark's parquet scan cannot be used with this version of Spark ({type(error).__name__})"
         )
     text = str(error.java_exception.toString())
-    files = [data_file_path(file_slice) for file_slice, _ in plan.slices]
+    files = plan.scanned_files()
     path = next((each for each in files if scheme_of(each)), files[0])
     if _NO_FILE_SYSTEM.search(text) is None:
         return QueryError(f"Spark's parquet scan cannot open files such as {path}: {text.splitlines()[0]}")
@@ -80,7 +133,7 @@ def _describe_failure(spark: SparkSession, plan: ScanPlan, error: Exception) -> 
     )
 
 
-def _unpushable_floats(frame: DataFrame, plan: ScanPlan) -> DataFrame:
+def _unpushable_floats(frame: DataFrame, schema: pa.Schema) -> DataFrame:
     """Keep Spark from skipping row groups by filters on floating columns.
 
     Files written by parquet-cpp, parquet-rs and others leave NaN out of their statistics, but for Spark SQL
@@ -88,27 +141,27 @@ def _unpushable_floats(frame: DataFrame, plan: ScanPlan) -> DataFrame:
     """
     from pyspark.sql import functions
 
-    floating = [each.name for each in plan.output_schema if pa.types.is_floating(each.type)]
+    floating = [each.name for each in schema if pa.types.is_floating(each.type)]
     if not floating:
         return frame
     quoted = {name: functions.col(quote_name(name)) for name in floating}
     return frame.withColumns({name: functions.nanvl(column, column) for name, column in quoted.items()})
 
 
-def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -> DataFrame:
+def _file_relation(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tuple[DataFrame, Any]:
     from pyspark.sql import DataFrame
 
     session: Any = spark._jsparkSession
     scanning = _scan_session(session, plan)
     partition_names = [field.name for field in plan.partition_columns]
-    file_schema = _subset(plan.output_schema, [name for name in data_names if name not in partition_names])
+    file_schema = _subset(plan.output_schema, [name for name in names if name not in partition_names])
     partition_schema = pa.schema(plan.partition_columns)
 
-    directories: dict[str, tuple[object, ...]] = {}
-    paths = []
-    for file_slice, values in plan.slices:
-        paths.append(data_file_path(file_slice))
-        directories[parent_of(paths[-1])] = tuple(values[name] for name in partition_names)
+    paths = plan.scanned_files()
+    directories = {
+        parent_of(path): tuple(values[name] for name in partition_names)
+        for path, (_, values) in zip(paths, plan.slices, strict=True)
+    }
     j_partition_schema = _java_struct(spark, partition_schema)
     j_file_schema = _java_struct(spark, file_schema)
     options = _scala_map(spark, _OPTIONS)
@@ -134,7 +187,20 @@ def _file_relation(spark: SparkSession, plan: ScanPlan, data_names: list[str]) -
         options,
         scanning,
     )
-    return DataFrame(session.baseRelationToDataFrame(relation), spark)
+    return DataFrame(session.baseRelationToDataFrame(relation), spark), index
+
+
+def _uris(spark: SparkSession, plan: ScanPlan, index: Any) -> dict[str, str]:
+    """Each file's URI as `_metadata.file_path` has it, by its path. Raises QueryError."""
+    strings = java_class(spark, "org.apache.hadoop.util.StringUtils")
+    listed = str(strings.join("\0", index.inputFiles())).split("\0")
+    # Of local files `_metadata` has Hadoop's form, with one slash.
+    uris = {unquote(uri): uri for uri in (re.sub("^file:///", "file:/", each) for each in listed)}
+    found = {path: uris.get(plan.storage.hadoop_uri(path)) for path in plan.scanned_files()}
+    unknown = [path for path, uri in found.items() if uri is None]
+    if unknown:
+        raise QueryError(f"Spark's file index has another name for {unknown[0]}")
+    return {path: uri for path, uri in found.items() if uri is not None}
 
 
 def _scan_session(session: Any, plan: ScanPlan) -> Any:
@@ -149,7 +215,7 @@ def _scan_session(session: Any, plan: ScanPlan) -> Any:
     configuration.setConfString("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000000")
     configuration.setConfString("spark.sql.parquet.filterPushdown.decimal", "false")
     configuration.setConfString("spark.sql.parquet.int96TimestampConversion", "false")
-    schemes = {scheme_of(data_file_path(file_slice)) for file_slice, _ in plan.slices}
+    schemes = {scheme_of(path) for path in plan.scanned_files()}
     for setting in (f"fs.{scheme}.impl" for scheme in _S3_ALIASES & schemes):
         if session.sessionState().newHadoopConf().get(setting) is None:
             configuration.setConfString(setting, _S3_FILE_SYSTEM)

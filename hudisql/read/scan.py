@@ -1,9 +1,9 @@
 """Plan a scan of a Hudi table, and turn the plan into a Spark DataFrame.
 
 `plan_scan` decides everything that can be decided without Spark: which partitions and file slices, which
-columns and row filters, native or stitched, and how the work is cut into tasks. The plan is a value that
-EXPLAIN prints. `scan_to_dataframe` runs it: Spark's own vectorised parquet scan where no meta column is asked
-(`native_scan`), splits read by the slice reader otherwise (`arrow_scan`).
+columns and row filters, and how the work is cut into tasks. The plan is a value that EXPLAIN prints.
+`scan_to_dataframe` runs it: Spark's own vectorised parquet scan where it gives the right rows (`native_scan`,
+`merged_scan`), splits read by the slice reader otherwise (`arrow_scan`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 from hudisql.errors import QueryError
-from hudisql.format.meta_columns import COMMIT_TIME, META_COLUMNS, META_SCHEMA, PARTITION_PATH
+from hudisql.format.meta_columns import COMMIT_TIME, META_SCHEMA, PARTITION_PATH
 from hudisql.read.changed_sources import warn_of_changed_sources
 from hudisql.read.incremental import IncrementalRead
 from hudisql.read.merge_mode import LogMergeConfig, log_merge_config_of
@@ -28,11 +28,10 @@ from hudisql.read.predicates import (
     conjunction,
     matching_rows,
     split_conjuncts,
-    type_of_path,
 )
+from hudisql.read.scan_method import ScanMethod, scan_methods, scanned_file
 from hudisql.read.slice_reader import (
     check_external_files,
-    data_file_path,
     needs_data_columns,
 )
 from hudisql.read.splits import (
@@ -62,8 +61,9 @@ class ScanPlan:
     `output_schema` is the table's whole schema (meta, data, partition columns); only `columns` (a subset by
     name, structs possibly pruned, in the same order) hold values. `partition_columns` come from the partition
     and not from files. `predicate` and `partition_predicate` are what could be pushed down; the query still
-    applies its own filters. In `native` mode slices with log files still go through the slice reader.
-    `is_vectorized` is False if Spark's scan has to read row by row.
+    applies its own filters. In `native` mode each slice is read by the method that `scan_methods` gives, in
+    `stitched` mode all go through the slice reader. `is_vectorized` is False if Spark's scan has to read row
+    by row.
     """
 
     base_path: str
@@ -91,6 +91,16 @@ class ScanPlan:
             found = f"{len(window.commits)} commits after {window.begin} up to {window.as_of}"
             return (("changes", found),)
         return (("as of", self.as_of),) if self.as_of is not None else ()
+
+    @property
+    def needs_data(self) -> bool:
+        """True if columns are read that are neither meta columns nor the partition's."""
+        return needs_data_columns(self.columns, [each.name for each in self.partition_columns])
+
+    def scanned_files(self) -> list[str]:
+        """The paths of the files that Spark's own scan reads of the slices, none of which are logs alone."""
+        paths = [scanned_file(file_slice, needs_data=self.needs_data) for file_slice, _ in self.slices]
+        return [path for path in paths if path is not None]
 
     @property
     def splits_read(self) -> int:
@@ -194,7 +204,7 @@ def plan_scan(
     return ScanPlan(
         base_path=table.base_path,
         storage=table.storage,
-        mode="native" if _is_native(wanted, conjunction(row_parts), slices) else "stitched",
+        mode=_mode_of(wanted, partition_names, conjunction(row_parts), slices),
         output_schema=table.full_schema,
         columns=wanted,
         partition_columns=partition_columns,
@@ -225,15 +235,17 @@ def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     text mean what they say, but evaluating one raises an error: the plan contains every column that is
     needed.
     """
+    frame = _read(spark, plan)
+    # Spark's own scan takes the plan's predicate for skipping alone; the query does not know this one.
+    return frame if plan.changes is None else frame.where(plan.changes.condition)
+
+
+def _read(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     from hudisql.read.arrow_scan import arrow_dataframe
-    from hudisql.read.native_scan import native_dataframe
 
     if plan.mode == "native":
         try:
-            if plan.log_merge_config is None:
-                return native_dataframe(spark, plan)
-            alone, merged = _without_and_with_logs(plan)
-            return native_dataframe(spark, alone).unionAll(arrow_dataframe(spark, merged))
+            return _by_method(spark, plan)
         except QueryError as error:
             what_to_do = f" ({error.hint})" if error.hint else ""
             warnings.warn(
@@ -244,14 +256,44 @@ def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     return arrow_dataframe(spark, plan)
 
 
-def _without_and_with_logs(plan: ScanPlan) -> tuple[ScanPlan, ScanPlan]:
-    """The plan in two: the slices that Spark's own scan reads, and those with log files."""
-    works = [tuple(work for work in task.works if work.file_slice.has_log_files) for task in plan.tasks]
-    alone = tuple(each for each in plan.slices if not each[0].has_log_files)
-    merged = tuple(each for each in plan.slices if each[0].has_log_files)
-    return (
-        replace(plan, slices=alone, log_merge_config=None),
-        replace(plan, slices=merged, mode="stitched", tasks=tuple(ScanTask(each) for each in works if each)),
+def _by_method(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+    """The rows of all slices, each read by its method. Raises as `native_dataframe`."""
+    from pyspark.sql import DataFrame
+
+    from hudisql.read.arrow_scan import arrow_dataframe
+    from hudisql.read.merged_scan import merged_dataframe
+    from hudisql.read.native_scan import native_dataframe
+
+    readers = {
+        ScanMethod.NATIVE: native_dataframe,
+        ScanMethod.MERGED: merged_dataframe,
+        ScanMethod.STITCHED: arrow_dataframe,
+    }
+    names = [each.name for each in plan.partition_columns]
+    methods = scan_methods([each for each, _ in plan.slices], plan.columns, names, plan.predicate)
+    used = [method for method in ScanMethod if method in methods] or [ScanMethod.NATIVE]
+    if len(used) == 1:
+        return readers[used[0]](spark, plan)
+    method_of = dict(zip((_file_group(each) for each, _ in plan.slices), methods, strict=True))
+    frames = [readers[method](spark, _part_of(plan, method, method_of)) for method in used]
+    return reduce(DataFrame.unionAll, frames)
+
+
+def _file_group(file_slice: FileSlice) -> tuple[str, str]:
+    return file_slice.partition_path, file_slice.file_id
+
+
+def _part_of(plan: ScanPlan, method: ScanMethod, method_of: Mapping[tuple[str, str], ScanMethod]) -> ScanPlan:
+    """The part of the plan whose slices are read by one method."""
+
+    def has_method(file_slice: FileSlice) -> bool:
+        return method_of[_file_group(file_slice)] is method
+
+    works = [tuple(work for work in task.works if has_method(work.file_slice)) for task in plan.tasks]
+    return replace(
+        plan,
+        slices=tuple(each for each in plan.slices if has_method(each[0])),
+        tasks=tuple(ScanTask(each) for each in works if each),
     )
 
 
@@ -330,33 +372,14 @@ def _slices_of(
     return tuple((each, values_of[each.partition_path]) for each in slices)
 
 
-def _is_native(
+def _mode_of(
     wanted: pa.Schema,
+    partition_names: Sequence[str],
     predicate: Predicate | None,
     slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
-) -> bool:
-    if any(name in META_COLUMNS for name in wanted.names):
-        return False
-    # Spark would skip row groups by bounds that know no NaN; for top-level columns `native_scan` prevents it.
-    nested = [path for path in columns_of(predicate) if len(path) > 1]
-    if any(pa.types.is_floating(type_of_path(wanted, path)) for path in nested):
-        return False
-    partition_of_directory: dict[str, str] = {}
-    alone = [file_slice for file_slice, _ in slices if not file_slice.has_log_files]
-    if slices and not alone:
-        return False
-    for file_slice in alone:
-        directory, name = data_file_path(file_slice).rsplit("/", 1)
-        # Spark's file index silently leaves out files that it takes for hidden, and knows one partition per
-        # directory; Hadoop's local file system cannot open a name with a colon.
-        if name.startswith(("_", ".")) or ":" in name:
-            return False
-        if (
-            partition_of_directory.setdefault(directory, file_slice.partition_path)
-            != file_slice.partition_path
-        ):
-            return False
-    return True
+) -> Literal["native", "stitched"]:
+    methods = scan_methods([each for each, _ in slices], wanted, partition_names, predicate)
+    return "stitched" if set(methods) == {ScanMethod.STITCHED} else "native"
 
 
 def _is_below(path: str, prefix: str) -> bool:

@@ -73,13 +73,18 @@ def read_file_slice(storage: Storage, read: SliceRead) -> Iterator[pa.RecordBatc
     if read.file_slice.has_log_files:
         batches = _read_merged(storage, read, file_schema)
     else:
-        batches = _read_base_rows(storage, read, file_schema)
+        batches = read_base_rows(storage, read, file_schema)
     for batch in batches:
-        complete = _complete(batch, read)
-        if read.predicate is not None:
-            complete = complete.filter(matching_rows(read.predicate, complete))
-        if complete.num_rows:
-            yield complete
+        yield from complete_rows(batch, read)
+
+
+def complete_rows(batch: pa.RecordBatch, read: SliceRead) -> Iterator[pa.RecordBatch]:
+    """The rows of the batch for which the predicate is TRUE, with the columns of the read, as one batch."""
+    complete = _complete(batch, read)
+    if read.predicate is not None:
+        complete = complete.filter(matching_rows(read.predicate, complete))
+    if complete.num_rows:
+        yield complete
 
 
 def _read_merged(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -97,12 +102,15 @@ def _read_merged(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterat
     below = replace(
         read, predicate=None if config.merge_mode.keeps_newer_base_rows else read.predicate, split=None
     )
-    base = (batch.select(merged_schema.names) for batch in _read_base_rows(storage, below, merged_schema))
+    base = (batch.select(merged_schema.names) for batch in read_base_rows(storage, below, merged_schema))
     for batch in merge_log_records(base, records, config.merge_mode):
         yield batch.select(schema.names) if schema.names else batch_of([], schema, batch.num_rows)
 
 
-def _read_base_rows(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def read_base_rows(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of the slice's base, log files left aside, by `schema`: meta and data columns, no values of
+    the partition. Row groups that the predicate rules out are left out. Raises as `read_file_slice`.
+    """
     if read.file_slice.base_file is None:
         return iter(())
     if read.file_slice.external_file is None:
@@ -115,14 +123,6 @@ def _read_base_rows(storage: Storage, read: SliceRead, schema: pa.Schema) -> Ite
     if data_schema.names:
         return _read_external_file(storage, read, data_schema)
     return _read_base_file(storage, read, meta_schema)
-
-
-def data_file_path(file_slice: FileSlice) -> str:
-    """The path of the file that holds the slice's data columns."""
-    if file_slice.external_file is not None:
-        return file_slice.external_file.path
-    assert file_slice.base_file is not None  # callers do not pass slices that have log files only
-    return file_slice.base_file.path
 
 
 def check_external_files(storage: Storage, slices: Sequence[FileSlice]) -> list[str]:

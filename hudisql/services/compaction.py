@@ -10,7 +10,7 @@ deletes what it has written and starts again.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from hudisql.errors import (
     NoSuchInstantError,
     PathExistsError,
+    SettingsError,
     StorageError,
     UnsupportedTableError,
     WriteConflictError,
@@ -36,6 +37,14 @@ from hudisql.format.instant import (
 )
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.timeline import Timeline
+from hudisql.hudi_config import (
+    COMPACTION_STRATEGY,
+    COMPACTION_TARGET_IO,
+    COMPACTION_TRIGGER,
+    MAX_DELTA_COMMITS,
+    MAX_DELTA_SECONDS,
+    HudiConfig,
+)
 from hudisql.services.compaction_plan import (
     CompactionPlan,
     Strategy,
@@ -72,6 +81,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OPERATION_TYPE: Final = "COMPACT"
+_STRATEGY_PACKAGE: Final = "org.apache.hudi.table.action.compact.strategy."
+_STRATEGIES: Final[Mapping[str, Strategy]] = {
+    "LogFileSizeBasedCompactionStrategy": "log_file_size",
+    "LogFileNumBasedCompactionStrategy": "log_file_count",
+    "BoundedIOCompactionStrategy": "bounded_io",
+    "UnBoundedCompactionStrategy": "unbounded",
+}
 
 
 class CompactionTrigger(StrEnum):
@@ -86,13 +102,13 @@ class CompactionTrigger(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CompactionOptions:
-    """When a compaction is due and which slices it takes; the defaults are Hudi's."""
+    """When a compaction is due and which slices it takes; the defaults are those of the settings."""
 
-    trigger: CompactionTrigger = CompactionTrigger.NUM_COMMITS
-    max_delta_commits: int = 5
-    max_delta_seconds: int = 3600
-    strategy: Strategy = "log_file_size"
-    target_io_megabytes: int = 500 * 1024
+    trigger: CompactionTrigger = CompactionTrigger[COMPACTION_TRIGGER.default_value]
+    max_delta_commits: int = MAX_DELTA_COMMITS.default_value
+    max_delta_seconds: int = MAX_DELTA_SECONDS.default_value
+    strategy: Strategy = _STRATEGIES[COMPACTION_STRATEGY.default_value]
+    target_io_megabytes: int = COMPACTION_TARGET_IO.default_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +119,24 @@ class CompactionResult:
     operations: int
     files: int
     bytes: int
+
+
+def compaction_options(config: HudiConfig) -> CompactionOptions:
+    """The options that Hudi's settings name. Raises SettingsError."""
+    name = config.get(COMPACTION_STRATEGY)
+    strategy = _STRATEGIES.get(name.removeprefix(_STRATEGY_PACKAGE))
+    if strategy is None:
+        raise SettingsError(
+            f"{COMPACTION_STRATEGY} = {name} is not supported",
+            hint=f"use {', '.join(f'{_STRATEGY_PACKAGE}{each}' for each in _STRATEGIES)}",
+        )
+    return CompactionOptions(
+        trigger=CompactionTrigger(config.get(COMPACTION_TRIGGER)),
+        max_delta_commits=config.get(MAX_DELTA_COMMITS),
+        max_delta_seconds=config.get(MAX_DELTA_SECONDS),
+        strategy=strategy,
+        target_io_megabytes=config.get(COMPACTION_TARGET_IO),
+    )
 
 
 def is_compaction_due(timeline: Timeline, options: CompactionOptions, now: datetime) -> bool:

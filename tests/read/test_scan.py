@@ -6,18 +6,21 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import SourceChangedError, UnsupportedTableError
+from hudisql.format.meta_columns import META_SCHEMA
 from hudisql.read.predicates import Comparison, IsNotNull, Or
 from hudisql.read.scan import ScanPlan, plan_scan
+from hudisql.read.scan_method import ScanMethod, scan_methods
 from hudisql.storage import Storage
+from hudisql.table.file_slice import BaseFile, ExternalFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable, open_table
 
 READABLE = (
@@ -214,19 +217,43 @@ def test_ten_thousand_files_are_planned_in_seconds(many_files_table: HudiTable) 
 def test_files_that_spark_would_hide_are_read_by_the_slice_reader(
     tmp_path: Path, storage: Storage, make_table: Any
 ) -> None:
-    path = make_table(tmp_path / "t", {"": 1})
-    table = open_table(storage, str(path))
-    (slice_, values), *_ = plan_scan(table, table.schema).slices
-    assert slice_.base_file is not None
-    from hudisql.read.scan import _is_native
+    table = open_table(storage, str(make_table(tmp_path / "t", {"": 1})))
+    ((file_slice, _),) = plan_scan(table, table.schema).slices
+    assert file_slice.base_file is not None
 
-    assert _is_native(table.schema, None, [(slice_, values)])
-    hidden = f"{path}/_x.parquet"
-    os.link(slice_.base_file.path, hidden)
-    pq.read_schema(hidden)
-    from dataclasses import replace
+    def method_of(name: str) -> ScanMethod:
+        assert file_slice.base_file is not None
+        named = replace(file_slice, base_file=replace(file_slice.base_file, path=f"{table.base_path}/{name}"))
+        (method,) = scan_methods([named], table.schema, [], None)
+        return method
 
-    moved = replace(slice_, base_file=replace(slice_.base_file, path=hidden))
-    assert not _is_native(table.schema, None, [(moved, values)])
-    colon = replace(slice_, base_file=replace(slice_.base_file, path=f"{path}/a:b.parquet"))
-    assert not _is_native(table.schema, None, [(colon, values)])
+    assert method_of("a.parquet") is ScanMethod.NATIVE
+    assert method_of("_a.parquet") is method_of(".a.parquet") is ScanMethod.STITCHED
+    assert method_of("a:b.parquet") is ScanMethod.STITCHED
+
+
+def test_only_many_rows_with_few_log_records_are_merged_by_spark() -> None:
+    schema = pa.schema([pa.field("id", pa.int64())])
+    time = "20240101000000000"
+
+    def methods_of(base: int, log: int, columns: pa.Schema = schema, **changes: Any) -> ScanMethod:
+        file_slice = FileSlice(
+            "p",
+            "f",
+            time,
+            BaseFile(f"/t/p/f_0_{time}.parquet", base, "f", "0", time),
+            log_files=(LogFile(f"/t/p/.f_{time}.log.1_0", log, "f", time, 1, "0"),),
+        )
+        (method,) = scan_methods([replace(file_slice, **changes)], columns, [], None)
+        return method
+
+    megabyte = 1 << 20
+    external = ExternalFile("/source/a.parquet", 100 * megabyte, 0)
+    assert methods_of(100 * megabyte, megabyte) is ScanMethod.MERGED
+    assert methods_of(100 * megabyte, megabyte, META_SCHEMA) is ScanMethod.MERGED
+    assert methods_of(megabyte, megabyte, external_file=external) is ScanMethod.MERGED
+    assert methods_of(megabyte, megabyte, META_SCHEMA, external_file=external) is ScanMethod.STITCHED
+    assert methods_of(20 * megabyte, megabyte) is ScanMethod.STITCHED
+    assert methods_of(100 * megabyte, 50 * megabyte) is ScanMethod.STITCHED
+    assert methods_of(1000 * megabyte, 100 * megabyte) is ScanMethod.STITCHED
+    assert methods_of(100 * megabyte, megabyte, base_file=None) is ScanMethod.STITCHED

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,9 +16,10 @@ from pyspark.errors import PySparkException
 
 from hudisql.errors import SourceChangedError
 from hudisql.format.meta_columns import META_COLUMNS, META_SCHEMA, RECORD_KEY
-from hudisql.read import native_scan
+from hudisql.read import native_scan, scan_method
 from hudisql.read.predicates import Comparison
 from hudisql.read.scan import ScanPlan, plan_scan, scan_to_dataframe
+from hudisql.read.scan_method import ScanMethod, scan_methods
 from hudisql.spark.task_errors import translate_task_error
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
@@ -99,15 +100,45 @@ def test_golden_tables_are_right_by_both_scans(
     spark: Any, golden: Any, open_golden: Callable[[str], HudiTable], name: str
 ) -> None:
     table = open_golden(name)
-    stitched_plan, native_plan = plan_scan(table, table.full_schema), plan_scan(table, table.schema)
-    assert (stitched_plan.mode, native_plan.mode) == ("stitched", "native")
+    native_plan = plan_scan(table, table.schema)
+    stitched_plan = replace(plan_scan(table, table.full_schema), mode="stitched")
+    assert native_plan.mode == "native"
     stitched, native = scan_to_dataframe(spark, stitched_plan), scan_to_dataframe(spark, native_plan)
     assert stitched.columns == native.columns == table.full_schema.names
     expected = sorted(json.dumps(row, sort_keys=True) for row in golden(name).rows)
     for frame in (stitched, native):
         assert json_rows(frame.select(*table.schema.names)) == expected
     meta = sorted(json.dumps(row, sort_keys=True) for row in golden(name).meta_rows)
-    assert json_rows(stitched.select(*META_COLUMNS)) == meta
+    whole, alone = (
+        scan_to_dataframe(spark, plan_scan(table, each)) for each in (table.full_schema, META_SCHEMA)
+    )
+    for frame in (stitched, whole, alone):
+        assert json_rows(frame.select(*META_COLUMNS)) == meta
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mor_parquet_log", "mor_two_log_generations", "mor_upsert_only_updates"],
+)
+def test_spark_merges_log_records_as_the_slice_reader_does(
+    spark: Any,
+    golden: Any,
+    open_golden: Callable[[str], HudiTable],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    monkeypatch.setattr(scan_method, "_LEAST_BYTES_TO_MERGE", 0)
+    monkeypatch.setattr(scan_method, "_MOST_LOG_SHARE", 1e9)
+    table = open_golden(name)
+    has_native_log = False
+    for columns, expected in ((table.schema, "rows"), (META_SCHEMA, "meta_rows")):
+        plan = plan_scan(table, columns)
+        methods = scan_methods([each for each, _ in plan.slices], columns, [], None)
+        has_native_log |= ScanMethod.MERGED in methods
+        rows = scan_to_dataframe(spark, plan).select(*columns.names)
+        wanted = [json.dumps(row, sort_keys=True) for row in getattr(golden(name), expected)]
+        assert json_rows(rows) == sorted(wanted)
+    assert has_native_log
 
 
 @pytest.fixture
@@ -273,11 +304,11 @@ def test_ten_thousand_files_become_a_dataframe_without_a_spark_job(
     spark: Any, many_files_table: HudiTable
 ) -> None:
     context = spark.sparkContext
-    for schema, mode in ((many_files_table.schema, "native"), (many_files_table.full_schema, "stitched")):
-        plan = plan_scan(many_files_table, schema, parallelism=2)
+    modes: tuple[Literal["native", "stitched"], ...] = ("native", "stitched")
+    for mode in modes:
+        plan = replace(plan_scan(many_files_table, many_files_table.full_schema, parallelism=2), mode=mode)
         context.setJobGroup(f"planning {mode}", "")
         frame = scan_to_dataframe(spark, plan)
-        assert plan.mode == mode
         # Spark's own way to read a list of paths lists them by jobs, which takes minutes here.
         assert list(context.statusTracker().getJobIdsForGroup(f"planning {mode}")) == []
         context.setLocalProperty("spark.jobGroup.id", None)

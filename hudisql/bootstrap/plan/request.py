@@ -24,14 +24,11 @@ from hudisql.bootstrap.plan.schema_drift import SchemaDrift
 from hudisql.bootstrap.source.source_files import PartitionColumn
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
-from hudisql.write.handle.base_file import DEFAULT_MAX_FILE_BYTES
+from hudisql.hudi_config import BLOOM_ENTRIES, BLOOM_FPP, CODEC, MAX_FILE_SIZE, SORT_MODE
 from hudisql.write.handle.open_base_file import CODECS
 
 KEY_CHECKS: Final = ("unique", "unique_global", "nulls", "none")
-SORT_MODE_OPTION: Final = "hoodie.bulkinsert.sort.mode"
 SORT_MODES: Final = ("NONE", "GLOBAL_SORT", "PARTITION_SORT")
-CODEC_OPTION: Final = "hoodie.parquet.compression.codec"
-MAX_FILE_SIZE_OPTION: Final = "hoodie.parquet.max.file.size"
 SYNC_PREFIX: Final = "hoodie.datasource.hive_sync."
 _TABLE_TYPES: Final = {
     "copy_on_write": keys.COPY_ON_WRITE,
@@ -75,11 +72,11 @@ class BootstrapRequest:
     protect_source: bool = False
     parallelism: int | None = None
     bloom_entries: int | None = None
-    bloom_fpp: float = 1e-3
+    bloom_fpp: float = BLOOM_FPP.default_value
     skeleton_encoding: str = SkeletonEncoding.PLAIN
-    max_file_bytes: int = DEFAULT_MAX_FILE_BYTES
+    max_file_bytes: int = MAX_FILE_SIZE.default_value
     sort_mode: str = "NONE"
-    codec: str = "gzip"
+    codec: str = CODEC.default_value
     sync: bool = True
     key_generator_class: str | None = None
     resume: bool = False
@@ -138,10 +135,10 @@ def _check_request(request: BootstrapRequest) -> None:
     _check_choice("key_check", request.key_check, KEY_CHECKS)
     _check_schema_drift(request.on_schema_drift)
     _check_choice("skeleton_encoding", request.skeleton_encoding, tuple(SkeletonEncoding))
-    _check_choice(SORT_MODE_OPTION, request.sort_mode, SORT_MODES)
-    _check_choice(CODEC_OPTION, request.codec, CODECS)
+    _check_choice(SORT_MODE.name, request.sort_mode, SORT_MODES)
+    _check_choice(CODEC.name, request.codec, CODECS)
     if request.max_file_bytes < 1:
-        raise InvalidArgumentError(f"{MAX_FILE_SIZE_OPTION} must be 1 or more, not {request.max_file_bytes}")
+        raise InvalidArgumentError(f"{MAX_FILE_SIZE} must be 1 or more, not {request.max_file_bytes}")
     if request.parallelism is not None and request.parallelism < 1:
         raise InvalidArgumentError(f"parallelism must be 1 or more, not {request.parallelism}")
     if request.bloom_entries is not None and request.bloom_entries < 1:
@@ -204,15 +201,15 @@ def apply_options(
 
 
 _REQUEST_OPTIONS: Final[Mapping[str, tuple[str, Any]]] = {
-    "hoodie.index.bloom.num_entries": ("bloom_entries", int),
-    "hoodie.index.bloom.fpp": ("bloom_fpp", float),
+    BLOOM_ENTRIES.name: ("bloom_entries", int),
+    BLOOM_FPP.name: ("bloom_fpp", float),
     "hoodie.bootstrap.parallelism": ("parallelism", int),
     "hoodie.datasource.write.precombine.field": ("precombine", str),
     keys.PRECOMBINE_FIELD: ("precombine", str),
     "hoodie.datasource.write.table.type": ("table_type", parse_table_type),
-    MAX_FILE_SIZE_OPTION: ("max_file_bytes", int),
-    SORT_MODE_OPTION: ("sort_mode", lambda text: text.strip().upper()),
-    CODEC_OPTION: ("codec", lambda text: _CODEC_NAMES.get(text.strip().lower(), text.strip().lower())),
+    MAX_FILE_SIZE.name: ("max_file_bytes", int),
+    SORT_MODE.name: ("sort_mode", lambda text: text.strip().upper()),
+    CODEC.name: ("codec", lambda text: _CODEC_NAMES.get(text.strip().lower(), text.strip().lower())),
 }
 _LAYOUT_OPTIONS: Final = (keys.HIVE_STYLE_PARTITIONING, keys.URL_ENCODE_PARTITIONING)
 

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudisql.errors import NoSuchTableError
 from hudisql.procedures.registry import Arguments, parameter, procedure
+from hudisql.procedures.table_argument import find_entry
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.run.rewrite_candidates import PlannedRewrite
-    from hudisql.catalog.metastore_table import MetastoreTable
     from hudisql.context import Context
     from hudisql.sql.dml.statement_scope import StatementScope
     from hudisql.table.hudi_table import HudiTable
@@ -75,7 +74,7 @@ def rewrite_bootstrap_files(
     from hudisql.write.execution.commit_files import WriteResult
     from hudisql.write.execution.rewrite import rewrite_bootstrapped_slices
 
-    entry = _entry(context, arguments.table)
+    entry = find_entry(context, arguments.table)
     check_changeable(entry, "CALL rewrite_bootstrap_files")
     planned: list[PlannedRewrite] = []
 
@@ -109,18 +108,6 @@ def rewrite_bootstrap_files(
         context.console.info(f"{entry.full_name}: no bootstrapped file group is to be rewritten")
         return []
     return _rows(planned, result.instant_time)
-
-
-def _entry(context: Context, given: str) -> MetastoreTable:
-    from hudisql.catalog.metastore_table import is_hudi_table
-
-    database, name = context.qualify_table_name(given)
-    entry = context.metastore.get_table(database, name)
-    if entry is None:
-        raise NoSuchTableError(f"the metastore has no table {database}.{name}", hint="check the name")
-    if not is_hudi_table(entry):
-        raise NoSuchTableError(f"{database}.{name} is not a Hudi table")
-    return entry
 
 
 def _rows(planned: Sequence[PlannedRewrite], instant: str | None) -> list[RewrittenFileGroupRow]:

@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from hudisql.format.spark_schema import quote_name, spark_type_name
 from hudisql.read.predicates import InSet, Predicate, conjunction
-from hudisql.sql.text.dialect import parse_tokens, tokenize
+from hudisql.sql.text import dialect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,8 +47,7 @@ def _equal_columns(
 ) -> Iterator[tuple[str, str]]:
     """Columns of the target with the columns of the source that they must equal."""
     try:
-        text = f"SELECT 1 WHERE {condition}"
-        statement = parse_tokens(text, tokenize(text))
+        statement = dialect.parse(f"SELECT 1 WHERE {condition}")
     except SqlglotError:
         return
     where = statement.find(exp.Where) if statement is not None else None

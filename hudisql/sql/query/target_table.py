@@ -15,7 +15,8 @@ from hudisql.catalog.metastore_table import (
     hudi_base_path,
     is_hudi_table,
 )
-from hudisql.errors import CorruptTableError, StorageError, UnsupportedStatementError
+from hudisql.errors import StorageError, UnsupportedStatementError
+from hudisql.procedures.table_argument import base_path_of
 from hudisql.sql.config.table_settings import reads_changed_sources
 from hudisql.sql.text.statements import TableName
 from hudisql.table.hudi_table import HudiTable, find_table_root, open_table
@@ -46,12 +47,9 @@ def find_entry(context: Context, name: TableName) -> MetastoreTable | None:
 
 def open_hudi_entry(context: Context, entry: MetastoreTable) -> HudiTable:
     """Open the table that a metastore entry stands for. Raises CorruptTableError, NoSuchTableError."""
-    location = hudi_base_path(entry)
-    if location is None:
-        raise CorruptTableError(f"the metastore knows no location of the Hudi table {entry.full_name}")
     return open_table(
         context.storage,
-        context.storage.qualify(location),
+        base_path_of(context, entry, None),
         accepts_changed_sources=reads_changed_sources(context),
     )
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NoReturn
+from typing import Final
 
-from hudisql.sql.text.script import syntax_error
-from hudisql.sql.text.tokens import TokenCursor, tokenize
+from hudisql.sql.text.statement_cursor import StatementCursor
+from hudisql.sql.text.tokens import tokenize
 
 _DEFAULT: Final = "DEFAULT"
 _OPENING: Final = ("(", "[", "CASE")
@@ -115,7 +115,7 @@ class MergeClauses:
 
 def read_delete(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> DeleteClauses:
     """The clauses of a DELETE. Raises SqlSyntaxError."""
-    reader = _Reader(text, line, column, quoted_names)
+    reader = _Reader(text, line, column, quoted_names=quoted_names)
     reader.expect("DELETE")
     reader.expect("FROM")
     target = reader.target()
@@ -126,7 +126,7 @@ def read_delete(text: str, *, line: int = 1, column: int = 1, quoted_names: bool
 
 def read_update(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> UpdateClauses:
     """The clauses of an UPDATE. Raises SqlSyntaxError."""
-    reader = _Reader(text, line, column, quoted_names)
+    reader = _Reader(text, line, column, quoted_names=quoted_names)
     reader.expect("UPDATE")
     target = reader.target()
     reader.expect("SET")
@@ -138,7 +138,7 @@ def read_update(text: str, *, line: int = 1, column: int = 1, quoted_names: bool
 
 def read_insert(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> InsertClauses:
     """The clauses of an INSERT into one table. Raises SqlSyntaxError."""
-    reader = _Reader(text, line, column, quoted_names)
+    reader = _Reader(text, line, column, quoted_names=quoted_names)
     if reader.at_keyword("FROM"):
         reader.fail("FROM … INSERT is not supported on a Hudi table: write INSERT … SELECT … FROM …")
     prefix = reader.with_clause("INSERT")
@@ -162,7 +162,7 @@ def read_insert(text: str, *, line: int = 1, column: int = 1, quoted_names: bool
 
 def read_merge(text: str, *, line: int = 1, column: int = 1, quoted_names: bool = False) -> MergeClauses:
     """The clauses of a MERGE. Raises SqlSyntaxError."""
-    reader = _Reader(text, line, column, quoted_names)
+    reader = _Reader(text, line, column, quoted_names=quoted_names)
     prefix = reader.with_clause("MERGE")
     reader.expect("MERGE")
     evolves = reader.skip("WITH", "SCHEMA", "EVOLUTION")
@@ -183,30 +183,8 @@ def read_merge(text: str, *, line: int = 1, column: int = 1, quoted_names: bool 
     return MergeClauses(prefix, target, source, alias, column_names, condition, tuple(actions), evolves)
 
 
-class _Reader(TokenCursor):
+class _Reader(StatementCursor):
     """Reads the clauses of a statement."""
-
-    def __init__(self, text: str, line: int, column: int, quoted_names: bool) -> None:
-        super().__init__(tokenize(text, quoted_names=quoted_names))
-        self._text = text
-        self._line = line
-        self._column = column
-
-    def fail(self, problem: str) -> NoReturn:
-        """Raise SqlSyntaxError at the next token."""
-        token = self.peek()
-        start, length = (len(self._text), 1) if token is None else (token.start, token.end - token.start)
-        raise syntax_error(problem, self._text, start, length, line=self._line, column=self._column)
-
-    def expect(self, word: str) -> None:
-        """Step over the word. Raises SqlSyntaxError if another comes next."""
-        if not self.skip(word):
-            self.fail(f"{word} is missing")
-
-    def expect_end(self) -> None:
-        """Raise SqlSyntaxError if something is left."""
-        if self.at < len(self._tokens):
-            self.fail("this is not expected here")
 
     def with_clause(self, verb: str) -> SourceSpan | None:
         """The common table expressions before the verb."""
@@ -230,8 +208,8 @@ class _Reader(TokenCursor):
         """A dotted name, or IDENTIFIER(…)."""
         first = self.at
         self._name_part()
-        if self._tokens[first].is_keyword("IDENTIFIER") and self.at_keyword("("):
-            self._skip_brackets()
+        if self.tokens[first].is_keyword("IDENTIFIER") and self.at_keyword("("):
+            self.skip_brackets()
         while self.skip("."):
             self._name_part()
         return self._span_from(first)
@@ -256,11 +234,11 @@ class _Reader(TokenCursor):
         """A table's name, a bracketed query, or a table function's call."""
         first = self.at
         if self.at_keyword("("):
-            self._skip_brackets()
+            self.skip_brackets()
         else:
             self.name()
             if self.at_keyword("("):
-                self._skip_brackets()
+                self.skip_brackets()
         return self._span_from(first)
 
     def brackets(self) -> SourceSpan | None:
@@ -268,7 +246,7 @@ class _Reader(TokenCursor):
         if not self.at_keyword("("):
             return None
         first = self.at
-        self._skip_brackets()
+        self.skip_brackets()
         return self._span_from(first)
 
     def partition(self) -> tuple[tuple[str, SourceSpan | None], ...]:
@@ -303,7 +281,7 @@ class _Reader(TokenCursor):
         found = []
         while True:
             token = self.peek()
-            start = len(self._text) if token is None else token.start
+            start = len(self.text) if token is None else token.start
             path = [self._name_part()]
             while self.skip("."):
                 path.append(self._name_part())
@@ -315,7 +293,7 @@ class _Reader(TokenCursor):
 
     def action(self) -> MergeAction:
         """What follows a WHEN."""
-        start = self._tokens[self.at - 1].start
+        start = self.tokens[self.at - 1].start
         matched = "not_matched" if self.skip("NOT") else "matched"
         self.expect("MATCHED")
         if matched == "not_matched" and self.skip("BY", "SOURCE"):
@@ -358,7 +336,7 @@ class _Reader(TokenCursor):
         if len(values) != len(columns):
             self.at = start
             self.fail(f"{len(columns)} columns, but {len(values)} values")
-        offset = self._tokens[start].start
+        offset = self.tokens[start].start
         return tuple(Assignment((name,), value, offset) for name, value in zip(columns, values, strict=True))
 
     def _name_part(self) -> str:
@@ -370,14 +348,8 @@ class _Reader(TokenCursor):
 
     def _span_from(self, first: int) -> SourceSpan:
         """The text from a token to the last one that was stepped over."""
-        start, end = self._tokens[first].start, self._tokens[self.at - 1].end
-        return SourceSpan(self._text[start:end], start)
-
-    def _skip_brackets(self) -> None:
-        self.at += 1
-        self.skip_to("(", ")", (")",))
-        if not self.skip(")"):
-            self.fail("a bracket is not closed")
+        start, end = self.tokens[first].start, self.tokens[self.at - 1].end
+        return SourceSpan(self.text[start:end], start)
 
 
 def null_for_default(value: SourceSpan) -> SourceSpan:

@@ -12,7 +12,7 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 
 class CallProcedure(exp.Expression):
@@ -136,18 +136,22 @@ class HudiSql(Spark):
     Parser = HudiSqlParser
 
 
-def tokenize(text: str) -> list[Token]:
-    """The tokens of a statement. Raises sqlglot's TokenError."""
-    return list(HudiSql().tokenize(text))
-
-
-def parse_tokens(text: str, tokens: list[Token]) -> exp.Expr | None:
-    """The syntax tree of one statement. Raises sqlglot's ParseError."""
-    trees = cast("list[Any]", HudiSql().parser().parse(tokens, text))
+def parse(text: str) -> exp.Expr | None:
+    """The syntax tree of one statement. Raises sqlglot's TokenError, ParseError."""
+    dialect = HudiSql()
+    trees = cast("list[Any]", dialect.parser().parse(dialect.tokenize(text), text))
     found = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
     if len(found) > 1:
         raise ParseError("more than one statement")
     return found[0] if found else None
+
+
+def offset_of(text: str, line: int | None, column: int | None) -> int:
+    """The offset of the token that sqlglot places there; the text's end if there is none."""
+    for token in HudiSql().tokenize(text):
+        if (token.line, token.col) == (line, column):
+            return int(token.start)
+    return len(text)
 
 
 def _is_word(text: str) -> bool:

@@ -1,26 +1,20 @@
 """From the text of one statement to a typed statement (`statements.py`).
 
-What kind of statement it is, and which table it would change, is read from sqlglot's tokens, so that valid
-Spark SQL whose inside sqlglot cannot parse still gets its right kind; what hudisql executes itself (CALL,
-SHOW PARTITIONS, repair) is parsed wholly by our dialect. Knows neither Spark nor the metastore.
+What kind of statement it is, and which table it would change, is read from its tokens, so that Spark SQL of
+any form gets its right kind. What hudisql executes itself (CALL, SHOW PARTITIONS, repair) is parsed wholly,
+by sqlglot (`syntax_tree.py`, which is imported when it is first needed). Knows neither Spark nor the
+metastore.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, NoReturn
-
-from sqlglot import exp
-from sqlglot.errors import ParseError, TokenError
-from sqlglot.tokens import Token, TokenType  # type: ignore[attr-defined]
+from collections.abc import Callable
+from typing import Final
 
 from hudisql.context import split_identifier
-from hudisql.sql.text import dialect
 from hudisql.sql.text import statements as st
-from hudisql.sql.text.literals import NotConstantError, constant_value
 from hudisql.sql.text.script import position_at, split_script, syntax_error
+from hudisql.sql.text.statement_cursor import StatementCursor
 
 _QUERY_HEADS: Final = frozenset({"SELECT", "VALUES", "TABLE", "MAP", "REDUCE", "("})
 _DIRECTORY: Final = "INSERT OVERWRITE DIRECTORY"
@@ -41,22 +35,11 @@ def parse_statement(text: str, *, line: int = 1, column: int = 1) -> st.Statemen
     only = found[0]
     column = column + only.column - 1 if only.line == 1 else only.column
     line += only.line - 1
-    try:
-        tokens = dialect.tokenize(only.text)
-    except TokenError as error:
-        raise syntax_error(str(error).splitlines()[0], only.text, 0, line=line, column=column) from error
-    return _Parser(only.text, tokens, line, column).parse()
+    return _Parser(only.text, line, column).parse()
 
 
-@dataclass
-class _Parser:
-    """Reads the tokens of one statement from left to right; `at` is the next token's index."""
-
-    text: str
-    tokens: Sequence[Token]
-    line: int
-    column: int
-    at: int = 0
+class _Parser(StatementCursor):
+    """Reads the tokens of one statement from left to right."""
 
     def parse(self) -> st.Statement:
         head = self.word()
@@ -67,137 +50,49 @@ class _Parser:
             return st.QueryStatement(self.text)
         return st.PassThroughStatement(self.text, " ".join(filter(None, [head, self.word(1)])))
 
-    # -- tokens -----------------------------------------------------------------------------------------
-
-    def word(self, ahead: int = 0) -> str:
-        """The upper-case text of a coming token; empty for a quoted name, a string or the end."""
-        index = self.at + ahead
-        if index >= len(self.tokens):
-            return ""
-        token = self.tokens[index]
-        quoted = self.text[token.start : token.start + 1] in ('"', "'", "`")
-        return "" if quoted else str(token.text).upper()
-
-    def skip(self, *words: str) -> bool:
-        """Step over these words if they come next."""
-        if all(self.word(index) == word for index, word in enumerate(words)):
-            self.at += len(words)
-            return True
-        return False
-
-    def skip_one_of(self, *words: str) -> str:
-        """Step over the one of these words that comes next; empty if none does."""
-        word = self.word()
-        return word if word and word in words and self.skip(word) else ""
-
-    def fail(self, problem: str, index: int | None = None) -> NoReturn:
-        """Raise SqlSyntaxError at a token (default: the next one)."""
-        position = self.at if index is None else index
-        if position < len(self.tokens):
-            token = self.tokens[position]
-            offset, length = token.start, token.end - token.start + 1
-        else:
-            offset, length = len(self.text), 1
-        raise syntax_error(problem, self.text, offset, length, line=self.line, column=self.column)
-
-    def skip_parentheses(self) -> None:
-        """Step over a bracketed part, to behind its closing bracket."""
-        depth = 0
-        while self.at < len(self.tokens):
-            kind = self.tokens[self.at].token_type
-            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(kind, 0)
-            self.at += 1
-            if depth == 0:
-                return
-        self.fail("a bracket is not closed")
-
     def table_name(self) -> st.TableName:
         """A dotted name, or IDENTIFIER('…') with literal text."""
-        if self.word() == "IDENTIFIER" and self.word(1) == "(":
-            literal = self.tokens[self.at + 2] if self.at + 2 < len(self.tokens) else None
-            if literal is None or literal.token_type != TokenType.STRING or self.word(3) != ")":
+        if self.at_keyword("IDENTIFIER", "("):
+            literal = self.peek(2)
+            if literal is None or literal.text[0] not in "'\"" or self.word(3) != ")":
                 self.fail("IDENTIFIER must hold literal text here")
             self.at += 4
-            return st.TableName(split_identifier(str(literal.text)))
+            return st.TableName(split_identifier(literal.text[1:-1]))
         parts = [self.name_part()]
-        while self.at < len(self.tokens) and self.tokens[self.at].token_type == TokenType.DOT:
-            self.at += 1
+        while self.skip("."):
             parts.append(self.name_part())
         return st.TableName(tuple(parts))
 
     def name_part(self) -> str:
-        if self.at >= len(self.tokens):
+        """Step over a name; a double-quoted one, too: only the session knows whether that is a string."""
+        token = self.peek()
+        if token is None:
             self.fail("a name is missing")
-        token = self.tokens[self.at]
-        text = str(token.text)
-        if token.token_type != TokenType.IDENTIFIER and not re.fullmatch(r"\w+", text):
+        is_quoted = token.kind == "string" and token.text.startswith('"')
+        if not token.is_name and not is_quoted:
             self.fail("this is not a name")
         self.at += 1
-        return text
+        return token.text[1:-1] if is_quoted else token.name
 
     def tail(self, index: int) -> str:
         """The text from a token on."""
         return self.text[self.tokens[index].start :] if index < len(self.tokens) else ""
 
-    def tree(self) -> exp.Expr:
-        """The whole statement as parsed by our dialect."""
-        try:
-            tree = dialect.parse_tokens(self.text, list(self.tokens))
-        except ParseError as error:
-            self._raise_parse_error(error)
-        assert tree is not None
-        return tree
+    def syntax_tree(self) -> st.Statement:
+        """A statement that hudisql executes itself."""
+        from hudisql.sql.text.syntax_tree import parse_own_statement
 
-    def _raise_parse_error(self, error: ParseError) -> NoReturn:
-        details = error.errors[0] if error.errors else {}
-        highlight = str(details.get("highlight") or "")
-        offset = len(self.text)
-        for token in self.tokens:
-            if (token.line, token.col) == (details.get("line"), details.get("col")):
-                offset = token.start
-        problem = str(details.get("description") or error).rstrip(".")
-        raise syntax_error(
-            problem, self.text, offset, max(len(highlight), 1), line=self.line, column=self.column
-        ) from error
-
-    # -- statements -------------------------------------------------------------------------------------
-
-    def call(self) -> st.Statement:
-        node = self.tree()
-        assert isinstance(node, dialect.CallProcedure)
-        positional: list[object] = []
-        named: list[tuple[str, object]] = []
-        for argument in node.expressions:
-            is_named = isinstance(argument, exp.Kwarg)
-            value = self._constant(argument.expression if is_named else argument)
-            if is_named:
-                named.append((argument.this.name, value))
-            elif named:
-                self._fail_at(argument, "a positional argument cannot follow a named one")
-            else:
-                positional.append(value)
-        span = (self.tokens[0].start, self.tokens[-1].end + 1)
-        return st.CallStatement(self.text, str(node.this), tuple(positional), tuple(named), span)
-
-    def _constant(self, node: exp.Expr) -> object:
-        try:
-            return constant_value(node)
-        except NotConstantError as error:
-            self._fail_at(node, str(error))
-
-    def _fail_at(self, node: exp.Expr, problem: str) -> NoReturn:
-        start, end = node.meta.get("start", 0), node.meta.get("end", 0)
-        raise syntax_error(problem, self.text, start, end - start + 1, line=self.line, column=self.column)
+        return parse_own_statement(self)
 
     def with_query(self) -> st.Statement:
         """WITH: a query, or an INSERT behind its common table expressions."""
         self.skip("WITH")
-        while self.at < len(self.tokens):
-            while self.at < len(self.tokens) and self.word() != "(":
+        while not self.is_at_end:
+            while not self.is_at_end and self.word() != "(":
                 self.at += 1
-            if self.at >= len(self.tokens):
+            if self.is_at_end:
                 break
-            self.skip_parentheses()
+            self.skip_brackets()
             if self.word() in ("AS", "MAX", ","):
                 continue
             reader = _CHANGES.get(self.word())
@@ -209,9 +104,9 @@ class _Parser:
         targets: list[st.TableName] = []
         overwrite = False
         is_from = self.word() == "FROM"
-        while is_from and self.at < len(self.tokens):
+        while is_from and not self.is_at_end:
             if self.word() == "(":
-                self.skip_parentheses()
+                self.skip_brackets()
             elif self.word() == "INSERT" and self.word(1) in ("INTO", "OVERWRITE"):
                 overwrite = overwrite or self.word(1) == "OVERWRITE"
                 self.at += 2
@@ -249,15 +144,13 @@ class _Parser:
 
     def delete(self) -> st.Statement:
         self.skip("DELETE")
-        if not self.skip("FROM"):
-            self.fail("FROM is missing")
+        self.expect("FROM")
         return st.DeleteStatement(self.text, self.table_name())
 
     def merge(self) -> st.Statement:
         self.skip("MERGE")
         self.skip("WITH", "SCHEMA", "EVOLUTION")
-        if not self.skip("INTO"):
-            self.fail("INTO is missing")
+        self.expect("INTO")
         return st.MergeStatement(self.text, self.table_name())
 
     def truncate(self) -> st.Statement:
@@ -295,8 +188,7 @@ class _Parser:
         if_exists = self.skip("IF", "EXISTS")
         table = self.table_name()
         purge = self.skip("PURGE")
-        if self.at < len(self.tokens):
-            self.fail("this is not expected after DROP TABLE")
+        self.expect_end()
         return st.DropTableStatement(self.text, table, if_exists, purge)
 
     def create(self) -> st.Statement:
@@ -338,9 +230,8 @@ class _Parser:
         """The index of the first of these words outside of brackets, from here on, before a query."""
         depth = 0
         for index in range(self.at, len(self.tokens)):
-            kind = self.tokens[index].token_type
-            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(kind, 0)
             word = self.word(index - self.at)
+            depth += {"(": 1, ")": -1}.get(word, 0)
             if depth == 0 and word in words and index + 1 < len(self.tokens):
                 return index
             if depth == 0 and word in ("SELECT", "WITH", "VALUES"):
@@ -358,8 +249,7 @@ class _Parser:
                 or (previous == "AS" and word in ("TABLE", "(", "MAP", "REDUCE"))
             ):
                 return index
-            kind = self.tokens[index].token_type
-            depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(kind, 0)
+            depth += {"(": 1, ")": -1}.get(word, 0)
         return None
 
     def explain(self) -> st.Statement:
@@ -368,45 +258,22 @@ class _Parser:
         if self.word() in _EXPLAIN_MODES:
             mode = self.word()
             self.at += 1
-        if self.at >= len(self.tokens):
+        if self.is_at_end:
             self.fail("a statement is missing after EXPLAIN")
         start = self.tokens[self.at].start
         inner = self.text[start:]
         line, column = position_at(self.text, start, self.line, self.column)
-        explained = _Parser(inner, dialect.tokenize(inner), line, column).parse()
+        explained = _Parser(inner, line, column).parse()
         return st.ExplainStatement(self.text, mode, explained)
 
     def show(self) -> st.Statement:
-        if self.word(1) == "PARTITIONS":
-            node = self.tree()
-            assert isinstance(node, dialect.ShowPartitions)
-            values = dict(self._partition_value(each) for each in node.expressions)
-            return st.ShowPartitionsStatement(self.text, _name_of(node.this), values)
-        if self.word(1) == "CREATE" and self.word(2) == "TABLE":
-            return st.ShowCreateTableStatement(self.text, _name_of(self.tree().this))
-        if self.word(1) == "COLUMNS":
-            node = self.tree()
-            assert isinstance(node, dialect.ShowColumns)
-            name, database = _name_of(node.this), node.args.get("database")
-            parts = (database.name, name.parts[-1]) if database is not None else name.parts
-            return st.ShowColumnsStatement(self.text, st.TableName(parts))
+        if self.word(1) in ("PARTITIONS", "COLUMNS") or (self.word(1), self.word(2)) == ("CREATE", "TABLE"):
+            return self.syntax_tree()
         if self.skip("SHOW", "TBLPROPERTIES"):
             table = self.table_name()
             key = self.tail(self.at).strip().removeprefix("(").removesuffix(")").strip()
             return st.ShowPropertiesStatement(self.text, table, key.strip("'\"") or None)
         return st.PassThroughStatement(self.text, f"SHOW {self.word(1)}")
-
-    def _partition_value(self, node: exp.Expr) -> tuple[str, str | None]:
-        if not isinstance(node, exp.EQ):
-            self.fail("a partition is given as column = value", len(self.tokens) - 1)
-        value = self._constant(node.expression)
-        return node.this.name, None if value is None else str(value)
-
-    def repair(self) -> st.Statement:
-        node = self.tree()
-        if not isinstance(node, dialect.RepairTable):
-            self.fail("this should be [MSCK] REPAIR TABLE", 0)
-        return st.MsckRepairStatement(self.text, _name_of(node.this), str(node.args["action"]))
 
     def describe(self) -> st.Statement:
         self.at += 1
@@ -436,7 +303,7 @@ class _Parser:
 
     def refresh(self) -> st.Statement:
         self.skip("REFRESH")
-        if self.at < len(self.tokens) and self.tokens[self.at].token_type == TokenType.STRING:
+        if (token := self.peek()) is not None and token.kind == "string":
             return st.PassThroughStatement(self.text, "REFRESH")
         if self.word() == "FUNCTION":
             return st.PassThroughStatement(self.text, "REFRESH FUNCTION")
@@ -453,12 +320,6 @@ class _Parser:
         return st.ExecuteImmediateStatement(self.text)
 
 
-def _name_of(node: exp.Expr) -> st.TableName:
-    if not isinstance(node, exp.Table):
-        return st.TableName((node.name,))
-    return st.TableName(tuple(part.name for part in node.parts))
-
-
 _CHANGES: Final[dict[str, Callable[[_Parser], st.Statement]]] = {
     "INSERT": _Parser.insert,
     "UPDATE": _Parser.update,
@@ -467,7 +328,7 @@ _CHANGES: Final[dict[str, Callable[[_Parser], st.Statement]]] = {
 }
 _READERS: Final[dict[str, Callable[[_Parser], st.Statement]]] = {
     **_CHANGES,
-    "CALL": _Parser.call,
+    "CALL": _Parser.syntax_tree,
     "WITH": _Parser.with_query,
     "FROM": _Parser.from_query,
     "TRUNCATE": _Parser.truncate,
@@ -478,9 +339,8 @@ _READERS: Final[dict[str, Callable[[_Parser], st.Statement]]] = {
     "REPLACE": _Parser.create,
     "EXPLAIN": _Parser.explain,
     "SHOW": _Parser.show,
-    "MSCK": _Parser.repair,
-    "MSCK REPAIR": _Parser.repair,
-    "REPAIR": _Parser.repair,
+    "MSCK": _Parser.syntax_tree,
+    "REPAIR": _Parser.syntax_tree,
     "DESCRIBE": _Parser.describe,
     "DESC": _Parser.describe,
     "CACHE": _Parser.cache,

@@ -63,13 +63,13 @@ class TokenCursor:
     """Goes over tokens from left to right; `at` is the next token's index."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
-        self._tokens = tokens
+        self.tokens = tokens
         self.at = 0
 
     def peek(self, ahead: int = 0) -> Token | None:
         """The next token, or one relative to it; None beyond either end."""
         index = self.at + ahead
-        return self._tokens[index] if 0 <= index < len(self._tokens) else None
+        return self.tokens[index] if 0 <= index < len(self.tokens) else None
 
     def take(self) -> Token | None:
         """Step over the next token; None at the end."""
@@ -79,7 +79,7 @@ class TokenCursor:
 
     def at_keyword(self, *words: str) -> bool:
         """True if these unquoted words or marks come next."""
-        coming = self._tokens[self.at : self.at + len(words)]
+        coming = self.tokens[self.at : self.at + len(words)]
         return len(coming) == len(words) and all(
             token.is_keyword(word) for token, word in zip(coming, words, strict=True)
         )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from hudisql.hudi_config import MAX_FILE_SIZE, SMALL_FILE_LIMIT
 from hudisql.table.file_slice import FileSlice
 
 # The cost of opening, writing and marking a file, in bytes; and the bytes of a task with small slices.
@@ -27,8 +28,8 @@ HASH_RANGE = 1 << 30
 class FileSizing:
     """Bytes: files below `small_file_bytes` take new rows until they have about `max_file_bytes`."""
 
-    small_file_bytes: int = 104_857_600
-    max_file_bytes: int = 125_829_120
+    small_file_bytes: int = SMALL_FILE_LIMIT.default_value
+    max_file_bytes: int = MAX_FILE_SIZE.default_value
     bytes_per_row: float = 1024.0
 
     @property

@@ -19,13 +19,12 @@ import pyarrow as pa
 from hudisql.format import meta_columns
 from hudisql.format.file_names import base_file_name, parse_base_file_name
 from hudisql.format.schema import avro_from_arrow
+from hudisql.hudi_config import BLOOM_FPP, CODEC, MAX_FILE_SIZE
 from hudisql.storage import Storage, join
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.meta_arrays import META_ARRAY_SCHEMA, meta_arrays_of_new_rows
 from hudisql.write.handle.open_base_file import OpenBaseFile, dictionary_columns
 
-DEFAULT_MAX_FILE_BYTES: Final = 120 * 1024 * 1024
-DEFAULT_BLOOM_FPP: Final = 1e-3
 # What is held of a row group before it is written, in Arrow's form; pages are about a quarter of that.
 ROW_GROUP_BYTES: Final = 64 << 20
 # A file this near to its size takes no further row group.
@@ -40,10 +39,10 @@ class BaseFileConfig:
     `keeps_snappy` the next base file of a file group whose data is in snappy is in snappy, too.
     """
 
-    codec: str = "gzip"
-    max_file_bytes: int = DEFAULT_MAX_FILE_BYTES
+    codec: str = CODEC.default_value
+    max_file_bytes: int = MAX_FILE_SIZE.default_value
     bloom_entries: int | None = None
-    bloom_fpp: float = DEFAULT_BLOOM_FPP
+    bloom_fpp: float = BLOOM_FPP.default_value
     keeps_snappy: bool = False
 
 

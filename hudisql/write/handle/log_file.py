@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,13 +19,12 @@ from hudisql.format import meta_columns
 from hudisql.format.file_names import log_file_name
 from hudisql.format.log_block import ROLLBACK_BLOCK, BlockType, HeaderKey, LogBlock, encode_log_block
 from hudisql.format.log_block_content import encode_data_block, encode_delete_records
+from hudisql.hudi_config import MAX_BLOCK_SIZE, MAX_LOG_SIZE
 from hudisql.read.conform import batch_of, conform_array
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice, LogFile
 
 BlockFormat = Literal["avro", "parquet"]
-DEFAULT_MAX_BLOCK_BYTES: Final = 256 << 20
-DEFAULT_MAX_LOG_BYTES: Final = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +32,12 @@ class LogFileConfig:
     """How a commit writes logs: a data block holds `max_block_bytes` of rows, in Arrow's form, at most, and
     the next version of the log begins before a file would grow beyond `max_file_bytes`.
 
-    Defaults are Hudi's `hoodie.logfile.data.block.max.size` and `hoodie.logfile.max.size`.
+    Settings are Hudi's `hoodie.logfile.data.block.max.size` and `hoodie.logfile.max.size`.
     """
 
     block_format: BlockFormat = "avro"
-    max_block_bytes: int = DEFAULT_MAX_BLOCK_BYTES
-    max_file_bytes: int = DEFAULT_MAX_LOG_BYTES
+    max_block_bytes: int = MAX_BLOCK_SIZE.default_value
+    max_file_bytes: int = MAX_LOG_SIZE.default_value
 
 
 def data_blocks(

@@ -73,9 +73,9 @@ class Concurrency:
     failed_writes: FailedWrites = FailedWrites.EAGER
     lock: TableLock | None = None
     lock_retry_policy: LockRetryPolicy = field(default_factory=LockRetryPolicy)
-    heartbeat_interval_ms: int = 60_000
-    tolerable_misses: int = 2
-    conflict_retries: int = 0
+    heartbeat_interval_ms: int = HEARTBEAT_INTERVAL.default_value
+    tolerable_misses: int = HEARTBEAT_MISSES.default_value
+    conflict_retries: int = CONFLICT_RETRIES.default_value
 
     @property
     def heartbeat_tolerance_ms(self) -> int:

@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import Final, Protocol
 
 from hudisql.errors import NoSuchPathError, PathExistsError, TableLockedError, WriteConflictError
-from hudisql.hudi_config import LOCK_EXPIRE
+from hudisql.hudi_config import LOCK_EXPIRE, LOCK_RETRIES, LOCK_RETRY_WAIT, LOCK_WAIT
 from hudisql.storage import Storage, join
 
 LOCK_FILE: Final = "lock"
@@ -50,9 +50,9 @@ class TableLock(Protocol):
 class LockRetryPolicy:
     """How a lock is acquired: `retries` more attempts, `wait_ms` apart, each for up to `attempt_ms`."""
 
-    retries: int = 50
-    wait_ms: int = 5_000
-    attempt_ms: int = 60_000
+    retries: int = LOCK_RETRIES.default_value
+    wait_ms: int = LOCK_RETRY_WAIT.default_value
+    attempt_ms: int = LOCK_WAIT.default_value
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,6 +194,8 @@ def test_statements_that_hold_others_are_told_apart() -> None:
         ("DELETE t", "FROM is missing", (1, 8), "t"),
         ("", "no statement", (1, 1), None),
         ("SELECT 1; SELECT 2", "more than one statement", (1, 11), None),
+        ("INSERT INTO 't' SELECT 1", "not a name", (1, 13), "'t'"),
+        ("INSERT INTO IDENTIFIER(r'x') SELECT 1", "literal text", (1, 13), "IDENTIFIER"),
         ("INSERT INTO IDENTIFIER(x) SELECT 1", "literal text", (1, 13), "IDENTIFIER"),
     ],
 )

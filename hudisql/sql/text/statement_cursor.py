@@ -1,0 +1,66 @@
+"""The tokens of one statement, read from left to right, and errors that mark their place in it.
+
+The parser of statements and the readers of their clauses share it. Knows no grammar.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from hudisql.sql.text.script import syntax_error
+from hudisql.sql.text.tokens import TokenCursor, tokenize
+
+
+class StatementCursor(TokenCursor):
+    """A cursor over a statement's tokens; `line` and `column` say where the statement starts in its script.
+
+    With `quoted_names` double quotes hold a name, not a string.
+    """
+
+    def __init__(self, text: str, line: int, column: int, *, quoted_names: bool = False) -> None:
+        super().__init__(tokenize(text, quoted_names=quoted_names))
+        self.text = text
+        self.line = line
+        self.column = column
+
+    @property
+    def is_at_end(self) -> bool:
+        """True if no token is left."""
+        return self.at >= len(self.tokens)
+
+    def word(self, ahead: int = 0) -> str:
+        """The upper-case text of a coming word or mark; empty for a quoted name, a string or the end."""
+        token = self.peek(ahead)
+        return token.text.upper() if token is not None and token.kind in ("word", "mark") else ""
+
+    def skip_one_of(self, *words: str) -> str:
+        """Step over the one of these words that comes next; empty if none does."""
+        word = self.word()
+        return word if word in words and self.skip(word) else ""
+
+    def expect(self, word: str) -> None:
+        """Step over the word. Raises SqlSyntaxError if another comes next."""
+        if not self.skip(word):
+            self.fail(f"{word} is missing")
+
+    def expect_end(self) -> None:
+        """Raise SqlSyntaxError if something is left."""
+        if not self.is_at_end:
+            self.fail("this is not expected here")
+
+    def skip_brackets(self) -> None:
+        """Step over a bracketed part, which comes next, to behind its closing bracket."""
+        self.at += 1
+        self.skip_to("(", ")", (")",))
+        if not self.skip(")"):
+            self.fail("a bracket is not closed")
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raise SqlSyntaxError at the next token."""
+        token = self.peek()
+        start, length = (len(self.text), 1) if token is None else (token.start, token.end - token.start)
+        raise self.error_at(problem, start, length)
+
+    def error_at(self, problem: str, offset: int, length: int = 1) -> Exception:
+        """A SqlSyntaxError that marks this part of the text."""
+        return syntax_error(problem, self.text, offset, length, line=self.line, column=self.column)
