@@ -389,7 +389,6 @@ DRIVER_MAX_BYTES: Final = ConfigKey(
     "without Spark tasks; 0: always by tasks",
     parse_number,
     SESSION,
-    WRITES,
 )
 CHANGED_SOURCES: Final[ConfigKey[str]] = ConfigKey(
     "hudisql.read.changed.sources",

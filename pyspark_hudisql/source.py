@@ -80,9 +80,11 @@ class DefaultSource(DataSource):
 
 @dataclass(frozen=True)
 class HudiInput(InputPartition):
-    """The work of one Spark task."""
+    """The work of one Spark task: Spark pickles the reader before it asks for the partitions."""
 
     task: ScanTask
+    columns: pa.Schema
+    predicate: Predicate | None
     log_merge_config: LogMergeConfig | None
 
 
@@ -94,16 +96,14 @@ class HudiReader(DataSourceReader):
         self._output = arrow_from_spark_json(schema.json())
         self._storage = _storage(options)
         self._filters: tuple[Predicate, ...] = ()
-        self._columns = self._output
-        self._predicate: Predicate | None = None
 
     def partitions(self) -> list[InputPartition]:
         """One per task. Raises InvalidArgumentError for options and columns, and what `plan_scan` raises."""
         with _plain_errors():
             plan = self._plan()
-        self._columns, self._predicate = plan.columns, plan.predicate
         # Spark calls a reader without partitions once, with a partition of its own making.
-        return [HudiInput(task, plan.log_merge_config) for task in plan.tasks or (ScanTask(()),)]
+        tasks = plan.tasks or (ScanTask(()),)
+        return [HudiInput(task, plan.columns, plan.predicate, plan.log_merge_config) for task in tasks]
 
     def _plan(self) -> ScanPlan:
         try:
@@ -128,8 +128,8 @@ class HudiReader(DataSourceReader):
         rows = read_task(
             self._storage,
             partition.task,
-            self._columns,
-            self._predicate,
+            partition.columns,
+            partition.predicate,
             log_merge_config=partition.log_merge_config,
         )
         for batch in rows:

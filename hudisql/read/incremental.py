@@ -45,6 +45,16 @@ class IncrementalRead:
             parts.append(Not(In((COMMIT_TIME,), tuple(sorted(moved)))))
         return And(tuple(parts))
 
+    @property
+    def condition(self) -> str:
+        """`predicate` as SQL text."""
+        moved = self.groups.moved
+        if self.window.by_transition_time:
+            written = sorted({each.timestamp for each in self.window.commits} - moved)
+            return f"{COMMIT_TIME} IN ({_texts(written)})" if written else "false"
+        bounds = f"{COMMIT_TIME} > '{self.window.begin}' AND {COMMIT_TIME} <= '{self.window.as_of}'"
+        return f"{bounds} AND {COMMIT_TIME} NOT IN ({_texts(sorted(moved))})" if moved else bounds
+
     def partitions(self, table: HudiTable) -> list[TablePartition]:
         """The partitions that the window's commits wrote into."""
         if self.window.is_open:
@@ -105,6 +115,10 @@ def incremental_read(table: HudiTable, window: TimelineWindow, path_glob: str = 
             hint="compare two states: SELECT … TIMESTAMP AS OF … EXCEPT SELECT … TIMESTAMP AS OF …",
         )
     return IncrementalRead(window, changed_groups(table, window), path_glob)
+
+
+def _texts(instant_times: Sequence[str]) -> str:
+    return ", ".join(f"'{each}'" for each in instant_times)
 
 
 def _matches(file_slice: FileSlice, path_glob: str) -> bool:

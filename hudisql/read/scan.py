@@ -209,8 +209,7 @@ def plan_scan(
         everything = slices if is_whole else _slices_of(table, partitions, [], as_of, changes, read_optimized)
         slices_total = len(everything)
         splits_total = sum(len(task.works) for task in split(everything))
-    # Spark's scan leaves filters to the query, which knows nothing of the window.
-    mode = "stitched" if changes else _mode_of(wanted, partition_names, conjunction(row_parts), slices)
+    mode = _mode_of(wanted, partition_names, conjunction(row_parts), slices)
     is_by_slice = mode == "stitched" or any(name in META_COLUMNS for name in wanted.names)
     on_driver = is_by_slice and _fits_driver(table, slices, driver_bytes)
     if on_driver:
@@ -251,6 +250,12 @@ def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     text mean what they say, but evaluating one raises an error: the plan contains every column that is
     needed.
     """
+    frame = _read(spark, plan)
+    # Spark's own scan takes the plan's predicate for skipping alone; the query does not know this one.
+    return frame if plan.changes is None else frame.where(plan.changes.condition)
+
+
+def _read(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     from hudisql.read.arrow_scan import arrow_dataframe, driver_dataframe
 
     if plan.on_driver:
