@@ -7,7 +7,7 @@ what opening a table reads.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table
 from hudisql.errors import CorruptTableError, InvalidArgumentError, NoSuchTableError
@@ -16,6 +16,18 @@ from hudisql.procedures.registry import Arguments, parameter
 if TYPE_CHECKING:
     from hudisql.context import Context
     from hudisql.table.hudi_table import HudiTable
+
+
+class NamesTable(Protocol):
+    """Arguments that name a table of the metastore, or else a table's directory."""
+
+    @property
+    def table(self) -> str | None:
+        """The table's name in the metastore."""
+
+    @property
+    def path(self) -> str | None:
+        """The table's directory."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -133,7 +133,7 @@ def complete_columns(
 
     Filters on the floating columns of `unpushable` stay above the scan.
     """
-    if present == plan.output_schema.names and not unpushable:
+    if frame.columns == plan.output_schema.names and not unpushable:
         return frame
     columns = []
     for field in plan.output_schema:

@@ -56,7 +56,7 @@ def native_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
         empty = spark.createDataFrame([], spark_struct(_subset(plan.output_schema, names)))
         return complete_columns(empty, plan, names)
     frame, _ = _scan_files(spark, plan, names)
-    whole = complete_columns(frame, plan, names, unpushable=_floating(plan))
+    whole = complete_columns(frame, plan, names, unpushable=_floating(plan, names))
     return whole.coalesce(1) if _is_small(plan) else whole
 
 
@@ -79,7 +79,7 @@ def native_dataframe_without(
     numbered = frame.withColumn(_ROW, where)
     left = functions.broadcast(replaced(numbers).toDF(_ROW))
     remaining = numbered.join(left, _ROW, "left_anti").drop(_ROW)
-    return complete_columns(remaining, plan, names, unpushable=_floating(plan))
+    return complete_columns(remaining, plan, names, unpushable=_floating(plan, names))
 
 
 def replaced_rows_of(number: int, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -115,21 +115,6 @@ def _scan_files(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tuple[
         raise _describe_failure(spark, plan, error) from error
 
 
-def _floating(plan: ScanPlan) -> set[str]:
-    """The columns whose filters Spark must not push down.
-
-    Files written by parquet-cpp, parquet-rs and others leave NaN out of their statistics, but for Spark SQL
-    NaN is greater than any number: a pushed `x > 3` would skip row groups that hold such rows.
-    """
-    return {each.name for each in plan.output_schema if pa.types.is_floating(each.type)}
-
-
-def _is_small(plan: ScanPlan) -> bool:
-    """True if one task reads the files in less time than it takes to bring several tasks' rows together."""
-    total = sum(file_slice.length for file_slice, _ in plan.slices)
-    return len(plan.slices) <= _ONE_TASK_FILES and total <= _ONE_TASK_BYTES
-
-
 def _describe_failure(spark: SparkSession, plan: ScanPlan, error: Exception) -> QueryError:
     """What Spark lacks, and for a store's file system the setting that brings it."""
     from py4j.protocol import Py4JJavaError
@@ -150,6 +135,23 @@ def _describe_failure(spark: SparkSession, plan: ScanPlan, error: Exception) -> 
     return QueryError(
         what, hint=f"start with --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:{version}"
     )
+
+
+def _floating(plan: ScanPlan, names: list[str]) -> list[str]:
+    """The columns by which Spark must not skip row groups.
+
+    Files written by parquet-cpp, parquet-rs and others leave NaN out of their statistics, but for Spark SQL
+    NaN is greater than any number: a pushed `x > 3` would lose rows.
+    """
+    return [
+        each.name for each in plan.output_schema if each.name in names and pa.types.is_floating(each.type)
+    ]
+
+
+def _is_small(plan: ScanPlan) -> bool:
+    """True if one task reads the files in less time than it takes to bring several tasks' rows together."""
+    total = sum(file_slice.length for file_slice, _ in plan.slices)
+    return len(plan.slices) <= _ONE_TASK_FILES and total <= _ONE_TASK_BYTES
 
 
 def _file_relation(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tuple[DataFrame, Any]:

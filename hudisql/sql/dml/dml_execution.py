@@ -16,10 +16,10 @@ import pyarrow as pa
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import RepeatedKeysError, TableLockedError, WriteConflictError
 from hudisql.result import LocalResult, Result
+from hudisql.sql.dml.after_commit import after_commit, warn_if_metadata_table_dropped
 from hudisql.sql.dml.dml_plan import Changes, DmlPlan, KeysToDelete, plan_dml
 from hudisql.sql.dml.insert_rows import RowsToInsert, as_inserts, precombined_inserts, precombined_rows
 from hudisql.sql.dml.statement_scope import StatementScope, check_changeable, open_scope
-from hudisql.sql.dml.sync_after_commit import sync_after_commit, warn_if_metadata_table_dropped
 from hudisql.sql.query.query_plan import bound_errors
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText
@@ -94,10 +94,11 @@ def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
     with nullcontext() if query is None else bound_errors(query.prepared.bound, query.origin):
         result = _commit(plan)
         if result.instant_time is not None:
-            sync_after_commit(
+            after_commit(
                 scope.context,
                 scope.entry,
                 plan.table,
+                scope.settings,
                 syncs=syncs,
                 dropped_metadata_table=result.dropped_metadata_table,
             )
