@@ -144,7 +144,7 @@ class VerificationFailedError(HudisqlError):
 
 
 class RollbackRefusedError(HudisqlError):
-    """Rolling a bootstrap back would lose later commits, disturb a run at work, or touch source files."""
+    """A rollback or restore would lose rows, undo what later instants need, or touch source files."""
 
 
 class WriteConflictError(HudisqlError):

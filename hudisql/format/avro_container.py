@@ -41,9 +41,13 @@ class AvroRecordCodec:
 
     def encode(self, record: dict[str, Any], sync: bytes | None = None) -> bytes:
         """The container's bytes; `sync` is the 16-byte marker, by default a random one."""
+        return self.enclose(self.encode_body(record), sync)
+
+    def encode_body(self, record: dict[str, Any]) -> bytes:
+        """The record in Avro's binary form, without a container."""
         body = io.BytesIO()
         fastavro.schemaless_writer(body, self._parsed, record)
-        return self.enclose(body.getvalue(), sync)
+        return body.getvalue()
 
     def enclose(self, content: bytes, sync: bytes | None = None) -> bytes:
         """The container's bytes around a record that is already in Avro's binary form."""
@@ -63,10 +67,11 @@ class AvroRecordCodec:
                     return cast("dict[str, Any]", fastavro.schemaless_reader(stream, self._parsed, None))
             except (EOFError, ValueError, IndexError) as error:
                 raise CorruptTableError(f"cannot decode {name}: {error}") from error
-        return _decode_container(content, name)
+        return decode_container(content, name)
 
 
-def _decode_container(content: bytes, name: str) -> dict[str, Any]:
+def decode_container(content: bytes, name: str) -> dict[str, Any]:
+    """The one record of a container, whatever its schema is. Raises CorruptTableError naming `name`."""
     try:
         records = list(fastavro.reader(io.BytesIO(content)))
     except (EOFError, ValueError, IndexError, KeyError, StopIteration) as error:

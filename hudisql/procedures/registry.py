@@ -34,7 +34,16 @@ from hudisql.errors import HudisqlError, NoSuchProcedureError
 if TYPE_CHECKING:
     from hudisql.context import Context
 
-FAMILIES: Final = ("bootstrap", "run_bootstrap", "verify", "rollback", "show", "sync", "help")
+FAMILIES: Final = (
+    "bootstrap",
+    "run_bootstrap",
+    "verify",
+    "rollback",
+    "show",
+    "show_archived",
+    "sync",
+    "help",
+)
 PARAMETER_TYPES: Final = ("string", "int", "long", "double", "boolean", "map", "array<string>", "interval")
 _PARAMETER_TYPES: Final[Mapping[Any, str]] = {
     str: "string",

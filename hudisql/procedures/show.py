@@ -6,47 +6,29 @@ Names, parameters and output columns are those of Hudi's procedures (1.2, which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
-from hudisql.errors import InvalidArgumentError, UnsupportedTableError
-from hudisql.format.avro_container import load_codec
-from hudisql.format.bootstrap_index import (
-    BootstrapMapping,
-    read_bootstrap_index_info,
-    read_bootstrap_mappings,
-)
-from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
+from hudisql.errors import InvalidArgumentError
 from hudisql.format.instant import ROLLBACK, Instant, InstantState
-from hudisql.format.timeline_layout import archive_directory
 from hudisql.procedures.registry import (
     Arguments,
-    Column,
     columns_of,
     parameter,
     procedure,
-    row_values,
 )
+from hudisql.procedures.shown_rows import filter_parameter, filter_rows, limit_parameter, transition_time
 from hudisql.procedures.table_argument import TableArguments, find_table
-from hudisql.spark.task_errors import without_internal_names
 from hudisql.storage import FileInfo
-from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-
-R = TypeVar("R")
-
-
-def _limit(default: int) -> Any:
-    return parameter(default, help="most rows")
-
-
-def _filter() -> Any:
-    return parameter("", help="SQL predicate over the output columns")
+    from hudisql.format.archived_timeline import ArchivedEntry
+    from hudisql.format.bootstrap_index import BootstrapMapping
+    from hudisql.format.commit_metadata import CommitMetadata
+    from hudisql.table.hudi_table import HudiTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +37,10 @@ class ShowBootstrapMappingArguments(TableArguments):
 
     partition_path: str = parameter("", help="only this partition")
     file_ids: str = parameter("", help="only these file ids, separated by commas")
-    limit: int = _limit(10)
+    limit: int = limit_parameter(10)
     sort_by: str = parameter("partition", help="output column to sort by")
     desc: bool = parameter(False, help="sort downwards")
-    filter: str = _filter()
+    filter: str = filter_parameter()
 
 
 @dataclass(frozen=True)
@@ -82,6 +64,8 @@ def show_bootstrap_mapping(
     context: Context, arguments: ShowBootstrapMappingArguments
 ) -> Iterable[BootstrapMappingRow]:
     """A row per file group of the bootstrap index."""
+    from hudisql.format.bootstrap_index import read_bootstrap_index_info, read_bootstrap_mappings
+
     table = find_table(context, arguments.table, arguments.path)
     info = read_bootstrap_index_info(table.storage, table.base_path)
     base_path = "" if info is None else info.bootstrap_base_path
@@ -92,7 +76,7 @@ def show_bootstrap_mapping(
         for mapping in read_bootstrap_mappings(table.storage, table.base_path, partitions)
         if not wanted or mapping.file_id in wanted
     ]
-    rows = _filtered(context, rows, BootstrapMappingRow, arguments.filter)
+    rows = filter_rows(context, rows, BootstrapMappingRow, arguments.filter)
     column = _sort_column(arguments.sort_by)
     rows.sort(key=lambda row: (str(getattr(row, column)), row.file_id), reverse=arguments.desc)
     return rows[: arguments.limit]
@@ -119,7 +103,7 @@ def _sort_column(name: str) -> str:
 class ShowBootstrapPartitionsArguments(TableArguments):
     """The parameters of `show_bootstrap_partitions`."""
 
-    filter: str = _filter()
+    filter: str = filter_parameter()
 
 
 @dataclass(frozen=True)
@@ -139,19 +123,21 @@ def show_bootstrap_partitions(
     context: Context, arguments: ShowBootstrapPartitionsArguments
 ) -> Iterable[BootstrapPartitionRow]:
     """A row per partition of the bootstrap index."""
+    from hudisql.format.bootstrap_index import read_bootstrap_mappings
+
     table = find_table(context, arguments.table, arguments.path)
     mappings = read_bootstrap_mappings(table.storage, table.base_path)
     partitions = sorted({mapping.partition_path for mapping in mappings})
     rows = [BootstrapPartitionRow(partition) for partition in partitions]
-    return _filtered(context, rows, BootstrapPartitionRow, arguments.filter)
+    return filter_rows(context, rows, BootstrapPartitionRow, arguments.filter)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShowTablePropertiesArguments(TableArguments):
     """The parameters of `show_table_properties`."""
 
-    limit: int = _limit(10)
-    filter: str = _filter()
+    limit: int = limit_parameter(10)
+    filter: str = filter_parameter()
 
 
 @dataclass(frozen=True)
@@ -175,11 +161,13 @@ def show_table_properties(
     table = find_table(context, arguments.table, arguments.path)
     properties = sorted(table.properties.values.items())
     rows = [*_unsafe_types(table), *(TablePropertyRow(key, value) for key, value in properties)]
-    return _filtered(context, rows, TablePropertyRow, arguments.filter)[: arguments.limit]
+    return filter_rows(context, rows, TablePropertyRow, arguments.filter)[: arguments.limit]
 
 
 def _unsafe_types(table: HudiTable) -> Iterator[TablePropertyRow]:
     """The types that the bootstrap accepted with `on_unsafe_type => 'warn'`, in words."""
+    from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
+
     for column, names in table.properties.unsafe_types.items():
         for name in names:
             incompatibility = TYPE_INCOMPATIBILITIES.get(name)
@@ -196,7 +184,7 @@ class ShowCommitsArguments(Arguments):
     """The parameters of `show_commits`."""
 
     table: str = parameter(help="table of the metastore, database.name")
-    limit: int = _limit(10)
+    limit: int = limit_parameter(10)
 
 
 @dataclass(frozen=True)
@@ -229,13 +217,18 @@ def show_commits(context: Context, arguments: ShowCommitsArguments) -> Iterable[
 
 
 def _commit_row(table: HudiTable, instant: Instant) -> CommitRow:
-    metadata: CommitMetadata = read_commit_metadata(table.storage, table.instant_path(instant))
+    from hudisql.format.commit_metadata import read_commit_metadata
+
+    path = table.instant_path(instant)
+    metadata = read_commit_metadata(table.storage, path)
+    time = transition_time(table.storage.info(path))
+    return CommitRow(instant.timestamp, time, instant.completed_action, *commit_totals(metadata))
+
+
+def commit_totals(metadata: CommitMetadata) -> tuple[int, int, int, int, int, int, int]:
+    """Bytes, files added and updated, partitions, rows, updated rows and errors of a commit."""
     stats = list(metadata.write_stats)
-    info = table.storage.info(table.instant_path(instant))
-    return CommitRow(
-        instant.timestamp,
-        None if info is None else _as_time(info, "%Y%m%d%H%M%S%f")[:17],
-        instant.completed_action,
+    return (
         sum(stat.total_write_bytes for stat in stats),
         sum(stat.prev_commit == "null" for stat in stats),
         sum(stat.prev_commit != "null" for stat in stats),
@@ -254,9 +247,9 @@ def _as_time(info: FileInfo, form: str) -> str:
 class ShowTimelineArguments(TableArguments):
     """The parameters of `show_timeline`."""
 
-    limit: int = _limit(20)
+    limit: int = limit_parameter(20)
     showArchived: bool = parameter(False, help="archived instants too")  # noqa: N815 (Hudi's name)
-    filter: str = _filter()
+    filter: str = filter_parameter()
     startTime: str = parameter("", help="only instants from this one on")  # noqa: N815
     endTime: str = parameter("", help="only instants up to this one")  # noqa: N815
 
@@ -282,29 +275,53 @@ class TimelineRow:
     row=TimelineRow,
 )
 def show_timeline(context: Context, arguments: ShowTimelineArguments) -> Iterable[TimelineRow]:
-    """A row per instant of the active timeline.
-
-    Raises UnsupportedTableError if archived instants are asked for and there are some.
-    """
+    """A row per instant of the active timeline, then of the archived one if it is asked for."""
     table = find_table(context, arguments.table, arguments.path)
-    if arguments.showArchived:
-        _check_archive_is_empty(table)
+    found = [*_timeline_rows(table), *(_archived_rows(table) if arguments.showArchived else ())]
     first, last = arguments.startTime, arguments.endTime
     rows = [
         row
-        for row in _timeline_rows(table)
+        for row in found
         if (not first or row.instant_time >= first) and (not last or row.instant_time <= last)
     ]
-    return _filtered(context, rows, TimelineRow, arguments.filter)[: arguments.limit]
+    return filter_rows(context, rows, TimelineRow, arguments.filter)[: arguments.limit]
 
 
-def _check_archive_is_empty(table: HudiTable) -> None:
-    directory = archive_directory(table.base_path, table.properties.archive_directory)
-    if table.storage.exists(directory) and table.storage.list_files(directory):
-        raise UnsupportedTableError(
-            f"the archived timeline in {directory} cannot be shown",
-            hint="leave showArchived out: the active timeline is shown then",
+def _archived_rows(table: HudiTable) -> list[TimelineRow]:
+    """Rows of the archived timeline, newest first; their times are as Hudi archives them."""
+    from hudisql.table.archived_timeline import read_archived_entries
+
+    states: dict[tuple[str, str], dict[InstantState, ArchivedEntry]] = {}
+    for entry in read_archived_entries(table):
+        instant = entry.instant
+        states.setdefault((instant.timestamp, instant.completed_action), {})[instant.state] = entry
+    rows = []
+    for reached in states.values():
+        last = reached[max(reached)]
+        requested, inflight, completed = (
+            _as_text(reached[state].transition_time) if state in reached else None
+            for state in (InstantState.REQUESTED, InstantState.INFLIGHT, InstantState.COMPLETED)
         )
+        rolled_back = (last.record.get("hoodieRollbackMetadata") or {}).get("commitsRollback")
+        rows.append(
+            TimelineRow(
+                instant_time=last.instant.timestamp,
+                action=last.instant.action,
+                state=last.instant.state.name,
+                requested_time=requested,
+                inflight_time=inflight,
+                completed_time=completed,
+                timeline_type="ARCHIVED",
+                rollback_info=f"Rolled back {', '.join(rolled_back)}" if rolled_back else None,
+            )
+        )
+    return rows[::-1]
+
+
+def _as_text(time: str | None) -> str | None:
+    if time is None:
+        return None
+    return f"{datetime.strptime(time[:14], '%Y%m%d%H%M%S'):%Y-%m-%d %H:%M:%S}"
 
 
 def _timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
@@ -336,32 +353,10 @@ def _timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
 
 def _rollback_info(table: HudiTable, instant: Instant) -> str | None:
     """The commits that a completed rollback rolled back."""
+    from hudisql.format.avro_container import load_codec
+
     if instant.action != ROLLBACK or not instant.is_completed:
         return None
     path = table.instant_path(instant)
     metadata = load_codec("HoodieRollbackMetadata").decode(table.storage.read(path), path)
     return f"Rolled back {', '.join(metadata['commitsRollback'])}"
-
-
-def _filtered(context: Context, rows: list[R], row_type: type[R], predicate: str) -> list[R]:
-    """The rows for which the predicate holds, in their order."""
-    if not predicate.strip() or not rows:
-        return rows
-    return _evaluate(context, rows, columns_of(row_type), predicate)
-
-
-def _evaluate(context: Context, rows: list[R], output: Sequence[Column], predicate: str) -> list[R]:
-    from pyspark.errors import PySparkException
-
-    position = "__hudisql_position"
-    declared = ", ".join([f"{position} int", *(f"`{column.name}` {column.type}" for column in output)])
-    numbered = [(number, *row_values(row)) for number, row in enumerate(rows)]
-    try:
-        kept = context.spark.createDataFrame(numbered, declared).where(predicate).select(position).collect()
-    except PySparkException as error:
-        raise InvalidArgumentError(
-            f"filter '{predicate}' cannot be evaluated: {without_internal_names(str(error).splitlines()[0])}",
-            hint=f"it may use the output columns: {', '.join(column.name for column in output)}",
-        ) from error
-    chosen = {row[0] for row in kept}
-    return [row for number, row in enumerate(rows) if number in chosen]

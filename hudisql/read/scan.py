@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from hudisql.errors import QueryError
-from hudisql.format.meta_columns import COMMIT_TIME, META_SCHEMA, PARTITION_PATH
+from hudisql.format.meta_columns import COMMIT_TIME, META_COLUMNS, META_SCHEMA, PARTITION_PATH
 from hudisql.read.changed_sources import warn_of_changed_sources
 from hudisql.read.incremental import IncrementalRead
 from hudisql.read.merge_mode import LogMergeConfig, log_merge_config_of
@@ -63,7 +63,8 @@ class ScanPlan:
     and not from files. `predicate` and `partition_predicate` are what could be pushed down; the query still
     applies its own filters. In `native` mode each slice is read by the method that `scan_methods` gives, in
     `stitched` mode all go through the slice reader. `is_vectorized` is False if Spark's scan has to read row
-    by row.
+    by row. With `on_driver` the slice reader runs when the plan is put into the query, and Spark gets the
+    rows.
     """
 
     base_path: str
@@ -84,6 +85,7 @@ class ScanPlan:
     changes: IncrementalRead | None = None
     log_merge_config: LogMergeConfig | None = None
     is_vectorized: bool = True
+    on_driver: bool = False
 
     def _described_history(self) -> tuple[tuple[str, str], ...]:
         if self.changes is not None:
@@ -107,6 +109,10 @@ class ScanPlan:
         """The number of splits in all tasks."""
         return sum(len(task.works) for task in self.tasks)
 
+    @property
+    def _readers(self) -> str:
+        return "on the driver" if self.on_driver else f"in {len(self.tasks)} tasks"
+
     def describe(self) -> tuple[tuple[str, str], ...]:
         """Label and text of each fact of the plan, for EXPLAIN."""
         bootstrapped = sum(file_slice.is_bootstrapped for file_slice, _ in self.slices)
@@ -121,7 +127,7 @@ class ScanPlan:
                 "file slices",
                 f"{_of(len(self.slices), self.slices_total)} ({kinds})",
             ),
-            ("splits", f"{_of(self.splits_read, self.splits_total)} in {len(self.tasks)} tasks"),
+            ("splits", f"{_of(self.splits_read, self.splits_total)} {self._readers}"),
             ("columns", ", ".join(_column_text(each) for each in self.columns) or "(none)"),
             ("row filter", str(self.predicate) if self.predicate is not None else "(none)"),
             (
@@ -146,6 +152,7 @@ def plan_scan(
     open_cost_bytes: int = DEFAULT_OPEN_COST_BYTES,
     count_all: bool = False,
     pruned_slices: Collection[tuple[str, str]] = (),
+    driver_bytes: int = 0,
 ) -> ScanPlan:
     """Plan the read of `columns` (any of the table's, structs pruned at will) of the latest snapshot.
 
@@ -154,10 +161,11 @@ def plan_scan(
     `as_of` is an instant time; with `changes` only rows that its window's commits wrote are read. `below` is
     a relative partition path that bounds the scan, `read_optimized` leaves log files aside (Hudi's `_ro`
     tables), `count_all` also counts what was pruned (EXPLAIN). The slices of `pruned_slices` (partition path,
-    file id) are known to hold nothing that the query looks for. Raises NoSuchStateError if the state asked
-    for is gone, UnsupportedTableError if a slice has log files that merge by a rule hudisql does not know,
-    SourceChangedError if the external file of a slice is missing or its length or modification time differ
-    from the bootstrap index.
+    file id) are known to hold nothing that the query looks for. Slices of together at most `driver_bytes`
+    are read on the driver, all columns, if meta columns are wanted or Spark's scan cannot read them. Raises
+    NoSuchStateError if the state asked for is gone, UnsupportedTableError if a slice has log files that merge
+    by a rule hudisql does not know, SourceChangedError if the external file of a slice is missing or its
+    length or modification time differ from the bootstrap index.
     """
     wanted_names = set(columns.names)
     if changes is not None:
@@ -201,10 +209,16 @@ def plan_scan(
         everything = slices if is_whole else _slices_of(table, partitions, [], as_of, changes, read_optimized)
         slices_total = len(everything)
         splits_total = sum(len(task.works) for task in split(everything))
+    mode = _mode_of(wanted, partition_names, conjunction(row_parts), slices)
+    is_by_slice = mode == "stitched" or any(name in META_COLUMNS for name in wanted.names)
+    on_driver = is_by_slice and _fits_driver(table, slices, driver_bytes)
+    if on_driver:
+        # Spark evaluates what stands for missing columns at once if it has the rows.
+        mode, wanted = "stitched", table.full_schema
     return ScanPlan(
         base_path=table.base_path,
         storage=table.storage,
-        mode=_mode_of(wanted, partition_names, conjunction(row_parts), slices),
+        mode=mode,
         output_schema=table.full_schema,
         columns=wanted,
         partition_columns=partition_columns,
@@ -220,6 +234,7 @@ def plan_scan(
         changes=changes,
         log_merge_config=log_merge_config_of(table, as_of) if merges else None,
         is_vectorized=can_vectorize(table),
+        on_driver=on_driver,
     )
 
 
@@ -241,8 +256,11 @@ def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
 
 
 def _read(spark: SparkSession, plan: ScanPlan) -> DataFrame:
-    from hudisql.read.arrow_scan import arrow_dataframe
+    from hudisql.read.arrow_scan import arrow_dataframe, driver_dataframe
 
+    if plan.on_driver:
+        rows = driver_dataframe(spark, plan)
+        return arrow_dataframe(spark, plan) if rows is None else rows
     if plan.mode == "native":
         try:
             return _by_method(spark, plan)
@@ -380,6 +398,15 @@ def _mode_of(
 ) -> Literal["native", "stitched"]:
     methods = scan_methods([each for each, _ in slices], wanted, partition_names, predicate)
     return "stitched" if set(methods) == {ScanMethod.STITCHED} else "native"
+
+
+def _fits_driver(
+    table: HudiTable, slices: Sequence[tuple[FileSlice, Mapping[str, object]]], driver_bytes: int
+) -> bool:
+    """True for few bytes of columns that Spark's plans hold as they are."""
+    if driver_bytes <= 0 or any(pa.types.is_nested(field.type) for field in table.full_schema):
+        return False
+    return sum(file_slice.length for file_slice, _ in slices) <= driver_bytes
 
 
 def _is_below(path: str, prefix: str) -> bool:

@@ -57,6 +57,19 @@ def replaced_file_groups(table: HudiTable, as_of: str | None = None) -> frozense
 
     Raises CorruptTableError, StorageError.
     """
+    return frozenset().union(*_groups_by_commit(table, as_of).values())
+
+
+def replacement_times(table: HudiTable) -> dict[FileGroupId, str]:
+    """The instant time of the newest commit that has replaced each file group.
+
+    Raises CorruptTableError, StorageError.
+    """
+    by_commit = _groups_by_commit(table, None)
+    return {group: commit.timestamp for commit in sorted(by_commit) for group in by_commit[commit]}
+
+
+def _groups_by_commit(table: HudiTable, as_of: str | None) -> dict[Instant, frozenset[FileGroupId]]:
     commits = [each for each in table.timeline.commits_until(as_of) if each.action == REPLACE_COMMIT]
     found = {each: _replaced.get((table.base_path, each)) for each in commits}
     unknown = [commit for commit, groups in found.items() if groups is None]
@@ -70,4 +83,4 @@ def replaced_file_groups(table: HudiTable, as_of: str | None = None) -> frozense
         )
         found[commit] = groups
         _replaced.put((table.base_path, commit), groups)
-    return frozenset().union(*(groups for groups in found.values() if groups is not None))
+    return {commit: groups for commit, groups in found.items() if groups is not None}

@@ -7,16 +7,15 @@ has diverted are merged with the slice it is compacting. It opens no data file.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.bootstrap_index import read_bootstrap_index
 from hudisql.format.commit_metadata import read_commit_metadata
-from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME
-from hudisql.storage import FileInfo, join
+from hudisql.storage import join
+from hudisql.table.file_groups import FileGroupVersions, group_files
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, list_partitions
@@ -52,29 +51,21 @@ def list_file_slices(table: HudiTable, paths: Sequence[str], as_of: str | None) 
     return attach_external_files(table, slices_of_versions(table, list_file_versions(table, paths), as_of))
 
 
-@dataclass(slots=True)
-class FileVersion:
-    """The files found of one file group with one base instant."""
-
-    base_files: list[BaseFile] = field(default_factory=list)
-    log_files: list[LogFile] = field(default_factory=list)
-
-
-FileVersions = dict[str, dict[str, dict[str, FileVersion]]]
+FileVersions = dict[str, dict[str, FileGroupVersions]]
 """What lies in storage, by partition path, file id and base instant, committed or not."""
 
 
 def list_file_versions(table: HudiTable, paths: Sequence[str]) -> FileVersions:
     """All versions of the file groups of the partitions with these paths, listed once."""
     listings = table.storage.list_directories([join(table.base_path, path) for path in paths])
-    return {path: _versions_of_partition(entries) for path, entries in zip(paths, listings, strict=True)}
+    return {path: group_files(entries) for path, entries in zip(paths, listings, strict=True)}
 
 
 def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | None) -> list[FileSlice]:
     """`list_file_slices` of listed partitions, whose skeletons do not carry their external files yet."""
     replaced = replaced_file_groups(table, as_of)
     found = (
-        _latest_slice(table, path, file_id, groups[file_id], as_of)
+        latest_slice(table, path, file_id, groups[file_id], as_of)
         for path, groups in versions.items()
         for file_id in sorted(groups)
         if (path, file_id) not in replaced
@@ -82,30 +73,17 @@ def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | No
     return [file_slice for file_slice in found if file_slice is not None]
 
 
-def _versions_of_partition(entries: Iterable[FileInfo]) -> dict[str, dict[str, FileVersion]]:
-    groups: dict[str, dict[str, FileVersion]] = defaultdict(lambda: defaultdict(FileVersion))
-    for entry in entries:
-        if entry.is_directory:
-            continue
-        name = entry.name
-        if (base := parse_base_file_name(name)) is not None:
-            groups[base.file_id][base.instant_time].base_files.append(
-                BaseFile(entry.path, entry.length, *base)
-            )
-        elif (log := parse_log_file_name(name)) is not None:
-            groups[log.file_id][log.base_instant_time].log_files.append(
-                LogFile(entry.path, entry.length, *log)
-            )
-    return groups
-
-
-def _latest_slice(
+def latest_slice(
     table: HudiTable,
     partition_path: str,
     file_id: str,
-    versions: dict[str, FileVersion],
-    as_of: str | None,
+    versions: FileGroupVersions,
+    as_of: str | None = None,
 ) -> FileSlice | None:
+    """The slice of a file group that readers see, without its external file; None if none is committed.
+
+    Raises CorruptTableError, StorageError.
+    """
     timeline = table.timeline
     diverted: list[LogFile] = []
     diverted_from: str | None = None

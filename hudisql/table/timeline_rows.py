@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.instant import COMMIT_ACTIONS, Instant, InstantState
+from hudisql.table.file_groups import FileVersion
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partition_paths
 from hudisql.table.path_glob import glob_pattern
-from hudisql.table.snapshot import FileVersion, list_file_versions
+from hudisql.table.snapshot import list_file_versions
 from hudisql.table.timeline_window import instant_time_of_millis
 
 

@@ -46,6 +46,12 @@ _LINES = """CREATE TABLE legacy.lineitem
 INSERT INTO legacy.lineitem VALUES (1, 1, 2.0, DATE'2024-03-01'), (1, 2, 3.0, DATE'2024-03-01')"""
 _CORRECTIONS = """CREATE TEMPORARY VIEW corrections AS
 SELECT 1L l_orderkey, 2 l_linenumber, 9.0D l_quantity, false is_cancelled"""
+_CHANGED = f"""CREATE TABLE lake.trips ({_TRIPS}) USING hudi PARTITIONED BY (dt)
+  TBLPROPERTIES (primaryKey = 'id', 'hoodie.clean.automatic' = 'false');
+{_ROWS}; UPDATE lake.trips SET fare = 1; UPDATE lake.trips SET fare = 2; UPDATE lake.trips SET fare = 3"""
+_EVENTS = f"""CREATE TABLE lake.events ({_TRIPS}) USING hudi PARTITIONED BY (dt)
+  TBLPROPERTIES (primaryKey = 'id', type = 'mor', 'hoodie.compact.inline.max.delta.commits' = '1');
+{_ROWS.replace("trips", "events")}; DELETE FROM lake.events WHERE id = 1"""
 
 PAGES = (
     Page(
@@ -82,6 +88,9 @@ PAGES = (
               record_key => 'order_id', precombine => 'updated_at')""",
         },
     ),
+    Page("docs/services/archive.md", {1: _CHANGED}),
+    Page("docs/services/clean.md", {1: _CHANGED}),
+    Page("docs/services/compaction.md", {1: _EVENTS}),
     Page(
         "docs/history.md",
         {
@@ -98,6 +107,20 @@ PAGES = (
               TBLPROPERTIES (primaryKey = 'id'); {_ROWS}"""
         },
         languages=("sql", "python"),
+    ),
+    Page(
+        "docs/services/clustering.md",
+        {
+            1: f"""CREATE TABLE lake.trips ({_TRIPS}) USING hudi PARTITIONED BY (dt)
+              TBLPROPERTIES (primaryKey = 'id'); {_ROWS}"""
+        },
+    ),
+    Page(
+        "docs/services/rollback-and-restore.md",
+        {
+            1: f"""CREATE TABLE lake.trips ({_TRIPS}) USING hudi PARTITIONED BY (dt)
+              TBLPROPERTIES (primaryKey = 'id'); {_ROWS}"""
+        },
     ),
 )  # fmt: skip
 
@@ -152,7 +175,7 @@ def test_the_sql_of_a_page_runs(databases: Session, tmp_path: Path, page: Page) 
 
 
 def test_every_page_with_sql_is_run() -> None:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     with_sql = {str(path.relative_to(ROOT)) for path in pages if "```sql" in path.read_text()}
     assert with_sql == {page.path for page in PAGES}
 

@@ -19,7 +19,7 @@ from hudisql.sql.config.table_settings import settings_of, syncs_after_commit
 from hudisql.sql.config.writer_settings import writer_concurrency
 from hudisql.sql.ddl.partition_clauses import partitions_to_drop
 from hudisql.sql.ddl.table_options import properties_of_table
-from hudisql.sql.dml.sync_after_commit import sync_after_commit
+from hudisql.sql.dml.after_commit import after_commit
 from hudisql.sql.query.target_table import (
     check_is_main_name,
     entries_of_table,
@@ -153,10 +153,11 @@ def _commit(
             return
         commit = commit_schema(table, schema, concurrency)
     context.console.info(f"{table_label}: commit {commit.instant_time} ({commit.operation_type})")
-    sync_after_commit(
+    after_commit(
         context,
         entry,
         table,
+        settings,
         syncs=syncs_after_commit(settings),
         dropped_metadata_table=commit.dropped_metadata_table,
     )

@@ -11,13 +11,15 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import RepeatedKeysError, TableLockedError, WriteConflictError
 from hudisql.result import LocalResult, Result
+from hudisql.sql.dml.after_commit import after_commit, warn_if_metadata_table_dropped
 from hudisql.sql.dml.dml_plan import Changes, DmlPlan, KeysToDelete, plan_dml
 from hudisql.sql.dml.insert_rows import RowsToInsert, as_inserts, precombined_inserts, precombined_rows
 from hudisql.sql.dml.statement_scope import StatementScope, check_changeable, open_scope
-from hudisql.sql.dml.sync_after_commit import sync_after_commit, warn_if_metadata_table_dropped
 from hudisql.sql.query.query_plan import bound_errors
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText
@@ -92,10 +94,11 @@ def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
     with nullcontext() if query is None else bound_errors(query.prepared.bound, query.origin):
         result = _commit(plan)
         if result.instant_time is not None:
-            sync_after_commit(
+            after_commit(
                 scope.context,
                 scope.entry,
                 plan.table,
+                scope.settings,
                 syncs=syncs,
                 dropped_metadata_table=result.dropped_metadata_table,
             )
@@ -161,7 +164,7 @@ def _commit_rows(plan: DmlPlan, given: RowsToInsert) -> WriteResult:
 
 
 def _apply(
-    plan: DmlPlan, changes: DataFrame, operation_type: str, options: WriteOptions | None = None
+    plan: DmlPlan, changes: DataFrame | pa.Table, operation_type: str, options: WriteOptions | None = None
 ) -> WriteResult:
     scope, table = plan.scope, plan.table
     with warn_if_metadata_table_dropped(scope.context, scope.entry, table):

@@ -67,9 +67,9 @@ def rewrite_bootstrap_files(
     WriteConflictError; the table is then as before.
     """
     from hudisql.bootstrap.run.rewrite_candidates import plan_rewrite
+    from hudisql.sql.dml.after_commit import after_commit, warn_if_metadata_table_dropped
     from hudisql.sql.dml.dml_execution import retry_on_conflict
     from hudisql.sql.dml.statement_scope import check_changeable
-    from hudisql.sql.dml.sync_after_commit import sync_after_commit, warn_if_metadata_table_dropped
     from hudisql.sql.query.target_table import open_hudi_entry
     from hudisql.write.execution.commit_files import WriteResult
     from hudisql.write.execution.rewrite import rewrite_bootstrapped_slices
@@ -97,7 +97,9 @@ def rewrite_bootstrap_files(
             result = rewrite_bootstrapped_slices(context.spark, table, groups, scope.write_options(table))
         if result.instant_time is not None:
             dropped = result.dropped_metadata_table
-            sync_after_commit(context, entry, table, syncs=scope.syncs, dropped_metadata_table=dropped)
+            after_commit(
+                context, entry, table, scope.settings, syncs=scope.syncs, dropped_metadata_table=dropped
+            )
         return result
 
     if arguments.dry_run:

@@ -90,12 +90,14 @@ def prepare_query(
     binder: TableBinder | None = None,
     count_all: bool = False,
     filters: Mapping[int, Predicate] | None = None,
+    driver_bytes: int = 0,
 ) -> PreparedQuery:
     """Bind the statement and plan a scan for each Hudi table that it reads; nothing is run.
 
     `source` places the text in its script, for error messages; `plan` is its unresolved plan if it is parsed
     already, `binder` that of the whole statement; `count_all` also counts what the scans leave out, for
-    EXPLAIN. Of the table named at an offset of `filters` only rows for which that holds are needed. Raises
+    EXPLAIN. Of the table named at an offset of `filters` only rows for which that holds are needed. With
+    `driver_bytes` small scans are read when the query is run, before its rows are asked for. Raises
     SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError, UnsupportedTableError,
     SettingsError, SourceChangedError.
     """
@@ -130,6 +132,7 @@ def prepare_query(
             needs[each.view_name],
             count_all,
             by_name.get(each.view_name),
+            driver_bytes,
         )
         for each in scanned
     )
@@ -207,6 +210,7 @@ def _plan_relation(
     needs: ScanNeeds,
     count_all: bool,
     keys: Predicate | None,
+    driver_bytes: int,
 ) -> PlannedRelation:
     """`keys` is what rows must be to be needed; by that, footers of files are asked, too."""
     table = state.table
@@ -239,6 +243,7 @@ def _plan_relation(
         open_cost_bytes=configuration.filesOpenCostInBytes(),
         count_all=count_all,
         pruned_slices=() if keys is None else prune_by_key_lookup(context.spark, table, keys),
+        driver_bytes=driver_bytes,
     )
     return PlannedRelation(relation, table, plan)
 

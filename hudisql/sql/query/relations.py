@@ -14,7 +14,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from hudisql.catalog.metastore_table import hudi_base_path, is_hudi_table, is_read_optimized
+from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table, is_read_optimized
 from hudisql.context import Context, split_identifier
 from hudisql.errors import NoSuchTableError, QueryError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
@@ -153,14 +153,21 @@ class BoundText:
 class TableBinder:
     """Binds the texts of one statement; asks the metastore once a name and opens each table once."""
 
-    def __init__(self, context: Context, opened: Iterable[HudiTable] = ()) -> None:
-        """`opened` are tables that the statement has opened already."""
+    def __init__(
+        self,
+        context: Context,
+        opened: Iterable[HudiTable] = (),
+        entries: Iterable[MetastoreTable] = (),
+    ) -> None:
+        """`opened` are tables that the statement has opened already, `entries` those it has looked up."""
         self._context = context
         self._statement = uuid4().hex[:8]
         self._count = 0
         self._entries: dict[tuple[str, str], HudiEntry | ViewDefinition | None] = {}
         self._tables = {table.base_path: table for table in opened}
         self._states: dict[str, TableState] = {}
+        for entry in entries:
+            self._entries[entry.database, entry.name] = self._hudi_entry(entry)
 
     def open(self, entry: HudiEntry) -> HudiTable:
         """The table, opened and listed once per statement. Raises NoSuchTableError, UnsupportedTableError."""
@@ -347,10 +354,13 @@ class TableBinder:
             elif found.is_view:
                 entry = definition_of_metastore_view(found)
             elif is_hudi_table(found):
-                path = self._context.storage.qualify(hudi_base_path(found) or "")
-                entry = HudiEntry(database, name.lower(), path, is_read_optimized(found))
+                entry = self._hudi_entry(found)
             self._entries[key] = entry
         return self._entries[key]
+
+    def _hudi_entry(self, entry: MetastoreTable) -> HudiEntry:
+        path = self._context.storage.qualify(hudi_base_path(entry) or "")
+        return HudiEntry(entry.database, entry.name, path, is_read_optimized(entry))
 
     def _hudi_relation(
         self, reference: TableReference, entry: HudiEntry, parts: tuple[str, ...], session: SparkSession

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import InvalidArgumentError
 from hudisql.hudi_config import HudiConfig
-from hudisql.procedures.table_argument import TableArguments, base_path_of, find_entry
+from hudisql.procedures.table_argument import NamesTable, base_path_of, find_entry
 from hudisql.sql.config.table_settings import reads_changed_sources, settings_of, syncs_after_commit
 from hudisql.sql.config.writer_settings import write_options, writer_concurrency
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -57,7 +57,7 @@ class ServiceCall:
 
 def open_service_call(
     context: Context,
-    arguments: TableArguments,
+    arguments: NamesTable,
     options: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> ServiceCall:

@@ -30,7 +30,7 @@ def check_not_clustered(table: HudiTable, touched: Collection[tuple[str, str]]) 
             raise UnsupportedTableError(
                 f"a clustering ({instant.timestamp}) of the Hudi table at {table.base_path} is pending, and "
                 f"it will rewrite file groups that this statement changes: {shown}{more}",
-                hint="run it with Apache Hudi (CALL run_clustering), then run this again",
+                hint="run it (CALL run_clustering(table => '…', op => 'execute')), then run this again",
             )
 
 

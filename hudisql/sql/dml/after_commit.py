@@ -1,4 +1,7 @@
-"""What a statement does after its commit: sync the metastore, and warn of a dropped metadata table."""
+"""What a statement does after its commit: the table services that are due, then the metastore's sync.
+
+The only place where a statement comes to table services. It also warns of a dropped metadata table.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,9 @@ from typing import TYPE_CHECKING
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync import sync_registered
 from hudisql.errors import HudisqlError
+from hudisql.hudi_config import HudiConfig
+from hudisql.services.automatic import AutomaticServices
+from hudisql.sql.config.writer_settings import write_options
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.table_configuration import has_metadata_table
 
@@ -16,17 +22,33 @@ if TYPE_CHECKING:
     from hudisql.context import Context
 
 
-def sync_after_commit(
-    context: Context, entry: MetastoreTable, table: HudiTable, *, syncs: bool, dropped_metadata_table: bool
+def after_commit(
+    context: Context,
+    entry: MetastoreTable,
+    table: HudiTable,
+    settings: HudiConfig,
+    *,
+    syncs: bool,
+    dropped_metadata_table: bool,
 ) -> None:
-    """Warn of a metadata table that is gone, and sync the entries if `syncs` (`hudisql.sync`).
+    """Warn of a metadata table that is gone, run services, and sync the entries if `syncs` (`hudisql.sync`).
 
-    `table` may be as it was before the commit. Raises SyncFailedError (the commit stands).
+    `table` may be as it was before the commit, `settings` are those of its writes. A service that fails is a
+    warning. Raises SyncFailedError (the commit stands).
     """
     if dropped_metadata_table:
         _warn_of_dropped(context, entry)
+    fresh = open_table(context.storage, table.base_path)
+    services = AutomaticServices(
+        fresh,
+        settings,
+        lambda: write_options(context, fresh, settings),
+        context.console.warning,
+        entry.full_name,
+    )
+    if services.run(context.spark):
+        fresh = fresh.reopened()
     if syncs:
-        fresh = open_table(context.storage, table.base_path)
         sync_registered(context.metastore, fresh, entry.database, entry.name, incremental=True)
 
 

@@ -1,0 +1,142 @@
+"""Procedures that show archived commits, Apache Hudi's as well.
+
+Follows `ShowArchivedCommitsProcedure` of Hudi 0.15. Unlike Hudi's, no bound on time holds by default: Hudi
+shows the commits of ten days to one day ago.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hudisql.procedures.registry import Arguments, parameter, procedure
+from hudisql.procedures.show import commit_totals
+from hudisql.procedures.shown_rows import limit_parameter
+from hudisql.procedures.table_argument import find_table
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.format.archived_timeline import ArchivedEntry
+    from hudisql.format.commit_metadata import CommitMetadata
+    from hudisql.table.hudi_table import HudiTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowArchivedCommitsArguments(Arguments):
+    """The parameters of `show_archived_commits` and `show_archived_commits_metadata`."""
+
+    table: str | None = parameter(None, help="table of the metastore, database.name")
+    limit: int = limit_parameter(10)
+    start_ts: str = parameter("", help="only commits from this instant time on")
+    end_ts: str = parameter("", help="only commits up to this instant time")
+    path: str | None = parameter(None, help="the table's directory, instead of table")
+
+
+@dataclass(frozen=True)
+class ArchivedCommitRow:
+    """An archived commit, deltacommit or replacecommit."""
+
+    commit_time: str
+    state_transition_time: str | None
+    total_bytes_written: int
+    total_files_added: int
+    total_files_updated: int
+    total_partitions_written: int
+    total_records_written: int
+    total_update_records_written: int
+    total_errors: int
+
+
+@procedure(
+    name="show_archived_commits",
+    summary="Shows the archived commits, newest first.",
+    arguments=ShowArchivedCommitsArguments,
+    row=ArchivedCommitRow,
+)
+def show_archived_commits(
+    context: Context, arguments: ShowArchivedCommitsArguments
+) -> Iterable[ArchivedCommitRow]:
+    """A row for each commit. Raises NoSuchTableError, CorruptTableError, StorageError."""
+    table = find_table(context, arguments.table, arguments.path)
+    found = list(_commits(table, arguments))[: max(arguments.limit, 0)]
+    return [
+        ArchivedCommitRow(entry.instant.timestamp, entry.transition_time, *commit_totals(metadata))
+        for entry, metadata in found
+    ]
+
+
+@dataclass(frozen=True)
+class ArchivedFileRow:
+    """What an archived commit wrote into one file group."""
+
+    commit_time: str
+    state_transition_time: str | None
+    action: str
+    partition: str | None
+    file_id: str
+    previous_commit: str
+    num_writes: int
+    num_inserts: int
+    num_deletes: int
+    num_update_writes: int
+    total_errors: int
+    total_log_blocks: int
+    total_corrupt_log_blocks: int
+    total_rollback_blocks: int
+    total_log_records: int
+    total_updated_records_compacted: int
+    total_bytes_written: int
+
+
+@procedure(
+    name="show_archived_commits_metadata",
+    summary="Shows what the archived commits wrote into each file group, newest first.",
+    arguments=ShowArchivedCommitsArguments,
+    row=ArchivedFileRow,
+)
+def show_archived_commits_metadata(
+    context: Context, arguments: ShowArchivedCommitsArguments
+) -> Iterable[ArchivedFileRow]:
+    """A row for each file group that a commit wrote to. Raises as `show_archived_commits`."""
+    table = find_table(context, arguments.table, arguments.path)
+    rows = [
+        ArchivedFileRow(
+            entry.instant.timestamp,
+            entry.transition_time,
+            entry.instant.action,
+            stat.partition_path,
+            stat.file_id,
+            stat.prev_commit,
+            stat.num_writes,
+            stat.num_inserts,
+            stat.num_deletes,
+            stat.num_update_writes,
+            stat.total_write_errors,
+            stat.total_log_blocks,
+            stat.total_corrupt_log_block,
+            stat.total_rollback_blocks,
+            stat.total_log_records,
+            stat.total_updated_records_compacted,
+            stat.total_write_bytes,
+        )
+        for entry, metadata in _commits(table, arguments)
+        for stat in metadata.write_stats
+    ]
+    return rows[: max(arguments.limit, 0)]
+
+
+def _commits(
+    table: HudiTable, arguments: ShowArchivedCommitsArguments
+) -> Iterator[tuple[ArchivedEntry, CommitMetadata]]:
+    """The archived commits within the bounds, newest first."""
+    from hudisql.table.archived_timeline import read_archived_entries
+
+    for entry in reversed(read_archived_entries(table)):
+        time, metadata = entry.instant.timestamp, entry.commit_metadata
+        if arguments.start_ts and time < arguments.start_ts:
+            continue
+        if arguments.end_ts and time > arguments.end_ts:
+            continue
+        if metadata is not None:
+            yield entry, metadata

@@ -1,0 +1,61 @@
+"""What the `show_…` procedures share: their parameters `limit` and `filter`, and times of instants.
+
+`filter` is a SQL predicate over the output columns, evaluated by Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.procedures.registry import Column, columns_of, parameter, row_values
+from hudisql.spark.task_errors import without_internal_names
+from hudisql.storage import FileInfo
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+R = TypeVar("R")
+
+
+def limit_parameter(default: int) -> Any:
+    """The parameter `limit`."""
+    return parameter(default, help="most rows")
+
+
+def filter_parameter() -> Any:
+    """The parameter `filter`."""
+    return parameter("", help="SQL predicate over the output columns")
+
+
+def transition_time(info: FileInfo | None) -> str | None:
+    """Hudi's `state_transition_time` (UTC): when the file of the instant was written."""
+    if info is None:
+        return None
+    return datetime.fromtimestamp(info.modification_time_ms / 1000, UTC).strftime("%Y%m%d%H%M%S%f")[:17]
+
+
+def filter_rows(context: Context, rows: list[R], row_type: type[R], predicate: str) -> list[R]:
+    """The rows for which the predicate holds, in their order. Raises InvalidArgumentError."""
+    if not predicate.strip() or not rows:
+        return rows
+    return _evaluate(context, rows, columns_of(row_type), predicate)
+
+
+def _evaluate(context: Context, rows: list[R], output: Sequence[Column], predicate: str) -> list[R]:
+    from pyspark.errors import PySparkException
+
+    position = "__hudisql_position"
+    declared = ", ".join([f"{position} int", *(f"`{column.name}` {column.type}" for column in output)])
+    numbered = [(number, *row_values(row)) for number, row in enumerate(rows)]
+    try:
+        kept = context.spark.createDataFrame(numbered, declared).where(predicate).select(position).collect()
+    except PySparkException as error:
+        raise InvalidArgumentError(
+            f"filter '{predicate}' cannot be evaluated: {without_internal_names(str(error).splitlines()[0])}",
+            hint=f"it may use the output columns: {', '.join(column.name for column in output)}",
+        ) from error
+    chosen = {row[0] for row in kept}
+    return [row for number, row in enumerate(rows) if number in chosen]

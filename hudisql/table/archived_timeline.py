@@ -1,0 +1,40 @@
+"""The archived instants of a table, those of Apache Hudi's writers as well.
+
+Follows `HoodieArchivedTimeline` of Hudi 0.15.
+"""
+
+from __future__ import annotations
+
+from hudisql.errors import NoSuchPathError
+from hudisql.format.archived_timeline import ArchivedEntry, archive_file_number, parse_archive_file
+from hudisql.format.timeline_layout import archive_directory
+from hudisql.storage import FileInfo
+from hudisql.table.hudi_table import HudiTable
+
+
+def list_archive_files(table: HudiTable) -> list[tuple[int, FileInfo]]:
+    """The archive files with their numbers, oldest first. Raises StorageError."""
+    directory = archive_directory(table.base_path, table.properties.archive_directory)
+    try:
+        entries = table.storage.list_directory(directory)
+    except NoSuchPathError:
+        return []
+    numbered = [(archive_file_number(entry.name), entry) for entry in entries if not entry.is_directory]
+    return sorted(
+        [(number, entry) for number, entry in numbered if number is not None], key=lambda each: each[0]
+    )
+
+
+def read_archived_entries(table: HudiTable) -> list[ArchivedEntry]:
+    """All archived states of instants in the order of their instants, each once.
+
+    A crash while instants are archived, or archive files merged, leaves some of them twice. Raises
+    CorruptTableError, UnsupportedTableError, StorageError.
+    """
+    paths = [entry.path for _, entry in list_archive_files(table)]
+    found = {
+        (each.instant.timestamp, each.instant.action, each.instant.state): each
+        for path, content in zip(paths, table.storage.read_files(paths), strict=True)
+        for each in parse_archive_file(content, path)
+    }
+    return [found[key] for key in sorted(found)]

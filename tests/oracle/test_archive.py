@@ -1,0 +1,90 @@
+"""Archiving: hudisql archives what Apache Hudi would archive, and each reads the other's archives."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.format.instant import Instant
+from hudisql.services.archive import archive_table
+from hudisql.services.archive_plan import ArchiveOptions
+from hudisql.services.clean_plan import CleanOptions
+from hudisql.storage import Storage
+from hudisql.table.archived_timeline import read_archived_entries
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from tests.oracle.client import HudiOracle
+from tests.oracle.comparison import assert_same_rows
+from tests.oracle.shapes import SHAPES, bootstrap_shape
+
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
+
+OPTIONS = ArchiveOptions(2, 3, clean=CleanOptions(commits_retained=1))
+ARGUMENTS = "min_commits=>2, max_commits=>3, retain_commits=>1, enable_metadata=>false"
+
+
+def _records(table: HudiTable) -> dict[Instant, dict[str, Any]]:
+    """What is archived, without what differs by the moment at which files were copied."""
+    found = {}
+    for entry in read_archived_entries(table):
+        fields = {name: value for name, value in entry.record.items() if value is not None}
+        found[entry.instant] = {**fields, "stateTransitionTime": None}
+    return found
+
+
+def test_both_archive_the_same_instants_and_go_on(
+    oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    shape = next(each for each in SHAPES if each.table_type == "MERGE_ON_READ")
+    made = bootstrap_shape(session, shape, tmp_path)
+    name, path = f"oracle.{shape.name}", made.path
+    session.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('hoodie.cleaner.commits.retained' = '1')")
+    session.sql(f"UPDATE {name} SET note = 'first' WHERE seq % 3 = 0")
+    at_once = "hoodie.compact.inline.max.delta.commits=1"
+    session.sql(f"CALL run_compaction(op => 'scheduleandexecute', table => '{name}', options => '{at_once}')")
+    session.sql(f"ALTER TABLE {name} DROP PARTITION (dt = '2024-03-02')")
+    for number in (6, 9):
+        session.sql(f"DELETE FROM {name} WHERE seq = {number}")
+    session.sql(f"CALL run_compaction(op => 'scheduleandexecute', table => '{name}', options => '{at_once}')")
+    session.sql(f"DELETE FROM {name} WHERE seq = 3")
+    saved = f"{path}_saved"
+    shutil.copytree(path, saved)
+
+    oracle_015.sql(f"call archive_commits(path=>'{path}', {ARGUMENTS})")
+    theirs = open_table(Storage(), path)
+    records, left = _records(theirs), theirs.timeline.instants
+    assert {each.action for each in records} >= {"deltacommit", "commit", "compaction", "replacecommit"}
+    rows = oracle_015.read(path)
+    assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), rows, sort_by=["seq"])
+
+    shutil.rmtree(path)
+    shutil.copytree(saved, path)
+    archive_table(open_table(Storage(), path), OPTIONS, SINGLE_WRITER)
+    ours = open_table(Storage(), path)
+    assert ours.timeline.instants == left
+    assert _records(ours) == records
+    for reader in (oracle_015, oracle_120):
+        assert_same_rows(reader.read(path), rows, sort_by=["seq"])
+    assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), rows, sort_by=["seq"])
+
+    # Apache Hudi shows what hudisql has archived, and both write and archive on.
+    oracle_015.sql("create database if not exists oracle")
+    oracle_015.sql(f"create table if not exists {name} using hudi location '{path}'")
+    bounds = "start_ts=>'00000000000000', end_ts=>'29990101000000000', limit=>50"
+    shown = oracle_015.sql(f"call show_archived_commits(table=>'{name}', {bounds})").to_pylist()
+    mine = session.sql(f"CALL show_archived_commits(table => '{name}', limit => 50)").rows
+    compared = ("commit_time", "total_bytes_written", "total_files_added", "total_records_written")
+    assert [[row[column] for column in compared] for row in shown] == [
+        [row[column] for column in compared] for row in mine
+    ]
+    session.sql(f"UPDATE {name} SET note = 'on' WHERE seq % 3 = 0")
+    oracle_015.sql(f"call archive_commits(path=>'{path}', {ARGUMENTS})")
+    session.sql(f"UPDATE {name} SET note = 'and on' WHERE seq % 3 = 0")
+    session.sql(
+        f"CALL archive_commits(table => '{name}', min_commits => 2, max_commits => 3, retain_commits => 1)"
+    )
+    assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), oracle_015.read(path), sort_by=["seq"])
+    session.sql(f"CALL hive_sync(table => '{name}')")

@@ -1,0 +1,250 @@
+"""Archiving: which instants leave the active timeline, and that nothing is lost on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from hudisql.errors import SettingsError, UnsupportedTableError
+from hudisql.format.archived_timeline import encode_archive_file, parse_archive_file
+from hudisql.format.avro_container import load_codec
+from hudisql.format.instant import CLEAN, ROLLBACK, InstantState
+from hudisql.hudi_config import KEEP_MAX_COMMITS, HudiConfig
+from hudisql.services.archive import archive_table
+from hudisql.services.archive_plan import ArchiveOptions, archive_options, may_archive, plan_archive
+from hudisql.services.clean import clean_table
+from hudisql.services.clean_plan import CleanOptions, CleanPolicy
+from hudisql.storage import Storage
+from hudisql.table.archived_timeline import list_archive_files, read_archived_entries
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.snapshot import list_file_slices
+from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from tests.fault_injection import FaultyStorage
+from tests.table.conftest import TableDirectory
+
+MakeTable = Callable[..., TableDirectory]
+
+
+def _time(number: int) -> str:
+    return f"202611220000{number:02d}000"
+
+
+def _keep(least: int, most: int, retained: int = 1) -> ArchiveOptions:
+    return ArchiveOptions(least, most, clean=CleanOptions(commits_retained=retained))
+
+
+def _fill(directory: TableDirectory, commits: int, action: str = "commit") -> TableDirectory:
+    directory.partition("dt=a")
+    for number in range(commits):
+        _commit(directory, number, action)
+    return directory
+
+
+def _commit(directory: TableDirectory, number: int, action: str = "commit") -> None:
+    name = "inflight" if action == "commit" else f"{action}.inflight"
+    directory.instant(f"{_time(number)}.{action}.requested")
+    directory.instant(f"{_time(number)}.{name}")
+    directory.commit(_time(number), action)
+    directory.base_file("dt=a", f"f{number % 2}", _time(number))
+
+
+def _open(directory: TableDirectory, storage: Storage | None = None) -> HudiTable:
+    return open_table(storage or Storage(), str(directory.path))
+
+
+def _planned(directory: TableDirectory, options: ArchiveOptions) -> list[int]:
+    times = [_time(number) for number in range(100)]
+    return [times.index(each.timestamp) for each in plan_archive(_open(directory), options)]
+
+
+def _active(directory: TableDirectory) -> list[str]:
+    return [each.timestamp for each in _open(directory).timeline.commits]
+
+
+def test_an_archive_of_hudis_is_read_and_written_as_it_was(golden: Callable[[str], Any]) -> None:
+    table = open_table(Storage(), str(golden("cow_archived_bootstrap").table))
+    entries = read_archived_entries(table)
+    assert [each.instant.state.name for each in entries[:3]] == ["REQUESTED", "INFLIGHT", "COMPLETED"]
+    assert len({each.instant.timestamp for each in entries}) == len(entries) // 3 == 4
+    assert entries[0].transition_time == "20261121103918358"
+    metadata = entries[2].commit_metadata
+    assert metadata is not None
+    assert sum(stat.num_inserts for stat in metadata.write_stats) == 24
+    (_, first), _ = list_archive_files(table)
+    content = Path(first.path).read_bytes()
+    assert encode_archive_file(list(parse_archive_file(content, first.path))) == content
+
+
+def test_a_torn_archive_file_is_read_as_far_as_it_goes(golden: Callable[[str], Any]) -> None:
+    found = open_table(Storage(), str(golden("cow_archived_bootstrap").table))
+    (_, first), _ = list_archive_files(found)
+    content = Path(first.path).read_bytes()
+    assert len(list(parse_archive_file(content + content[:100], "torn"))) == 6
+
+
+def test_the_oldest_commits_go_when_there_are_too_many(make_table: MakeTable) -> None:
+    directory = _fill(make_table(), 6)
+    assert not may_archive(_open(directory).timeline, _keep(4, 6))
+    assert _planned(directory, _keep(4, 6)) == []
+    assert may_archive(_open(directory).timeline, _keep(4, 5))
+    assert _planned(directory, _keep(4, 5)) == [0, 1]
+
+
+def test_what_the_next_clean_looks_at_stays(make_table: MakeTable) -> None:
+    directory = _fill(make_table(), 12)
+    # Four commits are retained, one before them is needed, and one more is Hudi's margin.
+    assert _planned(directory, _keep(2, 3, retained=4)) == [*range(7)]
+
+
+@pytest.mark.parametrize(("savepoint", "archived"), [(2, [0, 1]), (0, []), (7, [0, 1, 2, 3])])
+def test_a_savepoint_holds_all_commits_after_it(
+    make_table: MakeTable, savepoint: int, archived: list[int]
+) -> None:
+    directory = _fill(make_table(), 8)
+    directory.instant(f"{_time(savepoint)}.savepoint")
+    assert _planned(directory, _keep(4, 5)) == archived
+
+
+def test_commits_beyond_a_savepoint_go_if_the_setting_says_so(make_table: MakeTable) -> None:
+    directory = _fill(make_table(), 8)
+    directory.instant(f"{_time(1)}.savepoint")
+    options = ArchiveOptions(4, 5, beyond_savepoint=True, clean=CleanOptions(commits_retained=1))
+    assert _planned(directory, options) == [0, 2, 3, 4]
+
+
+def test_a_pending_write_holds_the_commit_before_it(make_table: MakeTable) -> None:
+    directory = _fill(make_table(), 8)
+    (directory.path / f".hoodie/{_time(3)}.commit").unlink()
+    by_versions = CleanOptions(CleanPolicy.KEEP_LATEST_FILE_VERSIONS)
+    assert _planned(directory, ArchiveOptions(4, 5, clean=by_versions)) == [0, 1]
+    # With another policy the clean has to look at all commits since, and these are too few.
+    assert _planned(directory, _keep(4, 5)) == []
+
+
+def test_the_delta_commits_that_a_compaction_counts_stay(make_table: MakeTable) -> None:
+    directory = _fill(make_table(hoodie__table__type="MERGE_ON_READ"), 8, "deltacommit")
+    assert _planned(directory, _keep(2, 3)) == [0, 1, 2]
+    directory.commit(_time(8))
+    assert _planned(directory, _keep(2, 3)) == [*range(7)]
+
+
+def test_a_replacecommit_stays_while_its_replaced_groups_have_files(make_table: MakeTable) -> None:
+    directory = make_table()
+    for partition in ("dt=a", "dt=b"):
+        directory.partition(partition)
+    directory.base_file("dt=b", "g", _time(0))
+    _commit(directory, 0)
+    directory.commit(_time(1), "replacecommit", replaced={"dt=b": ("g",)})
+    for number in range(2, 9):
+        _commit(directory, number)
+    assert _planned(directory, _keep(4, 5)) == [0]
+    clean_table(_open(directory), CleanOptions(commits_retained=2), SINGLE_WRITER)
+    assert _planned(directory, _keep(4, 5)) == [0, 1, 2, 3, 4]
+    # A clean says that they are gone, but one could not be deleted.
+    directory.base_file("dt=b", "g", _time(0))
+    assert _planned(directory, _keep(4, 5)) == [0]
+
+
+def test_cleans_and_rollbacks_go_by_the_same_numbers(make_table: MakeTable) -> None:
+    directory = _fill(make_table(), 2)
+    plan = {"policy": "KEEP_LATEST_COMMITS", "version": 2}
+    for number in range(10, 17):
+        directory.instant(f"{_time(number)}.clean.requested", load_codec("HoodieCleanerPlan").encode(plan))
+        directory.instant(f"{_time(number)}.clean")
+    directory.instant(f"{_time(20)}.rollback")
+    table = _open(directory)
+    found = plan_archive(table, _keep(4, 5))
+    assert [(each.action, each.timestamp) for each in found] == [(CLEAN, _time(n)) for n in (10, 11, 12)]
+    assert ROLLBACK in {each.action for each in table.timeline.completed}
+
+
+def test_archived_instants_are_read_and_their_files_still_seen(make_table: MakeTable) -> None:
+    directory = _fill(make_table(), 8)
+    table = _open(directory)
+    before = list_file_slices(table, ["dt=a"], None)
+    archived = archive_table(table, _keep(2, 4), SINGLE_WRITER)
+    assert [each.timestamp for each in archived] == [_time(number) for number in range(6)]
+    assert _active(directory) == [_time(number) for number in (6, 7)]
+    after = _open(directory)
+    assert list_file_slices(after, ["dt=a"], None) == before
+    entries = read_archived_entries(after)
+    assert [(each.instant.timestamp, each.instant.state) for each in entries] == [
+        (_time(number), state) for number in range(6) for state in InstantState
+    ]
+    assert all(each.transition_time for each in entries)
+    assert [json.loads(json.dumps(each.record["hoodieCommitMetadata"])) for each in entries[:1]] == [
+        {
+            "partitionToWriteStats": {},
+            "extraMetadata": {"ROLLING_STAT": ""},
+            "version": None,
+            "operationType": "UNKNOWN",
+        }
+    ]
+    assert archive_table(after, _keep(2, 4), SINGLE_WRITER) == []
+
+
+def test_archiving_that_was_killed_at_any_step_is_done_by_the_next(make_table: MakeTable) -> None:
+    for step in range(100):
+        directory = _fill(make_table(), 8)
+        before = list_file_slices(_open(directory), ["dt=a"], None)
+        code = _archive_and_kill(directory, step)
+        killed = _open(directory)
+        assert killed.timeline.pending == ()
+        assert list_file_slices(killed, ["dt=a"], None) == before
+        for number in (8, 9, 10):
+            _commit(directory, number)
+        archive_table(_open(directory), _keep(2, 4), SINGLE_WRITER)
+        assert _active(directory) == [_time(number) for number in (9, 10)]
+        entries = read_archived_entries(_open(directory))
+        done = [each for each in entries if each.instant.is_completed]
+        assert [each.instant.timestamp for each in done] == [_time(number) for number in range(9)]
+        assert all(each.commit_metadata is not None for each in done)
+        shutil.rmtree(directory.path)
+        if code == 0:
+            assert step > 5
+            return
+    raise AssertionError("archiving never came to its end")
+
+
+def _archive_and_kill(directory: TableDirectory, step: int) -> int:
+    child = os.fork()
+    if not child:
+        try:
+            storage = FaultyStorage(target=str(directory.path), step=step)
+            archive_table(_open(directory, storage), _keep(2, 4), SINGLE_WRITER)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def test_a_file_that_hudi_was_merging_archives_into_is_not_taken(make_table: MakeTable) -> None:
+    directory = _fill(make_table(), 8)
+    schema = {
+        "type": "record",
+        "name": "HoodieMergeArchiveFilePlan",
+        "fields": [{"name": "mergedArchiveFileName", "type": ["null", "string"]}],
+    }
+    plan = BytesIO()
+    fastavro.writer(plan, schema, [{"mergedArchiveFileName": ".commits_.archive.7_1-0-1"}])
+    directory.file(".hoodie/archived/mergeArchivePlan", plan.getvalue())
+    archive_table(_open(directory), _keep(2, 4), SINGLE_WRITER)
+    assert [number for number, _ in list_archive_files(_open(directory))] == [8]
+
+
+def test_what_cannot_be_archived_is_said(make_table: MakeTable) -> None:
+    settings = {KEEP_MAX_COMMITS.name: "20"}
+    with pytest.raises(SettingsError, match=r"must be greater than hoodie\.keep\.min"):
+        archive_options(HudiConfig(lambda name, default: settings.get(name, default)))
+    directory = _fill(make_table(), 8)
+    directory.file(".hoodie/metadata/.hoodie/hoodie.properties")
+    with pytest.raises(UnsupportedTableError, match="has a metadata table"):
+        archive_table(_open(directory), _keep(2, 4), SINGLE_WRITER)

@@ -1,0 +1,148 @@
+"""CALL run_clean and what shows cleans, and the services that run after a commit by themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.errors import HudisqlError, NoSuchTableError, SettingsError, StorageError
+from hudisql.format.instant import CLEAN
+from hudisql.services import automatic
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable, open_table
+from tests.sql.changed_tables import ChangedTable
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+
+def _call(table: ChangedTable, procedure: str, arguments: str = "") -> list[dict[str, Any]]:
+    rows = table.session.sql(f"CALL {procedure}(table => '{table.name}'{arguments})").rows
+    return [row.asDict() for row in rows]
+
+
+def _set(table: ChangedTable, **settings: str) -> None:
+    pairs = ", ".join(f"'{name.replace('__', '.')}' = '{value}'" for name, value in settings.items())
+    table.session.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ({pairs})")
+
+
+def _files(table: ChangedTable) -> set[str]:
+    return {path.name for path in Path(table.path).rglob("*.parquet")}
+
+
+def _open(table: ChangedTable) -> HudiTable:
+    return open_table(Storage(), table.path)
+
+
+def test_a_clean_deletes_old_slices_and_is_shown(table: ChangedTable) -> None:
+    for number in range(3):
+        table.run(f"UPDATE {{t}} SET price = {number} WHERE seq = 1")
+    before, rows = _files(table), table.rows("*")
+    assert _call(table, "run_clean") == []
+    (cleaned,) = _call(table, "run_clean", ", retain_commits => 1")
+    commits = [each.timestamp for each in _open(table).timeline.commits]
+    deleted = before - _files(table)
+    assert len(deleted) == 2
+    assert {name.rpartition("_")[2] for name in deleted} == {f"{time}.parquet" for time in commits[:2]}
+    assert cleaned["earliest_commit_to_retain"] == commits[-1]
+    assert (cleaned["total_files_deleted"], cleaned["bootstrap_part_metadata"]) == (2, "{}")
+    assert table.rows("*") == rows
+    (shown,) = _call(table, "show_cleans")
+    assert (shown["clean_time"], shown["action"]) == (cleaned["start_clean_time"], "clean")
+    assert shown["last_completed_commit_timestamp"] == commits[-1]
+    (partition,) = _call(table, "show_cleans_metadata", ", filter => 'success_delete_files > 0'")
+    assert (partition["partition_path"], partition["success_delete_files"]) == ("dt=2024-03-01", 2)
+    (plan,) = _call(table, "show_clean_plans", ", limit => 1")
+    assert (plan["state"], plan["policy"], plan["total_partitions_to_clean"]) == (
+        "COMPLETED",
+        "KEEP_LATEST_COMMITS",
+        1,
+    )
+    table.run("UPDATE {t} SET price = 7 WHERE seq = 2")
+    assert table.rows("price", "seq = 2") == [(7,)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ("clean_policy => 'KEEP_ALL'", SettingsError, "hoodie.cleaner.policy must be one of KEEP_LATEST"),
+        ("retain_commits => -1", SettingsError, "hoodie.cleaner.commits.retained must be a whole number"),
+        ("trigger_strategy => 'TIME'", SettingsError, "hoodie.clean.trigger.strategy must be one of"),
+        (
+            "options => 'hoodie.cleaner.delete.bootstrap.base.file=true'",
+            SettingsError,
+            "never deletes source files",
+        ),
+        ("path => '/no/such/table'", NoSuchTableError, "no such path: /no/such/table"),
+    ],
+)
+def test_what_a_clean_cannot_do_is_said(
+    session: Any, bootstrapped_original: Path, arguments: str, error: type[HudisqlError], message: str
+) -> None:
+    where = "" if "path" in arguments else f"path => '{bootstrapped_original}/table', "
+    with pytest.raises(error, match=message):
+        session.sql(f"CALL run_clean({where}{arguments})")
+
+
+def test_a_clean_that_is_due_runs_after_the_commit(table: ChangedTable, monkeypatch: Any) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(table.session.context.console, "warning", warnings.append)
+    table.run("UPDATE {t} SET price = 1 WHERE seq = 1")
+    _set(table, hoodie__cleaner__commits__retained="1")
+    table.run("UPDATE {t} SET price = 2 WHERE seq = 1")
+    assert [each.action for each in _open(table).timeline.instants].count(CLEAN) == 1
+    _set(table, hoodie__clean__automatic="false", hoodie__keep__min__commits="2")
+    _set(table, hoodie__keep__max__commits="3")
+    table.run("UPDATE {t} SET price = 3 WHERE seq = 1")
+    assert [each.action for each in _open(table).timeline.instants].count(CLEAN) == 1
+    archived = {row["commit_time"] for row in _call(table, "show_archived_commits")}
+    assert "00000000000001" in archived
+    assert archived.isdisjoint(each.timestamp for each in _open(table).timeline.commits)
+    assert len(table.rows()) == 30
+    assert table.rows("price", "seq = 1") == [(3,)]
+    assert warnings == []
+
+
+def test_a_service_that_fails_is_a_warning_and_the_commit_stands(
+    table: ChangedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise StorageError("cannot list the table")
+
+    warnings: list[str] = []
+    monkeypatch.setattr(table.session.context.console, "warning", warnings.append)
+    monkeypatch.setattr(automatic, "clean_table", fails)
+    table.run("UPDATE {t} SET price = 1 WHERE seq = 1")
+    _set(table, hoodie__cleaner__commits__retained="1")
+    table.run("UPDATE {t} SET price = 2 WHERE seq = 1")
+    assert table.rows("price", "seq = 1") == [(2,)]
+    assert warnings == [
+        "changes.t: committed, but the automatic clean failed: cannot list the table (CALL run_clean runs it "
+        "again)"
+    ]
+
+
+def test_nothing_is_listed_where_nothing_is_due(table: ChangedTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(automatic, "clean_table", None)
+    monkeypatch.setattr(automatic, "schedule_compaction", None)
+    table.run("UPDATE {t} SET price = 1 WHERE seq = 1")
+
+
+def test_an_inline_compaction_runs_after_the_commit(
+    merge_on_read_table: ChangedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = merge_on_read_table
+    warnings: list[str] = []
+    monkeypatch.setattr(table.session.context.console, "warning", warnings.append)
+    _set(table, hoodie__compact__schedule__inline="true", hoodie__compact__inline__max__delta__commits="1")
+    table.run("DELETE FROM {t} WHERE seq % 10 = 0")
+    assert len(_open(table).timeline.pending_compactions) == 1
+    _set(table, hoodie__compact__inline="true")
+    rows = table.rows("id, seq, price, dt", "seq % 10 > 0 AND seq <> 1")
+    table.run("DELETE FROM {t} WHERE seq = 1")
+    assert warnings == []
+    timeline = _open(table).timeline
+    assert timeline.pending == ()
+    assert [each.action for each in timeline.commits].count("commit") == 2
+    assert table.rows() == rows
