@@ -16,8 +16,8 @@ from hudisql.errors import NoSuchStateError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import CLEAN, Instant, InstantState
-from hudisql.format.timeline_layout import archive_directory
 from hudisql.storage import join
+from hudisql.table.archived_timeline import list_archive_files
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.replaced_groups import FileGroupId, replaced_file_groups
@@ -78,13 +78,8 @@ def check_timeline_reaches(table: HudiTable, as_of: str) -> None:
 
 
 def is_archived(table: HudiTable) -> bool:
-    """True if instants of the table were archived."""
-    directory = archive_directory(table.base_path, table.properties.archive_directory)
-    if not table.storage.exists(directory):
-        return False
-    return any(
-        entry.name.startswith(".commits_.archive") for entry in table.storage.list_directory(directory)
-    )
+    """True if instants of the table were archived. Raises StorageError."""
+    return bool(list_archive_files(table))
 
 
 def state_gone_error(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,12 @@ import pytest
 from hudisql.errors import NoSuchStateError, UnsupportedTableError
 from hudisql.format.meta_columns import COMMIT_TIME
 from hudisql.read.change_capture import captured_schema, plan_capture, read_changes
-from hudisql.read.incremental import incremental_read
-from hudisql.read.predicates import Comparison
+from hudisql.read.incremental import IncrementalRead, incremental_read
+from hudisql.read.predicates import Comparison, matching_rows
 from hudisql.read.scan import ScanPlan, plan_scan
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.timeline_window import timeline_window
+from hudisql.table.timeline_window import ChangedGroups, timeline_window
 
 TABLES = [
     "cow_bootstrap_then_upsert_delete",
@@ -147,3 +148,23 @@ def test_rows_without_meta_columns_tell_no_commit(tmp_path: Path, make_table: Ca
     table = open_table(Storage(), str(path))
     with pytest.raises(UnsupportedTableError, match="keeps no meta columns"):
         incremental_read(table, timeline_window(table, "000"))
+
+
+def test_rows_that_a_clustering_gave_its_own_commit_time_are_no_changes(
+    open_golden: Callable[[str], HudiTable],
+) -> None:
+    table = open_golden("cow_bootstrap_then_upsert_delete")
+    begin, *times = instants_of(table)
+    window = timeline_window(table, begin)
+    plain = IncrementalRead(window, ChangedGroups({}, frozenset()))
+    assert plain.condition == f"_hoodie_commit_time > '{begin}' AND _hoodie_commit_time <= '{times[-1]}'"
+    moved = IncrementalRead(window, ChangedGroups({}, frozenset(times[:1])))
+    assert moved.condition == f"{plain.condition} AND _hoodie_commit_time NOT IN ('{times[0]}')"
+    by_completion = replace(window, by_transition_time=True)
+    chosen = IncrementalRead(by_completion, ChangedGroups({}, frozenset()))
+    assert chosen.condition == f"_hoodie_commit_time IN ({', '.join(map(repr, times))})"
+    nothing = IncrementalRead(by_completion, ChangedGroups({}, frozenset(times)))
+    assert nothing.condition == "false"
+    rows = pa.record_batch({COMMIT_TIME: [begin, *times]})
+    for read, kept in ((plain, times), (moved, times[1:]), (chosen, times), (nothing, [])):
+        assert rows.filter(matching_rows(read.predicate, rows))[COMMIT_TIME].to_pylist() == kept
