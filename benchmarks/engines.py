@@ -147,11 +147,18 @@ def start_hudisql(
 
 
 def start_real_hudi(
-    directory: Path, *, cores: int, memory: str, settings: Mapping[str, str] = COMMON_SPARK_SETTINGS
+    directory: Path,
+    *,
+    cores: int,
+    memory: str,
+    settings: Mapping[str, str] = COMMON_SPARK_SETTINGS,
+    metastore_uri: str | None = None,
 ) -> RealHudiEngine:
-    """Start Apache Hudi 0.15."""
+    """Start Apache Hudi 0.15; with a metastore its SQL syncs tables there after each commit."""
     started = time.perf_counter()
-    oracle = start_oracle("0.15.0", directory, cores=cores, memory=memory, config=settings)
+    oracle = start_oracle(
+        "0.15.0", directory, cores=cores, memory=memory, config=settings, metastore_uri=metastore_uri
+    )
     clock = started_clock(oracle.child.process.pid)
     oracle.sql("SELECT 1")
     cost = Cost(clock.seconds(), time.perf_counter() - started)

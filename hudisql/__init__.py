@@ -9,6 +9,7 @@ from hudisql.errors import (
     BootstrapBlockedError,
     CorruptTableError,
     ExecutorEnvironmentError,
+    HollowCommitError,
     HudisqlError,
     InvalidArgumentError,
     MetastoreError,
@@ -16,6 +17,7 @@ from hudisql.errors import (
     NoSuchInstantError,
     NoSuchPathError,
     NoSuchProcedureError,
+    NoSuchStateError,
     NoSuchTableError,
     PathExistsError,
     QueryError,
@@ -41,7 +43,7 @@ from hudisql.errors import (
 
 if TYPE_CHECKING:
     from hudisql.result import Result
-    from hudisql.session import Session, connect, write_table
+    from hudisql.session import Session, connect, incremental, write_table
     from hudisql.write.execution.commit_files import WriteResult
 
 __version__ = "0.1.0"
@@ -49,6 +51,7 @@ __all__ = [
     "BootstrapBlockedError",
     "CorruptTableError",
     "ExecutorEnvironmentError",
+    "HollowCommitError",
     "HudisqlError",
     "InvalidArgumentError",
     "MetastoreError",
@@ -56,6 +59,7 @@ __all__ = [
     "NoSuchInstantError",
     "NoSuchPathError",
     "NoSuchProcedureError",
+    "NoSuchStateError",
     "NoSuchTableError",
     "PathExistsError",
     "QueryError",
@@ -82,6 +86,7 @@ __all__ = [
     "WriteResult",
     "__version__",
     "connect",
+    "incremental",
     "write_table",
 ]
 
@@ -91,6 +96,7 @@ _LOADED_LATE: Final = {
     "Session": "hudisql.session",
     "WriteResult": "hudisql.write.execution.commit_files",
     "connect": "hudisql.session",
+    "incremental": "hudisql.session",
     "write_table": "hudisql.session",
 }
 

@@ -91,6 +91,14 @@ class NoSuchInstantError(HudisqlError, LookupError):
     """The timeline of a table has no such instant."""
 
 
+class HollowCommitError(HudisqlError, RuntimeError):
+    """An incremental query would skip a commit that is still pending while later ones are completed."""
+
+
+class NoSuchStateError(HudisqlError, LookupError):
+    """A past state of a table was asked for that never was, or whose files or instants are gone."""
+
+
 class TableExistsError(HudisqlError, FileExistsError):
     """The target table, its metastore entry or its directory is already taken."""
 
@@ -136,7 +144,7 @@ class VerificationFailedError(HudisqlError):
 
 
 class RollbackRefusedError(HudisqlError):
-    """Rolling a bootstrap back would lose later commits, disturb a run at work, or touch source files."""
+    """A rollback or restore would lose rows, undo what later instants need, or touch source files."""
 
 
 class WriteConflictError(HudisqlError):

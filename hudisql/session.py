@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hudisql.catalog.embedded import EmbeddedMetastore
+    from hudisql.sql.dataframe.incremental_pull import IncrementalPull
     from hudisql.write.execution.commit_files import WriteResult
 
 
@@ -81,6 +82,20 @@ def write_table(df: DataFrame, table: str, operation: str | None = None, **optio
             return session.write(df, table, operation, **options)
     with connect(spark=df.sparkSession) as session:
         return session.write(df, table, operation, **options)
+
+
+def incremental(table: str, checkpoint: str, begin: str = "earliest") -> IncrementalPull:
+    """`Session.incremental` in the session that is open.
+
+    Raises SessionClosedError unless there is just one.
+    """
+    sessions = list(_open_sessions)
+    if len(sessions) != 1:
+        raise SessionClosedError(
+            f"{len(sessions)} sessions are open, of which hudisql.incremental takes the only one",
+            hint="session = hudisql.connect(…), then session.incremental(…)",
+        )
+    return sessions[0].incremental(table, checkpoint, begin)
 
 
 class Session:
@@ -177,6 +192,19 @@ class Session:
         self._check_open()
         with translated_spark_errors():
             return write_frame(self.context, df, table, operation, options)
+
+    def incremental(self, table: str, checkpoint: str, begin: str = "earliest") -> IncrementalPull:
+        """The rows of a Hudi table that changed since the last pull with this checkpoint directory.
+
+        `with session.incremental(…) as pull: session.write(pull.df, …)` records the place when the block ends
+        without an exception. The first pull begins after `begin`. Raises HudisqlError and its subclasses.
+        """
+        from hudisql.sql.dataframe.incremental_pull import incremental_pull
+        from hudisql.sql.text.spark_errors import translated_spark_errors
+
+        self._check_open()
+        with translated_spark_errors():
+            return incremental_pull(self.context, table, checkpoint, begin)
 
     def close(self) -> None:
         """Close the metastore client; stop Spark and release the embedded metastore if they are ours.

@@ -7,12 +7,10 @@ It follows PySpark's `DataSource` API and Hudi's names of read options. Planning
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -25,23 +23,30 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from hudisql.errors import HudisqlError, InvalidArgumentError, NoSuchTableError
+from hudisql.format.instant import parse_point_in_time
 from hudisql.format.spark_schema import arrow_from_spark_json, spark_type_name
-from hudisql.hudi_config import HudiConfig
+from hudisql.hudi_config import HOLLOW_COMMITS, SCHEMA_OF_END, HudiConfig
 from hudisql.read.arrow_scan import read_task, spark_struct, widen_batch
 from hudisql.read.changed_sources import accepts_changed_sources
 from hudisql.read.merge_mode import LogMergeConfig
 from hudisql.read.predicates import Predicate
 from hudisql.read.scan import ScanPlan, plan_scan
 from hudisql.read.splits import ScanTask
+from hudisql.read.table_state import TableState, changes_of_window, state_as_of
 from hudisql.sql.config.known_settings import refuse_misspelt_options
-from hudisql.sql.config.unserved_settings import query_type_of_options
+from hudisql.sql.config.unserved_settings import (
+    AS_OF_INSTANT,
+    BEGIN_INSTANT,
+    END_INSTANT,
+    INCREMENTAL,
+    PATH_GLOB,
+    query_type_of_options,
+)
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.timeline_window import timeline_window
 from pyspark_hudisql.filters import predicate_from_filter
 
-AS_OF_INSTANT = "as.of.instant"
-
-_DATE_OR_TIME = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{3})?)?", re.ASCII)
 _PUSHDOWN_WORKER = "data_source_pushdown_filters.py"
 
 
@@ -56,7 +61,7 @@ class DefaultSource(DataSource):
     def schema(self) -> StructType:
         """The table's schema with Hudi's meta columns first. Raises what opening the table raises."""
         with _plain_errors():
-            return spark_struct(_open(self.options)[0].full_schema)
+            return spark_struct(_state_of(self.options)[0].table.full_schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns of `schema`, a part of the table's; takes filters if Spark pushes them."""
@@ -75,9 +80,11 @@ class DefaultSource(DataSource):
 
 @dataclass(frozen=True)
 class HudiInput(InputPartition):
-    """The work of one Spark task."""
+    """The work of one Spark task: Spark pickles the reader before it asks for the partitions."""
 
     task: ScanTask
+    columns: pa.Schema
+    predicate: Predicate | None
     log_merge_config: LogMergeConfig | None
 
 
@@ -89,26 +96,25 @@ class HudiReader(DataSourceReader):
         self._output = arrow_from_spark_json(schema.json())
         self._storage = _storage(options)
         self._filters: tuple[Predicate, ...] = ()
-        self._columns = self._output
-        self._predicate: Predicate | None = None
 
     def partitions(self) -> list[InputPartition]:
         """One per task. Raises InvalidArgumentError for options and columns, and what `plan_scan` raises."""
         with _plain_errors():
             plan = self._plan()
-        self._columns, self._predicate = plan.columns, plan.predicate
         # Spark calls a reader without partitions once, with a partition of its own making.
-        return [HudiInput(task, plan.log_merge_config) for task in plan.tasks or (ScanTask(()),)]
+        tasks = plan.tasks or (ScanTask(()),)
+        return [HudiInput(task, plan.columns, plan.predicate, plan.log_merge_config) for task in tasks]
 
     def _plan(self) -> ScanPlan:
         try:
-            table, below = _open(self._options)
-            _check_columns(self._output, table.full_schema)
+            state, below = _state_of(self._options)
+            _check_columns(self._output, state.table.full_schema)
             return plan_scan(
-                table,
+                state.table,
                 self._output,
                 self._filters,
-                as_of=instant_time(self._options.get(AS_OF_INSTANT)),
+                as_of=state.as_of,
+                changes=state.changes,
                 below=below,
                 read_optimized=query_type_of_options(self._options) == "read_optimized",
             )
@@ -122,8 +128,8 @@ class HudiReader(DataSourceReader):
         rows = read_task(
             self._storage,
             partition.task,
-            self._columns,
-            self._predicate,
+            partition.columns,
+            partition.predicate,
             log_merge_config=partition.log_merge_config,
         )
         for batch in rows:
@@ -168,25 +174,36 @@ def instant_time(text: str | None) -> str | None:
     """The instant time that the option `as.of.instant` means, in Hudi's forms; None if it is not given.
 
     `yyyyMMddHHmmss[SSS]`, `yyyy-MM-dd HH:mm:ss[.SSS]` or `yyyy-MM-dd`, in the time zone of the table's
-    timeline; an instant time in whole seconds takes in its second. Raises InvalidArgumentError.
+    timeline. Raises InvalidArgumentError.
     """
-    if text is None or (text.isdecimal() and len(text) in (14, 17)):
-        return None if text is None else text.ljust(17, "9")
-    try:
-        if _DATE_OR_TIME.fullmatch(text) is None:
-            raise ValueError(text)
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
+    found = None if text is None else parse_point_in_time(text)
+    if text is not None and found is None:
         raise InvalidArgumentError(
             f"{AS_OF_INSTANT} is '{text}', which is no point in time",
             hint="write it as '2024-03-01', '2024-03-01 12:00:00' or as an instant time",
-        ) from error
-    return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03d}"
+        )
+    return found
 
 
 def _storage(options: Mapping[str, str]) -> Storage:
     # Spark's planning process for Python data sources sees no Hadoop configuration: options carry it.
     return Storage({key: value for key, value in options.items() if key.startswith(("fs.", "dfs."))})
+
+
+def _state_of(options: Mapping[str, str]) -> tuple[TableState, str]:
+    """What the options ask for of the table, and the partition path below it ("" for all)."""
+    table, below = _open(options)
+    if query_type_of_options(options) == INCREMENTAL:
+        config = HudiConfig(options.get)
+        window = timeline_window(
+            table, options[BEGIN_INSTANT], options.get(END_INSTANT) or None, config.get(HOLLOW_COMMITS)
+        )
+        state = changes_of_window(
+            table, window, schema_of_end=config.get(SCHEMA_OF_END), path_glob=options.get(PATH_GLOB, "")
+        )
+        return state, below
+    as_of = instant_time(options.get(AS_OF_INSTANT))
+    return TableState(table) if as_of is None else state_as_of(table, as_of), below
 
 
 def _open(options: Mapping[str, str]) -> tuple[HudiTable, str]:

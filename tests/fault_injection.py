@@ -31,6 +31,7 @@ CALLS = (
     "open_output",
     "delete_file",
     "delete_files",
+    "write_files",
     "make_directories",
     "delete_directory",
 )

@@ -29,7 +29,8 @@ try:
     main()
 except SystemExit as end:
     code = end.code
-heavy = [name for name in ("pyspark", "py4j", "numba", "pandas", "boto3", "hmsclient") if name in sys.modules]
+names = ("pyspark", "py4j", "pyarrow", "numpy", "numba", "pandas", "boto3", "hmsclient")
+heavy = [name for name in names if name in sys.modules]
 print(json.dumps({"code": code or 0, "started": started, "heavy": heavy}), file=sys.stderr)
 """
 

@@ -20,11 +20,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from html import escape
 from importlib import resources
 from pathlib import Path
 from types import TracebackType
 from typing import IO
-from xml.sax.saxutils import escape
 
 from hudisql.errors import HudisqlError, MetastoreUnavailableError, SettingsError
 from hudisql.java_runtime import find_java_home

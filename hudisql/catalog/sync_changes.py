@@ -31,10 +31,15 @@ def commit_properties(table: HudiTable) -> dict[str, str]:
 
 
 def is_incremental(table: HudiTable, entry: MetastoreTable) -> bool:
-    """True if the commits since the entry's last sync are all in the active timeline and replace nothing."""
+    """True if the commits since the entry's last sync are all in the active timeline and replace nothing.
+
+    False as well if the last synced commit has been rolled back since, or restored away.
+    """
     synced = entry.parameters.get(LAST_COMMIT_PROPERTY)
     first, latest = table.timeline.first_active_time, table.timeline.latest_commit
     if synced is None or first is None or latest is None or not first <= synced <= latest.timestamp:
+        return False
+    if all(commit.timestamp != synced for commit in table.timeline.commits):
         return False
     return all(commit.action != REPLACE_COMMIT for commit in _commits_since(table, entry))
 

@@ -5,6 +5,7 @@ Follows `HoodieInstant` and `HoodieTimeline` of Hudi 0.15. `timeline_layout` kno
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
@@ -46,6 +47,10 @@ class InstantState(IntEnum):
     COMPLETED = 3
 
 
+_INSTANT_TIME = re.compile(r"\d{14}(\d{3})?", re.ASCII)
+_DATE_OR_TIME = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{3})?)?", re.ASCII)
+
+
 @dataclass(frozen=True, order=True, slots=True)
 class Instant:
     """One action on the timeline; `timestamp` is `yyyyMMddHHmmssSSS` (or one of the bootstrap constants)."""
@@ -67,6 +72,22 @@ class Instant:
     def in_state(self, state: InstantState) -> Instant:
         """The same action in another state."""
         return Instant(self.timestamp, self.action, state)
+
+
+def parse_point_in_time(text: str) -> str | None:
+    """The instant time that a text means in Hudi's forms, or None if it is none of them.
+
+    `yyyyMMddHHmmss[SSS]` (kept as it is), `yyyy-MM-dd HH:mm:ss[.SSS]` or `yyyy-MM-dd`, in the time zone of
+    the table's timeline. Follows `HoodieSqlCommonUtils.formatQueryInstant` of Hudi 0.15.
+    """
+    if _INSTANT_TIME.fullmatch(text):
+        return text
+    if not _DATE_OR_TIME.fullmatch(text):
+        return None
+    try:
+        return _format(datetime.fromisoformat(text))
+    except ValueError:
+        return None
 
 
 def new_instant_time(after: str | None, now: datetime) -> str:

@@ -17,7 +17,9 @@ from hudisql.format.instant import (
     COMMIT,
     COMPACTION,
     REPLACE_COMMIT,
+    RESTORE,
     ROLLBACK,
+    SAVEPOINT,
     Instant,
     InstantState,
 )
@@ -130,6 +132,9 @@ _AVRO_RECORDS: Final[Mapping[tuple[str, InstantState], str]] = {
     (COMPACTION, InstantState.REQUESTED): "HoodieCompactionPlan",
     (ROLLBACK, InstantState.REQUESTED): "HoodieRollbackPlan",
     (ROLLBACK, InstantState.COMPLETED): "HoodieRollbackMetadata",
+    (SAVEPOINT, InstantState.COMPLETED): "HoodieSavepointMetadata",
+    (RESTORE, InstantState.REQUESTED): "HoodieRestorePlan",
+    (RESTORE, InstantState.COMPLETED): "HoodieRestoreMetadata",
 }
 LAYOUT_V1: Final[TimelineLayout] = TimelineLayoutV1()
 """The layout of table version 6, and of all new tables."""

@@ -17,8 +17,6 @@ from hudisql.bootstrap.plan.bootstrap_mode import (
     parse_partition_mismatch_policy,
     parse_unsafe_type_policy,
 )
-from hudisql.bootstrap.plan.request import BootstrapRequest, apply_options, parse_table_type
-from hudisql.bootstrap.source.partition_columns import parse_partition_by
 from hudisql.errors import InvalidArgumentError
 from hudisql.procedures.registry import (
     Arguments,
@@ -30,6 +28,7 @@ from hudisql.procedures.registry import (
 
 if TYPE_CHECKING:
     from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan
+    from hudisql.bootstrap.plan.request import BootstrapRequest
     from hudisql.bootstrap.run.bootstrap_table import BootstrapPreview, BootstrapReport
     from hudisql.context import Context
 
@@ -161,6 +160,7 @@ def call_bootstrap_table(
     blocker, which a dry run gives as the error of its rows; TableExistsError if another table is there,
     VerificationFailedError.
     """
+    from hudisql.bootstrap.plan.request import apply_options
     from hudisql.bootstrap.run.bootstrap_table import ExistingBootstrap, bootstrap_table, preview_bootstrap
 
     request, findings = apply_options(request_of(context, arguments), arguments.given)
@@ -177,6 +177,9 @@ def call_bootstrap_table(
 
 def request_of(context: Context, arguments: BootstrapTableArguments) -> BootstrapRequest:
     """The request that the arguments make, without their `options` in force. Raises InvalidArgumentError."""
+    from hudisql.bootstrap.plan.request import BootstrapRequest, parse_table_type
+    from hudisql.bootstrap.source.partition_columns import parse_partition_by
+
     database, name = context.qualify_table_name(arguments.table)
     table, partition_by = arguments.source_table, arguments.partition_by
     return BootstrapRequest(

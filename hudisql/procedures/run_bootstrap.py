@@ -17,13 +17,12 @@ from hudisql.bootstrap.plan.bootstrap_mode import (
     SELECTOR_OPTION,
     UnsafeTypePolicy,
 )
-from hudisql.bootstrap.plan.request import BootstrapRequest, apply_options, parse_table_type
-from hudisql.bootstrap.source.partition_columns import parse_partition_by
 from hudisql.errors import InvalidArgumentError
 from hudisql.format.table_properties import HFILE_BOOTSTRAP_INDEX, parse_properties
 from hudisql.procedures.registry import Arguments, Int, parameter, procedure
 
 if TYPE_CHECKING:
+    from hudisql.bootstrap.plan.request import BootstrapRequest
     from hudisql.context import Context
 
 _HUDI: Final = "org.apache.hudi"
@@ -75,6 +74,7 @@ class RunBootstrapRow:
 )
 def call_run_bootstrap(context: Context, arguments: RunBootstrapArguments) -> Iterable[RunBootstrapRow]:
     """One row with status 0. Raises InvalidArgumentError for what only Apache Hudi does."""
+    from hudisql.bootstrap.plan.request import apply_options
     from hudisql.bootstrap.run.bootstrap_table import bootstrap_table
 
     _refuse_what_only_hudi_does(arguments)
@@ -84,6 +84,9 @@ def call_run_bootstrap(context: Context, arguments: RunBootstrapArguments) -> It
 
 
 def _request_of(context: Context, arguments: RunBootstrapArguments) -> BootstrapRequest:
+    from hudisql.bootstrap.plan.request import BootstrapRequest, parse_table_type
+    from hudisql.bootstrap.source.partition_columns import parse_partition_by
+
     database, name = context.qualify_table_name(arguments.table)
     fields = arguments.partition_path_field.strip()
     options = _options_of_file(context, arguments.props_file_path) | dict(arguments.options or {})

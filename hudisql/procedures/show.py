@@ -11,16 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
 from hudisql.errors import InvalidArgumentError
-from hudisql.format.archived_timeline import ArchivedEntry
-from hudisql.format.avro_container import load_codec
-from hudisql.format.bootstrap_index import (
-    BootstrapMapping,
-    read_bootstrap_index_info,
-    read_bootstrap_mappings,
-)
-from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.instant import ROLLBACK, Instant, InstantState
 from hudisql.procedures.registry import (
     Arguments,
@@ -31,11 +22,13 @@ from hudisql.procedures.registry import (
 from hudisql.procedures.shown_rows import filter_parameter, filter_rows, limit_parameter, transition_time
 from hudisql.procedures.table_argument import TableArguments, find_table
 from hudisql.storage import FileInfo
-from hudisql.table.archived_timeline import read_archived_entries
-from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+    from hudisql.format.archived_timeline import ArchivedEntry
+    from hudisql.format.bootstrap_index import BootstrapMapping
+    from hudisql.format.commit_metadata import CommitMetadata
+    from hudisql.table.hudi_table import HudiTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +64,8 @@ def show_bootstrap_mapping(
     context: Context, arguments: ShowBootstrapMappingArguments
 ) -> Iterable[BootstrapMappingRow]:
     """A row per file group of the bootstrap index."""
+    from hudisql.format.bootstrap_index import read_bootstrap_index_info, read_bootstrap_mappings
+
     table = find_table(context, arguments.table, arguments.path)
     info = read_bootstrap_index_info(table.storage, table.base_path)
     base_path = "" if info is None else info.bootstrap_base_path
@@ -128,6 +123,8 @@ def show_bootstrap_partitions(
     context: Context, arguments: ShowBootstrapPartitionsArguments
 ) -> Iterable[BootstrapPartitionRow]:
     """A row per partition of the bootstrap index."""
+    from hudisql.format.bootstrap_index import read_bootstrap_mappings
+
     table = find_table(context, arguments.table, arguments.path)
     mappings = read_bootstrap_mappings(table.storage, table.base_path)
     partitions = sorted({mapping.partition_path for mapping in mappings})
@@ -169,6 +166,8 @@ def show_table_properties(
 
 def _unsafe_types(table: HudiTable) -> Iterator[TablePropertyRow]:
     """The types that the bootstrap accepted with `on_unsafe_type => 'warn'`, in words."""
+    from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
+
     for column, names in table.properties.unsafe_types.items():
         for name in names:
             incompatibility = TYPE_INCOMPATIBILITIES.get(name)
@@ -218,6 +217,8 @@ def show_commits(context: Context, arguments: ShowCommitsArguments) -> Iterable[
 
 
 def _commit_row(table: HudiTable, instant: Instant) -> CommitRow:
+    from hudisql.format.commit_metadata import read_commit_metadata
+
     path = table.instant_path(instant)
     metadata = read_commit_metadata(table.storage, path)
     time = transition_time(table.storage.info(path))
@@ -288,6 +289,8 @@ def show_timeline(context: Context, arguments: ShowTimelineArguments) -> Iterabl
 
 def _archived_rows(table: HudiTable) -> list[TimelineRow]:
     """Rows of the archived timeline, newest first; their times are as Hudi archives them."""
+    from hudisql.table.archived_timeline import read_archived_entries
+
     states: dict[tuple[str, str], dict[InstantState, ArchivedEntry]] = {}
     for entry in read_archived_entries(table):
         instant = entry.instant
@@ -350,6 +353,8 @@ def _timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
 
 def _rollback_info(table: HudiTable, instant: Instant) -> str | None:
     """The commits that a completed rollback rolled back."""
+    from hudisql.format.avro_container import load_codec
+
     if instant.action != ROLLBACK or not instant.is_completed:
         return None
     path = table.instant_path(instant)

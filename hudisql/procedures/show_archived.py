@@ -10,17 +10,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudisql.format.archived_timeline import ArchivedEntry
-from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.procedures.registry import Arguments, parameter, procedure
 from hudisql.procedures.show import commit_totals
 from hudisql.procedures.shown_rows import limit_parameter
 from hudisql.procedures.table_argument import find_table
-from hudisql.table.archived_timeline import read_archived_entries
-from hudisql.table.hudi_table import HudiTable
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+    from hudisql.format.archived_timeline import ArchivedEntry
+    from hudisql.format.commit_metadata import CommitMetadata
+    from hudisql.table.hudi_table import HudiTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +130,8 @@ def _commits(
     table: HudiTable, arguments: ShowArchivedCommitsArguments
 ) -> Iterator[tuple[ArchivedEntry, CommitMetadata]]:
     """The archived commits within the bounds, newest first."""
+    from hudisql.table.archived_timeline import read_archived_entries
+
     for entry in reversed(read_archived_entries(table)):
         time, metadata = entry.instant.timestamp, entry.commit_metadata
         if arguments.start_ts and time < arguments.start_ts:

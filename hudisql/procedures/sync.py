@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 from hudisql.errors import InvalidArgumentError
 from hudisql.procedures.registry import Arguments, parameter, procedure
 from hudisql.procedures.table_argument import find_table
-from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import directory_columns
 
 if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
     from hudisql.catalog.sync import SyncOptions
     from hudisql.context import Context
+    from hudisql.table.hudi_table import HudiTable
 
 # Hudi's way of reading values from directory names; hudisql goes by the table's own properties, as these do.
 _KNOWN_EXTRACTORS = frozenset(
@@ -113,6 +112,8 @@ def _refuse_other_modes(arguments: HiveSyncArguments) -> None:
 
 
 def _check_partition_fields(given: str, table: HudiTable) -> None:
+    from hudisql.table.partitions import directory_columns
+
     wanted = [name.strip().lower() for name in given.split(",") if name.strip()]
     fields = [column.name.lower() for column in directory_columns(table)]
     if wanted and wanted != fields:

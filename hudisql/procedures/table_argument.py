@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Protocol
 from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table
 from hudisql.errors import CorruptTableError, InvalidArgumentError, NoSuchTableError
 from hudisql.procedures.registry import Arguments, parameter
-from hudisql.table.hudi_table import HudiTable, open_table
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+    from hudisql.table.hudi_table import HudiTable
 
 
 class NamesTable(Protocol):
@@ -43,6 +43,8 @@ def find_table(context: Context, table: str | None, path: str | None = None) -> 
 
     Raises InvalidArgumentError if neither is given, NoSuchTableError if there is no such Hudi table.
     """
+    from hudisql.table.hudi_table import open_table
+
     entry = None if table is None else find_entry(context, table)
     return open_table(context.storage, base_path_of(context, entry, path))
 

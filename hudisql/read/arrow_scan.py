@@ -7,9 +7,9 @@ unpickles only its own. This module knows Spark; the slice reader does not.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,6 +20,8 @@ from hudisql.read.merge_mode import LogMergeConfig
 from hudisql.read.predicates import Predicate
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.read.splits import ScanTask
+from hudisql.spark.few_rows import MOST_BYTES, local_frame
+from hudisql.spark.java_objects import java_class
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
 from hudisql.storage import Storage
@@ -70,6 +72,26 @@ def read_in_tasks(
     return positions.mapInArrow(read_batches, spark_struct(output))
 
 
+def driver_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame | None:
+    """The rows of a small plan with all columns, read now and held by Spark's plan: no task reads them.
+
+    None if they are more than such a plan should hold. Columns and errors are those of `arrow_dataframe`.
+    """
+    schema = pa.schema([plan.output_schema.field(name) for name in plan.columns.names])
+    calendars = calendar_settings(spark)
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    for task in plan.tasks:
+        for batch in read_task(
+            plan.storage, task, plan.columns, plan.predicate, calendars, plan.log_merge_config
+        ):
+            batches.append(widen_batch(batch, schema))
+            size += batch.nbytes
+            if size > MOST_BYTES:
+                return None
+    return local_frame(spark, pa.Table.from_batches(batches, schema), spark_struct(schema))
+
+
 def read_task(
     storage: Storage,
     task: ScanTask,
@@ -94,8 +116,8 @@ def calendar_settings(spark: SparkSession) -> CalendarSettings:
         for name in ("datetime", "int96")
     )
     # Spark, too, takes files that name no time zone for those of a machine like the driver.
-    jvm: Any = spark._jvm
-    return CalendarSettings(of_dates, of_int96, jvm.java.util.TimeZone.getDefault().getID())
+    zone = java_class(spark, "java.util.TimeZone").getDefault().getID()
+    return CalendarSettings(of_dates, of_int96, zone)
 
 
 def widen_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -104,8 +126,15 @@ def widen_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return batch_of(columns, schema, batch.num_rows)
 
 
-def complete_columns(frame: DataFrame, plan: ScanPlan, present: list[str]) -> DataFrame:
-    """`frame` with every column of the table in order; those outside `present` raise if evaluated."""
+def complete_columns(
+    frame: DataFrame, plan: ScanPlan, present: list[str], unpushable: Collection[str] = ()
+) -> DataFrame:
+    """`frame` with every column of the table in order; those outside `present` raise if evaluated.
+
+    Filters on the floating columns of `unpushable` stay above the scan.
+    """
+    if frame.columns == plan.output_schema.names and not unpushable:
+        return frame
     columns = []
     for field in plan.output_schema:
         column = quote_name(field.name)
@@ -114,6 +143,8 @@ def complete_columns(frame: DataFrame, plan: ScanPlan, present: list[str]) -> Da
             literal = text.replace("\\", r"\\").replace("'", r"\'")
             kind = with_local_zone(spark_type_name(field.type))
             column = f"CAST(raise_error('{literal}') AS {kind}) AS {column}"
+        elif field.name in unpushable:
+            column = f"nanvl({column}, {column}) AS {column}"
         columns.append(column)
     # As text, for one call instead of several for each column.
     return frame.selectExpr(*columns)

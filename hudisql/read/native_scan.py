@@ -19,8 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudisql.errors import QueryError, SourceChangedError
-from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
+from hudisql.format.spark_schema import spark_json_from_arrow
 from hudisql.read.arrow_scan import complete_columns, spark_struct
+from hudisql.spark.few_rows import local_frame
 from hudisql.spark.java_objects import java_class
 from hudisql.storage import parent_of, scheme_of
 
@@ -36,6 +37,8 @@ _NO_FILE_SYSTEM: Final = re.compile(
     r"|(?:ClassNotFoundException|NoClassDefFoundError): (?:Class )?(?:org[./]apache[./]hadoop|software)[./]"
 )
 # Spark knows `s3a` alone, metastores of other engines say `s3`: one store, one file system.
+_ONE_TASK_FILES: Final = 4
+_ONE_TASK_BYTES: Final = 4 << 20
 _S3_ALIASES: Final = frozenset({"s3", "s3n"})
 _S3_FILE_SYSTEM: Final = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _ROW: Final = "__hudisql_row"
@@ -53,7 +56,8 @@ def native_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
         empty = spark.createDataFrame([], spark_struct(_subset(plan.output_schema, names)))
         return complete_columns(empty, plan, names)
     frame, _ = _scan_files(spark, plan, names)
-    return complete_columns(_unpushable_floats(frame, _subset(plan.output_schema, names)), plan, names)
+    whole = complete_columns(frame, plan, names, unpushable=_floating(plan, names))
+    return whole.coalesce(1) if _is_small(plan) else whole
 
 
 def native_dataframe_without(
@@ -75,7 +79,7 @@ def native_dataframe_without(
     numbered = frame.withColumn(_ROW, where)
     left = functions.broadcast(replaced(numbers).toDF(_ROW))
     remaining = numbered.join(left, _ROW, "left_anti").drop(_ROW)
-    return complete_columns(_unpushable_floats(remaining, _subset(plan.output_schema, names)), plan, names)
+    return complete_columns(remaining, plan, names, unpushable=_floating(plan, names))
 
 
 def replaced_rows_of(number: int, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -133,19 +137,21 @@ def _describe_failure(spark: SparkSession, plan: ScanPlan, error: Exception) -> 
     )
 
 
-def _unpushable_floats(frame: DataFrame, schema: pa.Schema) -> DataFrame:
-    """Keep Spark from skipping row groups by filters on floating columns.
+def _floating(plan: ScanPlan, names: list[str]) -> list[str]:
+    """The columns by which Spark must not skip row groups.
 
     Files written by parquet-cpp, parquet-rs and others leave NaN out of their statistics, but for Spark SQL
     NaN is greater than any number: a pushed `x > 3` would lose rows.
     """
-    from pyspark.sql import functions
+    return [
+        each.name for each in plan.output_schema if each.name in names and pa.types.is_floating(each.type)
+    ]
 
-    floating = [each.name for each in schema if pa.types.is_floating(each.type)]
-    if not floating:
-        return frame
-    quoted = {name: functions.col(quote_name(name)) for name in floating}
-    return frame.withColumns({name: functions.nanvl(column, column) for name, column in quoted.items()})
+
+def _is_small(plan: ScanPlan) -> bool:
+    """True if one task reads the files in less time than it takes to bring several tasks' rows together."""
+    total = sum(file_slice.length for file_slice, _ in plan.slices)
+    return len(plan.slices) <= _ONE_TASK_FILES and total <= _ONE_TASK_BYTES
 
 
 def _file_relation(spark: SparkSession, plan: ScanPlan, names: list[str]) -> tuple[DataFrame, Any]:
@@ -245,7 +251,7 @@ def _partition_spec(
             for position, field in enumerate(schema)
         ]
         # Spark converts the typed values to its internal rows itself, all at once.
-        frame: Any = spark.createDataFrame(pa.Table.from_arrays(columns, schema=schema), spark_struct(schema))
+        frame: Any = local_frame(spark, pa.Table.from_arrays(columns, schema=schema), spark_struct(schema))
         rows = frame._jdf.queryExecution().executedPlan().executeCollect()
         partition_path = java_class(spark, f"{_DATASOURCES}.PartitionPath")
         hadoop_path = java_class(spark, "org.apache.hadoop.fs.Path")

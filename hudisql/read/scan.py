@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from hudisql.errors import QueryError
-from hudisql.format.meta_columns import META_SCHEMA, PARTITION_PATH
+from hudisql.format.meta_columns import COMMIT_TIME, META_COLUMNS, META_SCHEMA, PARTITION_PATH
 from hudisql.read.changed_sources import warn_of_changed_sources
+from hudisql.read.incremental import IncrementalRead
 from hudisql.read.merge_mode import LogMergeConfig, log_merge_config_of
 from hudisql.read.predicates import (
     Predicate,
@@ -43,6 +44,7 @@ from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, list_partitions
+from hudisql.table.past_state import check_past_state
 from hudisql.table.snapshot import load_file_slices
 
 if TYPE_CHECKING:
@@ -61,7 +63,8 @@ class ScanPlan:
     and not from files. `predicate` and `partition_predicate` are what could be pushed down; the query still
     applies its own filters. In `native` mode each slice is read by the method that `scan_methods` gives, in
     `stitched` mode all go through the slice reader. `is_vectorized` is False if Spark's scan has to read row
-    by row.
+    by row. With `on_driver` the slice reader runs when the plan is put into the query, and Spark gets the
+    rows.
     """
 
     base_path: str
@@ -79,8 +82,17 @@ class ScanPlan:
     tasks: tuple[ScanTask, ...]
     splits_total: int | None
     as_of: str | None = None
+    changes: IncrementalRead | None = None
     log_merge_config: LogMergeConfig | None = None
     is_vectorized: bool = True
+    on_driver: bool = False
+
+    def _described_history(self) -> tuple[tuple[str, str], ...]:
+        if self.changes is not None:
+            window = self.changes.window
+            found = f"{len(window.commits)} commits after {window.begin} up to {window.as_of}"
+            return (("changes", found),)
+        return (("as of", self.as_of),) if self.as_of is not None else ()
 
     @property
     def needs_data(self) -> bool:
@@ -97,6 +109,10 @@ class ScanPlan:
         """The number of splits in all tasks."""
         return sum(len(task.works) for task in self.tasks)
 
+    @property
+    def _readers(self) -> str:
+        return "on the driver" if self.on_driver else f"in {len(self.tasks)} tasks"
+
     def describe(self) -> tuple[tuple[str, str], ...]:
         """Label and text of each fact of the plan, for EXPLAIN."""
         bootstrapped = sum(file_slice.is_bootstrapped for file_slice, _ in self.slices)
@@ -105,12 +121,13 @@ class ScanPlan:
         return (
             ("table", self.base_path),
             ("scan", self.mode),
+            *self._described_history(),
             ("partitions", f"{self.partitions_read} of {self.partitions_total}"),
             (
                 "file slices",
                 f"{_of(len(self.slices), self.slices_total)} ({kinds})",
             ),
-            ("splits", f"{_of(self.splits_read, self.splits_total)} in {len(self.tasks)} tasks"),
+            ("splits", f"{_of(self.splits_read, self.splits_total)} {self._readers}"),
             ("columns", ", ".join(_column_text(each) for each in self.columns) or "(none)"),
             ("row filter", str(self.predicate) if self.predicate is not None else "(none)"),
             (
@@ -127,6 +144,7 @@ def plan_scan(
     partition_predicates: Sequence[Predicate] = (),
     as_of: str | None = None,
     *,
+    changes: IncrementalRead | None = None,
     below: str = "",
     read_optimized: bool = False,
     parallelism: int = _DEFAULT_PARALLELISM,
@@ -134,33 +152,46 @@ def plan_scan(
     open_cost_bytes: int = DEFAULT_OPEN_COST_BYTES,
     count_all: bool = False,
     pruned_slices: Collection[tuple[str, str]] = (),
+    driver_bytes: int = 0,
 ) -> ScanPlan:
     """Plan the read of `columns` (any of the table's, structs pruned at will) of the latest snapshot.
 
     Predicates that cannot be pushed down are left out of the plan: they cost speed, never rows. Conjuncts
     over partition columns alone, or over `_hoodie_partition_path`, prune partitions before they are listed.
-    `as_of` is an instant time, `below` a relative partition path that bounds the scan, `read_optimized`
-    leaves log files aside (Hudi's `_ro` tables), `count_all` also counts what was pruned (EXPLAIN). The
-    slices of `pruned_slices` (partition path, file id) are known to hold nothing that the query looks for.
-    Raises UnsupportedTableError if a slice has log files that merge by a rule hudisql does not know,
-    SourceChangedError if the external file of a slice is missing or its length or modification time differ
-    from the bootstrap index.
+    `as_of` is an instant time; with `changes` only rows that its window's commits wrote are read. `below` is
+    a relative partition path that bounds the scan, `read_optimized` leaves log files aside (Hudi's `_ro`
+    tables), `count_all` also counts what was pruned (EXPLAIN). The slices of `pruned_slices` (partition path,
+    file id) are known to hold nothing that the query looks for. Slices of together at most `driver_bytes`
+    are read on the driver, all columns, if meta columns are wanted or Spark's scan cannot read them. Raises
+    NoSuchStateError if the state asked for is gone, UnsupportedTableError if a slice has log files that merge
+    by a rule hudisql does not know, SourceChangedError if the external file of a slice is missing or its
+    length or modification time differ from the bootstrap index.
     """
     wanted_names = set(columns.names)
-    wanted = pa.schema([columns.field(each.name) for each in table.full_schema if each.name in wanted_names])
+    if changes is not None:
+        as_of = changes.window.as_of
+        wanted_names.add(COMMIT_TIME)
+        predicates = [*predicates, changes.predicate]
+    wanted = pa.schema(
+        [
+            columns.field(each.name) if each.name in columns.names else each
+            for each in table.full_schema
+            if each.name in wanted_names
+        ]
+    )
     partition_columns = table.partition_columns
     partition_names = [each.name for each in partition_columns]
     row_parts, partition_parts = _assign(
         [*predicates, *partition_predicates], wanted, pa.schema(partition_columns)
     )
-    partitions = list_partitions(table)
+    partitions = list_partitions(table) if changes is None else changes.partitions(table)
     inside = [each for each in partitions if _is_below(each.path, below)]
     pruned = prune_by_path(
         prune_partitions(inside, partition_columns, conjunction(partition_parts)), row_parts
     )
     slices = tuple(
         each
-        for each in _slices_of(table, pruned, partition_names, as_of, read_optimized)
+        for each in _slices_of(table, pruned, partition_names, as_of, changes, read_optimized)
         if (each[0].partition_path, each[0].file_id) not in pruned_slices
     )
     merges = any(file_slice.has_log_files for file_slice, _ in slices)
@@ -175,13 +206,19 @@ def plan_scan(
     slices_total = splits_total = None
     if count_all:
         is_whole = len(pruned) == len(partitions) and not pruned_slices
-        everything = slices if is_whole else _slices_of(table, partitions, [], as_of, read_optimized)
+        everything = slices if is_whole else _slices_of(table, partitions, [], as_of, changes, read_optimized)
         slices_total = len(everything)
         splits_total = sum(len(task.works) for task in split(everything))
+    mode = _mode_of(wanted, partition_names, conjunction(row_parts), slices)
+    is_by_slice = mode == "stitched" or any(name in META_COLUMNS for name in wanted.names)
+    on_driver = is_by_slice and _fits_driver(table, slices, driver_bytes)
+    if on_driver:
+        # Spark evaluates what stands for missing columns at once if it has the rows.
+        mode, wanted = "stitched", table.full_schema
     return ScanPlan(
         base_path=table.base_path,
         storage=table.storage,
-        mode=_mode_of(wanted, partition_names, conjunction(row_parts), slices),
+        mode=mode,
         output_schema=table.full_schema,
         columns=wanted,
         partition_columns=partition_columns,
@@ -194,8 +231,10 @@ def plan_scan(
         tasks=split(slices),
         splits_total=splits_total,
         as_of=as_of,
+        changes=changes,
         log_merge_config=log_merge_config_of(table, as_of) if merges else None,
         is_vectorized=can_vectorize(table),
+        on_driver=on_driver,
     )
 
 
@@ -211,8 +250,17 @@ def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     text mean what they say, but evaluating one raises an error: the plan contains every column that is
     needed.
     """
-    from hudisql.read.arrow_scan import arrow_dataframe
+    frame = _read(spark, plan)
+    # Spark's own scan takes the plan's predicate for skipping alone; the query does not know this one.
+    return frame if plan.changes is None else frame.where(plan.changes.condition)
 
+
+def _read(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+    from hudisql.read.arrow_scan import arrow_dataframe, driver_dataframe
+
+    if plan.on_driver:
+        rows = driver_dataframe(spark, plan)
+        return arrow_dataframe(spark, plan) if rows is None else rows
     if plan.mode == "native":
         try:
             return _by_method(spark, plan)
@@ -328,10 +376,15 @@ def _slices_of(
     partitions: Sequence[TablePartition],
     partition_names: Sequence[str],
     as_of: str | None,
+    changes: IncrementalRead | None,
     read_optimized: bool,
 ) -> tuple[tuple[FileSlice, Mapping[str, object]], ...]:
     values_of = {each.path: dict(zip(partition_names, each.values, strict=False)) for each in partitions}
     slices = load_file_slices(table, partitions=partitions, as_of=as_of)
+    if changes is not None:
+        slices = changes.select(table, list(values_of), slices)
+    elif as_of is not None:
+        check_past_state(table, as_of, list(values_of), slices)
     if read_optimized:
         slices = [replace(each, log_files=()) for each in slices if each.base_file is not None]
     return tuple((each, values_of[each.partition_path]) for each in slices)
@@ -345,6 +398,15 @@ def _mode_of(
 ) -> Literal["native", "stitched"]:
     methods = scan_methods([each for each, _ in slices], wanted, partition_names, predicate)
     return "stitched" if set(methods) == {ScanMethod.STITCHED} else "native"
+
+
+def _fits_driver(
+    table: HudiTable, slices: Sequence[tuple[FileSlice, Mapping[str, object]]], driver_bytes: int
+) -> bool:
+    """True for few bytes of columns that Spark's plans hold as they are."""
+    if driver_bytes <= 0 or any(pa.types.is_nested(field.type) for field in table.full_schema):
+        return False
+    return sum(file_slice.length for file_slice, _ in slices) <= driver_bytes
 
 
 def _is_below(path: str, prefix: str) -> bool:

@@ -1,4 +1,4 @@
-"""The table services that are due after a commit: clean, archiving, compaction, in Hudi's order.
+"""The table services that are due after a commit: clean, archiving, compaction, clustering, in Hudi's order.
 
 Follows `BaseHoodieWriteClient.mayBeCleanAndArchive` and `runTableServicesInline` of Hudi 0.15. The commit
 stands whatever happens here: a service that fails is a warning. What is due is decided by the timeline alone,
@@ -18,6 +18,10 @@ from hudisql.hudi_config import (
     ARCHIVE_AUTOMATIC,
     CLEAN_AUTOMATIC,
     CLEAN_SOURCES,
+    CLUSTERING_INLINE,
+    CLUSTERING_INLINE_COMMITS,
+    CLUSTERING_SCHEDULE_COMMITS,
+    CLUSTERING_SCHEDULE_INLINE,
     COMPACT_INLINE,
     COMPACT_SCHEDULE_INLINE,
     HudiConfig,
@@ -26,6 +30,13 @@ from hudisql.services.archive import archive_table
 from hudisql.services.archive_plan import archive_options, may_archive
 from hudisql.services.clean import clean_table
 from hudisql.services.clean_plan import CleanPolicy, clean_options, earliest_commit_to_retain
+from hudisql.services.clustering import (
+    clustering_options,
+    commits_since_clustering,
+    pending_clusterings,
+    run_clustering,
+    schedule_clustering,
+)
 from hudisql.services.compaction import (
     compaction_options,
     is_compaction_due,
@@ -60,6 +71,7 @@ class AutomaticServices:
             ("clean", "CALL run_clean", self._clean),
             ("archiving", "CALL archive_commits", self._archive),
             ("compaction", "CALL run_compaction", lambda: self._compact(spark)),
+            ("clustering", "CALL run_clustering", lambda: self._cluster(spark)),
         )
         done = False
         for name, call, run in services:
@@ -113,6 +125,25 @@ class AutomaticServices:
         scheduled = schedule_compaction(table.reopened(), due_by, self.options().concurrency)
         if scheduled is not None and runs:
             run_compaction(spark, table.reopened(), scheduled.timestamp, self.options())
+        return bool(pending) or scheduled is not None
+
+    def _cluster(self, spark: SparkSession) -> bool:
+        runs = self.config.get(CLUSTERING_INLINE)
+        if not runs and not self.config.get(CLUSTERING_SCHEDULE_INLINE):
+            return False
+        table, options = self.table.reopened(), clustering_options(self.config)
+        pending = pending_clusterings(table) if runs and not self.options().concurrency.optimistic else []
+        for instant_time in pending:
+            run_clustering(spark, table, instant_time, self.options(), options.target_file_bytes)
+        if pending:
+            table = table.reopened()
+        every = self.config.get(CLUSTERING_INLINE_COMMITS if runs else CLUSTERING_SCHEDULE_COMMITS)
+        if commits_since_clustering(table) < every:
+            return bool(pending)
+        scheduled = schedule_clustering(table, options, self.options())
+        if scheduled is not None and runs:
+            instant_time = scheduled.timestamp
+            run_clustering(spark, table.reopened(), instant_time, self.options(), options.target_file_bytes)
         return bool(pending) or scheduled is not None
 
 

@@ -30,7 +30,7 @@ from hudisql.services.clean_plan import (
 )
 from hudisql.storage import FileInfo, Storage, is_inside, join
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.savepointed_files import savepointed_files
+from hudisql.table.savepoints import savepointed_files
 from hudisql.table.snapshot import list_file_slices
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.write.transaction.commit import check_writable, request_instant, roll_back_failed_writes

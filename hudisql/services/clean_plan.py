@@ -34,7 +34,7 @@ from hudisql.table.file_groups import FileGroupVersions, group_files
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partition_paths
 from hudisql.table.replaced_groups import FileGroupId, replacement_times
-from hudisql.table.savepointed_files import savepointed_files
+from hudisql.table.savepoints import savepointed_files
 from hudisql.table.snapshot import latest_slice
 
 _PLAN_VERSION: Final = 2

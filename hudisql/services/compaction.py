@@ -9,9 +9,7 @@ deletes what it has written and starts again.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -19,11 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import (
     NoSuchInstantError,
-    PathExistsError,
     SettingsError,
-    StorageError,
     UnsupportedTableError,
-    WriteConflictError,
 )
 from hudisql.format.bootstrap_index import read_bootstrap_index
 from hudisql.format.commit_metadata import CommitMetadata, new_commit_metadata
@@ -33,7 +28,6 @@ from hudisql.format.instant import (
     COMPACTION,
     DELTA_COMMIT,
     Instant,
-    InstantState,
 )
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.timeline import Timeline
@@ -52,10 +46,18 @@ from hudisql.services.compaction_plan import (
     read_compaction_plan,
     slice_of,
 )
+from hudisql.services.planned_run import (
+    begin_run,
+    check_no_metadata_table,
+    check_still_planned,
+    first_attempt,
+    give_up_run,
+)
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import load_file_slices
-from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.table.table_configuration import drop_metadata_table
 from hudisql.write.execution.commit_files import write_stat
 from hudisql.write.execution.rewrite import rewrite_slices
 from hudisql.write.execution.write_context import WrittenFile
@@ -68,14 +70,10 @@ from hudisql.write.transaction.commit import (
     roll_back_failed_writes,
 )
 from hudisql.write.transaction.concurrency import Concurrency
-from hudisql.write.transaction.heartbeat import Heartbeat, heartbeat_path, is_alive, start_heartbeat
 from hudisql.write.transaction.lock import hold_lock
-from hudisql.write.transaction.markers import delete_markers
-from hudisql.write.transaction.pending_rollbacks import check_not_restored, pending_rollbacks
-from hudisql.write.transaction.pending_table_services import is_clustering
+from hudisql.write.transaction.pending_rollbacks import check_not_restored
 from hudisql.write.transaction.rollback import now_on_timeline
 from hudisql.write.transaction.timeline_payloads import planned_file_groups
-from hudisql.write.transaction.uncommitted_files import delete_unnamed_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -210,17 +208,16 @@ def run_compaction(
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = table.reopened()
         check_not_restored(table, table.timeline)
-        _check_no_metadata_table(table)
-        inflight, heartbeat = _begin(table, instant_time, concurrency)
+        check_no_metadata_table(table, "compaction")
+        inflight, heartbeat = begin_run(table, _planned(table, instant_time), concurrency)
     try:
         plan = read_compaction_plan(table, instant_time)
         commit = OpenCommit(table, inflight, OPERATION_TYPE, False, concurrency, heartbeat)
-        files = rewrite_slices(
-            spark, commit, _slices_of(table, plan), options, first_attempt=_first_attempt()
-        )
-        _complete(commit, _metadata(commit, plan, files))
+        files = rewrite_slices(spark, commit, _slices_of(table, plan), options, first_attempt=first_attempt())
+        # Whatever others have committed beside it.
+        publish_commit(commit, _metadata(commit, plan, files), lambda now: check_still_planned(now, inflight))
     except BaseException:
-        _give_up(table, inflight, heartbeat)
+        give_up_run(table, inflight, heartbeat)
         raise
     return CompactionResult(instant_time, len(plan.operations), len(files), sum(each.bytes for each in files))
 
@@ -243,69 +240,18 @@ def _pending_file_groups(table: HudiTable) -> frozenset[tuple[str, str]]:
     )
 
 
-def _begin(table: HudiTable, instant_time: str, concurrency: Concurrency) -> tuple[Instant, Heartbeat]:
-    """Make the requested compaction inflight; a run that was killed is undone first."""
-    pending = [
+def _planned(table: HudiTable, instant_time: str) -> Instant:
+    found = [
         each
         for each in table.timeline.pending
         if each.action == COMPACTION and each.timestamp == instant_time
     ]
-    if not pending:
+    if not found:
         raise NoSuchInstantError(
             f"no compaction {instant_time} is pending on the Hudi table at {table.base_path}",
             hint="CALL show_compaction(table => '…') lists them",
         )
-    storage, base_path = table.storage, table.base_path
-    interval, tolerance = concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerance_ms
-    if is_alive(storage, base_path, instant_time, tolerance):
-        raise _at_work(table, instant_time)
-    heartbeat = start_heartbeat(storage, heartbeat_path(base_path, instant_time), interval, tolerance)
-    inflight = pending[0].in_state(InstantState.INFLIGHT)
-    try:
-        _reset(table, inflight)
-        storage.create(table.instant_path(inflight), b"")
-    except PathExistsError:
-        heartbeat.stop(keeps_file=True)
-        raise _at_work(table, instant_time) from None
-    except BaseException:
-        heartbeat.stop()
-        raise
-    return inflight, heartbeat
-
-
-def _at_work(table: HudiTable, instant_time: str) -> WriteConflictError:
-    return WriteConflictError(
-        f"another process runs the compaction {instant_time} of {table.base_path}",
-        hint="wait for it; a process that was killed counts as gone when its heartbeat has expired",
-    )
-
-
-def _first_attempt() -> int:
-    """Tells apart the files of two runs of one compaction; task attempts of a run stay below 1,000."""
-    return int(time.time() * 10) % 1_000_000 * 1000
-
-
-def _give_up(table: HudiTable, inflight: Instant, heartbeat: Heartbeat) -> None:
-    """Undo the run, unless its heartbeat has expired: then another process may be running the plan."""
-    try:
-        heartbeat.check()
-    except WriteConflictError:
-        with suppress(StorageError):
-            heartbeat.stop(keeps_file=True)
-        return
-    with suppress(StorageError):
-        _reset(table, inflight)
-    with suppress(StorageError):
-        heartbeat.stop()
-
-
-def _reset(table: HudiTable, inflight: Instant) -> None:
-    """Delete what a run has written, and its inflight instant: the plan alone stays."""
-    if table.storage.exists(table.instant_path(inflight.in_state(InstantState.COMPLETED))):
-        return
-    delete_unnamed_files(table.storage, table.base_path, inflight.timestamp, ())
-    delete_markers(table.storage, table.base_path, inflight.timestamp)
-    table.storage.delete_file(table.instant_path(inflight))
+    return found[0]
 
 
 def _slices_of(table: HudiTable, plan: CompactionPlan) -> list[FileSlice]:
@@ -334,32 +280,6 @@ def _metadata(commit: OpenCommit, plan: CompactionPlan, files: Sequence[WrittenF
     ]
     schema = avro_from_arrow(table.schema, table.name)
     return replace(new_commit_metadata(stats, schema, OPERATION_TYPE), compacted=True)
-
-
-def _complete(commit: OpenCommit, metadata: CommitMetadata) -> None:
-    """Make the compaction visible, whatever others have committed beside it."""
-
-    def check(now: HudiTable) -> None:
-        check_not_restored(now, now.timeline)
-        rolled_back = {each.target.timestamp for each in pending_rollbacks(now, now.timeline)}
-        if commit.instant not in now.timeline.instants or commit.instant_time in rolled_back:
-            raise WriteConflictError(
-                f"another writer has rolled back the compaction {commit.instant_time} of {now.base_path}",
-                hint="run it again: its plan may still be pending (CALL show_compaction)",
-            )
-        _check_no_metadata_table(now)
-
-    publish_commit(commit, metadata, check)
-
-
-def _check_no_metadata_table(table: HudiTable) -> None:
-    # It cannot be dropped while the compaction itself is pending.
-    if has_metadata_table(table):
-        raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} has a metadata table, which hudisql does not maintain",
-            hint="let Apache Hudi run this compaction, or turn the metadata table off for all writers "
-            "(hoodie.metadata.enable=false)",
-        )
 
 
 def _moment(instant_time: str) -> datetime:

@@ -47,12 +47,15 @@ def cache_rows(frame: DataFrame) -> CachedRows:
 
     A job that needs rows which are gone fails with LOST_ROWS. Raises Spark's own exceptions.
     """
+    few = collect_few_rows(frame)
+    return cache_many_rows(frame) if few is None else few_cached_rows(frame.sparkSession, few, frame.schema)
+
+
+def cache_many_rows(frame: DataFrame) -> CachedRows:
+    """`cache_rows` for rows that are not few, or need not be collected."""
     from pyspark.sql.classic.dataframe import DataFrame
 
     spark: Any = frame.sparkSession
-    few = collect_few_rows(frame)
-    if few is not None:
-        return few_cached_rows(spark, few, frame.schema)
     execution = frame._jdf.queryExecution()
     level = java_class(spark, "org.apache.spark.storage.StorageLevel").MEMORY_AND_DISK()
     unnamed = java_class(spark, "scala.Option").empty()

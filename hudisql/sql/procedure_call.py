@@ -11,7 +11,14 @@ from hudisql.procedures.binder import bind_arguments
 from hudisql.procedures.registry import find_procedure
 from hudisql.result import LocalResult, Result
 from hudisql.sql.dml import rewrite_bootstrap_files  # noqa: F401 (declares its procedure)
-from hudisql.sql.services import archive, clean, compaction  # noqa: F401 (declare their procedures)
+from hudisql.sql.services import (  # noqa: F401 (declare their procedures)
+    archive,
+    clean,
+    clustering,
+    compaction,
+    instant_rollback,
+    savepoint,
+)
 from hudisql.sql.text import statements as st
 
 if TYPE_CHECKING:

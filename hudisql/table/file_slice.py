@@ -66,3 +66,9 @@ class FileSlice:
     def has_log_files(self) -> bool:
         """True if reading the latest state needs a merge; rolled back log files are empty."""
         return any(log_file.length for log_file in self.log_files)
+
+    @property
+    def length(self) -> int:
+        """The bytes of all its files, the external one too."""
+        files = (self.base_file, self.external_file, *self.log_files)
+        return sum(each.length for each in files if each is not None)

@@ -14,7 +14,7 @@ from hudisql.errors import CorruptTableError
 from hudisql.format.bootstrap_index import read_bootstrap_index
 from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME
-from hudisql.storage import FileInfo, join
+from hudisql.storage import join
 from hudisql.table.file_groups import FileGroupVersions, group_files
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
@@ -48,23 +48,27 @@ def load_file_slices(
 
 def list_file_slices(table: HudiTable, paths: Sequence[str], as_of: str | None) -> list[FileSlice]:
     """`load_file_slices` of the partitions with these paths, read from storage."""
+    return attach_external_files(table, slices_of_versions(table, list_file_versions(table, paths), as_of))
+
+
+FileVersions = dict[str, dict[str, FileGroupVersions]]
+"""What lies in storage, by partition path, file id and base instant, committed or not."""
+
+
+def list_file_versions(table: HudiTable, paths: Sequence[str]) -> FileVersions:
+    """All versions of the file groups of the partitions with these paths, listed once."""
     listings = table.storage.list_directories([join(table.base_path, path) for path in paths])
+    return {path: group_files(entries) for path, entries in zip(paths, listings, strict=True)}
+
+
+def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | None) -> list[FileSlice]:
+    """`list_file_slices` of listed partitions, whose skeletons do not carry their external files yet."""
     replaced = replaced_file_groups(table, as_of)
-    slices = [
-        found
-        for path, entries in zip(paths, listings, strict=True)
-        for found in _slices_of_partition(table, path, entries, as_of)
-        if (path, found.file_id) not in replaced
-    ]
-    return _attach_external_files(table, slices)
-
-
-def _slices_of_partition(
-    table: HudiTable, partition_path: str, entries: Iterable[FileInfo], as_of: str | None
-) -> list[FileSlice]:
-    groups = group_files(entries)
     found = (
-        latest_slice(table, partition_path, file_id, groups[file_id], as_of) for file_id in sorted(groups)
+        latest_slice(table, path, file_id, groups[file_id], as_of)
+        for path, groups in versions.items()
+        for file_id in sorted(groups)
+        if (path, file_id) not in replaced
     )
     return [file_slice for file_slice in found if file_slice is not None]
 
@@ -125,7 +129,8 @@ def _committed_base_file(table: HudiTable, base_files: list[BaseFile]) -> BaseFi
     return max(base_files, key=lambda file: file.write_token)
 
 
-def _attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[FileSlice]:
+def attach_external_files(table: HudiTable, slices: list[FileSlice]) -> list[FileSlice]:
+    """The slices, skeletons with their external files. Raises CorruptTableError if one is not indexed."""
     if not table.is_bootstrapped:
         return slices
     skeletons = {found.partition_path for found in slices if _is_skeleton(found)}

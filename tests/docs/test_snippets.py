@@ -92,12 +92,35 @@ PAGES = (
     Page("docs/services/clean.md", {1: _CHANGED}),
     Page("docs/services/compaction.md", {1: _EVENTS}),
     Page(
+        "docs/history.md",
+        {
+            1: """CREATE TABLE legacy.trips USING parquet PARTITIONED BY (dt) LOCATION '{directory}/trips'
+              AS SELECT 1L id, 5.0D fare, '2024-03-01' dt;
+            CALL bootstrap_table(table => 'lake.trips', source_table => 'legacy.trips', record_key => 'id');
+            UPDATE lake.trips SET fare = 6.0 WHERE id = 1""",
+        },
+    ),
+    Page(
         "docs/querying.md",
         {
             1: f"""CREATE TABLE lake.trips ({_TRIPS}) USING hudi PARTITIONED BY (dt)
               TBLPROPERTIES (primaryKey = 'id'); {_ROWS}"""
         },
         languages=("sql", "python"),
+    ),
+    Page(
+        "docs/services/clustering.md",
+        {
+            1: f"""CREATE TABLE lake.trips ({_TRIPS}) USING hudi PARTITIONED BY (dt)
+              TBLPROPERTIES (primaryKey = 'id'); {_ROWS}"""
+        },
+    ),
+    Page(
+        "docs/services/rollback-and-restore.md",
+        {
+            1: f"""CREATE TABLE lake.trips ({_TRIPS}) USING hudi PARTITIONED BY (dt)
+              TBLPROPERTIES (primaryKey = 'id'); {_ROWS}"""
+        },
     ),
 )  # fmt: skip
 

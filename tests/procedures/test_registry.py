@@ -52,7 +52,10 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "rewrite_bootstrap_files",
         "archive",
         "clean",
+        "clustering",
         "compaction",
+        "instant_rollback",
+        "savepoint",
         "show_archived",
     }
     assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]

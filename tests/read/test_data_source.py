@@ -123,10 +123,8 @@ def test_what_cannot_be_read_right_is_refused(
         spark.read.format("hudi").load(golden("cow_bootstrap_meta_v120").table)
     with pytest.raises(PySparkException, match="no Hudi table at"):
         spark.read.format("hudi").load(str(tmp_path))
-    reader = spark.read.format("hudi").option("hoodie.datasource.query.type", "incremental")
-    with pytest.raises(PySparkException, match="reads 'snapshot' and 'read_optimized'"):
-        reader.load(golden("cow_bootstrap_meta").table)
     for option, said in (
+        ("hoodie.datasource.query.type", "is '0'; the hudi data source reads 'snapshot', 'read_optimized'"),
         ("hoodie.datasource.read.begin.instanttime", "an option of incremental queries"),
         ("hoodie.datasource.query.typ", "did you mean 'hoodie.datasource.query.type'"),
         ("as.of.instan", "did you mean 'as.of.instant'"),
@@ -134,6 +132,28 @@ def test_what_cannot_be_read_right_is_refused(
         with pytest.raises(PySparkException, match=said) as caught:
             spark.read.format("hudi").option(option, "0").load(golden("cow_bootstrap_meta").table)
         assert "Traceback" not in str(caught.value)
+
+
+def test_an_incremental_query_has_the_rows_of_a_window(spark: Any, golden: Callable[[str], Any]) -> None:
+    expected = golden("cow_bootstrap_then_upsert_delete")
+    begin = "hoodie.datasource.read.begin.instanttime"
+    reader = spark.read.format("hudi").option("hoodie.datasource.query.type", "incremental")
+    with pytest.raises(PySparkException, match=f"specify the begin instant time .* option {begin}"):
+        reader.load(expected.table)
+    whole = reader.option(begin, "earliest").load(expected.table)
+    assert whole.count() == len(expected.rows)
+    times = sorted({row["_hoodie_commit_time"] for row in expected.meta_rows})
+    since = reader.option(begin, times[0]).load(expected.table).select("id", "_hoodie_commit_time").collect()
+    assert {row[1] for row in since} == set(times[1:])
+    for option, value, said in (
+        ("as.of.instant", times[0], "exclude each other"),
+        ("hoodie.datasource.query.incremental.format", "cdc", "the data source gives latest_state"),
+        ("hoodie.datasource.read.incr.filters", "id > 1", "is not supported"),
+    ):
+        with pytest.raises(PySparkException, match=said):
+            spark.read.format("hudi").option("hoodie.datasource.query.type", "incremental").option(
+                begin, "000"
+            ).option(option, value).load(expected.table)
 
 
 @pytest.mark.parametrize("name", ["mor_parquet_log", "mor_rollback", "mor_upsert_only_updates"])
@@ -171,7 +191,7 @@ def test_a_catalog_table_needs_its_path_said(spark: Any, golden: Callable[[str],
     [
         (None, None),
         ("20240301120000123", "20240301120000123"),
-        ("20240301120000", "20240301120000999"),
+        ("20240301120000", "20240301120000"),
         ("2024-03-01 12:00:00", "20240301120000000"),
         ("2024-03-01 12:00:00.123", "20240301120000123"),
         ("2024-03-01", "20240301000000000"),

@@ -311,10 +311,12 @@ def _commit(
 
 
 def _states(table: HudiTable, times: list[str]) -> dict[str, set[str]]:
+    # A clean deletes the directory of a partition that holds nothing any more.
+    partitions = ["dt=a"] if Path(table.base_path, "dt=a").exists() else []
     return {
         time: {
             Path(each.base_file.path).name
-            for each in list_file_slices(table, ["dt=a"], time)
+            for each in list_file_slices(table, partitions, time)
             if each.base_file is not None
         }
         for time in times

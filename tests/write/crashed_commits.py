@@ -12,10 +12,14 @@ import os
 import signal
 import sys
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 from hudisql.errors import StorageError
+from hudisql.services.restore import restore_to_savepoint
+from hudisql.services.rollback import roll_back_commit
+from hudisql.services.savepoint import create_savepoint
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.write.execution.commit_files import WriteResult, commit_files
@@ -85,17 +89,32 @@ def _write_file(storage: Storage, commit: OpenCommit, rows: bytes) -> WrittenFil
 
 
 def start_committer(directory: Path) -> LineProcess:
-    """Start the program: it takes the arguments of `_commit_with_fault` and answers with the `code`."""
+    """Start the program: it takes the arguments of `_run_with_fault` and answers with the `code`."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     return start_line_process("committer", [sys.executable, "-m", __name__], directory, environment)
 
 
-def _commit_with_fault(base_path: str, step: int, **told: Any) -> int:
-    """Commit in a child, killed before its `step`-th change of the store; gives the child's exit code."""
+def crash(committer: LineProcess, base_path: str, step: int, **told: object) -> bool:
+    """An action that is killed before its `step`-th change of the store; False if it had fewer."""
+    code = committer.request({"base_path": base_path, "step": step, **told}, seconds=60)["code"]
+    assert code in (0, 1, -signal.SIGKILL)
+    return code == -signal.SIGKILL
+
+
+ACTIONS: dict[str, Callable[..., object]] = {
+    "commit": commit_a_file,
+    "savepoint": lambda storage, path: create_savepoint(open_table(storage, path)),
+    "rollback": lambda storage, path, instant: roll_back_commit(open_table(storage, path), instant),
+    "restore": lambda storage, path: restore_to_savepoint(open_table(storage, path)),
+}
+
+
+def _run_with_fault(base_path: str, step: int, action: str = "commit", **told: Any) -> int:
+    """Run the action in a child, killed before its `step`-th change of the store; gives its exit code."""
     child = os.fork()
     if not child:
         try:
-            commit_a_file(FaultyStorage(target=base_path, step=step), base_path, **told)
+            ACTIONS[action](FaultyStorage(target=base_path, step=step), base_path, **told)
         except StorageError:
             os._exit(1)
         finally:
@@ -106,4 +125,4 @@ def _commit_with_fault(base_path: str, step: int, **told: Any) -> int:
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        print(json.dumps({"ok": True, "code": _commit_with_fault(**json.loads(line))}), flush=True)
+        print(json.dumps({"ok": True, "code": _run_with_fault(**json.loads(line))}), flush=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.oracle.line_process import LineProcess
-from tests.write.crashed_commits import commit_a_file, start_committer
+from tests.write.crashed_commits import commit_a_file, crash, start_committer
 
 STORAGE = Storage()
 SILENT_SECONDS = 600
@@ -45,10 +44,7 @@ class CrashedTable:
 
     def crash(self, step: int, **more: object) -> bool:
         """A commit that is killed before that step; False if it had fewer."""
-        told = {"base_path": self.path, "step": step, "is_shared": self.is_shared, **more}
-        code = self.committer.request(told, seconds=60)["code"]
-        assert code in (0, 1, -signal.SIGKILL)
-        return code == -signal.SIGKILL
+        return crash(self.committer, self.path, step, is_shared=self.is_shared, **more)
 
     def commit(self, **more: Any) -> None:
         """A commit of the next writer."""

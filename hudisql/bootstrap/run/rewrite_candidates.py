@@ -55,7 +55,7 @@ def plan_rewrite(
     _check_columns(table, columns)
     slices = [
         (each, each.external_file)
-        for each in load_file_slices(table, _chosen(context, table, where))
+        for each in load_file_slices(table, partitions_where(context, table, where))
         if each.external_file is not None
     ]
     if not only_unsafe:
@@ -69,7 +69,13 @@ def plan_rewrite(
     ]
 
 
-def _chosen(context: Context, table: HudiTable, where: str | None) -> list[TablePartition]:
+def partitions_where(
+    context: Context, table: HudiTable, where: str | None, *, parameter: str = "where"
+) -> list[TablePartition]:
+    """The table's partitions for which the SQL predicate over the partition columns holds; all without one.
+
+    `parameter` names it in errors. Raises InvalidArgumentError for a bad predicate, StorageError.
+    """
     partitions = list_partitions(table)
     if where is None:
         return partitions
@@ -81,7 +87,7 @@ def _chosen(context: Context, table: HudiTable, where: str | None) -> list[Table
         )
         for each in partitions
     ]
-    taken = filter_partitions(context.spark, where, columns, texts, parameter="where")
+    taken = filter_partitions(context.spark, where, columns, texts, parameter=parameter)
     return [each for each, is_taken in zip(partitions, taken, strict=True) if is_taken]
 
 

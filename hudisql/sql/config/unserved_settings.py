@@ -14,13 +14,14 @@ from hudisql.hudi_config import HudiConfig
 
 QUERY_TYPE: Final = "hoodie.datasource.query.type"
 _SNAPSHOT: Final = "snapshot"
-_INCREMENTAL: Final = (
-    "hoodie.datasource.read.begin.instanttime",
-    "hoodie.datasource.read.end.instanttime",
-    "hoodie.datasource.query.incremental.format",
-    "hoodie.datasource.read.incr.filters",
-    "hoodie.datasource.read.incr.path.glob",
-)
+INCREMENTAL: Final = "incremental"
+AS_OF_INSTANT: Final = "as.of.instant"
+BEGIN_INSTANT: Final = "hoodie.datasource.read.begin.instanttime"
+END_INSTANT: Final = "hoodie.datasource.read.end.instanttime"
+PATH_GLOB: Final = "hoodie.datasource.read.incr.path.glob"
+_INCREMENTAL_FORMAT: Final = "hoodie.datasource.query.incremental.format"
+_INCREMENTAL_FILTERS: Final = "hoodie.datasource.read.incr.filters"
+_INCREMENTAL: Final = (BEGIN_INSTANT, END_INSTANT, PATH_GLOB, _INCREMENTAL_FORMAT, _INCREMENTAL_FILTERS)
 # With the values that change nothing, the default first.
 _WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "hoodie.combine.before.upsert": ("true",),
@@ -53,25 +54,49 @@ def refuse_unserved_queries(setting: Callable[[str], str | None]) -> None:
         raise SettingsError(
             f"{QUERY_TYPE} = {text} is not served: hudisql's queries read the latest snapshot",
             hint=f"RESET {QUERY_TYPE}; <table>_ro is its base files alone, TIMESTAMP AS OF reads an "
-            "earlier snapshot; incremental queries are Apache Hudi's own Spark readers'",
+            "earlier snapshot, hudi_table_changes('<table>', 'latest_state', <begin>) what has changed since",
         )
 
 
 def query_type_of_options(options: Mapping[str, str]) -> str:
-    """`snapshot` or `read_optimized`, as a read's options say.
+    """`snapshot`, `read_optimized` or `incremental`, as a read's options say.
 
-    Raises InvalidArgumentError for other types, and for options of incremental queries.
+    Raises InvalidArgumentError for other types, and for options that belong to another type.
     """
     given = options.get(QUERY_TYPE, _SNAPSHOT).strip().lower()
-    if given not in (_SNAPSHOT, "read_optimized"):
+    if given not in (_SNAPSHOT, "read_optimized", INCREMENTAL):
         raise InvalidArgumentError(
-            f"{QUERY_TYPE} is '{given}'; the hudi data source reads 'snapshot' and 'read_optimized'",
-            hint="incremental queries are Apache Hudi's own Spark readers'",
+            f"{QUERY_TYPE} is '{given}'; the hudi data source reads 'snapshot', 'read_optimized' and "
+            "'incremental'"
         )
+    if given == INCREMENTAL:
+        _check_incremental_options(options)
+        return given
     named = [key for key in _INCREMENTAL if options.get(key)]
     if named:
         raise InvalidArgumentError(
-            f"{named[0]} is an option of incremental queries, which the hudi data source does not serve",
-            hint="leave it out; as.of.instant reads the table as it was at an instant",
+            f"{named[0]} is an option of incremental queries, and {QUERY_TYPE} is '{given}'",
+            hint=f"set {QUERY_TYPE} to incremental; as.of.instant reads the table as it was at an instant",
         )
     return given
+
+
+def _check_incremental_options(options: Mapping[str, str]) -> None:
+    if not options.get(BEGIN_INSTANT):
+        raise InvalidArgumentError(
+            f"specify the begin instant time to pull from using option {BEGIN_INSTANT}",
+            hint="000 or earliest is before the first commit",
+        )
+    if options.get(AS_OF_INSTANT):
+        raise InvalidArgumentError(
+            f"{AS_OF_INSTANT} and an incremental query exclude each other", hint=f"{END_INSTANT} ends a pull"
+        )
+    if options.get(_INCREMENTAL_FORMAT, "latest_state").lower() != "latest_state":
+        raise InvalidArgumentError(
+            f"{_INCREMENTAL_FORMAT} is '{options[_INCREMENTAL_FORMAT]}'; the data source gives latest_state",
+            hint="SQL in hudisql has them: hudi_table_changes('<table>', 'cdc', <begin>)",
+        )
+    if options.get(_INCREMENTAL_FILTERS):
+        raise InvalidArgumentError(
+            f"{_INCREMENTAL_FILTERS} is not supported", hint="filter the DataFrame: df.where(…)"
+        )

@@ -19,6 +19,7 @@ from hudisql.hudi_config import (
     BLOOM_FPP,
     CODEC,
     COMBINE_BEFORE_INSERT,
+    DRIVER_MAX_BYTES,
     LOCK_DATABASE,
     LOCK_TABLE,
     LOCK_URIS,
@@ -108,6 +109,7 @@ def write_options_by(
         index=index,
         key_generator=key_generator_of(table, lambda key: _given(config, table, key)),
         complex_keys=uses_complex_key_encoding(table),
+        driver_max_bytes=config.get(DRIVER_MAX_BYTES),
     )
 
 

@@ -16,6 +16,7 @@ from hudisql.spark.cached_rows import cache_rows
 from hudisql.sql.text.clauses import MergeClauses
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 VIEW_PREFIX: Final = "__hudisql_source_"
@@ -25,9 +26,13 @@ _SMALL_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True)
 class CachedMergeSource:
-    """The source's rows, also as a temporary view; `is_small` if all tasks can have them."""
+    """The source's rows, also as a temporary view; `is_small` if all tasks can have them.
+
+    `few` are the same rows on the driver, if these are few.
+    """
 
     rows: DataFrame
+    few: pa.Table | None
     view_name: str
     is_small: bool
 
@@ -44,7 +49,7 @@ def cache_merge_source(frame: DataFrame, stack: ExitStack) -> CachedMergeSource:
     if cached.few is None:
         rows.count()
     plan: Any = rows._jdf.queryExecution().optimizedPlan()
-    return CachedMergeSource(rows, view_name, int(plan.stats().sizeInBytes()) <= _SMALL_BYTES)
+    return CachedMergeSource(rows, cached.few, view_name, int(plan.stats().sizeInBytes()) <= _SMALL_BYTES)
 
 
 def leaves_other_targets(merge: MergeClauses) -> bool:

@@ -11,6 +11,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import RepeatedKeysError, TableLockedError, WriteConflictError
 from hudisql.result import LocalResult, Result
@@ -162,7 +164,7 @@ def _commit_rows(plan: DmlPlan, given: RowsToInsert) -> WriteResult:
 
 
 def _apply(
-    plan: DmlPlan, changes: DataFrame, operation_type: str, options: WriteOptions | None = None
+    plan: DmlPlan, changes: DataFrame | pa.Table, operation_type: str, options: WriteOptions | None = None
 ) -> WriteResult:
     scope, table = plan.scope, plan.table
     with warn_if_metadata_table_dropped(scope.context, scope.entry, table):

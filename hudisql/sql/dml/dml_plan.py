@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from hudisql.errors import UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
+from hudisql.hudi_config import DRIVER_MAX_BYTES
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.predicates import Predicate
 from hudisql.sql.config.insert_options import check_insert_dup_policy, evolves_schema
@@ -135,8 +136,8 @@ def plan_dml(
     """Read and analyze the statement; `count_all` also counts what scans leave out, for EXPLAIN.
 
     The source of a MERGE is computed and cached: the query that is planned depends on its size and values.
-    Nothing else is run. Raises SqlSyntaxError, QueryError, WriteRefusedError, SettingsError,
-    UnsupportedStatementError, UnsupportedTableError.
+    Small file slices are read. Nothing else is run. Raises SqlSyntaxError, QueryError, WriteRefusedError,
+    SettingsError, UnsupportedStatementError, UnsupportedTableError.
     """
     planner = _Planner(scope, source, count_all)
     quoted_names = has_quoted_names(scope.context.spark, statement.text)
@@ -254,7 +255,9 @@ class _Planner:
         if semi_join_alias is None or "${" in self.source.text:
             return _MergeSource(taken, frame.schema, semi_join_alias)
         condition = clauses.condition.text
-        predicate = runtime_filter(cached.rows, alias, semi_join_alias, scope.table.schema, condition)
+        predicate = runtime_filter(
+            cached.rows, alias, semi_join_alias, scope.table.schema, condition, few=cached.few
+        )
         return _MergeSource(taken, frame.schema, semi_join_alias, predicate)
 
     def _change(
@@ -291,6 +294,7 @@ class _Planner:
             binder=self.scope.binder,
             count_all=self.count_all,
             filters=filters,
+            driver_bytes=self.scope.settings.get(DRIVER_MAX_BYTES),
         )
         return prepared, query.run_prepared(context, prepared, source)
 

@@ -27,17 +27,24 @@ _MOST_VALUES: Final = 200_000
 
 
 def runtime_filter(
-    source: DataFrame, source_alias: str, target_alias: str, schema: pa.Schema, condition: str
+    source: DataFrame,
+    source_alias: str,
+    target_alias: str,
+    schema: pa.Schema,
+    condition: str,
+    *,
+    few: pa.Table | None = None,
 ) -> Predicate | None:
     """What the target's columns (`schema`) must be for a row to match one of `source`, which is computed.
 
-    None if the condition does not tell, or for too many values. Raises Spark's own exceptions.
+    `few` are the same rows on the driver, if these are few. None if the condition does not tell, or for too
+    many values. Raises Spark's own exceptions.
     """
     pairs = dict(_equal_columns(condition, source_alias, target_alias, schema, source))
     parts = [
         InSet((name,), values)
         for name, column in pairs.items()
-        if (values := _values(source, column)) is not None
+        if (values := _values(source, few, column)) is not None
     ]
     return conjunction(parts)
 
@@ -90,9 +97,12 @@ def _is_exact(value_type: pa.DataType) -> bool:
     )
 
 
-def _values(source: DataFrame, column: str) -> pa.Array | None:
-    distinct = source.select(quote_name(column)).dropna().distinct().limit(_MOST_VALUES + 1)
-    values = distinct.toArrow().column(0).combine_chunks()
+def _values(source: DataFrame, few: pa.Table | None, column: str) -> pa.Array | None:
+    if few is not None:
+        values = pc.drop_null(pc.unique(few.column(column)))
+    else:
+        distinct = source.select(quote_name(column)).dropna().distinct().limit(_MOST_VALUES + 1)
+        values = distinct.toArrow().column(0).combine_chunks()
     if len(values) > _MOST_VALUES:
         return None
     return values.take(pc.array_sort_indices(values))

@@ -43,7 +43,7 @@ class StatementScope:
     @cached_property
     def binder(self) -> TableBinder:
         """Binds the texts of the statement; reads of the table see `table`."""
-        return TableBinder(self.context, (self.table,))
+        return TableBinder(self.context, (self.table,), (self.entry,))
 
     @property
     def table_label(self) -> str:

@@ -7,21 +7,20 @@ are gone again when a function returns; DataFrames live on without them.
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from hudisql.context import Context
-from hudisql.errors import HudisqlError, UnsupportedStatementError
+from hudisql.errors import HudisqlError
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
 from hudisql.read.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
 from hudisql.read.scan import ScanPlan, plan_scan, scan_to_dataframe
+from hudisql.read.table_state import TableState
 from hudisql.spark.java_objects import class_name, items_of
 from hudisql.sql.config.unserved_settings import refuse_unserved_queries
 from hudisql.sql.query.catalyst import (
@@ -35,8 +34,10 @@ from hudisql.sql.query.catalyst import (
     restrict_predicate,
     rows_that_meet,
 )
+from hudisql.sql.query.function_rows import function_rows, function_schema
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder, ViewRelation
+from hudisql.sql.query.table_functions import FunctionCall
 from hudisql.sql.query.views import active_session, in_session, query_text_of, shape_view, store_view
 from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
 from hudisql.table.hudi_table import HudiTable
@@ -45,8 +46,6 @@ from hudisql.write.index.file_pruning import prune_by_key_lookup
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_INSTANT_LITERAL = re.compile(r"\s*(['\"])(\d{14}|\d{17})\1\s*")
 
 
 @dataclass(frozen=True)
@@ -59,11 +58,22 @@ class PlannedRelation:
 
 
 @dataclass(frozen=True)
+class PlannedCall:
+    """One call of a table function whose rows are no scan of its table."""
+
+    view_name: str
+    call: FunctionCall
+    table: HudiTable
+    session: SparkSession
+
+
+@dataclass(frozen=True)
 class PreparedQuery:
-    """A statement bound and planned: `bound.text` is what Spark is given, over the planned scans."""
+    """A statement bound and planned: `bound.text` is what Spark is given, over the scans and calls."""
 
     bound: BoundText
     scans: tuple[PlannedRelation, ...]
+    calls: tuple[PlannedCall, ...] = ()
 
 
 def references_hudi(context: Context, text: str) -> bool:
@@ -80,12 +90,14 @@ def prepare_query(
     binder: TableBinder | None = None,
     count_all: bool = False,
     filters: Mapping[int, Predicate] | None = None,
+    driver_bytes: int = 0,
 ) -> PreparedQuery:
     """Bind the statement and plan a scan for each Hudi table that it reads; nothing is run.
 
     `source` places the text in its script, for error messages; `plan` is its unresolved plan if it is parsed
     already, `binder` that of the whole statement; `count_all` also counts what the scans leave out, for
-    EXPLAIN. Of the table named at an offset of `filters` only rows for which that holds are needed. Raises
+    EXPLAIN. Of the table named at an offset of `filters` only rows for which that holds are needed. With
+    `driver_bytes` small scans are read when the query is run, before its rows are asked for. Raises
     SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError, UnsupportedTableError,
     SettingsError, SourceChangedError.
     """
@@ -97,10 +109,11 @@ def prepare_query(
         binder.refuse_hidden_tables(analyzed)
         return PreparedQuery(bound, ())
     refuse_unserved_queries(lambda key: context.spark.conf.get(key, None))
-    tables = {each.view_name: binder.open(each.entry) for each in bound.hudi_relations}
-    partition_columns = {
-        name: [column.name for column in table.partition_columns] for name, table in tables.items()
-    }
+    scanned = [each for each in bound.hudi_relations if each.is_scan]
+    states = {each.view_name: binder.state_of(each) for each in scanned}
+    partition_columns: dict[str, list[str]] = {each.view_name: [] for each in bound.hudi_relations}
+    for name, state in states.items():
+        partition_columns[name] = [column.name for column in state.table.partition_columns]
     with placeholders(context, binder, bound), bound_errors(bound, source):
         executions = plan_without_running(context.spark, parse_plan(context.spark, bound.text))
         needs = find_scan_needs(context.spark, executions, partition_columns)
@@ -115,14 +128,20 @@ def prepare_query(
         _plan_relation(
             context,
             each,
-            tables[each.view_name],
+            states[each.view_name],
             needs[each.view_name],
             count_all,
             by_name.get(each.view_name),
+            driver_bytes,
         )
-        for each in bound.hudi_relations
+        for each in scanned
     )
-    return PreparedQuery(bound, scans)
+    calls = tuple(
+        PlannedCall(each.view_name, each.call, binder.open(each.entry), each.session)
+        for each in bound.hudi_relations
+        if each.call is not None and not each.is_scan
+    )
+    return PreparedQuery(bound, scans, calls)
 
 
 def run_query(
@@ -143,7 +162,7 @@ def run_query(
 def run_prepared(context: Context, prepared: PreparedQuery, source: SourceText | None = None) -> DataFrame:
     """`run_query` for a statement that is bound and planned already. Raises QueryError."""
     with planned_scans(context, prepared), bound_errors(prepared.bound, source):
-        if prepared.scans:
+        if prepared.bound.relations:
             statement = prepared.bound.plan
             if class_name(statement) == "CacheTableAsSelect":
                 return _cache_query(context, statement, source)
@@ -187,12 +206,14 @@ def create_view(context: Context, text: str, source: SourceText | None = None) -
 def _plan_relation(
     context: Context,
     relation: HudiRelation,
-    table: HudiTable,
+    state: TableState,
     needs: ScanNeeds,
     count_all: bool,
     keys: Predicate | None,
+    driver_bytes: int,
 ) -> PlannedRelation:
     """`keys` is what rows must be to be needed; by that, footers of files are asked, too."""
+    table = state.table
     if not needs.is_read:
         return PlannedRelation(relation, table, None)
     if keys is not None:
@@ -214,13 +235,15 @@ def _plan_relation(
         prune_schema(table.full_schema, needs.fields),
         predicates,
         partition_predicates,
-        as_of=_instant_time(relation, table),
+        as_of=state.as_of,
+        changes=state.changes,
         read_optimized=relation.entry.read_optimized,
         parallelism=context.spark.sparkContext.defaultParallelism,
         max_split_bytes=configuration.filesMaxPartitionBytes(),
         open_cost_bytes=configuration.filesOpenCostInBytes(),
         count_all=count_all,
         pruned_slices=() if keys is None else prune_by_key_lookup(context.spark, table, keys),
+        driver_bytes=driver_bytes,
     )
     return PlannedRelation(relation, table, plan)
 
@@ -268,32 +291,15 @@ def _decide_by_spark(context: Context, table: HudiTable, condition: PartitionCon
     )
 
 
-def _instant_time(relation: HudiRelation, table: HudiTable) -> str | None:
-    """The instant time that a TIMESTAMP AS OF expression means, in the timeline's time zone."""
-    if relation.timestamp is None:
-        return None
-    literal = _INSTANT_LITERAL.fullmatch(relation.timestamp)
-    if literal:
-        return literal[2].ljust(17, "9")
-    with translated_spark_errors():
-        text = f"SELECT unix_micros(CAST({relation.timestamp} AS TIMESTAMP_LTZ))"
-        row = relation.session.sql(text).head()
-    if row is None or row[0] is None:
-        raise UnsupportedStatementError(
-            f"TIMESTAMP AS OF {relation.timestamp} is no point in time",
-            hint="write TIMESTAMP AS OF '2024-03-01 12:00:00' or TIMESTAMP AS OF '<instant time>'",
-        )
-    zone = UTC if str(table.properties.timeline_timezone).upper() == "UTC" else None
-    moment = datetime.fromtimestamp(int(row[0]) / 1_000_000, UTC).astimezone(zone)
-    return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
-
-
 @contextmanager
 def placeholders(context: Context, binder: TableBinder, bound: BoundText) -> Iterator[None]:
     """The bound text's names as views over empty relations, while the context is open."""
 
     def empty_relation(relation: HudiRelation) -> DataFrame:
-        schema = spark_json_from_arrow(binder.open(relation.entry).full_schema)
+        if relation.call is not None and not relation.is_scan:
+            schema = function_schema(relation.call).json()
+        else:
+            schema = spark_json_from_arrow(binder.state_of(relation).table.full_schema)
         return read_placeholder(context.spark, relation.view_name, schema, directory)
 
     with tempfile.TemporaryDirectory(prefix="hudisql-") as directory, ExitStack() as stack:
@@ -305,8 +311,11 @@ def placeholders(context: Context, binder: TableBinder, bound: BoundText) -> Ite
 def planned_scans(context: Context, prepared: PreparedQuery) -> Iterator[None]:
     """The bound text's names as views over the planned scans, while the context is open."""
     by_name = {scan.relation.view_name: scan for scan in prepared.scans}
+    calls = {each.view_name: each for each in prepared.calls}
 
     def scan_relation(relation: HudiRelation) -> DataFrame:
+        if (planned := calls.get(relation.view_name)) is not None:
+            return function_rows(planned.session, planned.table, planned.call)
         scan = by_name[relation.view_name]
         if scan.plan is not None:
             return scan_to_dataframe(context.spark, scan.plan)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Span = tuple[int, int]
-ReferenceForm = Literal["relation", "table", "argument", "subject"]
+ReferenceForm = Literal["relation", "table", "argument", "subject", "function"]
+TABLE_FUNCTIONS = frozenset({"hudi_table_changes", "hudi_query_timeline", "hudi_filesystem_view"})
+"""Hudi's table-valued functions, which Spark does not know."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,22 @@ class TimeTravel:
 
 
 @dataclass(frozen=True)
+class TableFunction:
+    """The call of one of `TABLE_FUNCTIONS`, with the texts of its arguments."""
+
+    name: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TableReference:
     """One place where a statement reads a table.
 
     `parts` is the name without backticks (empty if it is `identifier_expression`, not yet evaluated), `span`
     its offsets in the text (end exclusive). `form` says what stands there: a relation of a FROM clause, a
     `TABLE name` query, the argument of a table function, or the subject of a command (`CACHE TABLE name`,
-    the target of a DML statement) that is not read as a part of a query. `aliased` is true if the name
+    the target of a DML statement) that is not read as a part of a query, or the call of a `function`, whose
+    name are the `parts`. `aliased` is true if the name
     itself cannot be seen by the columns around it; if not, an alias could be put at offset `alias_at`.
     """
 
@@ -51,6 +62,7 @@ class TableReference:
     time_travel: TimeTravel | None = None
     options: tuple[tuple[str, str], ...] = ()
     identifier_expression: str | None = None
+    function: TableFunction | None = None
 
 
 @dataclass(frozen=True)
@@ -183,7 +195,7 @@ def _at_mark(tokens: list[Token], mark: str) -> bool:
 
 
 def _with_form(found: TableReference, tokens: list[Token]) -> TableReference:
-    if found.form == "subject":
+    if found.form in ("subject", "function"):
         return found
     before = [token for token in tokens if token.end <= found.span[0]][-2:]
     if before and before[-1].is_keyword("TABLE"):
@@ -216,6 +228,8 @@ class _ReferenceWalk:
             hidden = self._visit_definitions(node, hidden)
         elif kind == "PlanWithUnresolvedIdentifier" and parent and not node.children().size():
             self._add_identifier(node, aliased, alias_at)
+        elif kind == "UnresolvedTableValuedFunction":
+            self._add_function(node, aliased)
         for plan in _plans_held_aside(node, kind):
             self.visit(plan, hidden, aliased=False, alias_at=0, parent=kind)
         keeps = kind in ("UnresolvedSubqueryColumnAliases", "Sample", "GlobalLimit", "LocalLimit")
@@ -289,6 +303,16 @@ class _ReferenceWalk:
             travel = TimeTravel(span, timestamp, version)
             self._add_relation(relation, hidden, aliased, alias_at, "RelationTimeTravel", travel)
 
+    def _add_function(self, node: Any, aliased: bool) -> None:
+        name = ".".join(str(part) for part in items_of(node.name())).lower()
+        span = _span_of(node)
+        if name not in TABLE_FUNCTIONS or span is None:
+            return
+        arguments, length = _call_arguments(self._text[slice(*span)])
+        place = (span[0], span[0] + length)
+        call = TableFunction(name, arguments)
+        self.found[span[0]] = TableReference((name,), place, aliased, place[1], "function", function=call)
+
     def _add_identifier(self, node: Any, aliased: bool, alias_at: int) -> None:
         span = _span_of(node)
         if span is None:
@@ -298,6 +322,26 @@ class _ReferenceWalk:
         self.found[span[0]] = TableReference(
             (), span, aliased, max(alias_at, span[1]), identifier_expression=inner
         )
+
+
+def _call_arguments(text: str) -> tuple[tuple[str, ...], int]:
+    """The texts of the arguments of the call that a text begins with, and the length of the call."""
+    depth, start = 0, 0
+    arguments: list[str] = []
+    for token in tokenize(text):
+        if token.kind != "mark":
+            continue
+        if token.text in "([{":
+            depth += 1
+            start = token.end if depth == 1 else start
+        elif token.text in ")]}":
+            depth -= 1
+        if (token.text == "," and depth == 1) or not depth:
+            arguments.append(text[start : token.start].strip())
+            start = token.end
+        if not depth:
+            return tuple(each for each in arguments if each), token.end
+    return tuple(arguments), len(text)
 
 
 def _plans_held_aside(node: Any, kind: str) -> Iterator[Any]:

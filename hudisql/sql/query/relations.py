@@ -14,21 +14,25 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from hudisql.catalog.metastore_table import hudi_base_path, is_hudi_table, is_read_optimized
-from hudisql.context import Context
-from hudisql.errors import QueryError, UnsupportedStatementError
+from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table, is_read_optimized
+from hudisql.context import Context, split_identifier
+from hudisql.errors import NoSuchTableError, QueryError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
+from hudisql.read.table_state import TableState
 from hudisql.sql.config.table_settings import reads_changed_sources
 from hudisql.sql.query.references import (
     Span,
     StatementNames,
     TableReference,
+    TimeTravel,
     UnplacedSyntaxError,
     find_names,
     find_qualifiers,
     parse_plan,
     replace_spans,
 )
+from hudisql.sql.query.table_functions import FunctionCall, evaluate_call
+from hudisql.sql.query.time_travel import changes_state, past_state
 from hudisql.sql.query.views import (
     ViewDefinition,
     active_session,
@@ -64,15 +68,21 @@ class HudiEntry:
 class HudiRelation:
     """One reference to a Hudi table at offset `at`; `view_name` stands for it in the bound text.
 
-    `session` gives the text `timestamp` its meaning.
+    `session` gives the text of `time_travel` its meaning. With `call` it is the rows of a table function.
     """
 
     view_name: str
     entry: HudiEntry
     written: str
     session: SparkSession = field(compare=False, repr=False)
-    timestamp: str | None = None
+    time_travel: TimeTravel | None = None
     at: int = -1
+    call: FunctionCall | None = None
+
+    @property
+    def is_scan(self) -> bool:
+        """True if its rows are the table's: scanned, with only the columns and rows that are needed."""
+        return self.call is None or self.call.is_latest_state
 
 
 @dataclass(frozen=True)
@@ -143,13 +153,21 @@ class BoundText:
 class TableBinder:
     """Binds the texts of one statement; asks the metastore once a name and opens each table once."""
 
-    def __init__(self, context: Context, opened: Iterable[HudiTable] = ()) -> None:
-        """`opened` are tables that the statement has opened already."""
+    def __init__(
+        self,
+        context: Context,
+        opened: Iterable[HudiTable] = (),
+        entries: Iterable[MetastoreTable] = (),
+    ) -> None:
+        """`opened` are tables that the statement has opened already, `entries` those it has looked up."""
         self._context = context
         self._statement = uuid4().hex[:8]
         self._count = 0
         self._entries: dict[tuple[str, str], HudiEntry | ViewDefinition | None] = {}
         self._tables = {table.base_path: table for table in opened}
+        self._states: dict[str, TableState] = {}
+        for entry in entries:
+            self._entries[entry.database, entry.name] = self._hudi_entry(entry)
 
     def open(self, entry: HudiEntry) -> HudiTable:
         """The table, opened and listed once per statement. Raises NoSuchTableError, UnsupportedTableError."""
@@ -160,6 +178,22 @@ class TableBinder:
                 accepts_changed_sources=reads_changed_sources(self._context),
             ).listed_once()
         return self._tables[entry.path]
+
+    def state_of(self, relation: HudiRelation) -> TableState:
+        """The state of its table that a scanned reference reads, found once per statement.
+
+        Raises what `open` and `time_travel` raise.
+        """
+        if relation.view_name not in self._states:
+            table = self.open(relation.entry)
+            if relation.call is not None:
+                state = changes_state(relation.session, table, *relation.call.window)
+            elif relation.time_travel is not None:
+                state = past_state(relation.session, table, relation.time_travel)
+            else:
+                state = TableState(table)
+            self._states[relation.view_name] = state
+        return self._states[relation.view_name]
 
     def bind(self, text: str, source: SourceText | None = None, plan: Any = None) -> BoundText:
         """Bind a user's statement; `source` places it in its script, `plan` is its unresolved plan if known.
@@ -221,6 +255,11 @@ class TableBinder:
         relations: list[HudiRelation | ViewRelation] = []
         replacements: list[tuple[Span, str]] = []
         for reference in names.references:
+            if reference.function is not None:
+                made = self._function_relation(reference, database, session)
+                relations.append(made)
+                replacements.append((reference.span, quote_name(made.view_name)))
+                continue
             parts = self._parts_of(reference, session)
             # What a command changes is looked at before anything is bound.
             if parts is None or (reference.form == "subject" and reference.options):
@@ -272,8 +311,6 @@ class TableBinder:
             return reference.parts
         from pyspark.errors import PySparkException
 
-        from hudisql.context import split_identifier
-
         try:
             row = session.sql(f"SELECT {reference.identifier_expression} AS name").head()
         except PySparkException:
@@ -317,10 +354,13 @@ class TableBinder:
             elif found.is_view:
                 entry = definition_of_metastore_view(found)
             elif is_hudi_table(found):
-                path = self._context.storage.qualify(hudi_base_path(found) or "")
-                entry = HudiEntry(database, name.lower(), path, is_read_optimized(found))
+                entry = self._hudi_entry(found)
             self._entries[key] = entry
         return self._entries[key]
+
+    def _hudi_entry(self, entry: MetastoreTable) -> HudiEntry:
+        path = self._context.storage.qualify(hudi_base_path(entry) or "")
+        return HudiEntry(entry.database, entry.name, path, is_read_optimized(entry))
 
     def _hudi_relation(
         self, reference: TableReference, entry: HudiEntry, parts: tuple[str, ...], session: SparkSession
@@ -331,17 +371,28 @@ class TableBinder:
             raise UnsupportedStatementError(
                 f"the Hudi table {written} takes no options in a query (given: {keys})"
             )
-        if reference.time_travel is not None and reference.time_travel.timestamp is None:
-            self._refuse_travel(reference, f"the Hudi table {written}")
         travel = reference.time_travel
-        timestamp = travel.timestamp if travel else None
-        return HudiRelation(self._new_name(), entry, written, session, timestamp, reference.span[0])
+        return HudiRelation(self._new_name(), entry, written, session, travel, reference.span[0])
+
+    def _function_relation(
+        self, reference: TableReference, database: str, session: SparkSession
+    ) -> HudiRelation:
+        assert reference.function is not None
+        call = evaluate_call(session, reference.function)
+        if "/" in call.table:
+            entry: HudiEntry | ViewDefinition | None = self._look_up("hudi", call.table)
+        else:
+            entry = self._resolve(split_identifier(call.table), database, temporary_allowed=False)
+        if not isinstance(entry, HudiEntry):
+            raise NoSuchTableError(f"{call.name}: there is no Hudi table {call.table}")
+        written = f"{call.name}({call.table})"
+        return HudiRelation(self._new_name(), entry, written, session, at=reference.span[0], call=call)
 
     def _refuse_travel(self, reference: TableReference, what: str) -> None:
         if reference.time_travel is not None:
             raise UnsupportedStatementError(
-                f"{what} cannot be read by this clause: time travel on Hudi tables takes TIMESTAMP AS OF",
-                hint="write TIMESTAMP AS OF '2024-03-01 12:00:00' or TIMESTAMP AS OF '<instant time>'",
+                f"{what} has no past states: only the Hudi tables that it reads have",
+                hint="write the clause behind these tables, in the view's query or instead of the view",
             )
 
     def _new_name(self) -> str:
@@ -394,7 +445,7 @@ class TableBinder:
     def _column_names(self, relation: HudiRelation | ViewRelation) -> set[str]:
         if isinstance(relation, ViewRelation):
             return {column.name.lower() for column in relation.definition.columns}
-        return {name.lower() for name in self.open(relation.entry).full_schema.names}
+        return {name.lower() for name in self.state_of(relation).table.full_schema.names}
 
 
 class _ColumnNames:

@@ -32,9 +32,13 @@ def with_types(
     """
     from pyspark.sql import functions as sf
 
-    columns: list[Column] = []
-    for field in spark_struct(schema):
-        found = frame.schema[field.name].dataType
+    wanted = spark_struct(schema)
+    types = {field.name: field.dataType for field in frame.schema}
+    casts: dict[str, Column] = {}
+    for field in wanted:
+        found = types[field.name]
+        if found == field.dataType:
+            continue
         value = sf.col(quote_name(field.name))
         if members_by_name and not _same_members(found, field.dataType):
             value, found = _by_members(
@@ -46,8 +50,10 @@ def with_types(
                 f"a value of type {found.simpleString()} cannot be stored in it",
                 hint=f"CAST the value AS {field.dataType.simpleString()} if that is what is meant",
             )
-        columns.append(store_cast(context, value, found, field.dataType, field.name).alias(field.name))
-    return frame.select(*columns)
+        casts[field.name] = store_cast(context, value, found, field.dataType, field.name).alias(field.name)
+    if list(types) != wanted.names:
+        return frame.select(*(casts.get(name, sf.col(quote_name(name))) for name in wanted.names))
+    return frame.withColumns(casts) if casts else frame
 
 
 def store_cast(context: Context, value: Column, found: Any, wanted: Any, name: str) -> Column:

@@ -24,7 +24,6 @@ from hudisql.hudi_config import (
 from hudisql.procedures.registry import Arguments, parameter, procedure
 from hudisql.procedures.shown_rows import filter_parameter, filter_rows, limit_parameter, transition_time
 from hudisql.procedures.table_argument import find_table
-from hudisql.table.archived_timeline import read_archived_entries
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -262,6 +261,7 @@ def show_clean_plans(context: Context, arguments: ShowCleansArguments) -> Iterab
 def _cleans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant, str | None, CleanMetadata]]:
     """The completed cleans with the time of their completion, newest first."""
     from hudisql.services.clean_metadata import clean_metadata_of, read_clean_metadata
+    from hudisql.table.archived_timeline import read_archived_entries
 
     for instant in reversed(table.timeline.completed):
         if instant.action == CLEAN and (metadata := read_clean_metadata(table, instant)) is not None:
@@ -274,6 +274,7 @@ def _cleans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant,
 def _plans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant, CleanPlan]]:
     """The plans of cleans with the states of these, newest first."""
     from hudisql.services.clean_plan import clean_plan_of, read_clean_plan
+    from hudisql.table.archived_timeline import read_archived_entries
 
     for instant in reversed(table.timeline.instants):
         if instant.action == CLEAN:

@@ -17,15 +17,21 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.errors import RepeatedKeysError, WriteRefusedError
-from hudisql.read.arrow_scan import calendar_settings
+from hudisql.read.arrow_scan import calendar_settings, spark_struct
 from hudisql.read.merge_mode import log_merge_config_of
-from hudisql.spark.cached_rows import cache_rows
+from hudisql.spark.cached_rows import CachedRows, cache_many_rows, few_cached_rows
+from hudisql.spark.few_rows import collect_few_rows
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.execution.commit_files import WriteResult, commit_files
+from hudisql.write.execution.driver_apply import (
+    is_small,
+    make_bucket_task,
+    profile_few_changes,
+    write_few_changes,
+)
 from hudisql.write.execution.partitioner import (
-    BucketInfo,
     BucketPlan,
     assign_buckets,
     assign_hash_buckets,
@@ -33,20 +39,14 @@ from hudisql.write.execution.partitioner import (
 )
 from hudisql.write.execution.task_results import collect_files
 from hudisql.write.execution.workload_profile import WorkloadProfile, count_changes, route_changes
-from hudisql.write.execution.write_context import (
-    WriteContext,
-    WriteTask,
-    WrittenFile,
-    make_write_context,
-    make_write_task,
-)
+from hudisql.write.execution.write_context import WrittenFile, make_write_context
 from hudisql.write.execution.write_tasks import BUCKET, run_write_tasks
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.bucket_index import check_bucket_index_declared, groups_of_buckets, with_hash_buckets
 from hudisql.write.keygen.generated_paths import with_generated_paths
 from hudisql.write.keygen.partition_paths import PartitionPaths, Values
 from hudisql.write.transaction.commit import OpenCommit
-from hudisql.write.transaction.pending_table_services import exclude_pending_clustering
+from hudisql.write.transaction.pending_table_services import check_not_clustered, exclude_pending_clustering
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,7 +57,7 @@ _SHOWN_KEYS: Final = 3
 def apply_changes(
     spark: SparkSession,
     table: HudiTable,
-    changes: DataFrame,
+    changes: DataFrame | pa.Table,
     operation_type: str,
     options: WriteOptions,
     *,
@@ -65,16 +65,61 @@ def apply_changes(
 ) -> WriteResult:
     """Write `changes` (columns of `change_schema`, perhaps COMBINED) as one commit.
 
-    They are evaluated once. `schema` becomes the table's schema; by default it does not change. Raises
-    WriteRefusedError, WriteConflictError, UnsupportedTableError, StorageError, and Spark's own exceptions;
-    the table is then as before.
+    They are evaluated once. Few changes of small file slices are written on the driver. `schema` becomes the
+    table's schema; by default it does not change. Raises WriteRefusedError, WriteConflictError,
+    UnsupportedTableError, StorageError, and Spark's own exceptions; the table is then as before.
     """
     schema = schema or table.schema
+    few = changes if isinstance(changes, pa.Table) else collect_few_rows(changes)
+    if few is None:
+        assert not isinstance(changes, pa.Table)
+        cached = cache_many_rows(_with_index_columns(changes, table, options))
+        return _apply_cached(spark, table, cached, operation_type, options, schema)
+    if not few.num_rows:
+        return WriteResult(None)
+    paths = PartitionPaths(table, options.key_generator)
+    counted = profile_few_changes(table, few, schema, options, paths)
+    check_not_clustered(table, counted.changed)
+    if not is_small(table, counted, options, paths):
+        held = few_cached_rows(spark, few, spark_struct(few.schema) if few is changes else changes.schema)
+        if options.key_generator is not None or options.index.buckets is not None:
+            held = cache_many_rows(_with_index_columns(held.frame, table, options))
+        return _apply_cached(spark, table, held, operation_type, options, schema)
+
+    def write(commit: OpenCommit) -> list[WrittenFile]:
+        paths = PartitionPaths(commit.table, options.key_generator)
+        files = write_few_changes(commit, counted, schema, options, paths, calendar_settings(spark))
+        _refuse_repeated_keys(table, files)
+        return files
+
+    result = commit_files(
+        table,
+        operation_type,
+        schema,
+        write,
+        concurrency=options.concurrency,
+        changed=counted.changed,
+    )
+    return replace(result, combined=result.combined + counted.combined)
+
+
+def _with_index_columns(changes: DataFrame, table: HudiTable, options: WriteOptions) -> DataFrame:
+    """The changes with the generated partition paths and the hash buckets of new rows, if there are such."""
     if options.key_generator is not None:
         changes = with_generated_paths(changes, table, options.key_generator)
     if options.index.buckets is not None:
         changes = with_hash_buckets(changes, table, options.index.buckets, complex_keys=options.complex_keys)
-    cached = cache_rows(changes)
+    return changes
+
+
+def _apply_cached(
+    spark: SparkSession,
+    table: HudiTable,
+    cached: CachedRows,
+    operation_type: str,
+    options: WriteOptions,
+    schema: pa.Schema,
+) -> WriteResult:
     try:
         counted = count_changes(cached.frame, table)
         if not counted.rows:
@@ -178,22 +223,3 @@ def _refuse_repeated_keys(table: HudiTable, files: Sequence[WrittenFile]) -> Non
             f"{shown}; nothing was written",
             hint="make the source unique by the record key (for example by row_number())",
         )
-
-
-def make_bucket_task(
-    write_context: WriteContext, bucket: BucketInfo, paths: PartitionPaths, values: Values | None
-) -> WriteTask:
-    """The task of a bucket; `values` are those of a new partition."""
-    partition = paths.existing.get(bucket.partition_path)
-    found = partition.values if partition is not None else values
-    assert found is not None  # new rows alone make partitions, and theirs are known
-    return make_write_task(
-        write_context,
-        bucket.number,
-        bucket.partition_path,
-        paths.named(found),
-        is_new_partition=partition is None,
-        file_slice=bucket.file_slice,
-        rows=bucket.rows,
-        hash_bucket=bucket.hash_bucket,
-    )

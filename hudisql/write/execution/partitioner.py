@@ -77,12 +77,7 @@ def buckets_a_task(buckets: Sequence[BucketInfo], bytes_per_row: float, parallel
 
     In addition to its largest slice a task gets at most a few megabytes, and each core gets several tasks.
     """
-    costs = [
-        _BUCKET_BYTES
-        + (0 if each.file_slice is None else slice_bytes(each.file_slice) + _log_bytes(each.file_slice))
-        + each.rows * bytes_per_row
-        for each in buckets
-    ]
+    costs = [_BUCKET_BYTES + bucket_bytes(each, bytes_per_row) for each in buckets]
     most = min(_TASK_BYTES, sum(costs) / (_TASKS_A_CORE * max(1, parallelism)))
     for count in _BUCKETS_A_TASK:
         groups = [costs[start : start + count] for start in range(0, len(costs), count)]
@@ -163,14 +158,16 @@ def _merges(
     return buckets, {key: number for number, (key, _) in enumerate(groups)}
 
 
+def bucket_bytes(bucket: BucketInfo, bytes_per_row: float) -> float:
+    """About how many bytes the work of the bucket reads and takes in."""
+    stored = 0 if bucket.file_slice is None else bucket.file_slice.length
+    return stored + bucket.rows * bytes_per_row
+
+
 def slice_bytes(file_slice: FileSlice) -> int:
     """The size of the slice's rows as a base file; for a skeleton with its external file."""
     own = 0 if file_slice.base_file is None else file_slice.base_file.length
     return own + (0 if file_slice.external_file is None else file_slice.external_file.length)
-
-
-def _log_bytes(file_slice: FileSlice) -> int:
-    return sum(each.length for each in file_slice.log_files)
 
 
 def _shares(rows: int, slices: Sequence[FileSlice], sizing: FileSizing) -> list[tuple[FileSlice | None, int]]:

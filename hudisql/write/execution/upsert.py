@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.errors import WriteRefusedError
+from hudisql.format.meta_columns import IS_DELETED
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
+from hudisql.read.conform import conform_batch
 from hudisql.read.precombine import is_higher_column, keep_newest
 from hudisql.spark.cached_rows import CachedRows, cache_rows, few_cached_rows
 from hudisql.spark.few_rows import collect_few_rows, local_frame
@@ -32,8 +34,17 @@ from hudisql.write.changes import (
     SEQUENCE_NUMBER,
     Operation,
 )
+from hudisql.write.execution.driver_upsert import precombine_rows, slices_of_rows, tag_few_rows
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.index.key_lookup import STORED, STORED_GROUP, STORED_KEY, STORED_PARTITION, locate_keys
+from hudisql.write.index.bucket_index import groups_of_buckets
+from hudisql.write.index.key_lookup import (
+    STORED,
+    STORED_GROUP,
+    STORED_KEY,
+    STORED_PARTITION,
+    locate_keys,
+    stored_bytes,
+)
 from hudisql.write.index.record_index import RecordIndex
 from hudisql.write.keygen.new_row_keys import check_has_record_key
 from hudisql.write.keygen.partition_paths import PartitionPaths
@@ -43,8 +54,8 @@ from hudisql.write.transaction.commit import EVENT_TIME_PAYLOAD
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-IS_DELETED: Final = "_hoodie_is_deleted"
 _IS_FIRST: Final = "__hudisql_is_first"
+_KEY_FIELDS: Final = (pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION, pa.string()))
 
 
 def tag_locations(
@@ -55,11 +66,11 @@ def tag_locations(
     resources: ExitStack,
     *,
     deletes: bool = False,
-) -> tuple[DataFrame, int]:
+) -> tuple[DataFrame | pa.Table, int]:
     """The rows (the table's columns, its types) as changes: known keys are updated, others inserted.
 
     The second result is the number of rows replaced by others of their key. Rows stay cached until
-    `resources` is closed.
+    `resources` is closed; few changes of small slices are a table in memory.
 
     Rows with a true `_hoodie_is_deleted`, with `deletes` all of them, delete the stored row of their key.
     A global index looks for a key in all partitions. Raises WriteRefusedError for tables whose record keys
@@ -69,7 +80,14 @@ def tag_locations(
 
     check_has_record_key(table)
     index = options.index
-    cached = _incoming_rows(table, rows, options)
+    chosen = rows.select(*[quote_name(name) for name in table.schema.names])
+    few = collect_few_rows(chosen)
+    keyed_rows = None if few is None else _keyed_rows(table, few, options)
+    if keyed_rows is not None and not index.is_global and options.driver_max_bytes:
+        tagged_rows = _tag_on_driver(table, keyed_rows, options, deletes=deletes)
+        if tagged_rows is not None:
+            return tagged_rows
+    cached = _incoming_rows(table, chosen, keyed_rows, options)
     resources.callback(cached.release)
     keyed = cached.frame
     located, combined = locate_keys(spark, table, cached, index, _stored_columns(table, index))
@@ -174,24 +192,47 @@ def _operations(*operations: Operation) -> Column:
     return sf.array(*[sf.lit(int(each)).cast("tinyint") for each in operations])
 
 
-def _incoming_rows(table: HudiTable, rows: DataFrame, options: WriteOptions) -> CachedRows:
-    """The newest row of each key, with keys and paths; those of few rows are rendered on the driver."""
-    schema = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION, pa.string()), *table.schema])
+def _tag_on_driver(
+    table: HudiTable, keyed: pa.Table, options: WriteOptions, *, deletes: bool
+) -> tuple[pa.Table, int] | None:
+    """`tag_locations` in this process if the file slices of the rows' partitions are small, else None."""
+    wanted = pa.schema([*_KEY_FIELDS, *table.schema])
+    rows = pa.Table.from_batches([conform_batch(each, wanted) for each in keyed.to_batches()], wanted)
+    newest = precombine_rows(rows, table.properties.precombine_field)
+    slices = slices_of_rows(table, PartitionPaths(table, options.key_generator), newest)
+    if sum(map(stored_bytes, slices)) > options.driver_max_bytes:
+        return None
+    if options.index.buckets is not None:
+        groups_of_buckets(table, slices, options.index.buckets)
+    tagged = tag_few_rows(table, options, newest, slices, deletes=deletes)
+    return tagged, rows.num_rows - newest.num_rows
+
+
+def _keyed_rows(table: HudiTable, few: pa.Table, options: WriteOptions) -> pa.Table:
+    """Few rows with keys and paths. Raises WriteRefusedError."""
     paths = PartitionPaths(table, options.key_generator)
+    batches = [_keyed_batch(batch, table, options, paths) for batch in few.to_batches()]
+    schema = pa.schema([*_KEY_FIELDS, *table.schema])
+    return pa.Table.from_batches(batches) if batches else schema.empty_table()
+
+
+def _incoming_rows(
+    table: HudiTable, chosen: DataFrame, few: pa.Table | None, options: WriteOptions
+) -> CachedRows:
+    """The newest row of each key, with keys and paths; `few` are the rows with these, if there are few."""
+    schema = pa.schema([*_KEY_FIELDS, *table.schema])
     is_global = options.index.is_global
-    chosen = rows.select(*[quote_name(name) for name in table.schema.names])
-    few = collect_few_rows(chosen)
+    spark = chosen.sparkSession
+    if few is not None and _has_unique_keys(few, is_global=is_global):
+        return few_cached_rows(
+            spark,
+            few.append_column(COMBINED, pa.array([0] * few.num_rows, pa.int64())),
+            spark_struct(schema.append(pa.field(COMBINED, pa.int64()))),
+        )
     if few is not None:
-        batches = [_keyed_batch(batch, table, options, paths) for batch in few.to_batches()]
-        held = pa.Table.from_batches(batches) if batches else schema.empty_table()
-        if _has_unique_keys(held, is_global=is_global):
-            return few_cached_rows(
-                rows.sparkSession,
-                held.append_column(COMBINED, pa.array([0] * held.num_rows, pa.int64())),
-                spark_struct(schema.append(pa.field(COMBINED, pa.int64()))),
-            )
-        keyed = local_frame(rows.sparkSession, held, spark_struct(schema)).coalesce(1)
+        keyed = local_frame(spark, few, spark_struct(schema)).coalesce(1)
         return cache_rows(_precombine_rows(keyed, table, is_global=is_global))
+    paths = PartitionPaths(table, options.key_generator)
 
     def render(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -27,6 +27,7 @@ class WriteOptions:
     - `combines`: an INSERT writes only the newest of several rows with one key (None: the statement decides).
     - `key_generator`: makes partition paths where they are not the values of the partition columns.
     - `complex_keys`: record keys are `column:value` pairs.
+    - `driver_max_bytes`: few changes of slices of together so many bytes are written without Spark tasks.
     """
 
     base_file_config: BaseFileConfig = field(default_factory=BaseFileConfig)
@@ -42,3 +43,4 @@ class WriteOptions:
     index: RecordIndex = field(default_factory=RecordIndex)
     key_generator: KeyGenerator | None = None
     complex_keys: bool = False
+    driver_max_bytes: int = 8 << 20

@@ -22,7 +22,11 @@ from hudisql.format.schema import avro_from_arrow
 from hudisql.hudi_config import BLOOM_FPP, CODEC, MAX_FILE_SIZE
 from hudisql.storage import Storage, join
 from hudisql.write.handle.key_footer import KeyFooter
-from hudisql.write.handle.meta_arrays import META_ARRAY_SCHEMA, meta_arrays_of_new_rows
+from hudisql.write.handle.meta_arrays import (
+    META_ARRAY_SCHEMA,
+    meta_arrays_of_kept_rows,
+    meta_arrays_of_new_rows,
+)
 from hudisql.write.handle.open_base_file import OpenBaseFile, dictionary_columns
 
 # What is held of a row group before it is written, in Arrow's form; pages are about a quarter of that.
@@ -86,8 +90,9 @@ class BaseFileWriter:
 
     `create_marker` is called with the name of each file before the file is created. A caller that does not
     reach `finish` must call `abandon`. `expected_rows` (None if unknown) and `bytes_per_row` (an estimate)
-    size the bloom filters and the first row groups; the files' real size decides when to roll. Memory: one
-    row group of 64 MB of Arrow data, or what fits into a file if that is less.
+    size the bloom filters and the first row groups; the files' real size decides when to roll. With
+    `keeps_meta_columns` the rows have their meta columns in front, of which only the file name changes.
+    Memory: one row group of 64 MB of Arrow data, or what fits into a file if that is less.
     """
 
     def __init__(
@@ -102,6 +107,7 @@ class BaseFileWriter:
         bytes_per_row: float,
         first_sequence_number: int = 0,
         create_marker: Callable[[str], None] | None = None,
+        keeps_meta_columns: bool = False,
     ) -> None:
         self.written: list[WrittenBaseFile] = []
         self._storage = storage
@@ -113,6 +119,7 @@ class BaseFileWriter:
         self._bytes_per_row = max(bytes_per_row, 0.01)
         self._dictionary_columns = dictionary_columns(self._schema)
         self._create_marker = create_marker
+        self._keeps_meta_columns = keeps_meta_columns
         self._buffered: list[tuple[pa.StringArray, pa.RecordBatch]] = []
         self._buffered_rows = 0
         self._buffered_bytes = 0
@@ -166,15 +173,19 @@ class BaseFileWriter:
         keys = pa.chunked_array([keys for keys, _ in self._buffered])
         rows = pa.Table.from_batches([rows for _, rows in self._buffered])
         self._buffered, self._buffered_rows, self._buffered_bytes = [], 0, 0
-        meta = meta_arrays_of_new_rows(
-            keys.combine_chunks(),
-            instant_time=self._file_naming.instant_time,
-            partition_path=self._file_naming.partition_path,
-            file_name=file.name,
-            task=self._file_naming.task_partition_id,
-            first_row=self._sequence_number,
-        )
-        file.write(pa.Table.from_arrays([*meta, *rows.columns], schema=self._schema))
+        if self._keeps_meta_columns:
+            meta, data = meta_arrays_of_kept_rows(rows, file.name), rows.columns[len(META_ARRAY_SCHEMA) :]
+        else:
+            data = rows.columns
+            meta = meta_arrays_of_new_rows(
+                keys.combine_chunks(),
+                instant_time=self._file_naming.instant_time,
+                partition_path=self._file_naming.partition_path,
+                file_name=file.name,
+                task=self._file_naming.task_partition_id,
+                first_row=self._sequence_number,
+            )
+        file.write(pa.Table.from_arrays([*meta, *data], schema=self._schema))
         self._sequence_number += rows.num_rows
         self._rows_before += rows.num_rows
         self._bytes_per_row = max(file.bytes / file.rows, 0.01)

@@ -50,3 +50,15 @@ def meta_arrays_of_new_rows(
         constant_text(partition_path, rows),
         constant_text(file_name, rows),
     ]
+
+
+def meta_arrays_of_kept_rows(rows: pa.Table, file_name: str) -> list[pa.Array]:
+    """The five columns, in order, of stored rows that move to another file with their meta columns."""
+    arrays = []
+    for field in META_ARRAY_SCHEMA:
+        if field.name == meta_columns.FILE_NAME:
+            arrays.append(constant_text(file_name, rows.num_rows))
+            continue
+        kept = rows.column(field.name).combine_chunks().cast(pa.string())
+        arrays.append(kept.dictionary_encode() if pa.types.is_dictionary(field.type) else kept)
+    return arrays

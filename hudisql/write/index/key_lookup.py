@@ -121,11 +121,12 @@ def _lookups(table: HudiTable, paths: set[str] | None, columns: pa.Schema) -> li
         SliceLookup(
             each, values[each.partition_path], columns, log_merge_config if each.has_log_files else None
         )
-        for each in sorted(slices, key=_bytes_of, reverse=True)
+        for each in sorted(slices, key=stored_bytes, reverse=True)
     ]
 
 
-def _bytes_of(file_slice: FileSlice) -> int:
+def stored_bytes(file_slice: FileSlice) -> int:
+    """The size of the slice's base file (or skeleton) and log files."""
     base_file = file_slice.base_file
     return (0 if base_file is None else base_file.length) + sum(log.length for log in file_slice.log_files)
 
@@ -165,7 +166,7 @@ def _stored_rows(
     )
     if not lookups:
         return local_frame(spark, output.empty_table(), spark_struct(output))
-    if sent is not None and sum(_bytes_of(each.file_slice) for each in lookups) <= _FEW_BYTES:
+    if sent is not None and sum(stored_bytes(each.file_slice) for each in lookups) <= _FEW_BYTES:
         read = [batch for each in lookups for batch in _rows_of_slice(storage, each, index, sent, output)]
         return local_frame(spark, pa.Table.from_batches(read, output), spark_struct(output))
     tasks = min(len(lookups), 4 * spark.sparkContext.defaultParallelism)

@@ -40,6 +40,7 @@ from hudisql.format.schema import arrow_from_avro
 from hudisql.format.table_properties import read_table_properties
 from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.requested_replace import is_clustering
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from hudisql.write.transaction.conflicts import (
@@ -62,7 +63,7 @@ from hudisql.write.transaction.pending_rollbacks import (
     pending_rollbacks,
     rollbacks_of_failed_writes,
 )
-from hudisql.write.transaction.pending_table_services import check_not_clustered, is_clustering
+from hudisql.write.transaction.pending_table_services import check_not_clustered
 from hudisql.write.transaction.rollback import now_on_timeline, roll_back_instant
 from hudisql.write.transaction.stale_files import delete_stale_files
 from hudisql.write.transaction.timeline_payloads import render_requested_replace

@@ -77,8 +77,9 @@ def check_no_commit(known: HudiTable, timeline: Timeline, touched: Collection[Fi
     """Raise WriteConflictError if another writer has committed since `known` was opened.
 
     Compactions that were pending then do not conflict. Those planned since conflict if they contain a file
-    group of `touched`.
+    group of `touched`. A commit that is rolled back or restored away since conflicts, too.
     """
+    _check_no_commit_removed(known, timeline)
     _check_planned_services(known, timeline, touched)
     pending = known.timeline.pending_compactions
     others = [each for each in _new_commits(known, timeline) if each.timestamp not in pending]

@@ -1,8 +1,8 @@
 """Pending rollbacks, and which of them a writer may complete.
 
 Follows `BaseHoodieTableServiceClient.getPendingRollbackInfos` of Hudi 0.15. A rollback of a compaction or
-clustering keeps the plan and is left to the writer that runs the plan. Rollbacks of completed commits, and
-restores, were requested from Apache Hudi, which alone can complete them.
+clustering keeps the plan and is left to the writer that runs the plan. Nothing is written while a restore is
+pending: calling it again completes it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from hudisql.format.instant import (
 )
 from hudisql.format.timeline import Timeline
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.transaction.markers import recorded_data_path
-from hudisql.write.transaction.pending_table_services import is_clustering
+from hudisql.table.requested_replace import is_clustering
 from hudisql.write.transaction.timeline_payloads import RequestedRollback, parse_requested_rollback
 
 
@@ -37,11 +36,6 @@ class PendingRollback:
     def target(self) -> Instant:
         """What is being rolled back, as an inflight instant."""
         return self.plan.target
-
-    def paths(self, base_path: str) -> list[str]:
-        """The data files that the plan names. Raises CorruptTableError if one is outside of the table."""
-        source = f"the plan of the rollback {self.instant.timestamp}"
-        return [recorded_data_path(base_path, partition, name, source) for partition, name in self.plan.files]
 
 
 def pending_rollbacks(table: HudiTable, timeline: Timeline) -> list[PendingRollback]:
@@ -60,8 +54,11 @@ def rollbacks_of_failed_writes(
     """
     under_way: list[Instant] = []
     interrupted: list[Instant] = []
+    completed = {each.timestamp for each in table.timeline.commits}
     for rollback in pending_rollbacks(table, table.timeline):
-        if rollback.target.action not in COMMIT_ACTIONS or is_clustering(table, rollback.target):
+        target = rollback.target
+        keeps_plan = target.timestamp not in completed and is_clustering(table, target)
+        if target.action not in COMMIT_ACTIONS or keeps_plan:
             continue
         _check_ours_to_end(table, rollback)
         is_young = tolerance_ms is not None and _was_begun_within(table, rollback.instant, tolerance_ms)
@@ -76,25 +73,28 @@ def check_not_restored(table: HudiTable, timeline: Timeline) -> None:
             raise UnsupportedTableError(
                 f"the Hudi table at {table.base_path} is being restored ({pending.timestamp}), which is not "
                 "complete",
-                hint="complete it with Apache Hudi (CALL rollback_to_savepoint), then run this again",
+                hint="run CALL rollback_to_savepoint again, which completes it, then run this again",
             )
 
 
 def _check_ours_to_end(table: HudiTable, rollback: PendingRollback) -> None:
-    target = rollback.target
-    completed = {each.timestamp for each in table.timeline.completed}
+    target, path = rollback.target, table.instant_path(rollback.instant)
+    hint = "complete the rollback with Apache Hudi (any write of its own does so), then run this again"
+    later = [each for each in table.timeline.commits if each.timestamp > target.timestamp]
     reason = None
-    if target.timestamp in completed:
-        reason = "was complete"
-    elif target.timestamp in BOOTSTRAP_INSTANT_TIMES:
+    if target.timestamp in BOOTSTRAP_INSTANT_TIMES:
         reason = "is the table's bootstrap"
+    elif later and any(each.timestamp == target.timestamp for each in table.timeline.commits):
+        # Apache Hudi leaves such a request behind when it refuses a rollback, and then refuses all writes.
+        reason = f"still stands, with the later commit {later[-1].timestamp} on top of it"
+        hint = f"nothing was deleted yet: to give the rollback up, delete {path} and its .requested file"
     elif not rollback.plan.names_all:
         reason = "has written log blocks that the rollback's plan does not place"
     if reason is not None:
         raise UnsupportedTableError(
             f"a rollback ({rollback.instant.timestamp}) of the {target.action} {target.timestamp} on "
             f"{table.base_path} is not complete, and that {target.action} {reason}",
-            hint="complete the rollback with Apache Hudi (any write of its own does so), then run this again",
+            hint=hint,
         )
 
 

@@ -11,22 +11,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.instant import COMPACTION, REPLACE_COMMIT, Instant
+from hudisql.format.instant import COMPACTION, Instant
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.transaction.timeline_payloads import planned_file_groups, requested_operation
+from hudisql.table.requested_replace import is_clustering
+from hudisql.write.transaction.timeline_payloads import planned_file_groups
 
 _SHOWN = 3
-
-
-def is_clustering(table: HudiTable, instant: Instant) -> bool:
-    """True if the pending instant is a clustering and no overwrite.
-
-    Raises CorruptTableError, StorageError.
-    """
-    if instant.action != REPLACE_COMMIT:
-        return False
-    return requested_operation(table, instant) == "CLUSTER"
 
 
 def check_not_clustered(table: HudiTable, touched: Collection[tuple[str, str]]) -> None:
@@ -39,7 +30,7 @@ def check_not_clustered(table: HudiTable, touched: Collection[tuple[str, str]]) 
             raise UnsupportedTableError(
                 f"a clustering ({instant.timestamp}) of the Hudi table at {table.base_path} is pending, and "
                 f"it will rewrite file groups that this statement changes: {shown}{more}",
-                hint="run it with Apache Hudi (CALL run_clustering), then run this again",
+                hint="run it (CALL run_clustering(table => '…', op => 'execute')), then run this again",
             )
 
 

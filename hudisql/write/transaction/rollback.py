@@ -1,91 +1,92 @@
-"""Roll back a failed write, whose files are found by its markers and by the plan of an earlier rollback.
+"""Roll back an instant: a failed write, or a completed one that is undone.
 
-Follows `BaseRollbackActionExecutor` and `MarkerBasedRollbackStrategy` of Hudi 0.15: a rollback instant is
-requested with its plan, the files are deleted, the failed instant is deleted, and the rollback completes. An
-interrupted rollback is completed by the next writer, Hudi or hudisql.
+Follows `BaseRollbackActionExecutor`, `MarkerBasedRollbackStrategy` and `ListingBasedRollbackStrategy` of Hudi
+0.15: a rollback instant is requested with its plan, a completed instant becomes inflight again, the files are
+deleted, the instant is deleted, and the rollback completes. An interrupted rollback is completed by the next
+writer, Hudi or hudisql. `rollback_files` finds the files.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from hudisql.errors import PathExistsError, UnsupportedTableError
-from hudisql.format.file_names import is_log_file
-from hudisql.format.instant import ROLLBACK, Instant, InstantState, new_instant_time
+from hudisql.errors import PathExistsError
+from hudisql.format.file_names import is_log_file, parse_log_file_name
+from hudisql.format.instant import COMMIT, COMPACTION, ROLLBACK, Instant, InstantState, new_instant_time
 from hudisql.format.timeline import Timeline, load_timeline
+from hudisql.storage import parent_of
 from hudisql.table.hudi_table import HudiTable
+from hudisql.write.handle.log_file import rollback_block, write_log_file
 from hudisql.write.transaction.markers import delete_markers, marked_files
 from hudisql.write.transaction.pending_rollbacks import PendingRollback, pending_rollbacks
-from hudisql.write.transaction.timeline_payloads import (
-    FailedFiles,
-    render_rollback_metadata,
-    render_rollback_plan,
-)
+from hudisql.write.transaction.rollback_files import InstantFiles, find_files
+from hudisql.write.transaction.timeline_payloads import render_rollback_metadata, render_rollback_plan
 from hudisql.write.transaction.uncommitted_files import delete_uncommitted_files, holds_blocks_of_others
 
+# As Hudi's: rollback blocks are written by no task.
+_WRITE_TOKEN = "1-0-1"
 
-def roll_back_instant(table: HudiTable, instant: Instant) -> None:
-    """Delete the files of the pending `instant`, then the instant itself.
 
-    If the instant completes meanwhile, it stays. Raises UnsupportedTableError if it has appended to log files
-    of other commits, CorruptTableError for recorded files outside of the table, StorageError.
+def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: bool = False) -> None:
+    """Delete the files of `instant`, then the instant itself.
+
+    A pending instant that completes meanwhile stays. With `undoes_completed` completed instants are rolled
+    back, too; the caller knows that no later commit builds on them. A rollback that was interrupted is
+    completed as it began. Raises CorruptTableError for recorded files outside of the table,
+    StorageError.
     """
     started = time.monotonic()
     storage, base_path = table.storage, table.base_path
     timeline = load_timeline(storage, base_path, table.timeline.layout)
-    inflight = instant.in_state(InstantState.INFLIGHT)
-    open_rollbacks = [each for each in pending_rollbacks(table, timeline) if each.target == inflight]
-    planned = {path for each in open_rollbacks for path in each.paths(base_path)}
-    paths = marked_files(storage, base_path, instant.timestamp).keys() | planned
-    _check_log_files(table, instant, paths)
-    files = _files_by_partition(table, paths)
+    pending = _pending_form(table, instant)
+    open_rollbacks = [each for each in pending_rollbacks(table, timeline) if _is_same(each.target, instant)]
+    undoes = undoes_completed or bool(open_rollbacks)
+    files = find_files(table, pending, [each.plan for each in open_rollbacks], undoes=undoes_completed)
     rollback = _open_rollback(table, instant, files, timeline, open_rollbacks)
-    if not open_rollbacks and storage.exists(table.instant_path(instant.in_state(InstantState.COMPLETED))):
-        # Its writer checks for rollbacks after completing it: `commit._discard_if_rolled_back`.
-        for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-            storage.delete_file(table.instant_path(rollback.in_state(state)))
-        return
-    delete_uncommitted_files(storage, paths)
+    completed = table.instant_path(instant.in_state(InstantState.COMPLETED))
+    if storage.exists(completed):
+        if not undoes:
+            # Its writer checks for rollbacks after completing it: `commit._discard_if_rolled_back`.
+            for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
+                storage.delete_file(table.instant_path(rollback.in_state(state)))
+            return
+        with suppress(PathExistsError):
+            storage.create(table.instant_path(pending), b"")
+        storage.delete_file(completed)
+    blocks = _delete_files(table, rollback, pending, files)
     for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
-        storage.delete_file(table.instant_path(instant.in_state(state)))
-    # A task that outlives its writer keeps files while it finds the instant; their markers exist by now.
-    late = {
-        path
-        for path in marked_files(storage, base_path, instant.timestamp).keys() - paths
-        if not holds_blocks_of_others(table.storage, path, instant.timestamp)
-    }
-    if late:
-        files = _files_by_partition(table, paths | late)
-        delete_uncommitted_files(storage, late)
+        storage.delete_file(table.instant_path(pending.in_state(state)))
+    files = _delete_late_files(table, pending, files)
     milliseconds = round((time.monotonic() - started) * 1000)
-    content = render_rollback_metadata(instant, rollback.timestamp, milliseconds, files)
+    content = render_rollback_metadata(
+        instant, rollback.timestamp, milliseconds, files.by_partition(table), blocks
+    )
     # The writer of the instant may be rolling it back, too, and complete this rollback.
     with suppress(PathExistsError):
         storage.create(table.instant_path(rollback.in_state(InstantState.COMPLETED)), content)
     delete_markers(storage, base_path, instant.timestamp)
 
 
-def _files_by_partition(table: HudiTable, paths: Collection[str]) -> dict[str, FailedFiles]:
-    """The data files by partition path; log files only if they exist."""
-    files: dict[str, FailedFiles] = defaultdict(FailedFiles)
-    ordered = sorted(paths)
-    for path, info in zip(ordered, table.storage.infos(ordered), strict=True):
-        partition = path[len(table.base_path) :].strip("/").rpartition("/")[0]
-        if not is_log_file(path):
-            files[partition].base_files.append(table.storage.hadoop_uri(path))
-        elif info is not None:
-            files[partition].log_files[table.storage.hadoop_uri(path)] = info.length
-    return files
+def _pending_form(table: HudiTable, instant: Instant) -> Instant:
+    """The instant in state inflight; a completed compaction is named after the commit that it made."""
+    if instant.action == COMMIT and table.is_merge_on_read:
+        compaction = Instant(instant.timestamp, COMPACTION, InstantState.REQUESTED)
+        if table.storage.exists(table.instant_path(compaction)):
+            return compaction.in_state(InstantState.INFLIGHT)
+    return instant.in_state(InstantState.INFLIGHT)
+
+
+def _is_same(target: Instant, instant: Instant) -> bool:
+    return (target.timestamp, target.completed_action) == (instant.timestamp, instant.completed_action)
 
 
 def _open_rollback(
     table: HudiTable,
     instant: Instant,
-    files: Mapping[str, FailedFiles],
+    files: InstantFiles,
     timeline: Timeline,
     open_rollbacks: list[PendingRollback],
 ) -> Instant:
@@ -96,7 +97,8 @@ def _open_rollback(
     else:
         time_now = new_instant_time(timeline.latest_time, now_on_timeline(table))
         requested = Instant(time_now, ROLLBACK, InstantState.REQUESTED)
-        storage.create(table.instant_path(requested), render_rollback_plan(instant, files))
+        plan = render_rollback_plan(instant, files.by_partition(table))
+        storage.create(table.instant_path(requested), plan)
     inflight = requested.in_state(InstantState.INFLIGHT)
     if requested.state is InstantState.REQUESTED:
         with suppress(PathExistsError):
@@ -111,15 +113,50 @@ def now_on_timeline(table: HudiTable) -> datetime:
     return datetime.now().replace(tzinfo=UTC)
 
 
-def _check_log_files(table: HudiTable, instant: Instant, paths: Collection[str]) -> None:
-    """Raise UnsupportedTableError if a log file holds blocks of other commits, too.
+def _delete_files(
+    table: HudiTable, rollback: Instant, target: Instant, files: InstantFiles
+) -> dict[str, dict[str, int]]:
+    """Delete and truncate the files; gives the log files with rollback blocks, by partition path."""
+    storage = table.storage
+    storage.delete_files(sorted(files.deleted))
+    delete_uncommitted_files(storage, files.truncated)
+    blocks: dict[str, dict[str, int]] = defaultdict(dict)
+    for path in sorted(files.shared):
+        uri, length = _append_rollback_block(table, path, rollback, target)
+        blocks[files.partition_of(table, path)][uri] = length
+    return blocks
 
-    hudisql's commits, and Hudi's on most stores, write log files of their own, which can be truncated.
-    """
-    for path in sorted(paths):
-        if holds_blocks_of_others(table.storage, path, instant.timestamp):
-            raise UnsupportedTableError(
-                f"the failed write {instant.timestamp} on {table.base_path} has appended to {path}, which "
-                "holds rows of other commits",
-                hint="write to the table with Apache Hudi once: it rolls the write back first",
-            )
+
+def _append_rollback_block(
+    table: HudiTable, path: str, rollback: Instant, target: Instant
+) -> tuple[str, int]:
+    """Write a rollback block behind the log file; the URI and the length of its own log file."""
+    storage, directory = table.storage, parent_of(path)
+    log = parse_log_file_name(path.rpartition("/")[2])
+    assert log is not None
+    names = [parse_log_file_name(each.name) for each in storage.list_directory(directory)]
+    versions = [
+        each.version
+        for each in names
+        if each is not None and (each.file_id, each.base_instant_time) == (log.file_id, log.base_instant_time)
+    ]
+    block = rollback_block(rollback.timestamp, target.timestamp)
+    written = write_log_file(
+        storage, directory, log.file_id, log.base_instant_time, max(versions) + 1, _WRITE_TOKEN, [block]
+    )
+    return storage.hadoop_uri(written.path), written.length
+
+
+def _delete_late_files(table: HudiTable, target: Instant, files: InstantFiles) -> InstantFiles:
+    """Delete what a task that outlived its writer kept while it found the instant; markers exist by now."""
+    storage, known = table.storage, files.deleted | files.truncated | files.shared
+    late = {
+        path
+        for path in marked_files(storage, table.base_path, target.timestamp).keys() - known
+        if not holds_blocks_of_others(storage, path, target.timestamp)
+    }
+    if not late:
+        return files
+    delete_uncommitted_files(storage, late)
+    logs = {path for path in late if is_log_file(path)}
+    return InstantFiles(files.deleted | (late - logs), files.truncated | logs, files.shared)

@@ -23,12 +23,6 @@ def render_requested_replace() -> bytes:
     return load_codec("HoodieRequestedReplaceMetadata").encode(record)
 
 
-def requested_operation(table: HudiTable, instant: Instant) -> str | None:
-    """The operation type that a requested replacecommit names. Raises CorruptTableError, StorageError."""
-    found = (_read_plan(table, instant) or {}).get("operationType")
-    return None if found is None else str(found)
-
-
 def planned_file_groups(table: HudiTable, instant: Instant) -> frozenset[tuple[str, str]]:
     """The file groups that a pending compaction or clustering is going to rewrite.
 
@@ -56,27 +50,30 @@ def _read_plan(table: HudiTable, instant: Instant) -> Mapping[str, Any] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class FailedFiles:
-    """The files of a failed write in one partition, as absolute URIs; log files with their length."""
+class RollbackFiles:
+    """What a rollback does in one partition: files to delete, and log files (with their length) that stay.
 
-    base_files: list[str] = field(default_factory=list)
+    Both as absolute URIs. The log files hold blocks of the instant that are made invisible.
+    """
+
+    deleted: list[str] = field(default_factory=list)
     log_files: dict[str, int] = field(default_factory=dict)
 
 
-def render_rollback_plan(instant: Instant, files: Mapping[str, FailedFiles]) -> bytes:
+def render_rollback_plan(instant: Instant, files: Mapping[str, RollbackFiles]) -> bytes:
     """The plan to roll back `instant` and its `files` (by partition path).
 
-    If Apache Hudi executes it, it deletes base files and appends rollback blocks to log files.
+    If Apache Hudi executes it, it deletes files and appends rollback blocks to log files.
     """
     requests = []
-    for partition, failed in files.items():
-        if failed.base_files:
-            requests.append(_rollback_request(partition, deleted=failed.base_files))
+    for partition, found in files.items():
+        if found.deleted:
+            requests.append(_rollback_request(partition, deleted=found.deleted))
         requests += [
             _rollback_request(partition, log_file=uri, length=length)
-            for uri, length in failed.log_files.items()
+            for uri, length in found.log_files.items()
         ]
-    record = {"instantToRollback": _instant_info(instant), "RollbackRequests": requests, "version": 1}
+    record = {"instantToRollback": instant_info(instant), "RollbackRequests": requests, "version": 1}
     return load_codec("HoodieRollbackPlan").encode(record)
 
 
@@ -97,12 +94,13 @@ def _rollback_request(
 class RequestedRollback:
     """The plan of a requested rollback: the instant to roll back, as an inflight one, and its data files.
 
-    Files as (partition path, file name). `names_all` is False if the plan rolls back log blocks without
-    naming their files.
+    Files as (partition path, file name): those to delete, and log files with blocks of the instant.
+    `names_all` is False if the plan rolls back log blocks without naming their files.
     """
 
     target: Instant
-    files: tuple[tuple[str, str], ...]
+    deleted: tuple[tuple[str, str], ...]
+    log_files: tuple[tuple[str, str], ...]
     names_all: bool
 
 
@@ -119,43 +117,58 @@ def parse_requested_rollback(content: bytes, path: str) -> RequestedRollback | N
             hint="nothing was deleted; find out who wrote that file, and remove it by hand",
         )
     requests = found.get("RollbackRequests") or []
-    named = [(each, (*each["filesToBeDeleted"], *each["logBlocksToBeDeleted"])) for each in requests]
     return RequestedRollback(
         target=Instant(instant_time, str(target["action"]), InstantState.INFLIGHT),
-        files=tuple(
-            (str(request["partitionPath"]), str(uri).rpartition("/")[2])
-            for request, uris in named
-            for uri in uris
+        deleted=_named(requests, "filesToBeDeleted"),
+        log_files=_named(requests, "logBlocksToBeDeleted"),
+        names_all=all(
+            each["filesToBeDeleted"] or each["logBlocksToBeDeleted"] or not each["fileId"]
+            for each in requests
         ),
-        names_all=all(uris or not request["fileId"] for request, uris in named),
+    )
+
+
+def _named(requests: Sequence[Mapping[str, Any]], field_name: str) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (str(request["partitionPath"]), str(uri).rpartition("/")[2])
+        for request in requests
+        for uri in request[field_name] or ()
     )
 
 
 def render_rollback_metadata(
-    instant: Instant, rollback_time: str, milliseconds: int, files: Mapping[str, FailedFiles]
+    instant: Instant,
+    rollback_time: str,
+    milliseconds: int,
+    files: Mapping[str, RollbackFiles],
+    rollback_blocks: Mapping[str, Mapping[str, int]],
 ) -> bytes:
-    """The content of a completed rollback."""
+    """The content of a completed rollback.
+
+    `rollback_blocks` are log files, with their length, that hold its rollback blocks, by partition path.
+    """
     partitions = {
         partition: {
             "partitionPath": partition,
-            "successDeleteFiles": failed.base_files,
+            "successDeleteFiles": found.deleted,
             "failedDeleteFiles": [],
-            "rollbackLogFiles": {},
-            "logFilesFromFailedCommit": dict.fromkeys(failed.log_files, 0),
+            "rollbackLogFiles": dict(rollback_blocks.get(partition, {})),
+            "logFilesFromFailedCommit": dict.fromkeys(found.log_files, 0),
         }
-        for partition, failed in files.items()
+        for partition, found in files.items()
     }
     record = {
         "startRollbackTime": rollback_time,
         "timeTakenInMillis": milliseconds,
-        "totalFilesDeleted": sum(len(failed.base_files) for failed in files.values()),
+        "totalFilesDeleted": sum(len(found.deleted) for found in files.values()),
         "commitsRollback": [instant.timestamp],
         "partitionMetadata": partitions,
         "version": 1,
-        "instantsRollback": [_instant_info(instant)],
+        "instantsRollback": [instant_info(instant)],
     }
     return load_codec("HoodieRollbackMetadata").encode(record)
 
 
-def _instant_info(instant: Instant) -> dict[str, str]:
+def instant_info(instant: Instant) -> dict[str, str]:
+    """The record `HoodieInstantInfo`."""
     return {"commitTime": instant.timestamp, "action": instant.action}

@@ -55,8 +55,13 @@ def named_files(base_path: str, metadata: CommitMetadata) -> set[str]:
 
 def holds_blocks_of_others(storage: Storage, path: str, instant_time: str) -> bool:
     """True if this is a log file with blocks of other instants, too. Raises StorageError."""
-    if not is_log_file(path) or not storage.exists(path):
-        return False
+    return is_log_file(path) and bool(instants_of_log_file(storage, path) - {instant_time})
+
+
+def instants_of_log_file(storage: Storage, path: str) -> frozenset[str]:
+    """The instants that wrote the blocks of a log file; none if it does not exist. Raises StorageError."""
+    if not storage.exists(path):
+        return frozenset()
     with storage.open_input(path) as source:
         blocks = scan_log_blocks(source, path)
-        return any(isinstance(each, LogBlockHead) and each.instant_time != instant_time for each in blocks)
+        return frozenset(each.instant_time for each in blocks if isinstance(each, LogBlockHead))

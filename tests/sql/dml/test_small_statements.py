@@ -46,16 +46,51 @@ def jobs_of(session: Session, text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_an_insert_of_two_rows_runs_a_handful_of_small_jobs(
-    session: Session, small: str, adaptive: str
-) -> None:
+def test_an_insert_of_two_rows_runs_no_job(session: Session, small: str, adaptive: str) -> None:
     with setting(session, "spark.sql.adaptive.enabled", adaptive):
         for number in range(2):
-            jobs = jobs_of(session, _INSERT.format(t=small, n=number))
-            assert 0 < len(jobs) <= 6, jobs
-            assert sum(jobs) <= 12, jobs
+            assert jobs_of(session, _INSERT.format(t=small, n=number)) == []
     rows = session.sql(f"SELECT id, rider, fare, ts, city FROM {small} ORDER BY id").rows
     assert [row.id for row in rows] == [1, 2, 11, 12]
+
+
+_CHANGES = {
+    "UPDATE {t} SET fare = fare + 1, city = 'z' WHERE id IN (11, 21)": 1,
+    "MERGE INTO {t} t USING (SELECT 22L AS id, 7D AS fare, 9L AS ts UNION ALL SELECT 5L, 8D, 9L) s "
+    "ON t.id = s.id WHEN MATCHED THEN UPDATE SET fare = s.fare "
+    "WHEN NOT MATCHED THEN INSERT (id, rider, fare, ts, city) VALUES (s.id, 'm', s.fare, s.ts, 'x')": 6,
+    "DELETE FROM {t} WHERE rider = 'b' AND ts = 1": 0,
+    "INSERT INTO {t} VALUES (21, 'c', 3.0, 9, 'z'), (31, 'd', 4.0, 1, 'y')": 0,
+    "UPDATE {t} SET rider = NULL": 0,
+}
+
+
+def test_changes_on_the_driver_are_those_of_the_tasks(session: Session, small: str) -> None:
+    query = "SELECT count(*), sum(fare) FROM {t} WHERE ts < 9"
+    before = [_INSERT.format(t=small, n=number) for number in (1, 2)]
+    found = []
+    for limit in ("8388608", "0"):
+        with setting(session, "hudisql.driver.max.bytes", limit):
+            for text in before:
+                session.sql(text)
+            for text, most in _CHANGES.items():
+                jobs = jobs_of(session, text.format(t=small))
+                assert len(jobs) <= most or limit == "0", (text, jobs)
+            assert jobs_of(session, query.format(t=small)) == [1]
+        found.append(session.sql(f"SELECT id, rider, fare, ts, city FROM {small} ORDER BY id").rows)
+        session.sql(f"DELETE FROM {small}")
+    assert found[0] == found[1]
+    assert [row.id for row in found[0]] == [5, 11, 21, 22, 31]
+
+
+def test_more_bytes_than_the_driver_takes_are_read_by_tasks(session: Session, small: str) -> None:
+    session.sql(_INSERT.format(t=small, n=1))
+    text = f"UPDATE {small} SET fare = 0 WHERE id = 11"
+    assert "on the driver" in session.sql(f"EXPLAIN {text}").rows[0][0]
+    with setting(session, "hudisql.driver.max.bytes", "1000"):
+        assert "in 2 tasks" in session.sql(f"EXPLAIN {text}").rows[0][0]
+        [written] = session.sql(text).rows
+    assert written.rows_updated == 1
 
 
 def test_few_rows_are_combined_and_replace_stored_ones_as_many_do(session: Session, small: str) -> None:

@@ -151,8 +151,6 @@ def test_time_travel_goes_by_timestamp(
     ).collect()[0]
     assert now == len(table.rows)
     assert then == instant == 600
-    with pytest.raises(UnsupportedStatementError, match="TIMESTAMP AS OF"):
-        run_query(context, "SELECT * FROM db.changed VERSION AS OF 3")
     with pytest.raises(UnsupportedStatementError, match="takes no options"):
         run_query(context, "SELECT * FROM db.changed WITH ('a' = 'b')")
 

@@ -84,7 +84,7 @@ def test_a_run_that_failed_leaves_its_plan_and_is_repeated(
         raise StorageError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr(compaction, "_complete", fail)
+        patched.setattr(compaction, "publish_commit", fail)
         with pytest.raises(StorageError, match="the disk is full"):
             _call(table, "run")
     assert _base_files(table, instant_time) == []
@@ -118,13 +118,13 @@ def test_a_run_whose_heartbeat_has_expired_touches_nothing_of_the_next(
     before = table.rows()
     ((instant_time, _, _),) = _call(table, "schedule")
 
-    def fall_silent(commit: OpenCommit, _: object) -> None:
+    def fall_silent(commit: OpenCommit, *_: object) -> None:
         assert commit.heartbeat is not None
         commit.heartbeat._last = 0.0
         commit.heartbeat.check()
 
     with monkeypatch.context() as patched:
-        patched.setattr(compaction, "_complete", fall_silent)
+        patched.setattr(compaction, "publish_commit", fall_silent)
         with pytest.raises(WriteConflictError, match="heartbeat"):
             _call(table, "run")
     silent = _base_files(table, instant_time)

@@ -23,7 +23,7 @@ from hudisql.errors import (
 from hudisql.format.avro_container import load_codec
 from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.instant import Instant, InstantState
-from hudisql.format.log_block import encode_log_block
+from hudisql.format.log_block import HeaderKey, LogBlock, encode_log_block, parse_log_blocks
 from hudisql.format.schema import avro_from_arrow
 from hudisql.storage import Storage
 from hudisql.storage.paths import staged_path
@@ -43,7 +43,7 @@ from hudisql.write.transaction.lock import FileSystemLock, LockRetryPolicy
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker, list_markers
 from hudisql.write.transaction.pending_table_services import exclude_pending_clustering
 from hudisql.write.transaction.stale_files import delete_stale_files
-from hudisql.write.transaction.timeline_payloads import FailedFiles, render_rollback_plan
+from hudisql.write.transaction.timeline_payloads import RollbackFiles, render_rollback_plan
 
 STORAGE = Storage()
 EMPTY = CommitMetadata(partition_to_write_stats={}, operation_type="UPSERT")
@@ -254,7 +254,7 @@ def test_recorded_paths_that_lead_out_of_the_tables_data_are_refused(
     else:
         partition, _, name = path.rpartition("/")
         rollback = Instant("20990101000000000", "rollback", InstantState.REQUESTED)
-        plan = render_rollback_plan(failed.instant, {partition: FailedFiles([f"file:/{name}"])})
+        plan = render_rollback_plan(failed.instant, {partition: RollbackFiles([f"file:/{name}"])})
         STORAGE.create(table.instant_path(rollback), plan)
     calls: list[Callable[[], object]] = [lambda: begin_commit(open_table(STORAGE, table.base_path), "UPSERT")]
     if recorded_in == "marker":
@@ -340,19 +340,33 @@ def test_a_writer_with_a_fresh_heartbeat_is_left_alone(table: HudiTable) -> None
     assert _states(table, alive.instant_time) == set()
 
 
-def test_a_log_file_is_rolled_back_unless_others_wrote_to_it(table: HudiTable) -> None:
+def test_a_log_file_is_emptied_unless_others_wrote_to_it(table: HudiTable) -> None:
     pending = begin_commit(table, "UPSERT")
-    own = _marked_file(table, pending.instant_time, ".f_20200101000000000.log.1_0-0-0", MarkerKind.APPEND)
-    own.write_bytes(encode_log_block(rollback_block(pending.instant_time, "1")) + b"#HUDI#torn")
-    shared = _marked_file(table, pending.instant_time, ".g_20200101000000000.log.1_0-0-0", MarkerKind.APPEND)
-    shared.write_bytes(encode_log_block(rollback_block("20200101000000000", "1")))
-    with pytest.raises(UnsupportedTableError, match="rows of other commits"):
-        roll_back_failed_writes(open_table(STORAGE, table.base_path))
-    shared.unlink()
+    other = encode_log_block(rollback_block("20200101000000000", "1"))
+    own = encode_log_block(rollback_block(pending.instant_time, "1"))
+    files = {
+        "e": other,
+        "f": own + b"#HUDI#torn",
+        "g": other + own,
+    }
+    logs = {
+        name: _marked_file(
+            table, pending.instant_time, f".{name}_20200101000000000.log.7_0-0-0", MarkerKind.APPEND
+        )
+        for name in files
+    }
+    for name, content in files.items():
+        logs[name].write_bytes(content)
     roll_back_failed_writes(open_table(STORAGE, table.base_path))
     # A plan or a reader may name it.
-    assert own.read_bytes() == b""
+    assert [logs[name].read_bytes() for name in "efg"] == [other, b"", other + own]
     assert open_table(STORAGE, table.base_path).timeline.pending == ()
+    (added,) = (each for each in logs["g"].parent.glob(".g_*") if each != logs["g"])
+    assert added.name == ".g_20200101000000000.log.8_1-0-1"
+    (block,) = parse_log_blocks(added.read_bytes(), "")
+    assert isinstance(block, LogBlock)
+    assert block.is_rollback
+    assert block.header[HeaderKey.TARGET_INSTANT_TIME] == pending.instant_time
 
 
 def test_a_commit_that_another_commit_overtook_or_removed_is_refused(table: HudiTable) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudisql.errors import UnsupportedTableError
+from hudisql.errors import UnsupportedTableError, WriteConflictError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.instant import Instant, InstantState
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction.commit import begin_commit, complete_commit, rollback_commit
-from hudisql.write.transaction.timeline_payloads import FailedFiles, render_rollback_plan
+from hudisql.write.transaction.timeline_payloads import RollbackFiles, render_rollback_plan
 from tests.oracle.comparison import our_rows
 
 STORAGE = Storage()
@@ -55,10 +55,10 @@ def _sorted(rows: pa.Table) -> pa.Table:
     return rows.sort_by("_hoodie_record_key")
 
 
-def _files_of(table: HudiTable, commit: Instant) -> dict[str, FailedFiles]:
+def _files_of(table: HudiTable, commit: Instant) -> dict[str, RollbackFiles]:
     metadata = read_commit_metadata(STORAGE, table.instant_path(commit))
     return {
-        partition: FailedFiles([join(table.base_path, str(stat.path)) for stat in stats])
+        partition: RollbackFiles([join(table.base_path, str(stat.path)) for stat in stats])
         for partition, stats in metadata.partition_to_write_stats.items()
     }
 
@@ -76,14 +76,31 @@ def test_the_rollback_of_a_compaction_is_left_to_who_runs_the_compaction(copy: C
     assert _sorted(our_rows(_again(table))).equals(before)
 
 
-def test_the_rollback_of_a_commit_that_was_complete_is_not_ours_to_end(table: HudiTable) -> None:
+def test_the_rollback_of_the_latest_commit_is_completed_and_conflicts_with_who_has_read_it(
+    table: HudiTable,
+) -> None:
     commit = table.timeline.commits[-1]
     files = _files_of(table, commit)
     _begin_rollback(table, render_rollback_plan(commit, files))
-    with pytest.raises(UnsupportedTableError, match=f"{ROLLBACK_TIME}.*{commit.timestamp}.*was complete"):
+    with pytest.raises(WriteConflictError, match=f"rolled back the commit {commit.timestamp}"):
         begin_commit(_again(table), "UPSERT")
+    timeline = _again(table).timeline
+    assert timeline.pending == ()
+    assert commit.timestamp not in {each.timestamp for each in timeline.instants}
+    assert not any(Path(path).exists() for failed in files.values() for path in failed.deleted)
+
+
+def test_a_rollback_that_apache_hudi_has_refused_is_not_completed(table: HudiTable) -> None:
+    commit = table.timeline.commits[-2]
+    files = _files_of(table, commit)
+    _begin_rollback(table, render_rollback_plan(commit, files))
+    with pytest.raises(
+        UnsupportedTableError, match=f"{ROLLBACK_TIME}.*{commit.timestamp}.*still stands"
+    ) as e:
+        begin_commit(_again(table), "UPSERT")
+    assert f"delete {table.base_path}/.hoodie/{ROLLBACK_TIME}.rollback.inflight" in str(e.value)
     assert commit in _again(table).timeline.commits
-    assert all(Path(path).exists() for failed in files.values() for path in failed.base_files)
+    assert all(Path(path).exists() for failed in files.values() for path in failed.deleted)
 
 
 def test_files_that_only_the_plan_of_an_interrupted_rollback_names_are_deleted(table: HudiTable) -> None:
@@ -97,7 +114,7 @@ def test_files_that_only_the_plan_of_an_interrupted_rollback_names_are_deleted(t
     assert timeline.pending == ()
     assert commit.timestamp not in {each.timestamp for each in timeline.instants}
     assert ROLLBACK_TIME in {each.timestamp for each in timeline.completed}
-    paths = [path for failed in files.values() for path in failed.base_files]
+    paths = [path for failed in files.values() for path in failed.deleted]
     assert paths
     assert [path for path in paths if Path(path).exists()] == []
 
@@ -105,7 +122,7 @@ def test_files_that_only_the_plan_of_an_interrupted_rollback_names_are_deleted(t
 def test_a_rollback_that_does_not_place_the_log_blocks_is_not_ours_to_end(table: HudiTable) -> None:
     failed = begin_commit(table, "UPSERT").instant
     codec = load_codec("HoodieRollbackPlan")
-    plan = codec.decode(render_rollback_plan(failed, {"": FailedFiles(["f.parquet"])}), "")
+    plan = codec.decode(render_rollback_plan(failed, {"": RollbackFiles(["f.parquet"])}), "")
     plan["RollbackRequests"][0] |= {"fileId": "f", "filesToBeDeleted": []}
     _begin_rollback(table, codec.encode(plan))
     with pytest.raises(UnsupportedTableError, match="does not place"):

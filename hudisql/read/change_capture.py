@@ -1,0 +1,248 @@
+"""Change data capture: what each commit of a window inserted, updated and deleted, with before and after.
+
+Computed from the file slices before and after each commit, so that nothing has to be switched on beforehand
+(Hudi's own `cdc` queries need `hoodie.table.cdc.enabled`). Columns and operations are those of
+`HoodieCDCUtils` in Hudi 0.15; images hold the table's columns without meta columns.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.format.commit_metadata import CommitMetadata, read_many_commit_metadata
+from hudisql.format.instant import Instant
+from hudisql.format.meta_columns import COMMIT_TIME, META_SCHEMA, RECORD_KEY
+from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
+from hudisql.read.merge_mode import LogMergeConfig, log_merge_config_of
+from hudisql.read.predicates import Comparison
+from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.storage import Storage
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import partition_of
+from hudisql.table.past_state import state_gone_error
+from hudisql.table.replaced_groups import FileGroupId
+from hudisql.table.snapshot import (
+    FileVersions,
+    attach_external_files,
+    list_file_versions,
+    slices_of_versions,
+)
+from hudisql.table.timeline_window import MOVING_OPERATIONS, TimelineWindow, version_of_file
+
+OPERATION, COMMIT, BEFORE, AFTER = "op", "ts_ms", "before", "after"
+"""Hudi's columns; `ts_ms` holds the instant time of the commit."""
+INSERT, UPDATE, DELETE = "i", "u", "d"
+_BATCH_ROWS = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """One file group before and after one commit; None where it did not exist, or was replaced.
+
+    The configurations say which log blocks each side has.
+    """
+
+    instant_time: str
+    partition_values: Mapping[str, object]
+    before: FileSlice | None
+    after: FileSlice | None
+    before_config: LogMergeConfig | None = None
+    after_config: LogMergeConfig | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """What a commit says of a file group: the version before ("" if none), and its own ("" if replaced)."""
+
+    previous: str
+    version: str
+
+
+def captured_schema(table: HudiTable) -> pa.Schema:
+    """The columns of captured changes, whose images are structs of the table's columns."""
+    image = pa.struct(list(table.schema))
+    return pa.schema([(OPERATION, pa.string()), (COMMIT, pa.string()), (BEFORE, image), (AFTER, image)])
+
+
+def plan_capture(table: HudiTable, window: TimelineWindow) -> list[GroupChange]:
+    """The file groups that each commit of the window changed, in the order of the commits.
+
+    Compactions and clusterings, which only move rows, are left out. Raises NoSuchStateError if files that a
+    commit read or wrote are gone, or its instants archived; CorruptTableError, StorageError.
+    """
+    if window.is_open:
+        raise state_gone_error(table, window.begin, "its instants are archived", None)
+    read = read_many_commit_metadata(table.storage, [table.instant_path(each) for each in window.commits])
+    touched = [
+        (commit, _touched_groups(commit, metadata))
+        for commit, metadata in zip(window.commits, read, strict=True)
+    ]
+    paths = sorted({partition for _, groups in touched for partition, _ in groups})
+    versions = list_file_versions(table, paths)
+    found = [
+        change
+        for commit, groups in touched
+        for change in (_changes_of_commit(table, versions, commit, groups) if groups else ())
+    ]
+    return _with_external_files(table, found)
+
+
+def _touched_groups(commit: Instant, metadata: CommitMetadata) -> dict[FileGroupId, _Touched]:
+    if metadata.operation_type in MOVING_OPERATIONS:
+        return {}
+    groups: dict[FileGroupId, _Touched] = {}
+    for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items():
+        groups.update(((partition, file_id), _Touched("", "")) for file_id in file_ids)
+    for partition, stats in metadata.partition_to_write_stats.items():
+        for stat in stats:
+            # New file groups name no version before, or their own commit.
+            is_new = stat.prev_commit in (None, "null") or stat.prev_commit >= commit.timestamp
+            previous = "" if is_new else stat.prev_commit
+            groups[partition, stat.file_id] = _Touched(previous, version_of_file(stat.path))
+    return groups
+
+
+def _changes_of_commit(
+    table: HudiTable, versions: FileVersions, commit: Instant, groups: Mapping[FileGroupId, _Touched]
+) -> Iterator[GroupChange]:
+    commits = table.timeline.commits
+    position = bisect_left(commits, commit.timestamp, key=lambda each: each.timestamp)
+    times = (commits[position - 1].timestamp if position else "", commit.timestamp)
+    some: FileVersions = {}
+    for partition, file_id in groups:
+        if file_id in versions[partition]:
+            some.setdefault(partition, {})[file_id] = versions[partition][file_id]
+    before, after = (
+        {(each.partition_path, each.file_id): each for each in slices_of_versions(table, some, time)}
+        for time in times
+    )
+    configs = [log_merge_config_of(table, time) if table.is_merge_on_read else None for time in times]
+    names = [column.name for column in table.partition_columns]
+    for group, touched in sorted(groups.items()):
+        change = GroupChange(
+            commit.timestamp,
+            dict(zip(names, partition_of(table, group[0]).values, strict=False)),
+            before.get(group),
+            after.get(group),
+            *configs,
+        )
+        _check_files(table, change, group, touched)
+        yield change
+
+
+def _check_files(table: HudiTable, change: GroupChange, group: FileGroupId, touched: _Touched) -> None:
+    """Raise NoSuchStateError if a side of the change has been deleted."""
+    found_before = "" if change.before is None else change.before.base_instant_time
+    found_after = "" if change.after is None else change.after.base_instant_time
+    is_replaced = not touched.version
+    if (is_replaced and not found_before) or found_before < touched.previous or found_after < touched.version:
+        raise state_gone_error(
+            table,
+            change.instant_time,
+            f"changes are computed from the files before and after each commit, and those of the file group "
+            f"{'/'.join(part for part in group if part)} were deleted",
+            [group[0]],
+        )
+
+
+def _with_external_files(table: HudiTable, changes: Sequence[GroupChange]) -> list[GroupChange]:
+    sides = [side for change in changes for side in (change.before, change.after) if side is not None]
+    attached = iter(attach_external_files(table, sides))
+    return [
+        replace(
+            change,
+            before=None if change.before is None else next(attached),
+            after=None if change.after is None else next(attached),
+        )
+        for change in changes
+    ]
+
+
+def read_changes(
+    storage: Storage, change: GroupChange, schema: pa.Schema, calendars: CalendarSettings = DEFAULT_CALENDARS
+) -> Iterator[pa.RecordBatch]:
+    """The rows that one commit changed in one file group, as `captured_schema` of a table of `schema`.
+
+    A row of the commit is an update if its record key was there before, a key that is no longer there a
+    delete. Holds both sides in memory, unless there is only one. Raises what `read_file_slice` raises.
+    """
+
+    def read(side: FileSlice, config: LogMergeConfig | None, *, only_new: bool) -> Iterator[pa.RecordBatch]:
+        fields = [META_SCHEMA.field(COMMIT_TIME), META_SCHEMA.field(RECORD_KEY), *schema]
+        predicate = Comparison((COMMIT_TIME,), "=", change.instant_time) if only_new else None
+        wanted = pa.schema(fields)
+        return read_file_slice(
+            storage,
+            SliceRead(side, wanted, change.partition_values, predicate, None, calendars, config),
+        )
+
+    if change.before is None:
+        if change.after is not None:
+            for batch in read(change.after, change.after_config, only_new=True):
+                yield _events(change, INSERT, schema, None, batch)
+        return
+    before_rows = read(change.before, change.before_config, only_new=False)
+    if change.after is None:
+        for batch in before_rows:
+            yield _events(change, DELETE, schema, batch, None)
+        return
+    fields = [META_SCHEMA.field(COMMIT_TIME), META_SCHEMA.field(RECORD_KEY), *schema]
+    before = pa.Table.from_batches(before_rows, pa.schema(fields))
+    after = pa.Table.from_batches(read(change.after, change.after_config, only_new=False), pa.schema(fields))
+    yield from _difference(change, schema, before, after)
+
+
+def _difference(
+    change: GroupChange, schema: pa.Schema, before: pa.Table, after: pa.Table
+) -> Iterator[pa.RecordBatch]:
+    written = after.filter(pc.equal(after[COMMIT_TIME], change.instant_time))
+    places = pc.index_in(written[RECORD_KEY], value_set=before[RECORD_KEY].combine_chunks())
+    is_known = pc.is_valid(places)
+    updated = written.filter(is_known)
+    replaced = before.take(pc.drop_null(places))
+    inserted = written.filter(pc.invert(is_known))
+    is_left = pc.is_in(before[RECORD_KEY], value_set=after[RECORD_KEY].combine_chunks())
+    deleted = before.filter(pc.invert(is_left))
+    for operation, old, new in (
+        (INSERT, None, inserted),
+        (UPDATE, replaced, updated),
+        (DELETE, deleted, None),
+    ):
+        rows = old if new is None else new
+        assert rows is not None
+        for start in range(0, rows.num_rows, _BATCH_ROWS):
+            yield _events(change, operation, schema, _part(old, start), _part(new, start))
+
+
+def _part(rows: pa.Table | None, start: int) -> pa.RecordBatch | None:
+    if rows is None:
+        return None
+    return rows.slice(start, _BATCH_ROWS).combine_chunks().to_batches()[0]
+
+
+def _events(
+    change: GroupChange,
+    operation: str,
+    schema: pa.Schema,
+    before: pa.RecordBatch | None,
+    after: pa.RecordBatch | None,
+) -> pa.RecordBatch:
+    sides = [each for each in (before, after) if each is not None]
+    count = sides[0].num_rows
+    image = pa.struct(list(schema))
+    images = [
+        pa.nulls(count, image)
+        if side is None
+        else pa.StructArray.from_arrays([side.column(name) for name in schema.names], fields=list(schema))
+        for side in (before, after)
+    ]
+    return pa.RecordBatch.from_arrays(
+        [pa.repeat(operation, count), pa.repeat(change.instant_time, count), *images],
+        schema=pa.schema([(OPERATION, pa.string()), (COMMIT, pa.string()), (BEFORE, image), (AFTER, image)]),
+    )

@@ -1,0 +1,113 @@
+"""Running a planned table service (a compaction or a clustering): begin, and undo a run that fails.
+
+Follows `RunCompactionActionExecutor`, `SparkExecuteClusteringCommitActionExecutor` and
+`BaseHoodieTableServiceClient.rollbackInflightCompaction` of Hudi 0.15. The plan stays on the timeline until
+the service completes: a run that was killed leaves files and an inflight instant, which the next run deletes.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from hudisql.errors import PathExistsError, StorageError, UnsupportedTableError, WriteConflictError
+from hudisql.format.instant import COMPACTION, Instant, InstantState
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.table_configuration import has_metadata_table
+from hudisql.write.transaction.concurrency import Concurrency
+from hudisql.write.transaction.heartbeat import Heartbeat, heartbeat_path, is_alive, start_heartbeat
+from hudisql.write.transaction.markers import delete_markers
+from hudisql.write.transaction.pending_rollbacks import check_not_restored, pending_rollbacks
+from hudisql.write.transaction.uncommitted_files import delete_unnamed_files
+
+
+def begin_run(table: HudiTable, planned: Instant, concurrency: Concurrency) -> tuple[Instant, Heartbeat]:
+    """Make the planned instant inflight; a run that was killed is undone first.
+
+    Raises WriteConflictError if another process runs it, StorageError.
+    """
+    storage, base_path, instant_time = table.storage, table.base_path, planned.timestamp
+    interval, tolerance = concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerance_ms
+    if is_alive(storage, base_path, instant_time, tolerance):
+        raise _at_work(table, planned)
+    heartbeat = start_heartbeat(storage, heartbeat_path(base_path, instant_time), interval, tolerance)
+    inflight = planned.in_state(InstantState.INFLIGHT)
+    try:
+        _reset(table, inflight)
+        storage.create(table.instant_path(inflight), b"")
+    except PathExistsError:
+        heartbeat.stop(keeps_file=True)
+        raise _at_work(table, planned) from None
+    except BaseException:
+        heartbeat.stop()
+        raise
+    return inflight, heartbeat
+
+
+def first_attempt() -> int:
+    """Tells apart the files of two runs of one plan; task attempts of a run stay below 1,000."""
+    return int(time.time() * 10) % 1_000_000 * 1000
+
+
+def give_up_run(table: HudiTable, inflight: Instant, heartbeat: Heartbeat) -> None:
+    """Undo the run, unless its heartbeat has expired: then another process may be running the plan."""
+    try:
+        heartbeat.check()
+    except WriteConflictError:
+        with suppress(StorageError):
+            heartbeat.stop(keeps_file=True)
+        return
+    with suppress(StorageError):
+        _reset(table, inflight)
+    with suppress(StorageError):
+        heartbeat.stop()
+
+
+def check_still_planned(now: HudiTable, inflight: Instant) -> None:
+    """Raise WriteConflictError if the run was rolled back meanwhile; call before it completes.
+
+    Raises UnsupportedTableError during a restore, and if a metadata table was made.
+    """
+    check_not_restored(now, now.timeline)
+    rolled_back = {each.target.timestamp for each in pending_rollbacks(now, now.timeline)}
+    if inflight not in now.timeline.instants or inflight.timestamp in rolled_back:
+        service = service_name(inflight)
+        raise WriteConflictError(
+            f"another writer has rolled back the {service} {inflight.timestamp} of {now.base_path}",
+            hint=f"run it again: its plan may still be pending (CALL show_{service})",
+        )
+    check_no_metadata_table(now, service_name(inflight))
+
+
+def check_no_metadata_table(table: HudiTable, service: str) -> None:
+    """Raise UnsupportedTableError for a table with a metadata table.
+
+    It cannot be dropped while the service itself is pending.
+    """
+    if has_metadata_table(table):
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} has a metadata table, which hudisql does not maintain",
+            hint=f"let Apache Hudi run this {service}, or turn the metadata table off for all writers "
+            "(hoodie.metadata.enable=false)",
+        )
+
+
+def service_name(instant: Instant) -> str:
+    """`compaction` or `clustering`."""
+    return "compaction" if instant.action == COMPACTION else "clustering"
+
+
+def _at_work(table: HudiTable, planned: Instant) -> WriteConflictError:
+    return WriteConflictError(
+        f"another process runs the {service_name(planned)} {planned.timestamp} of {table.base_path}",
+        hint="wait for it; a process that was killed counts as gone when its heartbeat has expired",
+    )
+
+
+def _reset(table: HudiTable, inflight: Instant) -> None:
+    """Delete what a run has written, and its inflight instant: the plan alone stays."""
+    if table.storage.exists(table.instant_path(inflight.in_state(InstantState.COMPLETED))):
+        return
+    delete_unnamed_files(table.storage, table.base_path, inflight.timestamp, ())
+    delete_markers(table.storage, table.base_path, inflight.timestamp)
+    table.storage.delete_file(table.instant_path(inflight))

@@ -1,0 +1,170 @@
+"""Rolling back the latest commit, as `CALL rollback_to_instant` asks for it.
+
+Follows `RollbackToInstantTimeProcedure` and the checks of `BaseRollbackActionExecutor` of Hudi 0.15. Beyond
+Hudi, a commit whose predecessors' files are gone is not rolled back: its rows would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from hudisql.errors import NoSuchInstantError, RollbackRefusedError, WriteConflictError
+from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
+from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, COMPACTION, WRITE_ACTIONS, Instant
+from hudisql.storage import join
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.requested_replace import is_clustering
+from hudisql.table.table_configuration import drop_metadata_table
+from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
+from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
+from hudisql.write.transaction.conflicts import FileGroup, touched_file_groups
+from hudisql.write.transaction.lock import hold_lock
+from hudisql.write.transaction.pending_rollbacks import check_not_restored, pending_rollbacks
+from hudisql.write.transaction.rollback import roll_back_instant
+from hudisql.write.transaction.timeline_payloads import planned_file_groups
+
+_SHOWN: Final = 3
+
+
+def roll_back_commit(table: HudiTable, instant_time: str, concurrency: Concurrency = SINGLE_WRITER) -> None:
+    """Roll back the latest completed commit of the table; a rollback of it that was interrupted is completed.
+
+    Failed writes are rolled back first, and a metadata table is dropped. Raises NoSuchInstantError for what
+    is no completed commit of the active timeline, RollbackRefusedError for a commit that later ones, a
+    savepoint or a planned table service build on, that is the bootstrap's, or whose predecessors were
+    cleaned; WriteConflictError while another writer is active, UnsupportedTableError, TableLockedError,
+    StorageError.
+    """
+    check_writable(table)
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
+        table = table.reopened()
+        check_not_restored(table, table.timeline)
+        _check_no_bootstrap(table, instant_time)
+        target = _interrupted(table, instant_time)
+        if target is not None:
+            _check_is_latest(table, target)
+            roll_back_instant(table, target, undoes_completed=True)
+            return
+        if roll_back_failed_writes(table, concurrency):
+            table = table.reopened()
+        commit = _completed_commit(table, instant_time)
+        _check_is_latest(table, commit)
+        _check_nobody_writes(table)
+        metadata = read_commit_metadata(table.storage, table.instant_path(commit))
+        _check_not_planned(table, commit, touched_file_groups(metadata))
+        _check_not_cleaned(table, commit, metadata)
+        if drop_metadata_table(table):
+            table = table.reopened()
+        held.check()
+        roll_back_instant(table, commit, undoes_completed=True)
+
+
+def _interrupted(table: HudiTable, instant_time: str) -> Instant | None:
+    """The instant, inflight, if a rollback of it is pending."""
+    found = [each.target for each in pending_rollbacks(table, table.timeline)]
+    return next((each for each in found if each.timestamp == instant_time), None)
+
+
+def _completed_commit(table: HudiTable, instant_time: str) -> Instant:
+    for each in table.timeline.commits:
+        if each.timestamp == instant_time:
+            return each
+    pending = [each for each in table.timeline.pending if each.timestamp == instant_time]
+    if pending:
+        raise NoSuchInstantError(
+            f"the {pending[0].action} {instant_time} of {table.base_path} is not complete",
+            hint="the next write rolls back what has failed; table services are run again",
+        )
+    raise NoSuchInstantError(
+        f"{instant_time} is no completed commit on the active timeline of {table.base_path}",
+        hint="CALL show_commits(table => '…') lists them; archived commits cannot be rolled back",
+    )
+
+
+def _check_no_bootstrap(table: HudiTable, instant_time: str) -> None:
+    if instant_time in BOOTSTRAP_INSTANT_TIMES:
+        raise RollbackRefusedError(
+            f"the commit {instant_time} of {table.base_path} is its bootstrap, which is never rolled back",
+            hint="CALL rollback_bootstrap removes the table and keeps the source files",
+        )
+
+
+def _check_is_latest(table: HudiTable, commit: Instant) -> None:
+    later = [each.timestamp for each in table.timeline.commits if each.timestamp > commit.timestamp]
+    if later:
+        more = f" and {len(later) - _SHOWN} more" if len(later) > _SHOWN else ""
+        raise RollbackRefusedError(
+            f"the commit {commit.timestamp} of {table.base_path} is followed by "
+            f"{', '.join(later[:_SHOWN])}{more}",
+            hint="roll these back first, the latest one before the others, or restore the table to a "
+            "savepoint: CALL rollback_to_savepoint",
+        )
+    if commit.timestamp in table.timeline.savepoints:
+        raise RollbackRefusedError(
+            f"the commit {commit.timestamp} of {table.base_path} has a savepoint",
+            hint=f"first: CALL delete_savepoint(table => '…', instant_time => '{commit.timestamp}')",
+        )
+
+
+def _check_nobody_writes(table: HudiTable) -> None:
+    """Raise WriteConflictError if writes are pending that are no planned table services."""
+    for each in table.timeline.pending:
+        if each.action in WRITE_ACTIONS and each.action != COMPACTION and not is_clustering(table, each):
+            raise WriteConflictError(
+                f"another writer is active on {table.base_path}: its {each.action} {each.timestamp} is not "
+                "complete",
+                hint="run the call again when it is complete",
+            )
+
+
+def _check_not_planned(table: HudiTable, commit: Instant, touched: Collection[FileGroup]) -> None:
+    """Raise RollbackRefusedError if a table service planned after the commit rewrites its file groups."""
+    for each in table.timeline.pending:
+        if each.action not in WRITE_ACTIONS or each.timestamp < commit.timestamp:
+            continue
+        if planned_file_groups(table, each) & set(touched):
+            service = "compaction" if each.action == COMPACTION else "clustering"
+            raise RollbackRefusedError(
+                f"a {service} ({each.timestamp}) is planned of file groups that the commit "
+                f"{commit.timestamp} of {table.base_path} has written",
+                hint=f"run it first (CALL run_{service}), or restore the table to a savepoint",
+            )
+
+
+def _check_not_cleaned(table: HudiTable, commit: Instant, metadata: CommitMetadata) -> None:
+    """Raise RollbackRefusedError if file groups that the commit has changed have no older files."""
+    replaced = metadata.partition_to_replace_file_ids or {}
+    needed = {(partition, file_id) for partition, file_ids in replaced.items() for file_id in file_ids}
+    needed |= {
+        (partition, stat.file_id)
+        for partition, stats in metadata.partition_to_write_stats.items()
+        for stat in stats
+        if stat.prev_commit not in ("", "null", commit.timestamp)
+    }
+    paths = sorted({partition for partition, _ in needed})
+    listings = table.storage.list_directories([join(table.base_path, path) for path in paths])
+    found = {
+        (path, file_id)
+        for path, entries in zip(paths, listings, strict=True)
+        for entry in entries
+        if (file_id := _older_file_group(entry.name, commit.timestamp)) is not None
+    }
+    missing = sorted(needed - found)
+    if missing:
+        shown = ", ".join("/".join(part for part in group if part) for group in missing[:_SHOWN])
+        raise RollbackRefusedError(
+            f"the commit {commit.timestamp} of {table.base_path} cannot be rolled back: a clean has deleted "
+            f"the files that it replaced ({shown}{' …' if len(missing) > _SHOWN else ''}), and their rows "
+            "would be lost",
+            hint="savepoints keep files from being cleaned: CALL create_savepoint",
+        )
+
+
+def _older_file_group(name: str, instant_time: str) -> str | None:
+    """The file id of a data file whose slice is older than the instant."""
+    if (base := parse_base_file_name(name)) is not None:
+        return base.file_id if base.instant_time < instant_time else None
+    log = parse_log_file_name(name)
+    return log.file_id if log is not None and log.base_instant_time < instant_time else None

@@ -1,0 +1,150 @@
+"""Savepoints: a commit whose files no clean deletes, and to which a restore can go back.
+
+Follows `SavepointActionExecutor` and `SavepointHelpers` of Hudi 0.15: `<t>.savepoint` names the files of the
+latest slices as of the commit `t`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from contextlib import suppress
+
+from hudisql.errors import (
+    CorruptTableError,
+    InvalidArgumentError,
+    NoSuchInstantError,
+    NoSuchPathError,
+    PathExistsError,
+)
+from hudisql.format.avro_container import load_codec
+from hudisql.format.instant import CLEAN, SAVEPOINT, Instant, InstantState
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.savepoints import SavepointMetadata, parse_savepoint_metadata
+from hudisql.table.snapshot import load_file_slices
+from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
+from hudisql.write.transaction.lock import hold_lock
+from hudisql.write.transaction.pending_rollbacks import check_not_restored
+
+
+def create_savepoint(
+    table: HudiTable,
+    commit_time: str | None = None,
+    user: str = "",
+    comments: str = "",
+    concurrency: Concurrency = SINGLE_WRITER,
+) -> str:
+    """Make a savepoint of a commit, the latest by default; gives its time.
+
+    A savepoint that was interrupted is completed. Raises NoSuchInstantError for what is no completed commit
+    of the active timeline, InvalidArgumentError for a second savepoint of a commit or one whose files a
+    clean may have deleted, UnsupportedTableError during a restore, TableLockedError, StorageError.
+    """
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+        table = table.reopened()
+        check_not_restored(table, table.timeline)
+        commit_time = _commit_to_keep(table, commit_time)
+        _check_not_cleaned(table, commit_time)
+        metadata = SavepointMetadata(user, int(time.time() * 1000), comments, _files(table, commit_time))
+        inflight = Instant(commit_time, SAVEPOINT, InstantState.INFLIGHT)
+        with suppress(PathExistsError):
+            table.storage.create(table.instant_path(inflight), b"")
+        completed = inflight.in_state(InstantState.COMPLETED)
+        table.storage.create(table.instant_path(completed), metadata.to_avro())
+    return commit_time
+
+
+def delete_savepoint(
+    table: HudiTable, instant_time: str | None = None, concurrency: Concurrency = SINGLE_WRITER
+) -> str:
+    """Delete the savepoint of a commit, the latest by default; gives its time. The commit stays.
+
+    What an interrupted call left of a savepoint is deleted, too. Raises NoSuchInstantError,
+    UnsupportedTableError during a restore, TableLockedError, StorageError.
+    """
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+        table = table.reopened()
+        check_not_restored(table, table.timeline)
+        unfinished = [each.timestamp for each in table.timeline.pending if each.action == SAVEPOINT]
+        if instant_time is None or instant_time not in unfinished:
+            instant_time = choose_savepoint(table, instant_time)
+        for state in (InstantState.COMPLETED, InstantState.INFLIGHT):
+            table.storage.delete_file(table.instant_path(Instant(instant_time, SAVEPOINT, state)))
+    return instant_time
+
+
+def choose_savepoint(table: HudiTable, instant_time: str | None) -> str:
+    """The time of the savepoint of that name, or of the latest one. Raises NoSuchInstantError."""
+    savepoints = table.timeline.savepoints
+    if not savepoints:
+        raise NoSuchInstantError(
+            f"the Hudi table at {table.base_path} has no savepoint",
+            hint="CALL create_savepoint(table => '…') makes one of the latest commit",
+        )
+    chosen = max(savepoints) if instant_time is None else instant_time
+    if chosen not in savepoints:
+        raise NoSuchInstantError(
+            f"the Hudi table at {table.base_path} has no savepoint {chosen}",
+            hint=f"it has {', '.join(sorted(savepoints))}",
+        )
+    return chosen
+
+
+def read_savepoint(table: HudiTable, instant_time: str) -> SavepointMetadata:
+    """What a completed savepoint says. Raises CorruptTableError, NoSuchPathError, StorageError."""
+    path = table.instant_path(Instant(instant_time, SAVEPOINT, InstantState.COMPLETED))
+    return parse_savepoint_metadata(table.storage.read(path), path)
+
+
+def _commit_to_keep(table: HudiTable, commit_time: str | None) -> str:
+    commits = [each.timestamp for each in table.timeline.commits]
+    if not commits:
+        raise NoSuchInstantError(f"the Hudi table at {table.base_path} has no commit to make a savepoint of")
+    chosen = commits[-1] if commit_time is None else commit_time
+    if chosen not in commits:
+        raise NoSuchInstantError(
+            f"{chosen} is no completed commit on the active timeline of {table.base_path}",
+            hint="CALL show_commits(table => '…') lists them",
+        )
+    if chosen in table.timeline.savepoints:
+        raise InvalidArgumentError(
+            f"the commit {chosen} of {table.base_path} has a savepoint already",
+            hint=f"to replace it: CALL delete_savepoint(table => '…', instant_time => '{chosen}')",
+        )
+    return chosen
+
+
+def _check_not_cleaned(table: HudiTable, commit_time: str) -> None:
+    """Raise InvalidArgumentError if the last clean, or a planned one, may delete files of the commit."""
+    cleans = [each for each in table.timeline.instants if each.action == CLEAN]
+    retained = _earliest_retained(table, cleans[-1]) if cleans else ""
+    if commit_time < retained:
+        raise InvalidArgumentError(
+            f"the commit {commit_time} of {table.base_path} is older than {retained}, the earliest one that "
+            f"the clean {cleans[-1].timestamp} retains: its files may be deleted",
+            hint=f"make a savepoint of {retained} or a later commit",
+        )
+
+
+def _earliest_retained(table: HudiTable, clean: Instant) -> str:
+    """The earliest commit whose files the clean keeps; empty if it goes by file versions."""
+    state = InstantState.COMPLETED if clean.is_completed else InstantState.REQUESTED
+    path = table.instant_path(clean.in_state(state))
+    try:
+        content = table.storage.read(path)
+    except NoSuchPathError as error:
+        raise CorruptTableError(f"the plan {path} of a clean does not exist") from error
+    if clean.is_completed:
+        return str(load_codec("HoodieCleanMetadata").decode(content, path)["earliestCommitToRetain"] or "")
+    retained = load_codec("HoodieCleanerPlan").decode(content, path).get("earliestInstantToRetain")
+    return str(retained["timestamp"]) if retained else ""
+
+
+def _files(table: HudiTable, commit_time: str) -> dict[str, tuple[str, ...]]:
+    """The names of the files of the latest slices as of the commit, by partition path."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for each in load_file_slices(table, as_of=commit_time):
+        paths = [each.base_file.path] if each.base_file is not None else []
+        paths += [log_file.path for log_file in each.log_files]
+        names[each.partition_path] += [path.rpartition("/")[2] for path in paths]
+    return {partition: tuple(found) for partition, found in names.items()}

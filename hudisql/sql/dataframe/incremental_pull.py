@@ -1,0 +1,133 @@
+"""Pulls that keep their place: each takes what was committed since the one before.
+
+The place is a file `<end instant>.json` for each pull in the checkpoint directory, created in one atomic
+step; the newest counts. Follows the checkpoint of Hudi's `HoodieIncrSource`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from hudisql.errors import (
+    CorruptTableError,
+    InvalidArgumentError,
+    NoSuchTableError,
+    PathExistsError,
+    WriteConflictError,
+)
+from hudisql.hudi_config import HOLLOW_COMMITS, config_of_session
+from hudisql.sql.query.query_plan import run_query
+from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
+from hudisql.sql.query.time_travel import changes_window
+from hudisql.sql.text.statements import TableName
+from hudisql.sql_literals import quote_string
+from hudisql.storage import join
+from hudisql.table.timeline_window import EARLIEST
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hudisql.context import Context
+
+_KEPT = 10
+
+
+@dataclass
+class IncrementalPull:
+    """The changes of a table after `begin` up to and with `end` (instant times; equal if nothing is new).
+
+    A context manager: its end records the place, unless an exception left it, so that a failed pull is
+    repeated. `df` is evaluated lazily, and gives the same rows until the files are cleaned.
+    """
+
+    table: str
+    begin: str
+    end: str
+    df: DataFrame
+    checkpoint: str
+    _context: Context = field(repr=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no commit came after the last pull."""
+        return self.begin == self.end
+
+    def commit(self) -> None:
+        """Record that everything up to `end` was taken. Raises WriteConflictError if another pull did."""
+        if self.is_empty:
+            return
+        storage = self._context.storage
+        content = json.dumps({"table": self.table, "begin": self.begin, "end": self.end}).encode()
+        try:
+            storage.create(join(self.checkpoint, f"{self.end}.json"), content)
+        except PathExistsError as error:
+            raise WriteConflictError(
+                f"another pull with the checkpoint {self.checkpoint} took the changes up to {self.end}",
+                hint="give each pull a checkpoint of its own; rows taken twice are harmless if upserted",
+            ) from error
+        for name in _places(self._context, self.checkpoint)[:-_KEPT]:
+            storage.delete_file(join(self.checkpoint, name))
+
+    def __enter__(self) -> IncrementalPull:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.commit()
+
+
+def incremental_pull(context: Context, table: str, checkpoint: str, begin: str = EARLIEST) -> IncrementalPull:
+    """What has changed in a Hudi table since the last pull with this checkpoint (a directory).
+
+    The first pull takes the changes after `begin`. Raises NoSuchTableError, InvalidArgumentError,
+    HollowCommitError, NoSuchStateError if files of the changes were cleaned, CorruptTableError for a
+    checkpoint of another table.
+    """
+    name = ".".join(context.qualify_table_name(table))
+    entry = find_hudi_entry(context, TableName(tuple(name.split("."))))
+    if entry is None:
+        raise NoSuchTableError(f"there is no Hudi table {table}")
+    if config_of_session(context.spark).get(HOLLOW_COMMITS) == "USE_TRANSITION_TIME":
+        raise InvalidArgumentError(
+            f"pulls keep instant times, and {HOLLOW_COMMITS} is USE_TRANSITION_TIME",
+            hint=f"SET {HOLLOW_COMMITS} = BLOCK: a pull then ends before a commit that is pending",
+        )
+    directory = context.storage.qualify(checkpoint)
+    opened = open_hudi_entry(context, entry)
+    place = _place(context, directory, opened.base_path)
+    window = changes_window(context.spark, opened, begin if place is None else place, None)
+    arguments = ", ".join(map(quote_string, (opened.base_path, "latest_state", window.begin, window.as_of)))
+    df = run_query(context, f"SELECT * FROM hudi_table_changes({arguments})")
+    return IncrementalPull(opened.base_path, window.begin, window.as_of, df, directory, context)
+
+
+def _place(context: Context, directory: str, base_path: str) -> str | None:
+    """The end of the newest pull; None before the first. Raises CorruptTableError."""
+    names = _places(context, directory)
+    if not names:
+        return None
+    path = join(directory, names[-1])
+    try:
+        found = json.loads(context.storage.read(path))
+        table, end = str(found["table"]), str(found["end"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptTableError(f"{path} is no checkpoint of a pull: {error}") from error
+    if table != base_path:
+        raise CorruptTableError(
+            f"the checkpoint {directory} belongs to the Hudi table at {table}, not to {base_path}",
+            hint="give each pull a checkpoint of its own; if the table was moved, correct the file",
+        )
+    return end
+
+
+def _places(context: Context, directory: str) -> list[str]:
+    storage = context.storage
+    if not storage.exists(directory):
+        return []
+    names = [entry.name for entry in storage.list_directory(directory) if not entry.is_directory]
+    return sorted(name for name in names if name.endswith(".json") and name[:-5].isdigit())

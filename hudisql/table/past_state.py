@@ -1,0 +1,203 @@
+"""Past states of a table: which can still be read, and one error that names the earliest one that can.
+
+A state is gone if a clean deleted a file that was visible then, or if its instants were archived, so that
+the timeline no longer tells it. Follows what `CleanPlanner` and `HoodieTimelineArchiver` of Hudi 0.15 delete;
+savepointed instants stay. Hudi itself answers such a query with the rows that are left.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hudisql.errors import NoSuchStateError
+from hudisql.format.avro_container import load_codec
+from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.format.instant import CLEAN, Instant, InstantState
+from hudisql.format.timeline_layout import archive_directory
+from hudisql.storage import join
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.replaced_groups import FileGroupId, replaced_file_groups
+from hudisql.table.snapshot import list_file_slices
+
+_PREFER_LATER = "ask for that one or a later one; savepoints keep the files of a state"
+
+
+@dataclass(slots=True)
+class _DeletedVersion:
+    """The newest slice of a file group, up to an instant time, of which a clean deleted files."""
+
+    base_instant_time: str = ""
+    names: set[str] = field(default_factory=set)
+
+
+def check_past_state(
+    table: HudiTable, as_of: str, partitions: Sequence[str], slices: Collection[FileSlice]
+) -> None:
+    """Check that `slices` of `partitions` (paths) are all that was visible at the instant time `as_of`.
+
+    Raises NoSuchStateError that names the earliest state there is.
+    """
+    check_timeline_reaches(table, as_of)
+    lost = _lost_groups(table, as_of, set(partitions), slices)
+    if lost:
+        partition, file_id = min(lost)
+        raise state_gone_error(
+            table,
+            as_of,
+            f"a clean deleted files of {len(lost)} file groups that were visible then, such as "
+            f"{join(partition, file_id) if partition else file_id}",
+            sorted({partition for partition, _ in lost}),
+        )
+
+
+def check_timeline_reaches(table: HudiTable, as_of: str) -> None:
+    """Raise NoSuchStateError if `as_of` is before the first commit, or its instants were archived."""
+    timeline = table.timeline
+    if not timeline.commits:
+        raise NoSuchStateError(
+            f"the Hudi table at {table.base_path} has no state as of {as_of}: it has no commit yet"
+        )
+    if as_of in timeline.savepoints:
+        return
+    first = timeline.first_active_time or timeline.commits[0].timestamp
+    if as_of >= first:
+        if as_of < _retained_from(table) and is_archived(table):
+            raise state_gone_error(table, as_of, "its files were cleaned, by a clean that is archived", None)
+    elif is_archived(table):
+        raise state_gone_error(table, as_of, "its instants are archived", None)
+    elif as_of < timeline.commits[0].timestamp:
+        raise NoSuchStateError(
+            f"the Hudi table at {table.base_path} has no state as of {as_of}; its first commit, "
+            f"{timeline.commits[0].timestamp}, is the earliest state",
+            hint="ask for that instant or a later one",
+        )
+
+
+def is_archived(table: HudiTable) -> bool:
+    """True if instants of the table were archived."""
+    directory = archive_directory(table.base_path, table.properties.archive_directory)
+    if not table.storage.exists(directory):
+        return False
+    return any(
+        entry.name.startswith(".commits_.archive") for entry in table.storage.list_directory(directory)
+    )
+
+
+def state_gone_error(
+    table: HudiTable, as_of: str, why: str, partitions: Sequence[str] | None
+) -> NoSuchStateError:
+    """The error that names the earliest state left of `partitions` (paths; all for None)."""
+    earliest = _earliest_state(table, as_of, partitions)
+    found = f"the earliest state there is, is that of {earliest}" if earliest else "no past state is left"
+    return NoSuchStateError(
+        f"the state of the Hudi table at {table.base_path} as of {as_of} is gone: {why}; {found}",
+        hint=_PREFER_LATER,
+    )
+
+
+def _earliest_state(table: HudiTable, after: str, partitions: Sequence[str] | None) -> str | None:
+    """The first commit after an instant time whose state can be read, in all partitions for None."""
+    from hudisql.table.partitions import list_partition_paths
+
+    paths = list_partition_paths(table) if partitions is None else list(partitions)
+    retained, first = _retained_from(table), table.timeline.first_active_time or ""
+    for commit in table.timeline.commits:
+        time = commit.timestamp
+        if time <= after or (time < max(retained, first) and time not in table.timeline.savepoints):
+            continue
+        if not _lost_groups(table, time, set(paths), list_file_slices(table, paths, time)):
+            return time
+    return None
+
+
+def _lost_groups(
+    table: HudiTable, as_of: str, partitions: set[str], slices: Collection[FileSlice]
+) -> set[FileGroupId]:
+    """The file groups of which a clean deleted the slice that was the latest at `as_of`."""
+    deleted = _deleted_versions(table, as_of, partitions)
+    if not deleted:
+        return set()
+    found = {(each.partition_path, each.file_id): each for each in slices}
+    return {
+        group for group, version in deleted.items() if not _is_whole(found.get(group), version)
+    } - replaced_file_groups(table, as_of)
+
+
+def _is_whole(file_slice: FileSlice | None, deleted: _DeletedVersion) -> bool:
+    if file_slice is None or file_slice.base_instant_time < deleted.base_instant_time:
+        return False
+    if file_slice.base_instant_time > deleted.base_instant_time:
+        return True
+    # A pending clean has not deleted all that it plans to.
+    files = [each.path for each in file_slice.log_files]
+    if file_slice.base_file is not None:
+        files.append(file_slice.base_file.path)
+    return deleted.names <= {path.rpartition("/")[2] for path in files}
+
+
+def _deleted_versions(
+    table: HudiTable, as_of: str, partitions: set[str]
+) -> dict[FileGroupId, _DeletedVersion]:
+    """Of each file group the newest slice up to `as_of` that a later clean deleted, or plans to delete."""
+    found: dict[FileGroupId, _DeletedVersion] = defaultdict(_DeletedVersion)
+    for clean in table.timeline.instants:
+        if clean.action != CLEAN or clean.timestamp <= as_of:
+            # What an earlier clean deleted was not visible any more.
+            continue
+        for partition, name in _files_of_clean(table, clean):
+            if partition not in partitions:
+                continue
+            file_id, instant_time = _version_of(name)
+            version = found[partition, file_id]
+            if version.base_instant_time < instant_time <= as_of:
+                version.base_instant_time, version.names = instant_time, {name}
+            elif instant_time == version.base_instant_time:
+                version.names.add(name)
+    return {group: version for group, version in found.items() if version.base_instant_time}
+
+
+def _version_of(name: str) -> tuple[str, str]:
+    """File id and base instant time of a data file's name; empty for other files."""
+    if (base := parse_base_file_name(name)) is not None:
+        return base.file_id, base.instant_time
+    if (log := parse_log_file_name(name)) is not None:
+        return log.file_id, log.base_instant_time
+    return "", ""
+
+
+def _files_of_clean(table: HudiTable, clean: Instant) -> Iterator[tuple[str, str]]:
+    """Partition path and name of each file that a clean deleted; of a pending one, that it plans to."""
+    if clean.is_completed:
+        for partition, metadata in (_clean_record(table, clean).get("partitionMetadata") or {}).items():
+            for path in metadata.get("successDeleteFiles") or ():
+                yield partition, str(path).rpartition("/")[2]
+        return
+    plan = _clean_record(table, clean)
+    for partition, infos in (plan.get("filePathsToBeDeletedPerPartition") or {}).items():
+        for info in infos:
+            yield partition, str(info["filePath"]).rpartition("/")[2]
+    for partition, names in (plan.get("filesToBeDeletedPerPartition") or {}).items():
+        for name in names:
+            yield partition, str(name).rpartition("/")[2]
+
+
+def _clean_record(table: HudiTable, clean: Instant) -> Mapping[str, Any]:
+    schema = "HoodieCleanMetadata" if clean.is_completed else "HoodieCleanerPlan"
+    path = table.instant_path(clean if clean.is_completed else clean.in_state(InstantState.REQUESTED))
+    content = table.storage.read(path)
+    return load_codec(schema).decode(content, path) if content else {}
+
+
+def _retained_from(table: HudiTable) -> str:
+    """The instant from which on the oldest clean of the active timeline kept all states; empty without one.
+
+    Earlier cleans, which may be archived, kept these states, too.
+    """
+    for instant in table.timeline.completed:
+        if instant.action == CLEAN:
+            return str(_clean_record(table, instant).get("earliestCommitToRetain") or "")
+    return ""

@@ -1,0 +1,30 @@
+"""What a requested replacecommit says of itself: an overwrite's file is empty, a clustering's names it.
+
+Follows `HoodieRequestedReplaceMetadata` of Hudi 0.15.
+"""
+
+from __future__ import annotations
+
+from hudisql.errors import NoSuchPathError
+from hudisql.format.avro_container import load_codec
+from hudisql.format.instant import REPLACE_COMMIT, Instant, InstantState
+from hudisql.table.hudi_table import HudiTable
+
+
+def is_clustering(table: HudiTable, instant: Instant) -> bool:
+    """True if the replacecommit, completed or not, was requested as a clustering and not as an overwrite.
+
+    Raises CorruptTableError, StorageError.
+    """
+    if instant.action != REPLACE_COMMIT:
+        return False
+    path = table.instant_path(instant.in_state(InstantState.REQUESTED))
+    try:
+        content = table.storage.read(path)
+    except NoSuchPathError:
+        return False
+    if not content:
+        return False
+    return (
+        load_codec("HoodieRequestedReplaceMetadata").decode(content, path).get("operationType") == "CLUSTER"
+    )

@@ -1,0 +1,66 @@
+"""Savepoints of a table: what they say, and the files that they protect from cleans.
+
+Follows `HoodieSavepointMetadata` and `CleanPlanner.getSavepointedDataFiles` of Hudi 0.15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hudisql.format.avro_container import load_codec
+from hudisql.format.instant import SAVEPOINT
+from hudisql.table.hudi_table import HudiTable
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointMetadata:
+    """Who made a savepoint, when (milliseconds since 1970), and its file names by partition path."""
+
+    user: str
+    created_at_ms: int
+    comments: str
+    files: Mapping[str, tuple[str, ...]]
+
+    def to_avro(self) -> bytes:
+        """The content of `<t>.savepoint`."""
+        partitions = {
+            partition: {"partitionPath": partition, "savepointDataFile": list(names)}
+            for partition, names in self.files.items()
+        }
+        record = {
+            "savepointedBy": self.user,
+            "savepointedAt": self.created_at_ms,
+            "comments": self.comments,
+            "partitionMetadata": partitions,
+            "version": 1,
+        }
+        return load_codec("HoodieSavepointMetadata").encode(record)
+
+
+def parse_savepoint_metadata(content: bytes, path: str) -> SavepointMetadata:
+    """The content of a completed savepoint. Raises CorruptTableError."""
+    found = load_codec("HoodieSavepointMetadata").decode(content, path)
+    return SavepointMetadata(
+        str(found["savepointedBy"]),
+        int(found["savepointedAt"]),
+        str(found["comments"]),
+        {
+            str(partition): tuple(str(name) for name in each["savepointDataFile"])
+            for partition, each in found["partitionMetadata"].items()
+        },
+    )
+
+
+def savepointed_files(table: HudiTable) -> frozenset[str]:
+    """The names of all files of the completed savepoints, without their partitions, as Hudi compares them.
+
+    Raises CorruptTableError, StorageError.
+    """
+    paths = [table.instant_path(each) for each in table.timeline.completed if each.action == SAVEPOINT]
+    return frozenset(
+        name
+        for path, content in zip(paths, table.storage.read_files(paths), strict=True)
+        for names in parse_savepoint_metadata(content, path).files.values()
+        for name in names
+    )

@@ -1,0 +1,166 @@
+"""The part of a timeline that an incremental query reads, and what its commits touched.
+
+Follows `IncrementalRelation`, `MergeOnReadIncrementalRelation` and `TimelineUtils.handleHollowCommitIfNeeded`
+of Hudi 0.15: commits after `begin` up to and with `end`; rows come from the file slices as of the last of
+them. A bootstrap is a commit like any other. Reads commits and no data files.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from hudisql.errors import HollowCommitError, InvalidArgumentError
+from hudisql.format.commit_metadata import read_many_commit_metadata
+from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.format.instant import COMMIT_ACTIONS, Instant, parse_point_in_time
+from hudisql.format.timeline import Timeline
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.past_state import is_archived
+from hudisql.table.requested_replace import is_clustering
+
+EARLIEST = "earliest"
+"""As `begin`: before the first commit."""
+BEFORE_ALL = "000"
+HOLLOW_COMMIT_POLICY = "hoodie.read.timeline.holes.resolution.policy"
+MOVING_OPERATIONS = frozenset({"COMPACT", "CLUSTER"})
+"""Operation types of commits that move rows and change none."""
+
+
+@dataclass(frozen=True)
+class TimelineWindow:
+    """Completed commits of the active timeline that an incremental query reads, oldest first.
+
+    `begin` is exclusive. `is_open` says that archived commits may belong to the window, too; then all slices
+    are looked at. With `by_transition_time` a row belongs to the window if its commit is one of `commits`,
+    else if its commit time lies after `begin` and not after the last of them.
+    """
+
+    begin: str
+    commits: tuple[Instant, ...]
+    is_open: bool = False
+    by_transition_time: bool = False
+
+    @property
+    def as_of(self) -> str:
+        """The instant whose file slices are read: the newest of the window; `begin` if it is empty."""
+        return max((commit.timestamp for commit in self.commits), default=self.begin)
+
+
+@dataclass(frozen=True)
+class ChangedGroups:
+    """The newest version that a window's commits wrote of each file group, by partition path and file id.
+
+    `moved` are the commits that only moved rows, such as compactions and clusterings.
+    """
+
+    versions: Mapping[str, Mapping[str, str]]
+    moved: frozenset[str]
+
+
+def timeline_window(
+    table: HudiTable, begin: str, end: str | None = None, policy: str = "FAIL"
+) -> TimelineWindow:
+    """The commits after `begin` up to and with `end` (the newest by default), both as users write them.
+
+    `policy` is Hudi's for commits that are pending while later ones are completed. Raises
+    InvalidArgumentError for texts that are no time, HollowCommitError.
+    """
+    first = BEFORE_ALL if begin.strip().lower() == EARLIEST else _instant_time(begin, "begin")
+    last = None if end is None else _instant_time(end, "end")
+    if policy == "USE_TRANSITION_TIME":
+        times = _transition_times(table)
+        chosen = [each for each in table.timeline.commits if first < times[each]]
+        chosen = [each for each in chosen if last is None or times[each] <= last]
+        return TimelineWindow(first, tuple(chosen), by_transition_time=True)
+    commits = _without_hollow_commits(table, last, policy)
+    chosen = [each for each in commits if first < each.timestamp and (last is None or each.timestamp <= last)]
+    starts = table.timeline.first_active_time
+    is_open = bool(chosen) and starts is not None and first < starts and is_archived(table)
+    return TimelineWindow(first, tuple(chosen), is_open)
+
+
+def changed_groups(table: HudiTable, window: TimelineWindow) -> ChangedGroups:
+    """What the window's commits say that they wrote. Raises CorruptTableError, StorageError."""
+    versions: dict[str, dict[str, str]] = defaultdict(dict)
+    moved = set()
+    paths = [table.instant_path(commit) for commit in window.commits]
+    read = read_many_commit_metadata(table.storage, paths)
+    for commit, metadata in zip(window.commits, read, strict=True):
+        if metadata.operation_type in MOVING_OPERATIONS:
+            moved.add(commit.timestamp)
+        for partition, stats in metadata.partition_to_write_stats.items():
+            for stat in stats:
+                version = version_of_file(stat.path)
+                known = versions[partition].get(stat.file_id, "")
+                versions[partition][stat.file_id] = max(known, version)
+    return ChangedGroups(versions, frozenset(moved))
+
+
+def version_of_file(path: str | None) -> str:
+    """The base instant of the slice that a written file belongs to; empty if its name does not tell it."""
+    name = (path or "").rpartition("/")[2]
+    if (base := parse_base_file_name(name)) is not None:
+        return base.instant_time
+    log = parse_log_file_name(name)
+    return log.base_instant_time if log is not None else ""
+
+
+def _instant_time(text: str, what: str) -> str:
+    found = parse_point_in_time(text.strip())
+    if found is None and text.strip().isdigit():
+        # Hudi compares texts: 000 is before all instants.
+        return text.strip()
+    if found is None:
+        raise InvalidArgumentError(
+            f"the {what} of an incremental query is '{text}', which is no instant time",
+            hint="write an instant time (yyyyMMddHHmmssSSS), '2024-03-01 12:00:00', '2024-03-01', or as "
+            "the begin 'earliest'",
+        )
+    return found
+
+
+def _without_hollow_commits(table: HudiTable, last: str | None, policy: str) -> tuple[Instant, ...]:
+    """The completed commits before the first one that is pending, or all if none of them comes after it."""
+    commits = table.timeline.commits
+    hollow = _first_pending_commit(table)
+    if hollow is None or all(each.timestamp < hollow.timestamp for each in commits):
+        return commits
+    if policy == "FAIL" and (last is None or hollow.timestamp <= last):
+        raise HollowCommitError(
+            f"the commit {hollow.timestamp} of the Hudi table at {table.base_path} is pending, while later "
+            "ones are completed: a pull that goes on from these would never see its rows",
+            hint=f"wait for it, or set {HOLLOW_COMMIT_POLICY} to BLOCK (read what lies before it) or "
+            "USE_TRANSITION_TIME (begin and end are times of completion)",
+        )
+    return tuple(each for each in commits if each.timestamp < hollow.timestamp)
+
+
+def _first_pending_commit(table: HudiTable) -> Instant | None:
+    for instant in _pending_commits(table.timeline):
+        if not is_clustering(table, instant):
+            return instant
+    return None
+
+
+def _pending_commits(timeline: Timeline) -> list[Instant]:
+    return [each for each in timeline.pending if each.action in COMMIT_ACTIONS]
+
+
+def _transition_times(table: HudiTable) -> dict[Instant, str]:
+    """When each commit was completed, as instant times: the modification time of its file."""
+    commits = table.timeline.commits
+    infos = table.storage.infos([table.instant_path(each) for each in commits])
+    return {
+        commit: instant_time_of_millis(table, info.modification_time_ms) if info else commit.timestamp
+        for commit, info in zip(commits, infos, strict=True)
+    }
+
+
+def instant_time_of_millis(table: HudiTable, milliseconds: int) -> str:
+    """The instant time of a moment (milliseconds since the epoch) in the time zone of the timeline."""
+    zone = UTC if table.properties.timeline_timezone == "UTC" else None
+    moment = datetime.fromtimestamp(milliseconds // 1000, UTC).astimezone(zone)
+    return f"{moment:%Y%m%d%H%M%S}{milliseconds % 1000:03d}"

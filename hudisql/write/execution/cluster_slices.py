@@ -1,0 +1,284 @@
+"""Write the slices of clustering groups into new file groups, their rows in a new order.
+
+Follows `MultipleSparkJobExecutionStrategy` and `SparkSortAndSizeExecutionStrategy` of Hudi 0.15: log files
+are merged into the rows, which keep their meta columns but for the file name. Without an order each group is
+one task, which streams its slices; with one Spark sorts the rows. Knows neither plans nor the metastore.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from hudisql.format.meta_columns import RECORD_KEY
+from hudisql.format.spark_schema import quote_name
+from hudisql.read.arrow_scan import calendar_settings, spark_struct
+from hudisql.read.conform import conform_batch
+from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.read.slice_reader import SliceRead, read_file_slice
+from hudisql.spark.python_worker import freeze_loaded_modules
+from hudisql.spark.task_errors import carry_errors
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.partitions import list_partitions
+from hudisql.write.execution.create_handle import create_file_marker
+from hudisql.write.execution.late_attempts import fence_late_attempt
+from hudisql.write.execution.space_filling_curves import curve_values
+from hudisql.write.execution.task_results import collect_files, encode_written_files
+from hudisql.write.execution.write_context import (
+    WriteContext,
+    WriteTask,
+    WrittenFile,
+    make_write_context,
+    make_write_task,
+)
+from hudisql.write.execution.write_tasks import split_by
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.handle.base_file import BaseFileWriter
+from hudisql.write.transaction.commit import OpenCommit
+from hudisql.write.transaction.markers import MarkerKind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_GROUP: Final = "__hudisql_group"
+_CURVE: Final = "__hudisql_curve"
+
+
+@dataclass(frozen=True, slots=True)
+class SliceGroup:
+    """Slices of one partition that become about `output_files` new file groups."""
+
+    partition_path: str
+    slices: tuple[FileSlice, ...]
+    output_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowOrder:
+    """By which columns rows are sorted, one after the other or along a curve; no columns: not at all."""
+
+    columns: tuple[str, ...] = ()
+    layout: Literal["linear", "z-order", "hilbert"] = "linear"
+
+    @property
+    def is_curve(self) -> bool:
+        """True if the columns become one position on a curve; of a single column that is its own order."""
+        return self.layout != "linear" and len(self.columns) > 1
+
+
+def cluster_slices(
+    spark: SparkSession,
+    commit: OpenCommit,
+    groups: Sequence[SliceGroup],
+    order: RowOrder,
+    options: WriteOptions,
+    *,
+    first_attempt: int,
+) -> list[WrittenFile]:
+    """Let Spark tasks write the groups' rows as base files of the commit.
+
+    Attempts of tasks count from `first_attempt`: where an instant can be run again, no two runs write files
+    of the same name. Raises SourceChangedError, UnsupportedTableError, WriteConflictError, StorageError, and
+    Spark's own exceptions.
+    """
+    job = _make_job(spark, commit, groups, order, options)
+    shared = spark.sparkContext.broadcast(pickle.dumps(job))
+
+    def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        own: _Job = pickle.loads(shared.value)
+        return encode_written_files(own.write(number, first_attempt + attempt, batches))
+
+    def stream(_: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        own: _Job = pickle.loads(shared.value)
+        numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
+        return encode_written_files(
+            written
+            for number in numbers
+            for written in own.write(number, first_attempt + attempt, own.read_group(number))
+        )
+
+    if not order.columns:
+        return collect_files(spark.range(0, len(groups), 1, numPartitions=len(groups)), stream)
+    return collect_files(_sorted_rows(spark, job, shared), write)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What all tasks share: the groups, their partition values, and how files are read and written."""
+
+    context: WriteContext
+    groups: tuple[SliceGroup, ...]
+    values: tuple[Mapping[str, object], ...]
+    order: RowOrder
+    schema: pa.Schema
+
+    def read_slice(self, number: int, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
+        """The slice's rows with their meta columns and the number of its group."""
+        read = SliceRead(
+            file_slice,
+            self.schema,
+            self.values[number],
+            calendars=self.context.calendars,
+            log_merge_config=self.context.log_merge_config,
+        )
+        for batch in read_file_slice(self.context.storage, read):
+            yield batch.append_column(_GROUP, pa.array(np.full(batch.num_rows, number, np.int32)))
+
+    def read_group(self, number: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one group, slice by slice."""
+        for file_slice in self.groups[number].slices:
+            yield from self.read_slice(number, file_slice)
+
+    def with_curve(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the position of each row on the curve, if the order is one."""
+        if not self.order.is_curve or self.order.layout == "linear":
+            return batch
+        names = self.order.columns
+        columns = [batch.column(name) for name in names]
+        return batch.append_column(_CURVE, curve_values(columns, names, self.order.layout))
+
+    def write(self, number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[WrittenFile]:
+        """Write rows that come group by group; `number` is that of the Spark partition, or of the group."""
+        handle: _ClusteringHandle | None = None
+        try:
+            for batch in batches:
+                for group, rows in split_by(batch, _GROUP):
+                    if handle is not None and handle.group != group:
+                        yield from handle.finish()
+                        handle = None
+                    if handle is None:
+                        handle = _ClusteringHandle(self, group, self._task(number, group).of_attempt(attempt))
+                    handle.write(conform_batch(rows, self.schema))
+            if handle is not None:
+                yield from handle.finish()
+                handle = None
+        finally:
+            if handle is not None:
+                handle.abandon()
+
+    def _task(self, number: int, group: int) -> WriteTask:
+        path = self.groups[group].partition_path
+        return make_write_task(self.context, number, path, self.values[group], is_new_partition=False)
+
+
+class _ClusteringHandle:
+    """Writes the new file groups of one clustering group in one task."""
+
+    def __init__(self, job: _Job, group: int, task: WriteTask) -> None:
+        self.group = group
+        self._job = job
+        self._task = task
+        context = job.context
+        self._writer = BaseFileWriter(
+            context.storage,
+            task.file_naming,
+            context.schema,
+            context.avro_schema,
+            context.base_file_config,
+            expected_rows=None,
+            bytes_per_row=context.bytes_per_row,
+            create_marker=lambda name: create_file_marker(context, task, name, MarkerKind.CREATE),
+            keeps_meta_columns=True,
+        )
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Take rows with their meta columns. Raises StorageError."""
+        self._writer.write(rows.column(RECORD_KEY), rows)
+
+    def finish(self) -> list[WrittenFile]:
+        """Close the files. Raises WriteConflictError if the commit is no longer inflight, StorageError."""
+        written = [
+            WrittenFile(
+                file_id=file.file_id,
+                path=file.path,
+                partition_path=self._task.file_naming.partition_path,
+                previous_instant=None,
+                rows=file.rows,
+                bytes=file.bytes,
+                inserted=file.rows,
+                updated=0,
+                deleted=0,
+                late_arriving=0,
+                moved=0,
+                milliseconds=0,
+                changes=file.rows,
+            )
+            for file in self._writer.finish()
+        ]
+        fence_late_attempt(self._job.context, written)
+        return written
+
+    def abandon(self) -> None:
+        """Delete the files."""
+        self._writer.abandon()
+
+
+def _make_job(
+    spark: SparkSession,
+    commit: OpenCommit,
+    groups: Sequence[SliceGroup],
+    order: RowOrder,
+    options: WriteOptions,
+) -> _Job:
+    table = commit.table
+    paths = {each.partition_path for each in groups}
+    names = [column.name for column in table.partition_columns]
+    values = {
+        each.path: dict(zip(names, each.values, strict=True))
+        for each in list_partitions(table)
+        if each.path in paths
+    }
+    merges = any(each.has_log_files for group in groups for each in group.slices)
+    context = make_write_context(
+        commit,
+        options,
+        table.schema,
+        calendar_settings(spark),
+        log_merge_config=log_merge_config_of(table) if merges else None,
+    )
+    return _Job(
+        replace(context, appends=False),
+        tuple(groups),
+        tuple(values[each.partition_path] for each in groups),
+        order,
+        table.full_schema,
+    )
+
+
+def _sorted_rows(spark: SparkSession, job: _Job, shared: object) -> DataFrame:
+    """The rows of all groups, a Spark partition for each output file, sorted in it."""
+    units = [(number, position) for number, group in enumerate(job.groups) for position in _positions(group)]
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        own: _Job = pickle.loads(shared.value)  # type: ignore[attr-defined]
+        for batch in batches:
+            for unit in batch.column(0).to_pylist():
+                number, position = units[unit]
+                rows = own.read_slice(number, own.groups[number].slices[position])
+                for each in carry_errors(rows):
+                    yield own.with_curve(each)
+        freeze_loaded_modules()
+
+    fields = [*job.schema, pa.field(_GROUP, pa.int32())]
+    if job.order.is_curve:
+        fields.append(pa.field(_CURVE, pa.binary()))
+    keys = [_CURVE] if job.order.is_curve else [quote_name(name) for name in job.order.columns]
+    rows = spark.range(0, len(units), 1, numPartitions=len(units)).mapInArrow(
+        read, spark_struct(pa.schema(fields))
+    )
+    outputs = sum(group.output_files for group in job.groups)
+    if outputs > len(job.groups):
+        rows = rows.repartitionByRange(outputs, _GROUP, *keys)
+    else:
+        rows = rows.repartitionById(outputs, rows[_GROUP])
+    rows = rows.sortWithinPartitions(_GROUP, *keys)
+    return rows.drop(_CURVE) if job.order.is_curve else rows
+
+
+def _positions(group: SliceGroup) -> range:
+    return range(len(group.slices))

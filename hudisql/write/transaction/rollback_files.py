@@ -1,0 +1,149 @@
+"""The data files that a rollback deletes, and the log files whose blocks it makes invisible.
+
+Follows `MarkerBasedRollbackStrategy` (failed writes) and `ListingBasedRollbackStrategy` (completed instants)
+of Hudi 0.15. Log files of slices that a completed instant began are deleted with their base file; those of
+older slices stay: readers and compaction plans may name them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from hudisql.errors import CorruptTableError, NoSuchPathError
+from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
+from hudisql.format.file_names import is_log_file, parse_base_file_name, parse_log_file_name
+from hudisql.format.instant import COMPACTION, Instant, InstantState
+from hudisql.storage import join, parent_of
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.transaction.markers import marked_files, recorded_data_path
+from hudisql.write.transaction.timeline_payloads import (
+    RequestedRollback,
+    RollbackFiles,
+    planned_file_groups,
+)
+from hudisql.write.transaction.uncommitted_files import instants_of_log_file
+
+
+@dataclass(frozen=True, slots=True)
+class InstantFiles:
+    """The files of one instant, as paths.
+
+    `deleted` are base files and log files of slices that the instant began; `truncated` log files hold its
+    blocks only; `shared` ones blocks of other instants, too, so that a rollback block has to follow.
+    """
+
+    deleted: frozenset[str]
+    truncated: frozenset[str] = frozenset()
+    shared: frozenset[str] = frozenset()
+
+    def by_partition(self, table: HudiTable) -> dict[str, RollbackFiles]:
+        """As plans and metadata of rollbacks name them. Raises StorageError."""
+        found: dict[str, RollbackFiles] = defaultdict(RollbackFiles)
+        for path in sorted(self.deleted):
+            found[self.partition_of(table, path)].deleted.append(table.storage.hadoop_uri(path))
+        logs = sorted(self.truncated | self.shared)
+        for path, info in zip(logs, table.storage.infos(logs), strict=True):
+            if info is not None:
+                uri = table.storage.hadoop_uri(path)
+                found[self.partition_of(table, path)].log_files[uri] = info.length
+        return found
+
+    @staticmethod
+    def partition_of(table: HudiTable, path: str) -> str:
+        """The partition path of a data file."""
+        return parent_of(path)[len(table.base_path) :].strip("/")
+
+
+def find_files(
+    table: HudiTable, pending: Instant, plans: Sequence[RequestedRollback], *, undoes: bool
+) -> InstantFiles:
+    """The files of the instant `pending`, which may be completed by now if the rollback `undoes` it.
+
+    They come from its markers, from the plans of interrupted rollbacks, and with `undoes` from the commit's
+    metadata and the listing of the partitions that it touched. Raises CorruptTableError for files outside of
+    the table, StorageError.
+    """
+    base_path, instant_time = table.base_path, pending.timestamp
+    source = f"the plan of a rollback of {instant_time}"
+
+    def planned(names: Iterable[tuple[str, str]]) -> set[str]:
+        return {recorded_data_path(base_path, partition, name, source) for partition, name in names}
+
+    marked = set(marked_files(table.storage, base_path, instant_time))
+    deleted = {path for plan in plans for path in planned(plan.deleted)}
+    deleted |= {path for path in marked if not is_log_file(path)}
+    logs = {path for plan in plans for path in planned(plan.log_files)} | (marked - deleted)
+    if undoes:
+        metadata = _completed_metadata(table, pending)
+        named = _named_paths(base_path, metadata, instant_time)
+        deleted |= {path for path in named if not is_log_file(path)}
+        touched = {partition for partition, stats in metadata.partition_to_write_stats.items() if stats}
+        if pending.action == COMPACTION:
+            touched |= {partition for partition, _ in planned_file_groups(table, pending)}
+        deleted |= _list_files(table, sorted(touched), instant_time)
+        logs |= {path for path in named if is_log_file(path)}
+    truncated, shared = _split_log_files(table, logs - deleted, instant_time)
+    return InstantFiles(frozenset(deleted), frozenset(truncated), frozenset(shared))
+
+
+def _completed_metadata(table: HudiTable, pending: Instant) -> CommitMetadata:
+    """The commit's metadata; nothing if it is no longer, or not yet, complete."""
+    try:
+        path = table.instant_path(pending.in_state(InstantState.COMPLETED))
+        return read_commit_metadata(table.storage, path)
+    except NoSuchPathError:
+        return CommitMetadata(partition_to_write_stats={})
+
+
+def _named_paths(base_path: str, metadata: CommitMetadata, instant_time: str) -> set[str]:
+    """The files that the metadata names. Hudi's lists of log files contain those of earlier commits, too."""
+    source = f"the metadata of the commit {instant_time}"
+    named = set()
+    for partition, stats in metadata.partition_to_write_stats.items():
+        for stat in stats:
+            logs = stat.log_write.log_files if stat.log_write is not None else ()
+            names = [*logs, *([stat.path.rpartition("/")[2]] if stat.path else [])]
+            named |= {recorded_data_path(base_path, partition, name, source) for name in names}
+    foreign = [path for path in named if not is_log_file(path) and _base_instant(path) != instant_time]
+    if foreign:
+        raise CorruptTableError(
+            f"{source} names {foreign[0]}, which is a file of another commit",
+            hint="nothing was deleted; find out who wrote the commit's metadata",
+        )
+    return named
+
+
+def _base_instant(path: str) -> str | None:
+    """The instant that began the file's slice, as its name says."""
+    name = path.rpartition("/")[2]
+    if (base := parse_base_file_name(name)) is not None:
+        return base.instant_time
+    log = parse_log_file_name(name)
+    return None if log is None else log.base_instant_time
+
+
+def _list_files(table: HudiTable, partitions: Sequence[str], instant_time: str) -> set[str]:
+    """All data files in these partitions of slices that the instant began."""
+    listings = table.storage.list_directories([join(table.base_path, each) for each in partitions])
+    return {
+        entry.path
+        for entries in listings
+        for entry in entries
+        if not entry.is_directory and _base_instant(entry.path) == instant_time
+    }
+
+
+def _split_log_files(
+    table: HudiTable, paths: Collection[str], instant_time: str
+) -> tuple[set[str], set[str]]:
+    """The log files with blocks of the instant alone (or none), and those with blocks of others, too."""
+    truncated, shared = set(), set()
+    for path in sorted(paths):
+        writers = instants_of_log_file(table.storage, path)
+        if not writers - {instant_time}:
+            truncated.add(path)
+        elif instant_time in writers:
+            shared.add(path)
+    return truncated, shared

@@ -1,0 +1,82 @@
+"""The procedures of savepoints, restores and rollbacks, and the metastore after them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hudisql.errors import InvalidArgumentError, NoSuchInstantError, NoSuchTableError, RollbackRefusedError
+from tests.sql.changed_tables import ChangedTable
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+
+def _call(table: ChangedTable, text: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in table.session.sql(f"CALL {text.replace('{t}', table.name)}").rows]
+
+
+def _partitions(table: ChangedTable) -> list[str]:
+    return [row[0] for row in table.session.sql(f"SHOW PARTITIONS {table.name}").rows]
+
+
+def _latest(table: ChangedTable) -> str:
+    return table.instants()[-1].split()[0]
+
+
+def test_a_restored_table_has_its_earlier_rows_and_partitions(merge_on_read_table: ChangedTable) -> None:
+    table = merge_on_read_table
+    before, partitions = table.rows("*"), _partitions(table)
+    assert _call(table, "create_savepoint('{t}')") == [(True,)]
+    ((saved,),) = _call(table, "show_savepoints('{t}')")
+    assert saved == _latest(table)
+    table.run("INSERT INTO {t} SELECT * EXCEPT (dt), '2024-05-01' FROM {t} WHERE seq = 1")
+    table.run("DELETE FROM {t} WHERE dt = '2024-03-01'")
+    table.session.sql(f"ALTER TABLE {table.name} DROP PARTITION (dt = '2024-03-02')")
+    assert _partitions(table) != partitions
+    assert _call(table, "rollback_to_savepoint(table => '{t}', instant_time => '" + saved + "')") == [(True,)]
+    assert table.rows("*") == before
+    # By SHOW PARTITIONS and by the metastore's own entries.
+    assert _partitions(table) == partitions
+    entries = table.session.context.metastore.list_partitions(*table.name.split("."))
+    assert sorted(f"dt={each.values[0]}" for each in entries) == partitions
+    assert _call(table, "delete_savepoint('{t}')") == [(True,)]
+    assert _call(table, "show_savepoints('{t}')") == []
+    table.run("INSERT INTO {t} SELECT * EXCEPT (dt), '2024-05-01' FROM {t} WHERE seq = 1")
+    assert _partitions(table) == [*partitions, "dt=2024-05-01"]
+
+
+def test_the_latest_commit_is_rolled_back_and_shown(merge_on_read_table: ChangedTable) -> None:
+    table = merge_on_read_table
+    before, partitions = table.rows("*"), _partitions(table)
+    table.run("INSERT INTO {t} SELECT * EXCEPT (dt), '2024-05-01' FROM {t} WHERE seq = 1")
+    latest = _latest(table)
+    assert _call(table, f"rollback_to_instant('{{t}}', '{latest}')") == [(True,)]
+    assert table.rows("*") == before
+    assert _partitions(table) == partitions
+    ((rollback, rolled_back, files, _, touched),) = _call(table, "show_rollbacks('{t}')")
+    assert (rolled_back, files, touched) == (latest, 1, 1)
+    ((instant, listed, partition, path, succeeded),) = _call(
+        table, f"show_rollback_detail(table => '{{t}}', instant_time => '{rollback}')"
+    )
+    assert (instant, listed, partition, succeeded) == (rollback, f"[{latest}]", "dt=2024-05-01", True)
+    assert path.endswith(f"_{latest}.parquet")
+    assert _call(table, "show_rollbacks('{t}', 0)") == []
+
+
+def test_what_cannot_be_done_is_one_error(merge_on_read_table: ChangedTable) -> None:
+    table = merge_on_read_table
+    bootstrap = _latest(table)
+    for text, error, match in (
+        (f"rollback_to_instant('{{t}}', '{bootstrap}')", RollbackRefusedError, "is its bootstrap"),
+        ("rollback_to_instant('{t}', '2020')", NoSuchInstantError, "2020 is no completed commit"),
+        ("rollback_to_instant('{t}')", InvalidArgumentError, "instant_time"),
+        ("rollback_to_savepoint('{t}')", NoSuchInstantError, "has no savepoint"),
+        ("delete_savepoint('{t}', '2020')", NoSuchInstantError, "has no savepoint"),
+        ("create_savepoint('{t}', '2020')", NoSuchInstantError, "2020 is no completed commit"),
+        ("create_savepoint()", InvalidArgumentError, "give table or path"),
+        ("show_savepoints('nowhere.t')", NoSuchTableError, "no table nowhere.t"),
+        ("show_rollback_detail('{t}', 10, '2020')", NoSuchInstantError, "2020 is no completed rollback"),
+    ):
+        with pytest.raises(error, match=match):
+            _call(table, text)

@@ -1,0 +1,69 @@
+"""Which commits an incremental query reads."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+
+import pytest
+
+from hudisql.errors import HollowCommitError, InvalidArgumentError
+from hudisql.format.avro_container import load_codec
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.table.timeline_window import timeline_window
+
+FIRST, SECOND, THIRD = (f"2026010{day}000000000" for day in (1, 2, 3))
+
+
+def times(directory, begin: str, end: str | None = None, policy: str = "FAIL") -> list[str]:
+    window = timeline_window(open_table(Storage(), str(directory.path)), begin, end, policy)
+    return [commit.timestamp for commit in window.commits]
+
+
+@pytest.fixture
+def directory(make_table):
+    made = make_table(hoodie__table__timeline__timezone="UTC")
+    for time in (FIRST, SECOND, THIRD):
+        made.commit(time)
+    return made
+
+
+def test_begin_is_exclusive_and_end_inclusive(directory) -> None:
+    assert times(directory, "earliest") == times(directory, "000") == [FIRST, SECOND, THIRD]
+    assert times(directory, FIRST) == times(directory, "2026-01-01") == [SECOND, THIRD]
+    assert times(directory, FIRST, SECOND) == times(directory, FIRST, "2026-01-02 12:00:00") == [SECOND]
+    assert times(directory, SECOND, SECOND) == times(directory, THIRD) == []
+    assert times(directory, "000", "20250101000000000") == []
+    for begin, end in (("yesterday", None), ("000", "")):
+        with pytest.raises(InvalidArgumentError, match="is no instant time"):
+            times(directory, begin, end)
+
+
+def test_hollow_commits_follow_hudis_policy(directory) -> None:
+    hollow = "20260102000000001"
+    directory.instant(f"{hollow}.commit.requested")
+    directory.instant(f"{hollow}.inflight")
+    with pytest.raises(HollowCommitError, match=f"the commit {hollow} .* is pending"):
+        times(directory, "000")
+    assert times(directory, "000", SECOND) == [FIRST, SECOND]
+    assert times(directory, "000", policy="BLOCK") == [FIRST, SECOND]
+    # Its rows would come with the first pull after its completion.
+    for time, second in ((SECOND, 10), (FIRST, 20), (THIRD, 30)):
+        moment = datetime(2026, 2, 1, 0, 0, second, tzinfo=UTC).timestamp()
+        os.utime(directory.path / f".hoodie/{time}.commit", (moment, moment))
+    by_completion = times(directory, "20260201000015000", policy="USE_TRANSITION_TIME")
+    assert by_completion == [FIRST, THIRD]
+    assert times(directory, "000", "20260201000015000", policy="USE_TRANSITION_TIME") == [SECOND]
+
+
+def test_pending_table_services_and_last_commits_are_no_hollow_ones(directory) -> None:
+    plan = {"operationType": "CLUSTER", "clusteringPlan": None, "extraMetadata": None, "version": 1}
+    content = load_codec("HoodieRequestedReplaceMetadata").encode(plan)
+    directory.instant("20260101000000001.replacecommit.requested", content)
+    directory.instant("20260101000000002.compaction.requested")
+    directory.instant("20260104000000000.commit.requested")
+    assert times(directory, "000") == [FIRST, SECOND, THIRD]
+    directory.instant("20260101000000003.replacecommit.requested")
+    with pytest.raises(HollowCommitError):
+        times(directory, "000")
