@@ -12,6 +12,8 @@ from typing import Any
 
 import fastavro
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from hudisql.errors import SettingsError, UnsupportedTableError
 from hudisql.format.archived_timeline import encode_archive_file, parse_archive_file
@@ -28,7 +30,7 @@ from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import list_file_slices
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.fault_injection import FaultyStorage
-from tests.table.conftest import TableDirectory
+from tests.table.conftest import SCHEMA, TableDirectory
 
 MakeTable = Callable[..., TableDirectory]
 
@@ -248,3 +250,77 @@ def test_what_cannot_be_archived_is_said(make_table: MakeTable) -> None:
     directory.file(".hoodie/metadata/.hoodie/hoodie.properties")
     with pytest.raises(UnsupportedTableError, match="has a metadata table"):
         archive_table(_open(directory), _keep(2, 4), SINGLE_WRITER)
+
+
+GROUPS = ("f", "g", "h", "i")
+Steps = some.lists(
+    some.tuples(
+        some.sets(some.sampled_from(GROUPS)),
+        some.sampled_from(("update", "replace", "savepoint", "delete savepoint", "clean", "archive")),
+    ),
+    min_size=5,
+    max_size=40,
+)
+
+
+@given(steps=Steps, least=some.integers(1, 3), retained=some.integers(1, 3))
+def test_readers_see_the_same_files_whatever_is_cleaned_and_archived(
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[tuple[set[str], str]],
+    least: int,
+    retained: int,
+) -> None:
+    directory = TableDirectory(tmp_path_factory.mktemp("table"), {"hoodie.table.create.schema": SCHEMA})
+    directory.partition("dt=a")
+    options = _keep(least, least + 1, retained)
+    # A file group that nothing replaces: else the partition may go.
+    seen = {"stays": Path(directory.base_file("dt=a", "stays", _time(0))).name}
+    directory.commit(_time(0))
+    replaced: set[str] = set()
+    for number, (groups, step) in enumerate(steps, start=1):
+        if step == "clean":
+            clean_table(_open(directory), options.clean, SINGLE_WRITER)
+        elif step == "archive":
+            archive_table(_open(directory), options, SINGLE_WRITER)
+        elif "savepoint" in step:
+            _savepoint(directory, number if step == "savepoint" else None)
+        else:
+            ended = groups & seen.keys() if step == "replace" else set()
+            written = groups - replaced - ended
+            for group in written:
+                seen[group] = Path(directory.base_file("dt=a", group, _time(number))).name
+            replaced |= ended
+            seen = {group: name for group, name in seen.items() if group not in ended}
+            directory.commit(
+                _time(number),
+                "replacecommit" if ended else "commit",
+                written=tuple(f"dt=a/{name}" for name in sorted(written)),
+                replaced={"dt=a": tuple(ended)} if ended else None,
+            )
+        slices = list_file_slices(_open(directory), ["dt=a"], None)
+        assert {Path(each.base_file.path).name for each in slices if each.base_file} == set(seen.values())
+
+
+def _savepoint(directory: TableDirectory, number: int | None) -> None:
+    """Put a savepoint on the newest commit, or delete all of them."""
+    table = _open(directory)
+    for instant_time in table.timeline.savepoints if number is None else ():
+        (directory.path / f".hoodie/{instant_time}.savepoint").unlink()
+    latest = table.timeline.latest_commit
+    if number is None or latest is None:
+        return
+    names = [
+        Path(each.base_file.path).name
+        for each in list_file_slices(table, ["dt=a"], None)
+        if each.base_file is not None
+    ]
+    partition = {"partitionPath": "dt=a", "savepointDataFile": names}
+    record = {
+        "savepointedBy": "",
+        "savepointedAt": 0,
+        "comments": "",
+        "partitionMetadata": {"dt=a": partition},
+        "version": 1,
+    }
+    content = load_codec("HoodieSavepointMetadata").encode(record)
+    directory.instant(f"{latest.timestamp}.savepoint", content)

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hudisql.format.avro_container import load_codec
-from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.format.instant import COMMIT, COMPACTION, DELTA_COMMIT, Instant, InstantState
 from hudisql.format.timeline import Timeline, timeline_of
 from hudisql.services.clean import clean_table
@@ -30,7 +29,7 @@ from hudisql.storage import FileInfo, Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import list_file_slices
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
-from tests.table.conftest import SCHEMA, TableDirectory
+from tests.table.conftest import TableDirectory
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 MakeTable = Callable[..., TableDirectory]
@@ -249,7 +248,7 @@ def test_partitions_that_were_found_clean_are_listed_once(
     _commit(directory, 5, "commit", [])
     assert clean_table(_open(directory), KEEP_TWO, SINGLE_WRITER) is None
     # The one that the commits since say to have been written.
-    assert listed == [f"{directory.path}/dt=a"]
+    assert listed == [f"{directory.path}/dt=d"]
     # The first state is superfluous once dt=a has a second version, and the commit is old enough.
     directory.base_file("dt=a", "f", _time(6))
     _commit(directory, 6, "commit", [f"dt=a/f_0-0-0_{_time(6)}.parquet"])
@@ -301,15 +300,14 @@ def test_every_state_since_the_earliest_retained_commit_stays_and_nothing_else(
 
 
 def _commit(
-    directory: TableDirectory, number: int, action: str, written: list[str], ended: Collection[str] = ()
+    directory: TableDirectory,
+    number: int,
+    action: str,
+    written: list[str],
+    ended: Collection[str] = (),
 ) -> None:
-    stats = tuple(WriteStat(file_id="f", path=path, partition_path="dt=a") for path in written)
-    metadata = CommitMetadata(
-        partition_to_write_stats={"dt=a": stats} if stats else {},
-        extra_metadata={"schema": SCHEMA},
-        partition_to_replace_file_ids={"dt=a": tuple(ended)} if ended else None,
-    )
-    directory.instant(f"{_time(number)}.{action}", metadata.to_json())
+    replaced = {"dt=a": tuple(ended)} if ended else None
+    directory.commit(_time(number), action, written=tuple(written), replaced=replaced)
 
 
 def _states(table: HudiTable, times: list[str]) -> dict[str, set[str]]:

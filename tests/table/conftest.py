@@ -62,9 +62,13 @@ class TableDirectory:
         replaced: Mapping[str, tuple[str, ...]] | None = None,
         written: tuple[str, ...] = (),
     ) -> None:
-        stats = tuple(WriteStat(file_id="f", path=path, partition_path="") for path in written)
+        stats: dict[str, tuple[WriteStat, ...]] = {}
+        for path in written:
+            partition = path.rpartition("/")[0]
+            stat = WriteStat(file_id="f", path=path, partition_path=partition)
+            stats[partition] = (*stats.get(partition, ()), stat)
         metadata = CommitMetadata(
-            partition_to_write_stats={"": stats},
+            partition_to_write_stats=stats,
             extra_metadata={"schema": schema} if schema else {},
             partition_to_replace_file_ids=replaced,
         )

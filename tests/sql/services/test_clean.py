@@ -7,12 +7,24 @@ from typing import Any
 
 import pytest
 
-from hudisql.errors import HudisqlError, NoSuchTableError, SettingsError, StorageError
+from hudisql.errors import (
+    HudisqlError,
+    InvalidArgumentError,
+    NoSuchTableError,
+    SettingsError,
+    StorageError,
+)
 from hudisql.format.instant import CLEAN
 from hudisql.services import automatic
+from hudisql.services.archive import archive_table
+from hudisql.services.archive_plan import ArchiveOptions
+from hudisql.services.clean import clean_table
+from hudisql.services.clean_plan import CleanOptions
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.sql.changed_tables import ChangedTable
+from tests.table.conftest import TableDirectory
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -146,3 +158,43 @@ def test_an_inline_compaction_runs_after_the_commit(
     assert timeline.pending == ()
     assert [each.action for each in timeline.commits].count("commit") == 2
     assert table.rows() == rows
+
+
+def test_archived_cleans_and_commits_are_shown(session: Any, tmp_path: Path) -> None:
+    directory = TableDirectory(tmp_path / "table", {})
+    directory.partition("dt=a")
+    keep_one = CleanOptions(commits_retained=1)
+    for number in range(8):
+        instant_time = f"202611220000{number:02d}000"
+        directory.base_file("dt=a", "f", instant_time)
+        directory.commit(instant_time, written=(f"dt=a/f_0-0-0_{instant_time}.parquet",))
+        clean_table(open_table(Storage(), str(directory.path)), keep_one, SINGLE_WRITER)
+    table = open_table(Storage(), str(directory.path))
+    cleans = [each.timestamp for each in table.timeline.completed if each.action == CLEAN]
+    archive_table(table, ArchiveOptions(2, 3, clean=keep_one), SINGLE_WRITER)
+
+    def call(procedure: str, arguments: str) -> list[Any]:
+        return session.sql(f"CALL {procedure}(path => '{directory.path}', limit => 50{arguments})").rows
+
+    assert [row.clean_time for row in call("show_cleans", "")] == cleans[:-3:-1]
+    for procedure, column in (
+        ("show_cleans", "clean_time"),
+        ("show_cleans_metadata", "clean_time"),
+        ("show_clean_plans", "plan_time"),
+    ):
+        rows = call(procedure, ", showArchived => true")
+        assert [row[column] for row in rows] == cleans[::-1]
+        assert {row["action"] for row in rows} == {CLEAN}
+    commits = call("show_archived_commits", "")
+    assert [row.commit_time for row in commits] == [f"202611220000{n:02d}000" for n in range(5, -1, -1)]
+    files = call("show_archived_commits_metadata", ", start_ts => '20261122000004000'")
+    assert [(row.commit_time, row.file_id) for row in files] == [
+        ("20261122000005000", "f"),
+        ("20261122000004000", "f"),
+    ]
+    kinds = [row.timeline_type for row in call("show_timeline", ", showArchived => true")]
+    assert kinds == ["ACTIVE"] * 4 + ["ARCHIVED"] * (6 + len(cleans) - 2)
+    with pytest.raises(InvalidArgumentError, match="enable_metadata must be false"):
+        session.sql(f"CALL archive_commits(path => '{directory.path}', enable_metadata => true)")
+    with pytest.raises(SettingsError, match=r"hoodie\.keep\.max\.commits \(5\) must be greater"):
+        session.sql(f"CALL archive_commits(path => '{directory.path}', min_commits => 5, max_commits => 5)")
