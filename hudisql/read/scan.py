@@ -1,22 +1,19 @@
-"""Plan a scan of a Hudi table, and turn the plan into a Spark DataFrame.
+"""Plan a scan of a Hudi table.
 
 `plan_scan` decides everything that can be decided without Spark: which partitions and file slices, which
-columns and row filters, and how the work is cut into tasks. The plan is a value that EXPLAIN prints.
-`scan_to_dataframe` runs it: Spark's own vectorised parquet scan where it gives the right rows (`native_scan`,
-`merged_scan`), splits read by the slice reader otherwise (`arrow_scan`).
+columns and row filters, and how the work is cut into tasks. The plan is a value that EXPLAIN prints and
+`scan_dataframe` runs.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from hudisql.errors import QueryError
 from hudisql.format.meta_columns import COMMIT_TIME, META_COLUMNS, META_SCHEMA, PARTITION_PATH
 from hudisql.read.changed_sources import warn_of_changed_sources
 from hudisql.read.incremental import IncrementalRead
@@ -48,7 +45,7 @@ from hudisql.table.past_state import check_past_state
 from hudisql.table.snapshot import load_file_slices
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    pass
 
 _DEFAULT_PARALLELISM = 8
 _BINARY_DECIMAL = "binary_decimal"  # as the bootstrap's table of types names them
@@ -98,6 +95,11 @@ class ScanPlan:
     def needs_data(self) -> bool:
         """True if columns are read that are neither meta columns nor the partition's."""
         return needs_data_columns(self.columns, [each.name for each in self.partition_columns])
+
+    def methods(self) -> list[ScanMethod]:
+        """How each of the slices is read in `native` mode."""
+        names = [each.name for each in self.partition_columns]
+        return scan_methods([each for each, _ in self.slices], self.columns, names, self.predicate)
 
     def scanned_files(self) -> list[str]:
         """The paths of the files that Spark's own scan reads of the slices, none of which are logs alone."""
@@ -241,78 +243,6 @@ def plan_scan(
 def can_vectorize(table: HudiTable) -> bool:
     """False if files left as they are hold decimals that Spark 4's vectorised reader fails on."""
     return all(_BINARY_DECIMAL not in names for names in table.properties.unsafe_types.values())
-
-
-def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
-    """The plan's rows as a DataFrame with the table's whole schema, in the table's column order.
-
-    Columns outside `plan.columns` are there by name and type, so that `*`, positions and EXCEPT in the user's
-    text mean what they say, but evaluating one raises an error: the plan contains every column that is
-    needed.
-    """
-    frame = _read(spark, plan)
-    # Spark's own scan takes the plan's predicate for skipping alone; the query does not know this one.
-    return frame if plan.changes is None else frame.where(plan.changes.condition)
-
-
-def _read(spark: SparkSession, plan: ScanPlan) -> DataFrame:
-    from hudisql.read.arrow_scan import arrow_dataframe, driver_dataframe
-
-    if plan.on_driver:
-        rows = driver_dataframe(spark, plan)
-        return arrow_dataframe(spark, plan) if rows is None else rows
-    if plan.mode == "native":
-        try:
-            return _by_method(spark, plan)
-        except QueryError as error:
-            what_to_do = f" ({error.hint})" if error.hint else ""
-            warnings.warn(
-                f"{error.message}: hudisql reads by its own, slower, reader{what_to_do}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-    return arrow_dataframe(spark, plan)
-
-
-def _by_method(spark: SparkSession, plan: ScanPlan) -> DataFrame:
-    """The rows of all slices, each read by its method. Raises as `native_dataframe`."""
-    from pyspark.sql import DataFrame
-
-    from hudisql.read.arrow_scan import arrow_dataframe
-    from hudisql.read.merged_scan import merged_dataframe
-    from hudisql.read.native_scan import native_dataframe
-
-    readers = {
-        ScanMethod.NATIVE: native_dataframe,
-        ScanMethod.MERGED: merged_dataframe,
-        ScanMethod.STITCHED: arrow_dataframe,
-    }
-    names = [each.name for each in plan.partition_columns]
-    methods = scan_methods([each for each, _ in plan.slices], plan.columns, names, plan.predicate)
-    used = [method for method in ScanMethod if method in methods] or [ScanMethod.NATIVE]
-    if len(used) == 1:
-        return readers[used[0]](spark, plan)
-    method_of = dict(zip((_file_group(each) for each, _ in plan.slices), methods, strict=True))
-    frames = [readers[method](spark, _part_of(plan, method, method_of)) for method in used]
-    return reduce(DataFrame.unionAll, frames)
-
-
-def _file_group(file_slice: FileSlice) -> tuple[str, str]:
-    return file_slice.partition_path, file_slice.file_id
-
-
-def _part_of(plan: ScanPlan, method: ScanMethod, method_of: Mapping[tuple[str, str], ScanMethod]) -> ScanPlan:
-    """The part of the plan whose slices are read by one method."""
-
-    def has_method(file_slice: FileSlice) -> bool:
-        return method_of[_file_group(file_slice)] is method
-
-    works = [tuple(work for work in task.works if has_method(work.file_slice)) for task in plan.tasks]
-    return replace(
-        plan,
-        slices=tuple(each for each in plan.slices if has_method(each[0])),
-        tasks=tuple(ScanTask(each) for each in works if each),
-    )
 
 
 def prune_partitions(

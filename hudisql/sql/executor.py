@@ -73,8 +73,9 @@ def _run_query(context: Context, statement: st.Statement, source: SourceText, pl
 
     `plan` is Spark's unresolved plan of the statement, if it is parsed already.
     """
-    prepared = query_plan.prepare_query(context, statement.text, source, plan=plan)
-    if not isinstance(statement, st.QueryStatement):
+    is_query = isinstance(statement, st.QueryStatement)
+    prepared = query_plan.prepare_query(context, statement.text, source, plan=plan, is_query=is_query)
+    if not is_query:
         refuse_overwriting_what_is_read(context, statement, prepared.bound.plan, prepared.scans)
     df = query_plan.run_prepared(context, prepared, source)
     return Result(df, guard=lambda: query_plan.bound_errors(prepared.bound, source))

@@ -18,7 +18,8 @@ from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
 from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootstrap
 from hudisql.context import Context
 from hudisql.errors import QueryError
-from hudisql.read.scan import plan_scan, scan_to_dataframe
+from hudisql.read.scan import plan_scan
+from hudisql.read.scan_dataframe import scan_to_dataframe
 from tests.bootstrap.edge_case_sources import blockers_of, bootstrap, read_both_ways, write_by_parquet_mr
 from tests.sources import write_parquet
 

@@ -26,7 +26,8 @@ from hudisql.catalog.metastore_table import (
 )
 from hudisql.context import Context
 from hudisql.errors import NoSuchTableError
-from hudisql.read.scan import plan_scan, scan_to_dataframe
+from hudisql.read.scan import plan_scan
+from hudisql.read.scan_dataframe import scan_to_dataframe
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import find_table_root, open_table
 from tests.storage.servers import BUCKET, s3_server

@@ -26,7 +26,8 @@ from hudisql.read.hybrid_calendar import (
 from hudisql.read.legacy_time_zones import legacy_zone, machine_time_zone
 from hudisql.read.parquet_rows import ParquetRows
 from hudisql.read.predicates import Comparison
-from hudisql.read.scan import ScanPlan, scan_to_dataframe
+from hudisql.read.scan import ScanPlan
+from hudisql.read.scan_dataframe import scan_to_dataframe
 from hudisql.spark.task_errors import translate_task_error
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice

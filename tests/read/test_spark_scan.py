@@ -18,7 +18,8 @@ from hudisql.errors import SourceChangedError
 from hudisql.format.meta_columns import META_COLUMNS, META_SCHEMA, RECORD_KEY
 from hudisql.read import native_scan, scan_method
 from hudisql.read.predicates import Comparison
-from hudisql.read.scan import ScanPlan, plan_scan, scan_to_dataframe
+from hudisql.read.scan import ScanPlan, plan_scan
+from hudisql.read.scan_dataframe import scan_to_dataframe
 from hudisql.read.scan_method import ScanMethod, scan_methods
 from hudisql.spark.task_errors import translate_task_error
 from hudisql.table.file_slice import FileSlice

@@ -21,7 +21,8 @@ from hudisql.bootstrap.verify.verify_bootstrap import VerifyLevel, verify_bootst
 from hudisql.catalog.client import MetastoreClient
 from hudisql.context import Context
 from hudisql.errors import QueryError
-from hudisql.read.scan import plan_scan, scan_to_dataframe
+from hudisql.read.scan import plan_scan
+from hudisql.read.scan_dataframe import scan_to_dataframe
 from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import open_table
 from scripts.setup_oracles import s3a_jars

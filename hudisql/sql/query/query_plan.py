@@ -19,7 +19,8 @@ from hudisql.context import Context
 from hudisql.errors import HudisqlError
 from hudisql.format.spark_schema import quote_name, spark_json_from_arrow
 from hudisql.read.predicates import And, Comparison, In, Or, Predicate, conjunction, split_conjuncts
-from hudisql.read.scan import ScanPlan, plan_scan, scan_to_dataframe
+from hudisql.read.scan import ScanPlan, plan_scan
+from hudisql.read.scan_dataframe import scan_to_dataframe
 from hudisql.read.table_state import TableState
 from hudisql.spark.java_objects import class_name, items_of
 from hudisql.sql.config.unserved_settings import refuse_unserved_queries
@@ -37,6 +38,7 @@ from hudisql.sql.query.catalyst import (
 from hudisql.sql.query.function_rows import function_rows, function_schema
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder, ViewRelation
+from hudisql.sql.query.small_tables import plan_whole_table
 from hudisql.sql.query.table_functions import FunctionCall
 from hudisql.sql.query.views import active_session, in_session, query_text_of, shape_view, store_view
 from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
@@ -69,11 +71,15 @@ class PlannedCall:
 
 @dataclass(frozen=True)
 class PreparedQuery:
-    """A statement bound and planned: `bound.text` is what Spark is given, over the scans and calls."""
+    """A statement bound and planned: `bound.text` is what Spark is given, over the scans and calls.
+
+    `unchecked_by` has yet to look for Hudi tables that the analyzed plan reads past their scans.
+    """
 
     bound: BoundText
     scans: tuple[PlannedRelation, ...]
     calls: tuple[PlannedCall, ...] = ()
+    unchecked_by: TableBinder | None = None
 
 
 def references_hudi(context: Context, text: str) -> bool:
@@ -91,13 +97,15 @@ def prepare_query(
     count_all: bool = False,
     filters: Mapping[int, Predicate] | None = None,
     driver_bytes: int = 0,
+    is_query: bool = False,
 ) -> PreparedQuery:
     """Bind the statement and plan a scan for each Hudi table that it reads; nothing is run.
 
     `source` places the text in its script, for error messages; `plan` is its unresolved plan if it is parsed
     already, `binder` that of the whole statement; `count_all` also counts what the scans leave out, for
     EXPLAIN. Of the table named at an offset of `filters` only rows for which that holds are needed. With
-    `driver_bytes` small scans are read when the query is run, before its rows are asked for. Raises
+    `driver_bytes` small scans are read when the query is run, before its rows are asked for. Of a query alone
+    (`is_query`) over small tables nothing is asked of Spark here: it reads them whole. Raises
     SqlSyntaxError, QueryError (Spark cannot analyze it), UnsupportedStatementError, UnsupportedTableError,
     SettingsError, SourceChangedError.
     """
@@ -111,6 +119,8 @@ def prepare_query(
     refuse_unserved_queries(lambda key: context.spark.conf.get(key, None))
     scanned = [each for each in bound.hudi_relations if each.is_scan]
     states = {each.view_name: binder.state_of(each) for each in scanned}
+    if is_query and (whole := _plan_whole_tables(context, bound, states)) is not None:
+        return PreparedQuery(bound, whole, unchecked_by=binder)
     partition_columns: dict[str, list[str]] = {each.view_name: [] for each in bound.hudi_relations}
     for name, state in states.items():
         partition_columns[name] = [column.name for column in state.table.partition_columns]
@@ -166,7 +176,11 @@ def run_prepared(context: Context, prepared: PreparedQuery, source: SourceText |
             statement = prepared.bound.plan
             if class_name(statement) == "CacheTableAsSelect":
                 return _cache_query(context, statement, source)
-        return context.spark.sql(prepared.bound.text)
+        frame = context.spark.sql(prepared.bound.text)
+        if prepared.unchecked_by is not None:
+            analyzed: Any = frame._jdf.queryExecution().analyzed()
+            prepared.unchecked_by.refuse_hidden_tables(str(analyzed.toString()))
+        return frame
 
 
 def _cache_query(context: Context, statement: Any, source: SourceText | None) -> DataFrame:
@@ -201,6 +215,22 @@ def create_view(context: Context, text: str, source: SourceText | None = None) -
         schema = context.spark.sql(query.text).schema
     with bound_errors(bound, source):
         store_view(context.spark, statement, schema)
+
+
+def _plan_whole_tables(
+    context: Context, bound: BoundText, states: Mapping[str, TableState]
+) -> tuple[PlannedRelation, ...] | None:
+    """A scan of the whole table for each reference; None if one is no scan of a small table."""
+    planned = []
+    for relation in bound.hudi_relations:
+        state = states.get(relation.view_name)
+        plan = None
+        if state is not None:
+            plan = plan_whole_table(context.spark, state, read_optimized=relation.entry.read_optimized)
+        if state is None or plan is None:
+            return None
+        planned.append(PlannedRelation(relation, state.table, plan))
+    return tuple(planned)
 
 
 def _plan_relation(

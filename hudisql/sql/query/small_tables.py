@@ -1,0 +1,47 @@
+"""Small tables are put into a query whole, so that Spark plans the query once.
+
+For other tables a query is planned twice: over placeholders, which tells what it needs, and over the scans of
+just that. Where Spark's own scan reads a few small files it prunes columns, partitions and row groups itself,
+and planning twice takes longer than that scan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hudisql.read.scan import ScanPlan, plan_scan
+from hudisql.read.scan_method import ScanMethod
+from hudisql.read.table_state import TableState
+from hudisql.table.partitions import list_partitions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MOST_PARTITIONS: Final = 16
+_MOST_FILES: Final = 16
+_MOST_BYTES: Final = 8 << 20
+
+
+def plan_whole_table(spark: SparkSession, state: TableState, *, read_optimized: bool) -> ScanPlan | None:
+    """The scan of a table's latest state, whole; None unless Spark's own scan reads few small files.
+
+    Raises as `plan_scan`.
+    """
+    table = state.table
+    # Spark would skip row groups by filters on floating members of structs, whose bounds know no NaN.
+    has_nested = any(pa.types.is_nested(field.type) for field in table.full_schema)
+    is_past = state.as_of is not None or state.changes is not None
+    if is_past or has_nested or len(list_partitions(table)) > _MOST_PARTITIONS:
+        return None
+    plan = plan_scan(
+        table,
+        table.full_schema,
+        read_optimized=read_optimized,
+        parallelism=spark.sparkContext.defaultParallelism,
+    )
+    slices = [file_slice for file_slice, _ in plan.slices]
+    if len(slices) > _MOST_FILES or sum(each.length for each in slices) > _MOST_BYTES:
+        return None
+    return plan if set(plan.methods()) <= {ScanMethod.NATIVE} else None
