@@ -74,3 +74,23 @@ CALL show_commits(table => 'lake.lineitem');
 SELECT _hoodie_commit_time = '00000000000001' AS as_bootstrapped, count(*) AS line_items
 FROM lake.lineitem GROUP BY 1 ORDER BY 1;
 SELECT count(*) AS line_items_of_the_source FROM legacy.lineitem;
+
+-- 8. Its history stays: the state right after the bootstrap, and each change since then.
+SELECT count(*) AS line_items_after_the_bootstrap FROM lake.lineitem VERSION AS OF '00000000000001';
+SELECT op AS change, count(*) AS line_items
+FROM hudi_table_changes('lake.lineitem', 'cdc', '00000000000001')
+GROUP BY op ORDER BY op;
+
+-- 9. The same source as a merge-on-read table: changes are appended to log files, a compaction merges them
+--    into base files, and a savepoint keeps a state for as long as it is wanted.
+CALL bootstrap_table(
+  table => 'lake.lineitem_1995', source_table => 'legacy.lineitem', table_type => 'MERGE_ON_READ',
+  record_key => 'l_orderkey,l_linenumber', precombine => 'l_receiptdate',
+  partition_filter => 'ship_year = 1995');
+UPDATE lake.lineitem_1995 SET l_quantity = l_quantity + 1 WHERE l_orderkey % 500 = 1;
+
+CALL run_compaction(
+  op => 'scheduleandexecute', table => 'lake.lineitem_1995',
+  options => 'hoodie.compact.inline.max.delta.commits=1');
+CALL create_savepoint(table => 'lake.lineitem_1995', comments => 'after the first compaction');
+CALL show_timeline(table => 'lake.lineitem_1995');

@@ -30,6 +30,7 @@ from typing import (
 )
 
 from hudisql.errors import HudisqlError, NoSuchProcedureError
+from hudisql.procedures.unsupported import UNSUPPORTED
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -41,6 +42,7 @@ FAMILIES: Final = (
     "rollback",
     "show",
     "show_archived",
+    "show_commit",
     "sync",
     "help",
 )
@@ -237,12 +239,18 @@ def load_procedures() -> Mapping[str, Procedure]:
 def find_procedure(name: str) -> Procedure:
     """The procedure that CALL names, in any case, with or without the `system.` prefix.
 
-    Raises NoSuchProcedureError with the nearest names.
+    Raises NoSuchProcedureError with the nearest names, or, for a procedure that Apache Hudi alone has, with
+    the reason.
     """
     procedures = load_procedures()
     plain = name.lower().removeprefix("system.")
     if plain in procedures:
         return procedures[plain]
+    if plain in UNSUPPORTED:
+        reason, alternative = UNSUPPORTED[plain]
+        raise NoSuchProcedureError(
+            f"hudisql does not have Hudi's procedure {plain}: {reason}", hint=alternative
+        )
     near = difflib.get_close_matches(plain, procedures, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else "CALL help() lists all procedures"
     raise NoSuchProcedureError(f"there is no procedure '{name}'", hint=hint)

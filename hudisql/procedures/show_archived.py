@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hudisql.procedures.registry import Arguments, parameter, procedure
 from hudisql.procedures.show import commit_totals
+from hudisql.procedures.show_commit import WriteStatRow, write_stat_row
 from hudisql.procedures.shown_rows import limit_parameter
 from hudisql.procedures.table_argument import find_table
 
@@ -66,60 +67,19 @@ def show_archived_commits(
     ]
 
 
-@dataclass(frozen=True)
-class ArchivedFileRow:
-    """What an archived commit wrote into one file group."""
-
-    commit_time: str
-    state_transition_time: str | None
-    action: str
-    partition: str | None
-    file_id: str
-    previous_commit: str
-    num_writes: int
-    num_inserts: int
-    num_deletes: int
-    num_update_writes: int
-    total_errors: int
-    total_log_blocks: int
-    total_corrupt_log_blocks: int
-    total_rollback_blocks: int
-    total_log_records: int
-    total_updated_records_compacted: int
-    total_bytes_written: int
-
-
 @procedure(
     name="show_archived_commits_metadata",
     summary="Shows what the archived commits wrote into each file group, newest first.",
     arguments=ShowArchivedCommitsArguments,
-    row=ArchivedFileRow,
+    row=WriteStatRow,
 )
 def show_archived_commits_metadata(
     context: Context, arguments: ShowArchivedCommitsArguments
-) -> Iterable[ArchivedFileRow]:
+) -> Iterable[WriteStatRow]:
     """A row for each file group that a commit wrote to. Raises as `show_archived_commits`."""
     table = find_table(context, arguments.table, arguments.path)
     rows = [
-        ArchivedFileRow(
-            entry.instant.timestamp,
-            entry.transition_time,
-            entry.instant.action,
-            stat.partition_path,
-            stat.file_id,
-            stat.prev_commit,
-            stat.num_writes,
-            stat.num_inserts,
-            stat.num_deletes,
-            stat.num_update_writes,
-            stat.total_write_errors,
-            stat.total_log_blocks,
-            stat.total_corrupt_log_block,
-            stat.total_rollback_blocks,
-            stat.total_log_records,
-            stat.total_updated_records_compacted,
-            stat.total_write_bytes,
-        )
+        write_stat_row(entry.instant, entry.transition_time, stat)
         for entry, metadata in _commits(table, arguments)
         for stat in metadata.write_stats
     ]

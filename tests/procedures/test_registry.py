@@ -18,6 +18,7 @@ from hudisql.procedures.registry import (
     load_procedures,
     parameter,
 )
+from hudisql.procedures.unsupported import UNSUPPORTED
 from hudisql.sql import procedure_call  # noqa: F401 (declares the procedures of `sql`)
 from hudisql.sql.dml import rewrite_bootstrap_files
 
@@ -57,6 +58,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "instant_rollback",
         "savepoint",
         "show_archived",
+        "show_commit",
     }
     assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]
     expected = {
@@ -74,6 +76,94 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "help",
     }
     assert expected <= set(procedures)
+
+
+HUDIS_PROCEDURES = [
+    "run_bootstrap",
+    "show_bootstrap_mapping",
+    "show_bootstrap_partitions",
+    "hdfs_parquet_import",
+    "hive_sync",
+    "sync_validate",
+    "copy_to_table",
+    "copy_to_temp_view",
+    "upgrade_table",
+    "downgrade_table",
+    "run_compaction",
+    "show_compaction",
+    "run_clustering",
+    "show_clustering",
+    "run_clean",
+    "show_cleans",
+    "show_cleans_metadata",
+    "show_clean_plans",
+    "archive_commits",
+    "run_ttl",
+    "run_rollback_inflight_tableservice",
+    "partition_bucket_index_manager",
+    "show_timeline",
+    "show_commits",
+    "show_commits_metadata",
+    "show_archived_commits",
+    "show_archived_commits_metadata",
+    "show_commit_files",
+    "show_commit_partitions",
+    "show_commit_write_stats",
+    "show_commit_extra_metadata",
+    "commits_compare",
+    "export_instants",
+    "rollback_to_instant",
+    "show_rollbacks",
+    "show_rollback_detail",
+    "delete_marker",
+    "create_savepoint",
+    "delete_savepoint",
+    "rollback_to_savepoint",
+    "show_savepoints",
+    "create_metadata_table",
+    "init_metadata_table",
+    "delete_metadata_table",
+    "show_metadata_table_files",
+    "show_metadata_table_partitions",
+    "show_metadata_table_stats",
+    "show_metadata_table_column_stats",
+    "show_metadata_column_stats_overlap",
+    "validate_metadata_table_files",
+    "show_fsview_all",
+    "show_fsview_latest",
+    "show_file_status",
+    "show_logfile_metadata",
+    "show_logfile_records",
+    "show_fs_path_detail",
+    "show_invalid_parquet",
+    "stats_file_sizes",
+    "stats_wa",
+    "repair_add_partition_meta",
+    "repair_migrate_partition_meta",
+    "repair_corrupted_clean_files",
+    "repair_deduplicate",
+    "repair_overwrite_hoodie_props",
+    "drop_partition",
+    "truncate_table",
+    "show_table_properties",
+    "set_audit_lock",
+    "show_audit_lock_status",
+    "validate_audit_lock",
+    "cleanup_audit_lock",
+    "help",
+]
+"""All procedures of Hudi 0.15 and 1.2."""
+
+
+def test_every_procedure_of_hudi_is_there_or_refused_by_name() -> None:
+    procedures = load_procedures()
+    assert [name for name in HUDIS_PROCEDURES if (name in procedures) == (name in UNSUPPORTED)] == []
+    assert set(UNSUPPORTED) <= set(HUDIS_PROCEDURES)
+    for name, (reason, alternative) in UNSUPPORTED.items():
+        with pytest.raises(NoSuchProcedureError, match=f"does not have Hudi's procedure {name}: ") as caught:
+            find_procedure(f"system.{name}")
+        assert reason in caught.value.message
+        assert caught.value.hint == alternative
 
 
 def test_an_unknown_procedure_brings_the_nearest_names() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from hudisql.errors import InvalidArgumentError, NoSuchTableError
+from hudisql.errors import InvalidArgumentError, NoSuchInstantError, NoSuchTableError
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -122,3 +124,25 @@ def test_a_table_is_found_by_name_or_path_and_must_be_hudis(call, session, tmp_p
     session.spark.sql("CREATE TABLE IF NOT EXISTS store.plain (id int) USING parquet")
     with pytest.raises(NoSuchTableError, match=r"store.plain is not a Hudi table"):
         call("show_timeline", table="store.plain")
+
+
+def test_the_metadata_of_commits_is_shown(call, daily_orders, tmp_path, name):
+    call("bootstrap_table", table=name, source=daily_orders, record_key="id", target_path=tmp_path / "t")
+    instant = "00000000000001"
+    files = call("show_commit_files", table=name, instant_time=instant)
+    assert [row["total_records_written"] for row in files] == [20] * 4
+    assert {row["previous_commit"] for row in files} == {"null"}
+    partitions = call("show_commit_partitions", table=name, instant_time=instant)
+    assert [row["total_files_added"] for row in partitions] == [2, 2]
+    (stats,) = call("show_commit_write_stats", table=name, instant_time=instant)
+    written = sum(row["total_bytes_written"] for row in files)
+    expected = {"total_bytes_written": written, "total_records_written": 80}
+    assert stats == {"action": "commit", **expected, "avg_record_size": -(-written // 80)}
+    (schema,) = call("show_commit_extra_metadata", table=name, metadata_key="schema")
+    assert (schema["instant_time"], schema["action"]) == (instant, "commit")
+    assert json.loads(schema["metadata_value"])["type"] == "record"
+    groups = call("show_commits_metadata", table=name)
+    assert [row["file_id"] for row in groups] == [row["file_id"] for row in files]
+    assert len(call("show_commits_metadata", table=name, limit=3)) == 3
+    with pytest.raises(NoSuchInstantError, match="no completed commit 20200101"):
+        call("show_commit_files", table=name, instant_time="20200101")
