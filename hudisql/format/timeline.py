@@ -66,15 +66,15 @@ class Timeline:
 
     @cached_property
     def first_active_time(self) -> str | None:
-        """Where the active timeline begins: its first write whose commit is not savepointed.
+        """Where the active timeline begins: its first write whose commit is not savepointed; None without writes.
 
         A savepointed commit stays when everything around it is archived, so it says nothing about its
-        neighbours. Cleans and rollbacks are archived at a pace of their own and don't count.
+        neighbours. If all writes are savepointed, as after a restore, it is the last of these: what is missing
+        before it is archived. Cleans and rollbacks are archived at a pace of their own and don't count.
         """
-        for instant in self.instants:
-            if instant.action in WRITE_ACTIONS and instant.timestamp not in self.savepoints:
-                return instant.timestamp
-        return None
+        writes = [each.timestamp for each in self.instants if each.action in WRITE_ACTIONS]
+        last = writes[-1] if writes else None
+        return next((each for each in writes if each not in self.savepoints), last)
 
     def is_visible(self, instant_time: str) -> bool:
         """True if files of this instant count: completed, or archived (older than the active timeline)."""

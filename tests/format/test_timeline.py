@@ -65,6 +65,22 @@ def test_a_savepointed_commit_does_not_mark_the_begin_of_the_active_timeline() -
     assert found.is_visible("20260102000000000")
 
 
+def test_what_is_archived_stays_visible_if_only_savepointed_commits_are_left() -> None:
+    # As after a restore. Between the two, 20260103 was archived beyond the first savepoint.
+    found = timeline(
+        *committed("20260102000000000"),
+        "20260102000000000.savepoint",
+        *committed("20260105000000000"),
+        "20260105000000000.savepoint",
+        "20260109000000000.restore",
+    )
+    assert found.first_active_time == "20260105000000000"
+    assert found.is_visible("20260101000000000")
+    assert found.is_visible("20260103000000000")
+    # What was restored away.
+    assert not found.is_visible("20260107000000000")
+
+
 def test_cleans_and_rollbacks_do_not_mark_the_begin_of_the_active_timeline() -> None:
     found = timeline("20260101000000000.clean", "20260102000000000.rollback", *committed("20260105000000000"))
     assert found.is_visible("20260103000000000")

@@ -1,0 +1,58 @@
+"""Conflict checks on small tables of empty files: commits that were removed or archived meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from hudisql.errors import WriteConflictError
+from hudisql.services.archive import archive_table
+from hudisql.services.archive_plan import ArchiveOptions
+from hudisql.services.clean_plan import CleanOptions
+from hudisql.services.restore import restore_to_savepoint
+from hudisql.services.savepoint import create_savepoint
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from hudisql.write.transaction.conflicts import check_no_commit, check_no_conflict
+from tests.table.conftest import TableDirectory
+
+MakeTable = Callable[..., TableDirectory]
+KEEP = ArchiveOptions(3, 5, clean=CleanOptions(commits_retained=1))
+GROUP = ("dt=a", "f")
+
+
+def _time(number: int) -> str:
+    return f"202611220000{number:02d}000"
+
+
+def _open(directory: TableDirectory) -> HudiTable:
+    return open_table(Storage(), str(directory.path))
+
+
+def _request(directory: TableDirectory, number: int) -> None:
+    directory.instant(f"{_time(number)}.commit.requested")
+    directory.instant(f"{_time(number)}.inflight")
+
+
+def _commit(directory: TableDirectory, *numbers: int) -> None:
+    """Commits that write to the file group `f` of a partition of their own; 2 and 3 write to `GROUP`."""
+    for number in numbers:
+        partition = "dt=a" if number in (2, 3) else f"dt=b{number}"
+        path = f"{partition}/f_0-0-0_{_time(number)}.parquet"
+        directory.file(path)
+        directory.commit(_time(number), written=(path,))
+
+
+def test_a_restore_conflicts_with_what_has_read_more_if_only_savepoints_are_left(
+    make_table: MakeTable,
+) -> None:
+    directory = make_table()
+    _commit(directory, 1, 2, 3)
+    known = _open(directory)
+    create_savepoint(known, _time(1))
+    restore_to_savepoint(known)
+    for check in (check_no_commit, check_no_conflict):
+        with pytest.raises(WriteConflictError, match="has rolled back the commit 20261122000002000"):
+            check(known, _open(directory).timeline, {GROUP})
