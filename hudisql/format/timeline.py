@@ -66,11 +66,12 @@ class Timeline:
 
     @cached_property
     def first_active_time(self) -> str | None:
-        """Where the active timeline begins: its first write whose commit is not savepointed; None without writes.
+        """Where the active timeline begins: its first write whose commit is not savepointed; None without one.
 
         A savepointed commit stays when everything around it is archived, so it says nothing about its
-        neighbours. If all writes are savepointed, as after a restore, it is the last of these: what is missing
-        before it is archived. Cleans and rollbacks are archived at a pace of their own and don't count.
+        neighbours. If all writes are savepointed, as after a restore, it is the last of these: what is
+        missing before it is archived. Cleans and rollbacks are archived at a pace of their own and don't
+        count.
         """
         writes = [each.timestamp for each in self.instants if each.action in WRITE_ACTIONS]
         last = writes[-1] if writes else None

@@ -22,6 +22,7 @@ from hudisql.format.instant import (
     ROLLBACK,
     WRITE_ACTIONS,
     Instant,
+    InstantState,
 )
 from hudisql.format.timeline import Timeline
 from hudisql.hudi_config import (
@@ -105,7 +106,7 @@ def _commits(table: HudiTable, options: ArchiveOptions, least: int, most: int) -
     if len(commits) <= most:
         return []
     bounds = [
-        _oldest_before_pending(table.timeline),
+        _oldest_before_pending(table),
         _oldest_for_compaction(table, options.compaction),
         _oldest_for_replaced(table),
     ]
@@ -121,13 +122,25 @@ def _commits(table: HudiTable, options: ArchiveOptions, least: int, most: int) -
     return _until_files_are_left(table, passed[: len(commits) - least])
 
 
-def _oldest_before_pending(timeline: Timeline) -> str | None:
-    """The newest commit before the oldest pending write, or else that write: it stays, with all after it."""
-    pending = next((each.timestamp for each in timeline.pending if each.action in WRITE_ACTIONS), None)
+def _oldest_before_pending(table: HudiTable) -> str | None:
+    """The newest commit that the oldest pending write has certainly known, or else that write.
+
+    It stays, with all after it. Commits that were completed after the write was requested are those that it
+    may conflict with; Hudi archives them.
+    """
+    pending = next((each for each in table.timeline.pending if each.action in WRITE_ACTIONS), None)
     if pending is None:
         return None
-    before = [each.timestamp for each in timeline.commits if each.timestamp < pending]
-    return before[-1] if before else pending
+    before = [each for each in table.timeline.commits if each.timestamp < pending.timestamp]
+    requested = table.instant_path(pending.in_state(InstantState.REQUESTED))
+    begin, *completions = table.storage.infos([requested, *(table.instant_path(each) for each in before)])
+    since = [
+        number
+        for number, info in enumerate(completions)
+        if begin is not None and info is not None and info.modification_time_ms >= begin.modification_time_ms
+    ]
+    known = before[: since[0]] if since else before
+    return known[-1].timestamp if known else next((each.timestamp for each in before), pending.timestamp)
 
 
 def _oldest_for_compaction(table: HudiTable, options: CompactionOptions) -> str | None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from hudisql.errors import NoSuchPathError
 from hudisql.format.archived_timeline import ArchivedEntry, archive_file_number, parse_archive_file
+from hudisql.format.instant import COMMIT_ACTIONS
+from hudisql.format.timeline import Timeline
 from hudisql.format.timeline_layout import archive_directory
 from hudisql.storage import FileInfo
 from hudisql.table.hudi_table import HudiTable
@@ -38,3 +40,18 @@ def read_archived_entries(table: HudiTable) -> list[ArchivedEntry]:
         for each in parse_archive_file(content, path)
     }
     return [found[key] for key in sorted(found)]
+
+
+def archived_commits(table: HudiTable, timeline: Timeline) -> frozenset[str]:
+    """Instant times of the completed commits that have left the active timeline for the archive.
+
+    `timeline` is the table's current one. Raises CorruptTableError, UnsupportedTableError, StorageError.
+    """
+    active = {each.timestamp for each in timeline.commits}
+    return frozenset(
+        entry.instant.timestamp
+        for entry in read_archived_entries(table)
+        if entry.instant.is_completed
+        and entry.instant.action in COMMIT_ACTIONS
+        and entry.instant.timestamp not in active
+    )

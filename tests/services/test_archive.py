@@ -125,10 +125,22 @@ def test_commits_beyond_a_savepoint_go_if_the_setting_says_so(make_table: MakeTa
 def test_a_pending_write_holds_the_commit_before_it(make_table: MakeTable) -> None:
     directory = _fill(make_table(), 8)
     (directory.path / f".hoodie/{_time(3)}.commit").unlink()
+    os.utime(directory.path / f".hoodie/{_time(3)}.commit.requested", (2e9, 2e9))
     by_versions = CleanOptions(CleanPolicy.KEEP_LATEST_FILE_VERSIONS)
     assert _planned(directory, ArchiveOptions(4, 5, clean=by_versions)) == [0, 1]
     # With another policy the clean has to look at all commits since, and these are too few.
     assert _planned(directory, _keep(4, 5)) == []
+
+
+def test_what_was_completed_since_a_pending_write_was_requested_stays(make_table: MakeTable) -> None:
+    directory = _fill(make_table(), 9)
+    (directory.path / f".hoodie/{_time(6)}.commit").unlink()
+    os.utime(directory.path / f".hoodie/{_time(6)}.commit.requested", (2e9, 2e9))
+    options = ArchiveOptions(2, 3, clean=CleanOptions(CleanPolicy.KEEP_LATEST_FILE_VERSIONS))
+    assert _planned(directory, options) == [0, 1, 2, 3, 4]
+    # The write may conflict with commit 3, which was slow.
+    os.utime(directory.path / f".hoodie/{_time(3)}.commit", (2e9 + 1, 2e9 + 1))
+    assert _planned(directory, options) == [0, 1]
 
 
 def test_the_delta_commits_that_a_compaction_counts_stay(make_table: MakeTable) -> None:

@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from hudisql.errors import WriteConflictError
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
-from hudisql.format.instant import COMPACTION, REPLACE_COMMIT, Instant
+from hudisql.format.instant import COMPACTION, REPLACE_COMMIT, WRITE_ACTIONS, Instant
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.schema import arrow_from_avro
 from hudisql.format.timeline import Timeline
+from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.timeline_payloads import planned_file_groups
 
@@ -53,6 +54,7 @@ def check_no_conflict(
     unchanged). `timeline` is the table's current one.
     """
     _check_no_commit_removed(known, timeline)
+    _check_no_new_commit_archived(known, timeline)
     _check_planned_services(known, timeline, touched)
     changes_schema = schema is not None and _shape(schema) != _shape(known.schema)
     for other in _new_commits(known, timeline):
@@ -80,6 +82,7 @@ def check_no_commit(known: HudiTable, timeline: Timeline, touched: Collection[Fi
     group of `touched`. A commit that is rolled back or restored away since conflicts, too.
     """
     _check_no_commit_removed(known, timeline)
+    _check_no_new_commit_archived(known, timeline)
     _check_planned_services(known, timeline, touched)
     pending = known.timeline.pending_compactions
     others = [each for each in _new_commits(known, timeline) if each.timestamp not in pending]
@@ -127,6 +130,36 @@ def _check_no_commit_removed(known: HudiTable, timeline: Timeline) -> None:
                 f"another writer has rolled back the commit {commit.timestamp} of {known.base_path}",
                 hint=_AGAIN,
             )
+
+
+def _check_no_new_commit_archived(known: HudiTable, timeline: Timeline) -> None:
+    """Raise WriteConflictError if a commit that `known` was opened without is archived already.
+
+    Such a commit was pending in `known`, or is later than all of its commits. Compactions that were pending
+    do not conflict. The archive is read only if the active timeline begins after one of these.
+    """
+    first = timeline.first_active_time
+    if first is None:
+        return
+    latest = known.timeline.latest_commit
+    since = "" if latest is None else latest.timestamp
+    now = {each.timestamp for each in timeline.instants}
+    gone = {
+        each.timestamp
+        for each in known.timeline.pending
+        if each.action in WRITE_ACTIONS and each.timestamp < first and each.timestamp not in now
+    }
+    compactions = known.timeline.pending_compactions
+    if gone <= compactions and first <= since:
+        return
+    archived = archived_commits(known, timeline) - compactions
+    unknown = sorted(each for each in archived if each in gone or each > since)
+    if unknown:
+        raise WriteConflictError(
+            f"the commit {unknown[0]} of another writer to {known.base_path} was archived while this "
+            "statement ran: what it has changed is not known",
+            hint=_AGAIN,
+        )
 
 
 def _check_planned_services(known: HudiTable, timeline: Timeline, touched: Collection[FileGroup]) -> None:

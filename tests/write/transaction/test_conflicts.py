@@ -56,3 +56,43 @@ def test_a_restore_conflicts_with_what_has_read_more_if_only_savepoints_are_left
     for check in (check_no_commit, check_no_conflict):
         with pytest.raises(WriteConflictError, match="has rolled back the commit 20261122000002000"):
             check(known, _open(directory).timeline, {GROUP})
+
+
+def test_a_commit_that_is_archived_while_a_statement_runs_conflicts(make_table: MakeTable) -> None:
+    directory = make_table()
+    _commit(directory, 1)
+    known = _open(directory)
+    _commit(directory, *range(2, 13))
+    assert archive_table(_open(directory), KEEP, SINGLE_WRITER)[-1].timestamp == _time(9)
+    for check in (check_no_commit, check_no_conflict):
+        with pytest.raises(WriteConflictError, match=r"the commit 20261122000002000 .* was archived while"):
+            check(known, _open(directory).timeline, {GROUP})
+
+
+def test_a_commit_that_was_pending_and_is_archived_conflicts(make_table: MakeTable) -> None:
+    directory = make_table()
+    _commit(directory, 1)
+    _request(directory, 2)
+    _commit(directory, *range(4, 9))
+    known = _open(directory)
+    _commit(directory, 2)
+    archived = archive_table(_open(directory), KEEP, SINGLE_WRITER)
+    assert [each.timestamp for each in archived] == [_time(number) for number in (1, 2, 4, 5)]
+    timeline = _open(directory).timeline
+    with pytest.raises(WriteConflictError, match=r"the commit 20261122000002000 .* was archived while"):
+        check_no_conflict(known, timeline, {GROUP})
+
+
+def test_archiving_what_a_statement_knows_is_no_conflict(make_table: MakeTable) -> None:
+    directory = make_table()
+    _commit(directory, 1)
+    _request(directory, 2)
+    _commit(directory, *range(4, 9))
+    known = _open(directory)
+    # The failed write is rolled back.
+    for state in ("commit.requested", "inflight"):
+        (directory.path / f".hoodie/{_time(2)}.{state}").unlink()
+    assert archive_table(_open(directory), KEEP, SINGLE_WRITER)
+    check_no_commit(known, _open(directory).timeline, {GROUP})
+    _commit(directory, 9)
+    check_no_conflict(known, _open(directory).timeline, {GROUP})
