@@ -66,7 +66,7 @@ class Timeline:
 
     @cached_property
     def first_active_time(self) -> str | None:
-        """Where the active timeline begins: its first write whose commit is not savepointed; None without one.
+        """Where the active timeline begins: its first write whose commit is not savepointed, if any.
 
         A savepointed commit stays when everything around it is archived, so it says nothing about its
         neighbours. If all writes are savepointed, as after a restore, it is the last of these: what is

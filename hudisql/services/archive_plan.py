@@ -2,8 +2,8 @@
 
 Follows `HoodieTimelineArchiver`, `ArchivalUtils`, `CompactionUtils.getOldestInstantToRetainForCompaction` and
 `ClusteringUtils.getOldestInstantToRetainForClustering` of Hudi 0.15. Archiving passes neither what a clean
-has still to look at, nor a savepoint, a pending write, the delta commits that the next compaction counts, or
-replaced file groups that are not cleaned yet. Deletes nothing.
+has still to look at, nor a savepoint, a pending write, what is being rolled back, the delta commits that the
+next compaction counts, or replaced file groups that are not cleaned yet. Deletes nothing.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from hudisql.services.compaction import CompactionOptions, CompactionTrigger, co
 from hudisql.storage import join
 from hudisql.table.file_groups import group_files
 from hudisql.table.hudi_table import HudiTable
+from hudisql.write.transaction.pending_rollbacks import pending_rollbacks
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ def _commits(table: HudiTable, options: ArchiveOptions, least: int, most: int) -
         _oldest_before_pending(table),
         _oldest_for_compaction(table, options.compaction),
         _oldest_for_replaced(table),
+        *(each.target.timestamp for each in pending_rollbacks(table, table.timeline)),
     ]
     savepoints = table.timeline.savepoints
     if savepoints and not options.beyond_savepoint:

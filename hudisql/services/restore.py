@@ -30,6 +30,7 @@ from hudisql.format.instant import (
 )
 from hudisql.services.savepoint import choose_savepoint, read_savepoint
 from hudisql.storage import join
+from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import load_file_slices
@@ -165,13 +166,15 @@ def _check_savepoint(table: HudiTable, savepoint_time: str) -> None:
 def _check_not_archived(table: HudiTable, savepoint_time: str) -> None:
     """Raise RollbackRefusedError if commits after the savepoint have left the active timeline."""
     active = {each.timestamp for each in table.timeline.instants}
-    for each in load_file_slices(table):
-        if each.base_instant_time > savepoint_time and each.base_instant_time not in active:
-            raise RollbackRefusedError(
-                f"the commit {each.base_instant_time} of {table.base_path}, after the savepoint "
-                f"{savepoint_time}, is archived: it can no longer be rolled back",
-                hint="leave hoodie.archive.beyond.savepoint off for tables that are to be restored",
-            )
+    written = {each.base_instant_time for each in load_file_slices(table)} - active
+    archived = written | archived_commits(table, table.timeline)
+    later = sorted(each for each in archived if each > savepoint_time)
+    if later:
+        raise RollbackRefusedError(
+            f"the commit {later[0]} of {table.base_path}, after the savepoint {savepoint_time}, is archived: "
+            "it can no longer be rolled back",
+            hint="leave hoodie.archive.beyond.savepoint off for tables that are to be restored",
+        )
 
 
 def _run(table: HudiTable, restore: Instant, plan: RestorePlan, held: HeldLock) -> None:

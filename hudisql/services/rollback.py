@@ -14,6 +14,7 @@ from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, COMPACTION, WRITE_ACTIONS, Instant
 from hudisql.storage import join
+from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.table_configuration import drop_metadata_table
@@ -34,8 +35,8 @@ def roll_back_commit(table: HudiTable, instant_time: str, concurrency: Concurren
     Failed writes are rolled back first, and a metadata table is dropped. Raises NoSuchInstantError for what
     is no completed commit of the active timeline, RollbackRefusedError for a commit that later ones, a
     savepoint or a planned table service build on, that is the bootstrap's, or whose predecessors were
-    cleaned; WriteConflictError while another writer is active, UnsupportedTableError, TableLockedError,
-    StorageError.
+    cleaned or are all archived; WriteConflictError while another writer is active, UnsupportedTableError,
+    TableLockedError, StorageError.
     """
     check_writable(table)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
@@ -100,6 +101,14 @@ def _check_is_latest(table: HudiTable, commit: Instant) -> None:
             f"{', '.join(later[:_SHOWN])}{more}",
             hint="roll these back first, the latest one before the others, or restore the table to a "
             "savepoint: CALL rollback_to_savepoint",
+        )
+    if [each.timestamp for each in table.timeline.commits] == [commit.timestamp] and archived_commits(
+        table, table.timeline
+    ):
+        raise RollbackRefusedError(
+            f"the commit {commit.timestamp} of {table.base_path} is the last one on its active timeline: "
+            "without it the rows of the archived commits would not be seen any more",
+            hint="an archived state is kept only by a savepoint: CALL show_savepoints, rollback_to_savepoint",
         )
     if commit.timestamp in table.timeline.savepoints:
         raise RollbackRefusedError(

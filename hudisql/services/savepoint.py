@@ -19,6 +19,7 @@ from hudisql.errors import (
 )
 from hudisql.format.avro_container import load_codec
 from hudisql.format.instant import CLEAN, SAVEPOINT, Instant, InstantState
+from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.savepoints import SavepointMetadata, parse_savepoint_metadata
 from hudisql.table.snapshot import load_file_slices
@@ -60,7 +61,8 @@ def delete_savepoint(
     """Delete the savepoint of a commit, the latest by default; gives its time. The commit stays.
 
     What an interrupted call left of a savepoint is deleted, too. Raises NoSuchInstantError,
-    UnsupportedTableError during a restore, TableLockedError, StorageError.
+    InvalidArgumentError if later commits are archived, UnsupportedTableError during a restore,
+    TableLockedError, StorageError.
     """
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = table.reopened()
@@ -68,9 +70,24 @@ def delete_savepoint(
         unfinished = [each.timestamp for each in table.timeline.pending if each.action == SAVEPOINT]
         if instant_time is None or instant_time not in unfinished:
             instant_time = choose_savepoint(table, instant_time)
+            _check_none_archived_after(table, instant_time)
         for state in (InstantState.COMPLETED, InstantState.INFLIGHT):
             table.storage.delete_file(table.instant_path(Instant(instant_time, SAVEPOINT, state)))
     return instant_time
+
+
+def _check_none_archived_after(table: HudiTable, instant_time: str) -> None:
+    """Raise InvalidArgumentError if commits after the savepointed one are archived.
+
+    The active timeline would then begin with that commit, and the rows of the archived ones not be seen.
+    """
+    later = sorted(each for each in archived_commits(table, table.timeline) if each > instant_time)
+    if later:
+        raise InvalidArgumentError(
+            f"the savepoint {instant_time} of {table.base_path} must stay: the later commit {later[0]} is "
+            "archived, and its rows would not be seen any more without the savepoint",
+            hint="leave hoodie.archive.beyond.savepoint off for tables whose savepoints are to be deleted",
+        )
 
 
 def choose_savepoint(table: HudiTable, instant_time: str | None) -> str:

@@ -15,20 +15,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from hudisql.errors import SettingsError, UnsupportedTableError
+from hudisql.errors import InvalidArgumentError, RollbackRefusedError, SettingsError, UnsupportedTableError
 from hudisql.format.archived_timeline import encode_archive_file, parse_archive_file
 from hudisql.format.avro_container import load_codec
-from hudisql.format.instant import CLEAN, ROLLBACK, InstantState
+from hudisql.format.instant import CLEAN, ROLLBACK, Instant, InstantState
 from hudisql.hudi_config import KEEP_MAX_COMMITS, HudiConfig
 from hudisql.services.archive import archive_table
 from hudisql.services.archive_plan import ArchiveOptions, archive_options, may_archive, plan_archive
 from hudisql.services.clean import clean_table
 from hudisql.services.clean_plan import CleanOptions, CleanPolicy
+from hudisql.services.restore import restore_to_savepoint
+from hudisql.services.rollback import roll_back_commit
+from hudisql.services.savepoint import create_savepoint, delete_savepoint
 from hudisql.storage import Storage
 from hudisql.table.archived_timeline import list_archive_files, read_archived_entries
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import list_file_slices
+from hudisql.write.transaction.commit import roll_back_failed_writes
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from hudisql.write.transaction.timeline_payloads import RollbackFiles, render_rollback_plan
 from tests.fault_injection import FaultyStorage
 from tests.table.conftest import SCHEMA, TableDirectory
 
@@ -141,6 +146,55 @@ def test_what_was_completed_since_a_pending_write_was_requested_stays(make_table
     # The write may conflict with commit 3, which was slow.
     os.utime(directory.path / f".hoodie/{_time(3)}.commit", (2e9 + 1, 2e9 + 1))
     assert _planned(directory, options) == [0, 1]
+
+
+def _request_rollback(directory: TableDirectory, number: int) -> str:
+    """Plan the rollback of a commit; gives its file."""
+    path = directory.base_file("dt=a", f"f{number % 2}", _time(number))
+    target = Instant(_time(number), "commit", InstantState.COMPLETED)
+    plan = render_rollback_plan(target, {"dt=a": RollbackFiles([f"file://{path}"])})
+    directory.instant(f"{_time(50)}.rollback.requested", plan)
+    return path
+
+
+def test_what_is_being_rolled_back_stays(make_table: MakeTable) -> None:
+    directory = _fill(make_table(), 8)
+    _request_rollback(directory, 2)
+    assert _planned(directory, _keep(2, 4)) == [0, 1]
+
+
+def test_an_archived_commit_is_never_rolled_back(make_table: MakeTable) -> None:
+    directory = _fill(make_table(), 8)
+    archive_table(_open(directory), _keep(1, 2), SINGLE_WRITER)
+    kept = _request_rollback(directory, 2)
+    with pytest.raises(UnsupportedTableError, match="that commit is archived: its files count as committed"):
+        roll_back_failed_writes(_open(directory))
+    assert Path(kept).exists()
+    (directory.path / f".hoodie/{_time(50)}.rollback.requested").unlink()
+    while len(active := _active(directory)) > 1:
+        roll_back_commit(_open(directory), active[-1])
+    with pytest.raises(RollbackRefusedError, match="is the last one on its active timeline"):
+        roll_back_commit(_open(directory), active[0])
+    assert list_file_slices(_open(directory), ["dt=a"], None)
+
+
+def test_a_savepoint_stays_that_later_commits_are_archived_beyond(make_table: MakeTable) -> None:
+    directory = make_table()
+    for number in range(8):
+        path = f"dt=a/f_0-0-0_{_time(number)}.parquet"
+        directory.file(path)
+        directory.commit(_time(number), written=(path,))
+    create_savepoint(_open(directory), _time(2))
+    options = ArchiveOptions(2, 3, beyond_savepoint=True, clean=CleanOptions(commits_retained=1))
+    archive_table(_open(directory), options, SINGLE_WRITER)
+    assert _active(directory) == [_time(number) for number in (2, 7)]
+    with pytest.raises(InvalidArgumentError, match="must stay: the later commit 20261122000003000"):
+        delete_savepoint(_open(directory))
+    with pytest.raises(RollbackRefusedError, match=r"the commit 20261122000003000 .* is archived"):
+        restore_to_savepoint(_open(directory))
+    assert _open(directory).timeline.savepoints == {_time(2)}
+    create_savepoint(_open(directory), _time(7))
+    assert delete_savepoint(_open(directory), _time(7)) == _time(7)
 
 
 def test_the_delta_commits_that_a_compaction_counts_stay(make_table: MakeTable) -> None:

@@ -20,6 +20,7 @@ from hudisql.format.instant import (
     InstantState,
 )
 from hudisql.format.timeline import Timeline
+from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.requested_replace import is_clustering
 from hudisql.write.transaction.timeline_payloads import RequestedRollback, parse_requested_rollback
@@ -88,6 +89,9 @@ def _check_ours_to_end(table: HudiTable, rollback: PendingRollback) -> None:
         # Apache Hudi leaves such a request behind when it refuses a rollback, and then refuses all writes.
         reason = f"still stands, with the later commit {later[-1].timestamp} on top of it"
         hint = f"nothing was deleted yet: to give the rollback up, delete {path} and its .requested file"
+    elif _is_archived(table, target):
+        reason = "is archived: its files count as committed, and the rollback would delete them"
+        hint = f"to give the rollback up, delete {path} and its .requested file"
     elif not rollback.plan.names_all:
         reason = "has written log blocks that the rollback's plan does not place"
     if reason is not None:
@@ -96,6 +100,15 @@ def _check_ours_to_end(table: HudiTable, rollback: PendingRollback) -> None:
             f"{table.base_path} is not complete, and that {target.action} {reason}",
             hint=hint,
         )
+
+
+def _is_archived(table: HudiTable, target: Instant) -> bool:
+    """True if the target was committed and archived. A rollback that was killed may have removed it, too."""
+    timeline = table.timeline
+    is_active = any(each.timestamp == target.timestamp for each in timeline.instants)
+    if is_active or not timeline.is_visible(target.timestamp):
+        return False
+    return target.timestamp in archived_commits(table, timeline)
 
 
 def _was_begun_within(table: HudiTable, rollback: Instant, milliseconds: int) -> bool:
