@@ -39,7 +39,7 @@ def after_commit(
     if dropped_metadata_table:
         _warn_of_dropped(context, entry)
     try:
-        fresh = _serviced(context, entry, open_table(context.storage, table.base_path), settings)
+        fresh = _serviced(context, entry, _opened(context, table), settings)
     except HudisqlError as error:
         context.console.warning(
             f"{entry.full_name}: committed, but the table cannot be opened for its services and its sync: "
@@ -48,6 +48,10 @@ def after_commit(
         return
     if syncs:
         sync_registered(context.metastore, fresh, entry.database, entry.name, incremental=True)
+
+
+def _opened(context: Context, table: HudiTable) -> HudiTable:
+    return open_table(context.storage, table.base_path, accepts_changed_sources=table.accepts_changed_sources)
 
 
 def _serviced(context: Context, entry: MetastoreTable, table: HudiTable, settings: HudiConfig) -> HudiTable:
