@@ -75,8 +75,10 @@ def native_dataframe_without(
     numbers = {path: zlib.crc32(uri.encode()) for path, uri in _uris(spark, plan, index).items()}
     if len(set(numbers.values())) < len(numbers):
         raise QueryError("two files of the scan have the same checksum of their paths")
-    where = functions.expr(f"shiftleft(crc32(_metadata.file_path), {_POSITION_BITS}) | _metadata.row_index")
-    numbered = frame.withColumn(_ROW, where)
+    # A column of the table may have this name, too.
+    metadata = frame.metadataColumn("_metadata")
+    number = functions.shiftleft(functions.crc32(metadata["file_path"]), _POSITION_BITS)
+    numbered = frame.withColumn(_ROW, number.bitwiseOR(metadata["row_index"]))
     left = functions.broadcast(replaced(numbers).toDF(_ROW))
     remaining = numbered.join(left, _ROW, "left_anti").drop(_ROW)
     return complete_columns(remaining, plan, names, unpushable=_floating(plan, names))
@@ -221,6 +223,8 @@ def _scan_session(session: Any, plan: ScanPlan) -> Any:
     configuration.setConfString("spark.sql.sources.parallelPartitionDiscovery.threshold", "1000000000")
     configuration.setConfString("spark.sql.parquet.filterPushdown.decimal", "false")
     configuration.setConfString("spark.sql.parquet.int96TimestampConversion", "false")
+    # A struct of which the file has none of the members asked for is not NULL for that.
+    configuration.setConfString("spark.sql.legacy.parquet.returnNullStructIfAllFieldsMissing", "false")
     schemes = {scheme_of(path) for path in plan.scanned_files()}
     for setting in (f"fs.{scheme}.impl" for scheme in _S3_ALIASES & schemes):
         if session.sessionState().newHadoopConf().get(setting) is None:

@@ -7,7 +7,7 @@ columns and row filters, and how the work is cut into tasks. The plan is a value
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -40,7 +40,7 @@ from hudisql.read.splits import (
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_partitions
+from hudisql.table.partitions import TablePartition, list_partitions, partition_of
 from hudisql.table.past_state import check_past_state
 from hudisql.table.snapshot import load_file_slices
 
@@ -99,7 +99,7 @@ class ScanPlan:
     def methods(self) -> list[ScanMethod]:
         """How each of the slices is read in `native` mode."""
         names = [each.name for each in self.partition_columns]
-        return scan_methods([each for each, _ in self.slices], self.columns, names, self.predicate)
+        return scan_methods([each for each, _ in self.slices], self.columns, names)
 
     def scanned_files(self) -> list[str]:
         """The paths of the files that Spark's own scan reads of the slices, none of which are logs alone."""
@@ -187,18 +187,25 @@ def plan_scan(
         [*predicates, *partition_predicates], wanted, pa.schema(partition_columns)
     )
     partitions = list_partitions(table) if changes is None else changes.partitions(table)
-    inside = [each for each in partitions if _is_below(each.path, below)]
-    pruned = prune_by_path(
-        prune_partitions(inside, partition_columns, conjunction(partition_parts)), row_parts
-    )
+
+    def prune(some: Sequence[TablePartition]) -> list[TablePartition]:
+        inside = [each for each in some if _is_below(each.path, below)]
+        return prune_by_path(
+            prune_partitions(inside, partition_columns, conjunction(partition_parts)), row_parts
+        )
+
+    def wanted_of(paths: Collection[str]) -> set[str]:
+        return {each.path for each in prune([partition_of(table, path) for path in paths])}
+
+    pruned = prune(partitions)
     slices = tuple(
         each
-        for each in _slices_of(table, pruned, partition_names, as_of, changes, read_optimized)
+        for each in _slices_of(table, pruned, partition_names, as_of, changes, read_optimized, wanted_of)
         if (each[0].partition_path, each[0].file_id) not in pruned_slices
     )
     merges = any(file_slice.has_log_files for file_slice, _ in slices)
     warn_of_changed_sources(check_external_files(table.storage, [file_slice for file_slice, _ in slices]))
-    mode = _mode_of(wanted, partition_names, conjunction(row_parts), slices)
+    mode = _mode_of(wanted, partition_names, slices)
     is_by_slice = mode == "stitched" or any(name in META_COLUMNS for name in wanted.names)
     on_driver = is_by_slice and _fits_driver(table, slices, driver_bytes)
     if on_driver:
@@ -214,7 +221,11 @@ def plan_scan(
     slices_total = splits_total = None
     if count_all:
         is_whole = len(pruned) == len(partitions) and not pruned_slices
-        everything = slices if is_whole else _slices_of(table, partitions, [], as_of, changes, read_optimized)
+        everything = (
+            slices
+            if is_whole
+            else _slices_of(table, partitions, [], as_of, changes, read_optimized, wanted_of)
+        )
         slices_total = len(everything)
         splits_total = sum(len(task.works) for task in split(everything))
     return ScanPlan(
@@ -308,13 +319,14 @@ def _slices_of(
     as_of: str | None,
     changes: IncrementalRead | None,
     read_optimized: bool,
+    wanted_of: Callable[[Collection[str]], Collection[str]],
 ) -> tuple[tuple[FileSlice, Mapping[str, object]], ...]:
     values_of = {each.path: dict(zip(partition_names, each.values, strict=False)) for each in partitions}
     slices = load_file_slices(table, partitions=partitions, as_of=as_of)
     if changes is not None:
         slices = changes.select(table, list(values_of), slices)
     elif as_of is not None:
-        check_past_state(table, as_of, list(values_of), slices)
+        check_past_state(table, as_of, list(values_of), slices, wanted_of)
     if read_optimized:
         slices = [replace(each, log_files=()) for each in slices if each.base_file is not None]
     return tuple((each, values_of[each.partition_path]) for each in slices)
@@ -323,10 +335,9 @@ def _slices_of(
 def _mode_of(
     wanted: pa.Schema,
     partition_names: Sequence[str],
-    predicate: Predicate | None,
     slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
 ) -> Literal["native", "stitched"]:
-    methods = scan_methods([each for each, _ in slices], wanted, partition_names, predicate)
+    methods = scan_methods([each for each, _ in slices], wanted, partition_names)
     return "stitched" if set(methods) == {ScanMethod.STITCHED} else "native"
 
 

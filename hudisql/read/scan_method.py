@@ -7,14 +7,13 @@ meta columns beside the data columns of an external file, goes through the slice
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final
 
 import pyarrow as pa
 
 from hudisql.format.meta_columns import META_COLUMNS
-from hudisql.read.predicates import Predicate, columns_of, type_of_path
 from hudisql.read.slice_reader import needs_data_columns
 from hudisql.read.splits import driving_file_bytes
 from hudisql.storage import parent_of
@@ -53,10 +52,9 @@ def scan_methods(
     slices: Sequence[FileSlice],
     columns: pa.Schema,
     partition_columns: Sequence[str],
-    predicate: Predicate | None,
 ) -> list[ScanMethod]:
     """The method for each slice of a scan that reads `columns`."""
-    if _has_nested_float(columns, predicate):
+    if any(pa.types.is_struct(field.type) and _has_floats(field.type) for field in columns):
         return [ScanMethod.STITCHED] * len(slices)
     needs_data = needs_data_columns(columns, partition_columns)
     needs_meta = any(name in META_COLUMNS for name in columns.names)
@@ -84,13 +82,15 @@ def scan_methods(
     return [method_of(each) for each in slices]
 
 
-def _has_nested_float(columns: pa.Schema, predicate: Predicate | None) -> bool:
-    """True if Spark would skip row groups by bounds that know no NaN.
+def _has_floats(struct: pa.StructType) -> bool:
+    """True if Spark would skip row groups by bounds of a member that know no NaN.
 
     For top-level columns `native_scan` prevents it.
     """
-    nested: Collection[tuple[str, ...]] = [path for path in columns_of(predicate) if len(path) > 1]
-    return any(pa.types.is_floating(type_of_path(columns, path)) for path in nested)
+    return any(
+        pa.types.is_floating(each.type) or (pa.types.is_struct(each.type) and _has_floats(each.type))
+        for each in struct
+    )
 
 
 def _is_seen_by_spark(path: str) -> bool:

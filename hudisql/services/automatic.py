@@ -83,7 +83,9 @@ class AutomaticServices:
         return done
 
     def _warn_of_failure(self, name: str, call: str, error: Exception) -> None:
-        message = error.message if isinstance(error, HudisqlError) else str(error).splitlines()[0]
+        name_of_error = type(error).__name__
+        text = error.message if isinstance(error, HudisqlError) else str(error)
+        message = next(iter(text.splitlines()), name_of_error) or name_of_error
         hint = error.hint if isinstance(error, HudisqlError) and error.hint else f"{call} runs it again"
         self.warn(f"{self.label}: committed, but the automatic {name} failed: {message} ({hint})")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from hudisql.errors import StorageError
+from hudisql.errors import NoSuchPathError, StorageError
 from hudisql.storage.file_system import FileInfo, FileSystem
 from hudisql.storage.local import LocalFileSystem
 from hudisql.storage.paths import (
@@ -92,9 +92,18 @@ class Storage:
         """The entries directly in the directory, sorted by name. Raises NoSuchPathError, StorageError."""
         return sorted(self._file_system(path).list_directory(path), key=lambda entry: entry.path)
 
-    def list_directories(self, paths: Sequence[str]) -> list[list[FileInfo]]:
-        """`list_directory` of many directories, in parallel, in the order asked."""
-        return self._map(self.list_directory, paths, few_local=8)
+    def list_directories(self, paths: Sequence[str], *, missing_ok: bool = False) -> list[list[FileInfo]]:
+        """`list_directory` of many directories, in parallel, in the order asked.
+
+        With `missing_ok` one that is not there has no entries.
+        """
+        return self._map(self._entries_if_there if missing_ok else self.list_directory, paths, few_local=8)
+
+    def _entries_if_there(self, path: str) -> list[FileInfo]:
+        try:
+            return self.list_directory(path)
+        except NoSuchPathError:
+            return []
 
     def list_files(self, path: str) -> list[FileInfo]:
         """All files below the directory, sorted by path. Raises NoSuchPathError, StorageError."""

@@ -8,7 +8,7 @@ savepointed instants stay. Hudi itself answers such a query with the rows that a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,14 +35,20 @@ class _DeletedVersion:
 
 
 def check_past_state(
-    table: HudiTable, as_of: str, partitions: Sequence[str], slices: Collection[FileSlice]
+    table: HudiTable,
+    as_of: str,
+    partitions: Sequence[str],
+    slices: Collection[FileSlice],
+    wanted: Callable[[Collection[str]], Collection[str]] = set,
 ) -> None:
     """Check that `slices` of `partitions` (paths) are all that was visible at the instant time `as_of`.
 
-    Raises NoSuchStateError that names the earliest state there is.
+    `wanted` chooses from partitions whose directories a clean has deleted those that are read, by default
+    all. Raises NoSuchStateError that names the earliest state there is.
     """
     check_timeline_reaches(table, as_of)
-    lost = _lost_groups(table, as_of, set(partitions), slices)
+    concerned = {*partitions, *wanted(_deleted_partitions(table, as_of))}
+    lost = _lost_groups(table, as_of, concerned, slices)
     if lost:
         partition, file_id = min(lost)
         raise state_gone_error(
@@ -98,7 +104,9 @@ def _earliest_state(table: HudiTable, after: str, partitions: Sequence[str] | No
     """The first commit after an instant time whose state can be read, in all partitions for None."""
     from hudisql.table.partitions import list_partition_paths
 
-    paths = list_partition_paths(table) if partitions is None else list(partitions)
+    paths = list(partitions or ())
+    if partitions is None:
+        paths = sorted({*list_partition_paths(table), *_deleted_partitions(table, after)})
     retained, first = _retained_from(table), table.timeline.first_active_time or ""
     for commit in table.timeline.commits:
         time = commit.timestamp
@@ -155,6 +163,15 @@ def _deleted_versions(
     return {group: version for group, version in found.items() if version.base_instant_time}
 
 
+def _deleted_partitions(table: HudiTable, as_of: str) -> set[str]:
+    """The partitions that cleans later than `as_of` deleted files of and whose directories are gone."""
+    from hudisql.table.partitions import list_partition_paths
+
+    cleans = [each for each in table.timeline.instants if each.action == CLEAN and each.timestamp > as_of]
+    named = {partition for clean in cleans for partition, _ in _files_of_clean(table, clean)}
+    return named - set(list_partition_paths(table)) if named else set()
+
+
 def _version_of(name: str) -> tuple[str, str]:
     """File id and base instant time of a data file's name; empty for other files."""
     if (base := parse_base_file_name(name)) is not None:
@@ -190,9 +207,11 @@ def _clean_record(table: HudiTable, clean: Instant) -> Mapping[str, Any]:
 def _retained_from(table: HudiTable) -> str:
     """The instant from which on the oldest clean of the active timeline kept all states; empty without one.
 
-    Earlier cleans, which may be archived, kept these states, too.
+    Earlier cleans, which may be archived, kept these states, too. Cleans by file versions name no instant:
+    where some may be archived, no state before the oldest one that is left counts as kept.
     """
     for instant in table.timeline.completed:
         if instant.action == CLEAN:
-            return str(_clean_record(table, instant).get("earliestCommitToRetain") or "")
+            retained = str(_clean_record(table, instant).get("earliestCommitToRetain") or "")
+            return retained or (instant.timestamp if is_archived(table) else "")
     return ""

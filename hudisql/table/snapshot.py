@@ -56,8 +56,12 @@ FileVersions = dict[str, dict[str, FileGroupVersions]]
 
 
 def list_file_versions(table: HudiTable, paths: Sequence[str]) -> FileVersions:
-    """All versions of the file groups of the partitions with these paths, listed once."""
-    listings = table.storage.list_directories([join(table.base_path, path) for path in paths])
+    """All versions of the file groups of the partitions with these paths, listed once.
+
+    A partition whose directory a clean has deleted has none.
+    """
+    directories = [join(table.base_path, path) for path in paths]
+    listings = table.storage.list_directories(directories, missing_ok=True)
     return {path: group_files(entries) for path, entries in zip(paths, listings, strict=True)}
 
 

@@ -18,7 +18,7 @@ from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import COMMIT_ACTIONS, Instant, parse_point_in_time
 from hudisql.format.timeline import Timeline
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.past_state import is_archived
+from hudisql.table.past_state import is_archived, state_gone_error
 from hudisql.table.requested_replace import is_clustering
 
 EARLIEST = "earliest"
@@ -66,7 +66,8 @@ def timeline_window(
     """The commits after `begin` up to and with `end` (the newest by default), both as users write them.
 
     `policy` is Hudi's for commits that are pending while later ones are completed. Raises
-    InvalidArgumentError for texts that are no time, HollowCommitError.
+    InvalidArgumentError for texts that are no time, HollowCommitError, NoSuchStateError (by times of
+    completion, if commits of the window are archived).
     """
     first = BEFORE_ALL if begin.strip().lower() == EARLIEST else _instant_time(begin, "begin")
     last = None if end is None else _instant_time(end, "end")
@@ -74,6 +75,11 @@ def timeline_window(
         times = _transition_times(table)
         chosen = [each for each in table.timeline.commits if first < times[each]]
         chosen = [each for each in chosen if last is None or times[each] <= last]
+        starts = table.timeline.first_active_time
+        if starts is not None and first < starts and is_archived(table):
+            raise state_gone_error(
+                table, first, "commits after it are archived, and their times of completion with them", None
+            )
         return TimelineWindow(first, tuple(chosen), by_transition_time=True)
     commits = _without_hollow_commits(table, last, policy)
     chosen = [each for each in commits if first < each.timestamp and (last is None or each.timestamp <= last)]

@@ -224,7 +224,7 @@ def test_files_that_spark_would_hide_are_read_by_the_slice_reader(
     def method_of(name: str) -> ScanMethod:
         assert file_slice.base_file is not None
         named = replace(file_slice, base_file=replace(file_slice.base_file, path=f"{table.base_path}/{name}"))
-        (method,) = scan_methods([named], table.schema, [], None)
+        (method,) = scan_methods([named], table.schema, [])
         return method
 
     assert method_of("a.parquet") is ScanMethod.NATIVE
@@ -244,7 +244,7 @@ def test_only_many_rows_with_few_log_records_are_merged_by_spark() -> None:
             BaseFile(f"/t/p/f_0_{time}.parquet", base, "f", "0", time),
             log_files=(LogFile(f"/t/p/.f_{time}.log.1_0", log, "f", time, 1, "0"),),
         )
-        (method,) = scan_methods([replace(file_slice, **changes)], columns, [], None)
+        (method,) = scan_methods([replace(file_slice, **changes)], columns, [])
         return method
 
     megabyte = 1 << 20
@@ -269,3 +269,20 @@ def test_a_scan_on_the_driver_reads_all_columns(
     assert (many.on_driver, many.columns) == (False, wanted)
     whole = read_plan(plan_scan(table, table.full_schema))
     assert read_plan(few).sort_by("_hoodie_record_key") == whole.sort_by("_hoodie_record_key")
+
+
+def test_floats_in_structs_are_read_by_the_slice_reader() -> None:
+    time = "20240101000000000"
+    base = BaseFile(f"/t/p/f_0_{time}.parquet", 1, "f", "0", time)
+    file_slice = FileSlice("p", "f", time, base)
+
+    def method_of(value_type: pa.DataType) -> ScanMethod:
+        (method,) = scan_methods([file_slice], pa.schema([pa.field("s", value_type)]), [])
+        return method
+
+    # Spark prunes row groups by their bounds, which leave NaN out, for any filter of the query.
+    assert method_of(pa.struct([("x", pa.float64())])) is ScanMethod.STITCHED
+    assert method_of(pa.struct([("y", pa.struct([("x", pa.float32())]))])) is ScanMethod.STITCHED
+    assert method_of(pa.struct([("x", pa.int32())])) is ScanMethod.NATIVE
+    assert method_of(pa.list_(pa.float64())) is ScanMethod.NATIVE
+    assert method_of(pa.float64()) is ScanMethod.NATIVE

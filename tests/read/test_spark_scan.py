@@ -134,7 +134,7 @@ def test_spark_merges_log_records_as_the_slice_reader_does(
     has_native_log = False
     for columns, expected in ((table.schema, "rows"), (META_SCHEMA, "meta_rows")):
         plan = plan_scan(table, columns)
-        methods = scan_methods([each for each, _ in plan.slices], columns, [], None)
+        methods = scan_methods([each for each, _ in plan.slices], columns, [])
         has_native_log |= ScanMethod.MERGED in methods
         rows = scan_to_dataframe(spark, plan).select(*columns.names)
         wanted = [json.dumps(row, sort_keys=True) for row in getattr(golden(name), expected)]

@@ -240,9 +240,11 @@ def test_partitions_that_were_found_clean_are_listed_once(
     listed: list[str] = []
     listings = Storage.list_directories
 
-    def list_directories(storage: Storage, paths: list[str]) -> list[list[FileInfo]]:
+    def list_directories(
+        storage: Storage, paths: list[str], *, missing_ok: bool = False
+    ) -> list[list[FileInfo]]:
         listed.extend(paths)
-        return listings(storage, paths)
+        return listings(storage, paths, missing_ok=missing_ok)
 
     monkeypatch.setattr(Storage, "list_directories", list_directories)
     _commit(directory, 5, "commit", [])

@@ -138,3 +138,37 @@ def test_a_clean_that_is_pending_may_have_deleted_some_files(make_table, storage
     with pytest.raises(NoSuchStateError):
         check(open_table(storage, str(directory.path)), FIRST)
     check(open_table(storage, str(directory.path)), SECOND)
+
+
+def test_a_partition_that_a_clean_deleted_is_part_of_the_states_before(make_table, storage: Storage) -> None:
+    directory = make_table()
+    directory.partition("dt=a")
+    directory.base_file("dt=a", "f-0", FIRST)
+    for time in (FIRST, SECOND):
+        directory.commit(time)
+    directory.instant("20260104000000000.clean", clean_metadata({"dt=b": [f"f-1_0-0-0_{FIRST}.parquet"]}))
+    table = open_table(storage, str(directory.path))
+    slices = load_file_slices(table, as_of=FIRST)
+    with pytest.raises(NoSuchStateError, match="such as dt=b/f-1"):
+        check(table, FIRST)
+    # The query asks for another partition.
+    check_past_state(table, FIRST, ["dt=a"], slices, lambda gone: set(gone) - {"dt=b"})
+
+
+def test_of_an_archived_table_cleaned_by_versions_only_later_states_are_known(
+    make_table, storage: Storage
+) -> None:
+    directory = make_table()
+    directory.partition("dt=a")
+    directory.base_file("dt=a", "f-0", FIRST)
+    for time in (FIRST, SECOND, THIRD):
+        directory.commit(time)
+    directory.instant(f"{FIRST}.savepoint")
+    directory.instant("20260102000000001.clean", clean_metadata({}))
+    check(open_table(storage, str(directory.path)), SECOND)
+    directory.file(".hoodie/archived/.commits_.archive.1_1-0-1", b"#HUDI#")
+    table = open_table(storage, str(directory.path))
+    with pytest.raises(NoSuchStateError, match="by a clean that is archived"):
+        check(table, SECOND)
+    check(table, FIRST)
+    check(table, THIRD)

@@ -23,9 +23,9 @@ class CountingStorage(Storage):
         super().__init__()
         self.listed: list[str] = []
 
-    def list_directories(self, paths: Any) -> Any:
+    def list_directories(self, paths: Any, *, missing_ok: bool = False) -> Any:
         self.listed += [path for path in paths if "/.hoodie" not in path]
-        return super().list_directories(paths)
+        return super().list_directories(paths, missing_ok=missing_ok)
 
 
 @pytest.fixture

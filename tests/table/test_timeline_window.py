@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hudisql.errors import HollowCommitError, InvalidArgumentError
+from hudisql.errors import HollowCommitError, InvalidArgumentError, NoSuchStateError
 from hudisql.format.avro_container import load_codec
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
@@ -67,3 +67,11 @@ def test_pending_table_services_and_last_commits_are_no_hollow_ones(directory) -
     directory.instant("20260101000000003.replacecommit.requested")
     with pytest.raises(HollowCommitError):
         times(directory, "000")
+
+
+def test_times_of_completion_of_archived_commits_are_gone(directory) -> None:
+    assert times(directory, "earliest", policy="USE_TRANSITION_TIME") == [FIRST, SECOND, THIRD]
+    directory.file(".hoodie/archived/.commits_.archive.1_1-0-1", b"#HUDI#")
+    with pytest.raises(NoSuchStateError, match="times of completion"):
+        times(directory, "earliest", policy="USE_TRANSITION_TIME")
+    assert times(directory, "29990101000000000", policy="USE_TRANSITION_TIME") == []

@@ -34,22 +34,36 @@ def after_commit(
     """Warn of a metadata table that is gone, run services, and sync the entries if `syncs` (`hudisql.sync`).
 
     `table` may be as it was before the commit, `settings` are those of its writes. A service that fails is a
-    warning. Raises SyncFailedError (the commit stands).
+    warning, and so is a table that cannot be opened any more. Raises SyncFailedError (the commit stands).
     """
     if dropped_metadata_table:
         _warn_of_dropped(context, entry)
-    fresh = open_table(context.storage, table.base_path)
+    try:
+        fresh = _serviced(context, entry, _opened(context, table), settings)
+    except HudisqlError as error:
+        context.console.warning(
+            f"{entry.full_name}: committed, but the table cannot be opened for its services and its sync: "
+            f"{error.message} (CALL hive_sync runs the sync again)"
+        )
+        return
+    if syncs:
+        sync_registered(context.metastore, fresh, entry.database, entry.name, incremental=True)
+
+
+def _opened(context: Context, table: HudiTable) -> HudiTable:
+    return open_table(context.storage, table.base_path, accepts_changed_sources=table.accepts_changed_sources)
+
+
+def _serviced(context: Context, entry: MetastoreTable, table: HudiTable, settings: HudiConfig) -> HudiTable:
+    """Run the services that are due; the table as they have left it. Raises what `open_table` raises."""
     services = AutomaticServices(
-        fresh,
+        table,
         settings,
-        lambda: write_options(context, fresh, settings),
+        lambda: write_options(context, table, settings),
         context.console.warning,
         entry.full_name,
     )
-    if services.run(context.spark):
-        fresh = fresh.reopened()
-    if syncs:
-        sync_registered(context.metastore, fresh, entry.database, entry.name, incremental=True)
+    return table.reopened() if services.run(context.spark) else table
 
 
 @contextmanager

@@ -110,7 +110,7 @@ def create_file_marker(write_context: WriteContext, task: WriteTask, name: str, 
 
 def _mark_partition(write_context: WriteContext, task: WriteTask) -> None:
     path = join(task.file_naming.directory, PARTITION_METADATA_FILE)
-    if not task.is_new_partition and not _is_torn(write_context, path):
+    if not task.is_new_partition and not _lacks_marker(write_context, path):
         return
     content = render_partition_metadata(
         PartitionMetadata(write_context.instant_time, task.depth), datetime.now(UTC)
@@ -118,7 +118,10 @@ def _mark_partition(write_context: WriteContext, task: WriteTask) -> None:
     write_context.storage.write(path, content)
 
 
-def _is_torn(write_context: WriteContext, path: str) -> bool:
-    """True if a writer was killed before it filled the partition's marker file, which is then empty."""
+def _lacks_marker(write_context: WriteContext, path: str) -> bool:
+    """True if the partition's marker file is missing or empty.
+
+    A writer was killed before it filled the file, or a clean deleted the partition after it was listed.
+    """
     marker = write_context.storage.info(path)
-    return marker is not None and marker.length == 0
+    return marker is None or marker.length == 0

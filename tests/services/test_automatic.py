@@ -1,0 +1,40 @@
+"""What is said of a service that fails after a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hudisql.errors import StorageError
+from hudisql.hudi_config import HudiConfig
+from hudisql.services.automatic import AutomaticServices
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from tests.table.conftest import TableDirectory
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (AssertionError(), "AssertionError (CALL run_clean runs it again)"),
+        (ValueError("\nsecond line"), "ValueError (CALL run_clean runs it again)"),
+        (ValueError("first\nsecond"), "first (CALL run_clean runs it again)"),
+        (StorageError("the disk is full", hint="make room"), "the disk is full (make room)"),
+    ],
+)
+def test_a_failure_of_any_kind_is_a_warning(
+    make_table: Callable[..., TableDirectory], error: Exception, said: str
+) -> None:
+    def failing(_name: str, _default: str) -> str:
+        raise error
+
+    def options() -> Any:
+        raise AssertionError("nothing was due")
+
+    warnings: list[str] = []
+    table = open_table(Storage(), str(make_table().path))
+    spark: Any = None
+    AutomaticServices(table, HudiConfig(failing), options, warnings.append, "db.t").run(spark)
+    assert warnings[0] == f"db.t: committed, but the automatic clean failed: {said}"
