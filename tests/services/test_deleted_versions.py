@@ -1,4 +1,4 @@
-"""What cleans have deleted or may delete: rollbacks and savepoints that would lose rows of it."""
+"""What cleans have deleted or may delete: rollbacks, savepoints and plans that would lose rows of it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hudisql.errors import NoSuchStateError, RollbackRefusedError, WriteConflict
 from hudisql.format.commit_metadata import CommitMetadata, WriteStat
 from hudisql.services.clean import clean_table
 from hudisql.services.clean_plan import CleanOptions, CleanPolicy, plan_clean
+from hudisql.services.compaction_plan import plan_compaction
 from hudisql.services.rollback import roll_back_commit
 from hudisql.services.savepoint import create_savepoint
 from hudisql.storage import Storage
@@ -138,3 +139,30 @@ def test_no_savepoint_is_made_after_a_write_that_is_not_complete(make_table: Mak
         create_savepoint(_open(directory))
     assert not list((directory.path / ".hoodie").glob("*.savepoint*"))
     assert create_savepoint(_open(directory), _time(1)) == _time(1)
+
+
+def test_replaced_slices_of_a_pending_compaction_stay(make_table: MakeTable) -> None:
+    directory = make_table(hoodie__table__type="MERGE_ON_READ")
+    _commit(directory, 1, "f", "deltacommit")
+    directory.log_file("dt=a", "f", _time(1), 1)
+    directory.commit(_time(2), "deltacommit")
+    plan = plan_compaction(Storage(), load_file_slices(_open(directory)), (), "log_file_size", 1000)
+    directory.instant(f"{_time(3)}.compaction.requested", plan.to_avro())
+    _commit(directory, 4, "g", "replacecommit", replaced="f")
+    assert plan_clean(_open(directory), KEEP_ONE_VERSION, NOON) is None
+    (directory.path / f".hoodie/{_time(3)}.compaction.requested").unlink()
+    found = plan_clean(_open(directory), KEEP_ONE_VERSION, NOON)
+    assert found is not None
+    assert len(found.files["dt=a"]) == 2
+
+
+def test_a_partition_with_files_of_a_savepoint_is_not_deleted(make_table: MakeTable) -> None:
+    directory = make_table()
+    _commit(directory, 1, "f")
+    create_savepoint(_open(directory), _time(1))
+    _commit(directory, 2, "f", previous=1)
+    _commit(directory, 3, "g", "replacecommit", replaced="f", partition="dt=b")
+    plan = plan_clean(_open(directory), KEEP_ONE_VERSION, NOON)
+    assert plan is not None
+    assert [each.uri.rpartition("/")[2] for each in plan.files["dt=a"]] == [f"f_0-0-0_{_time(2)}.parquet"]
+    assert plan.partitions_to_delete == ()
