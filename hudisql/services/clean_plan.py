@@ -239,7 +239,7 @@ def plan_clean(
             found = planner.files_to_clean(path, entries)
             if found:
                 files[path] = tuple(FileToClean(table.storage.hadoop_uri(each)) for each in found)
-            if found and path and planner.is_emptied(path, entries):
+            if found and path and planner.is_emptied(path, entries, found):
                 emptied.append(path)
     if not files:
         return None
@@ -312,18 +312,25 @@ class _Planner:
             replaced_at = self._replaced.get((partition, file_id))
             if replaced_at is not None:
                 if self._is_over(replaced_at):
-                    chosen = [time for time in committed if not self._is_savepointed(versions, time)]
+                    compaction = self._compacted.get((partition, file_id))
+                    chosen = [
+                        time
+                        for time in committed
+                        if not _is_needed(time, compaction) and not self._is_savepointed(versions, time)
+                    ]
                     found += [path for time in chosen for path in versions[time].paths]
                 continue
             chosen = self._versions_to_clean(partition, file_id, versions, committed)
             found += [path for time in chosen for path in versions[time].paths]
         return found
 
-    def is_emptied(self, partition: str, entries: Collection[FileInfo]) -> bool:
-        """True if all file groups of the partition, also uncommitted ones, were replaced long enough ago."""
-        times = [self._replaced.get((partition, file_id)) for file_id in group_files(entries)]
+    def is_emptied(self, partition: str, entries: Collection[FileInfo], deleted: Collection[str]) -> bool:
+        """True if all data files of the partition, also uncommitted ones, are among those `deleted`."""
+        gone = set(deleted)
         return partition not in self._replaced_lately and all(
-            time is not None and self._is_over(time) for time in times
+            gone.issuperset(version.paths)
+            for versions in group_files(entries).values()
+            for version in versions.values()
         )
 
     def _is_over(self, replaced_at: str) -> bool:

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import pyarrow as pa
+
 from hudisql.errors import (
     InvalidArgumentError,
     NoSuchInstantError,
@@ -71,6 +73,7 @@ from hudisql.table.snapshot import load_file_slices
 from hudisql.table.table_configuration import drop_metadata_table
 from hudisql.write.execution.cluster_slices import RowOrder, SliceGroup, cluster_slices
 from hudisql.write.execution.commit_files import write_stat
+from hudisql.write.execution.space_filling_curves import has_position
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.bucket_index import check_bucket_index_declared
@@ -144,8 +147,9 @@ def schedule_clustering(
     """Put a clustering plan on the timeline; None if there is nothing to cluster.
 
     Failed writes are rolled back first, and a metadata table is dropped. Raises InvalidArgumentError for sort
-    columns that the table lacks, UnsupportedTableError (also for tables with a bucket index, whose file
-    groups are fixed), WriteRefusedError, WriteConflictError, TableLockedError, StorageError.
+    columns that the table lacks or that cannot be sorted by, UnsupportedTableError (also for tables with a
+    bucket index, whose file groups are fixed), WriteRefusedError, WriteConflictError, TableLockedError,
+    StorageError.
     """
     check_writable(table)
     concurrency = write_options.concurrency
@@ -158,7 +162,7 @@ def schedule_clustering(
         check_not_restored(table, table.timeline)
         if roll_back_failed_writes(table, concurrency):
             table = table.reopened()
-        _check_sort_columns(table, options.sort_columns)
+        _check_sort_columns(table, RowOrder(options.sort_columns, options.layout))
         partitions = {each.path: each for each in list_partitions(table)}
         chosen = choose_partitions(sorted(partitions), options, now_on_timeline(table))
         slices = load_file_slices(table, [partitions[path] for path in chosen])
@@ -251,14 +255,29 @@ def _positive(config: HudiConfig, key: ConfigKey[Any]) -> int:
     return value
 
 
-def _check_sort_columns(table: HudiTable, names: Sequence[str]) -> None:
-    known = {field.name for field in table.schema}
-    for name in names:
-        if name not in known:
+def _check_sort_columns(table: HudiTable, order: RowOrder) -> None:
+    """Raise InvalidArgumentError for columns that the table lacks, or whose values have no such order."""
+    types = {field.name: field.type for field in table.schema}
+    for name in order.columns:
+        if name not in types:
             raise InvalidArgumentError(
                 f"the Hudi table at {table.base_path} has no column '{name}' to sort by",
-                hint=f"it has {', '.join(field.name for field in table.schema)}",
+                hint=f"it has {', '.join(types)}",
             )
+        if has_position(types[name]) if order.is_curve else not _has_maps(types[name]):
+            continue
+        sorts = f"{order.layout} curve" if order.is_curve else "linear order"
+        raise InvalidArgumentError(
+            f"the column '{name}' of type {types[name]} of the Hudi table at {table.base_path} cannot be "
+            f"sorted by in a {sorts}",
+            hint="choose columns of numbers, texts, dates or timestamps",
+        )
+
+
+def _has_maps(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) or any(
+        _has_maps(kind.field(number).type) for number in range(kind.num_fields)
+    )
 
 
 def _pending_file_groups(table: HudiTable) -> frozenset[tuple[str, str]]:

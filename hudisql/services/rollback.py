@@ -11,12 +11,13 @@ from typing import Final
 
 from hudisql.errors import NoSuchInstantError, RollbackRefusedError, WriteConflictError
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
-from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
-from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, COMPACTION, WRITE_ACTIONS, Instant
+from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, CLEAN, COMPACTION, WRITE_ACTIONS, Instant
 from hudisql.storage import join
 from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.past_state import lost_file_groups
 from hudisql.table.requested_replace import is_clustering
+from hudisql.table.snapshot import list_file_versions, slices_of_versions
 from hudisql.table.table_configuration import drop_metadata_table
 from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
@@ -35,8 +36,8 @@ def roll_back_commit(table: HudiTable, instant_time: str, concurrency: Concurren
     Failed writes are rolled back first, and a metadata table is dropped. Raises NoSuchInstantError for what
     is no completed commit of the active timeline, RollbackRefusedError for a commit that later ones, a
     savepoint or a planned table service build on, that is the bootstrap's, or whose predecessors were
-    cleaned or are all archived; WriteConflictError while another writer is active, UnsupportedTableError,
-    TableLockedError, StorageError.
+    cleaned, are being cleaned or are all archived; WriteConflictError while another writer is active,
+    UnsupportedTableError, TableLockedError, StorageError.
     """
     check_writable(table)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
@@ -143,26 +144,32 @@ def _check_not_planned(table: HudiTable, commit: Instant, touched: Collection[Fi
 
 
 def _check_not_cleaned(table: HudiTable, commit: Instant, metadata: CommitMetadata) -> None:
-    """Raise RollbackRefusedError if file groups that the commit has changed have no older files."""
+    """Raise RollbackRefusedError if slices that the commit has changed or replaced are no longer whole."""
     replaced = metadata.partition_to_replace_file_ids or {}
-    needed = {(partition, file_id) for partition, file_ids in replaced.items() for file_id in file_ids}
+    needed = {(partition, file_id): "" for partition, file_ids in replaced.items() for file_id in file_ids}
     needed |= {
-        (partition, stat.file_id)
+        (partition, stat.file_id): stat.prev_commit
         for partition, stats in metadata.partition_to_write_stats.items()
         for stat in stats
         if stat.prev_commit not in ("", "null", commit.timestamp)
     }
-    paths = sorted({partition for partition, _ in needed})
-    listings = table.storage.list_directories([join(table.base_path, path) for path in paths])
-    found = {
-        (path, file_id)
-        for path, entries in zip(paths, listings, strict=True)
-        for entry in entries
-        if (file_id := _older_file_group(entry.name, commit.timestamp)) is not None
+    if not needed:
+        return
+    _check_no_pending_clean(table, commit)
+    before = _just_before(commit.timestamp)
+    versions = list_file_versions(table, _existing(table, {partition for partition, _ in needed}))
+    slices = slices_of_versions(table, versions, before)
+    found = {(each.partition_path, each.file_id): each.base_instant_time for each in slices}
+    missing = {
+        group
+        for group, previous in needed.items()
+        if group not in found
+        # The slice of a pending compaction is shown as a part of the one before.
+        or (found[group] < previous and previous not in table.timeline.pending_compactions)
     }
-    missing = sorted(needed - found)
+    missing |= lost_file_groups(table, before, slices) & needed.keys()
     if missing:
-        shown = ", ".join("/".join(part for part in group if part) for group in missing[:_SHOWN])
+        shown = ", ".join("/".join(part for part in group if part) for group in sorted(missing)[:_SHOWN])
         raise RollbackRefusedError(
             f"the commit {commit.timestamp} of {table.base_path} cannot be rolled back: a clean has deleted "
             f"the files that it replaced ({shown}{' …' if len(missing) > _SHOWN else ''}), and their rows "
@@ -171,9 +178,23 @@ def _check_not_cleaned(table: HudiTable, commit: Instant, metadata: CommitMetada
         )
 
 
-def _older_file_group(name: str, instant_time: str) -> str | None:
-    """The file id of a data file whose slice is older than the instant."""
-    if (base := parse_base_file_name(name)) is not None:
-        return base.file_id if base.instant_time < instant_time else None
-    log = parse_log_file_name(name)
-    return log.file_id if log is not None and log.base_instant_time < instant_time else None
+def _check_no_pending_clean(table: HudiTable, commit: Instant) -> None:
+    for each in table.timeline.pending:
+        if each.action == CLEAN:
+            raise RollbackRefusedError(
+                f"the commit {commit.timestamp} of {table.base_path} cannot be rolled back: a clean "
+                f"({each.timestamp}) is not complete, and may delete the files that the commit replaced",
+                hint="complete it first: CALL run_clean(table => '…')",
+            )
+
+
+def _existing(table: HudiTable, partitions: Collection[str]) -> list[str]:
+    """The partitions (paths) whose directories exist: a clean deletes those that it empties."""
+    paths = sorted(partitions)
+    infos = table.storage.infos([join(table.base_path, path) for path in paths])
+    return [path for path, info in zip(paths, infos, strict=True) if info is not None or not path]
+
+
+def _just_before(instant_time: str) -> str:
+    """The greatest text of digits, of the same length, that sorts before the instant time."""
+    return f"{int(instant_time) - 1:0{len(instant_time)}d}"

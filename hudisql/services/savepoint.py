@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from contextlib import suppress
 
 from hudisql.errors import (
@@ -16,11 +17,15 @@ from hudisql.errors import (
     NoSuchInstantError,
     NoSuchPathError,
     PathExistsError,
+    WriteConflictError,
 )
 from hudisql.format.avro_container import load_codec
-from hudisql.format.instant import CLEAN, SAVEPOINT, Instant, InstantState
+from hudisql.format.instant import CLEAN, COMPACTION, SAVEPOINT, WRITE_ACTIONS, Instant, InstantState
 from hudisql.table.archived_timeline import archived_commits
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.past_state import check_past_state
+from hudisql.table.requested_replace import is_clustering
 from hudisql.table.savepoints import SavepointMetadata, parse_savepoint_metadata
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
@@ -39,14 +44,19 @@ def create_savepoint(
 
     A savepoint that was interrupted is completed. Raises NoSuchInstantError for what is no completed commit
     of the active timeline, InvalidArgumentError for a second savepoint of a commit or one whose files a
-    clean may have deleted, UnsupportedTableError during a restore, TableLockedError, StorageError.
+    clean may have deleted, NoSuchStateError if one has deleted them, WriteConflictError while an older write
+    is pending (a restore would keep it, but not the files that it wrote), UnsupportedTableError during a
+    restore, TableLockedError, StorageError.
     """
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = table.reopened()
         check_not_restored(table, table.timeline)
         commit_time = _commit_to_keep(table, commit_time)
+        _check_no_older_write(table, commit_time)
         _check_not_cleaned(table, commit_time)
-        metadata = SavepointMetadata(user, int(time.time() * 1000), comments, _files(table, commit_time))
+        slices = load_file_slices(table, as_of=commit_time)
+        check_past_state(table, commit_time, None, slices)
+        metadata = SavepointMetadata(user, int(time.time() * 1000), comments, _files(slices))
         inflight = Instant(commit_time, SAVEPOINT, InstantState.INFLIGHT)
         with suppress(PathExistsError):
             table.storage.create(table.instant_path(inflight), b"")
@@ -131,6 +141,25 @@ def _commit_to_keep(table: HudiTable, commit_time: str | None) -> str:
     return chosen
 
 
+def _check_no_older_write(table: HudiTable, commit_time: str) -> None:
+    """Raise WriteConflictError if a write before the commit is pending.
+
+    Compactions may be: the savepoint holds what they merge, so that a restore loses none of it.
+    """
+    for each in table.timeline.pending:
+        if each.action not in WRITE_ACTIONS - {COMPACTION} or each.timestamp > commit_time:
+            continue
+        if is_clustering(table, each):
+            hint = "run it first (CALL run_clustering), then make a savepoint of the latest commit"
+        else:
+            hint = "run the call again when it is complete; if it has failed, the next write rolls it back"
+        raise WriteConflictError(
+            f"the {each.action} {each.timestamp} of {table.base_path}, older than the commit {commit_time}, "
+            "is not complete: a savepoint would not hold the files that it writes",
+            hint=hint,
+        )
+
+
 def _check_not_cleaned(table: HudiTable, commit_time: str) -> None:
     """Raise InvalidArgumentError if the last clean, or a planned one, may delete files of the commit."""
     cleans = [each for each in table.timeline.instants if each.action == CLEAN]
@@ -157,10 +186,10 @@ def _earliest_retained(table: HudiTable, clean: Instant) -> str:
     return str(retained["timestamp"]) if retained else ""
 
 
-def _files(table: HudiTable, commit_time: str) -> dict[str, tuple[str, ...]]:
-    """The names of the files of the latest slices as of the commit, by partition path."""
+def _files(slices: Iterable[FileSlice]) -> dict[str, tuple[str, ...]]:
+    """The names of the files of the slices, by partition path."""
     names: dict[str, list[str]] = defaultdict(list)
-    for each in load_file_slices(table, as_of=commit_time):
+    for each in slices:
         paths = [each.base_file.path] if each.base_file is not None else []
         paths += [log_file.path for log_file in each.log_files]
         names[each.partition_path] += [path.rpartition("/")[2] for path in paths]

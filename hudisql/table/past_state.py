@@ -37,18 +37,18 @@ class _DeletedVersion:
 def check_past_state(
     table: HudiTable,
     as_of: str,
-    partitions: Sequence[str],
+    partitions: Sequence[str] | None,
     slices: Collection[FileSlice],
     wanted: Callable[[Collection[str]], Collection[str]] = set,
 ) -> None:
-    """Check that `slices` of `partitions` (paths) are all that was visible at the instant time `as_of`.
+    """Check that `slices` of `partitions` (paths; all for None) are all that was visible at `as_of`.
 
     `wanted` chooses from partitions whose directories a clean has deleted those that are read, by default
     all. Raises NoSuchStateError that names the earliest state there is.
     """
     check_timeline_reaches(table, as_of)
-    concerned = {*partitions, *wanted(_deleted_partitions(table, as_of))}
-    lost = _lost_groups(table, as_of, concerned, slices)
+    concerned = None if partitions is None else {*partitions, *wanted(_deleted_partitions(table, as_of))}
+    lost = lost_file_groups(table, as_of, slices, concerned)
     if lost:
         partition, file_id = min(lost)
         raise state_gone_error(
@@ -56,7 +56,7 @@ def check_past_state(
             as_of,
             f"a clean deleted files of {len(lost)} file groups that were visible then, such as "
             f"{join(partition, file_id) if partition else file_id}",
-            sorted({partition for partition, _ in lost}),
+            None if partitions is None else sorted({partition for partition, _ in lost}),
         )
 
 
@@ -112,16 +112,20 @@ def _earliest_state(table: HudiTable, after: str, partitions: Sequence[str] | No
         time = commit.timestamp
         if time <= after or (time < max(retained, first) and time not in table.timeline.savepoints):
             continue
-        if not _lost_groups(table, time, set(paths), list_file_slices(table, paths, time)):
+        if not lost_file_groups(table, time, list_file_slices(table, paths, time), partitions):
             return time
     return None
 
 
-def _lost_groups(
-    table: HudiTable, as_of: str, partitions: set[str], slices: Collection[FileSlice]
+def lost_file_groups(
+    table: HudiTable, as_of: str, slices: Collection[FileSlice], partitions: Collection[str] | None = None
 ) -> set[FileGroupId]:
-    """The file groups of which a clean deleted the slice that was the latest at `as_of`."""
-    deleted = _deleted_versions(table, as_of, partitions)
+    """The file groups of which a clean deleted the slice that was the latest at the instant time `as_of`.
+
+    `slices` are those of `partitions` (paths; all for None) that are left of that state. Tells what the
+    cleans of the active timeline tell. Raises CorruptTableError, StorageError.
+    """
+    deleted = _deleted_versions(table, as_of, None if partitions is None else set(partitions))
     if not deleted:
         return set()
     found = {(each.partition_path, each.file_id): each for each in slices}
@@ -143,7 +147,7 @@ def _is_whole(file_slice: FileSlice | None, deleted: _DeletedVersion) -> bool:
 
 
 def _deleted_versions(
-    table: HudiTable, as_of: str, partitions: set[str]
+    table: HudiTable, as_of: str, partitions: set[str] | None
 ) -> dict[FileGroupId, _DeletedVersion]:
     """Of each file group the newest slice up to `as_of` that a later clean deleted, or plans to delete."""
     found: dict[FileGroupId, _DeletedVersion] = defaultdict(_DeletedVersion)
@@ -152,7 +156,7 @@ def _deleted_versions(
             # What an earlier clean deleted was not visible any more.
             continue
         for partition, name in _files_of_clean(table, clean):
-            if partition not in partitions:
+            if partitions is not None and partition not in partitions:
                 continue
             file_id, instant_time = _version_of(name)
             version = found[partition, file_id]

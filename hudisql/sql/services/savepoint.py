@@ -48,7 +48,7 @@ class CreateSavepointRow:
 def create_savepoint_procedure(
     context: Context, arguments: CreateSavepointArguments
 ) -> Iterable[CreateSavepointRow]:
-    """One row. Raises NoSuchTableError, NoSuchInstantError, InvalidArgumentError, StorageError."""
+    """One row. Raises NoSuchTableError, and as the service's `create_savepoint`."""
     from hudisql.services.savepoint import create_savepoint
 
     call = _open(context, arguments.table, arguments.path)

@@ -33,9 +33,31 @@ def curve_values(columns: Sequence[pa.Array], names: Sequence[str], curve: Curve
     return _interleaved(_hilbert(numbers) if curve == "hilbert" else numbers)
 
 
+def has_position(kind: pa.DataType) -> bool:
+    """True if values of the type have a position on a curve: numbers, texts, dates, timestamps, booleans."""
+    return any(
+        is_kind(kind)
+        for is_kind in (
+            pa.types.is_boolean,
+            pa.types.is_string,
+            pa.types.is_binary,
+            pa.types.is_large_string,
+            pa.types.is_floating,
+            pa.types.is_decimal,
+            pa.types.is_integer,
+            pa.types.is_temporal,
+        )
+    )
+
+
 def _ordered(column: pa.Array, name: str) -> _Numbers:
     """Numbers in the order of the column's values; of texts their first eight bytes."""
     kind = column.type
+    if not has_position(kind):
+        raise UnsupportedTableError(
+            f"the column '{name}' of type {kind} has no order to sort by",
+            hint="choose columns of numbers, texts, dates or timestamps",
+        )
     if pa.types.is_boolean(kind):
         numbers = _fill(column, pa.uint8()).astype(np.uint64)
     elif pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
@@ -43,14 +65,9 @@ def _ordered(column: pa.Array, name: str) -> _Numbers:
     elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         bits = (_fill(column, pa.float64()) + 0.0).view(np.uint64)
         numbers = np.where(bits & _SIGN != 0, ~bits, bits | _SIGN)
-    elif pa.types.is_integer(kind) or pa.types.is_temporal(kind):
+    else:
         whole = column.cast(pa.int32()) if pa.types.is_date32(kind) else column
         numbers = _fill(whole, pa.int64()).view(np.uint64) ^ _SIGN
-    else:
-        raise UnsupportedTableError(
-            f"the column '{name}' of type {kind} has no order to sort by",
-            hint="choose columns of numbers, texts, dates or timestamps",
-        )
     numbers[column.is_null().to_numpy(zero_copy_only=False)] = 0
     return numbers
 
