@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hudisql.read import scan_method
 from hudisql.session import Session
 from tests.sql.changed_tables import own_database
 
@@ -69,3 +70,20 @@ def test_views_over_both_names_are_read_right(rides: Session) -> None:
         assert _rows(rides, "SELECT count(*) FROM rides.changed WHERE id IN ('k000000', 'k000001')") == [(1,)]
     finally:
         rides.sql("DROP VIEW rides.changed")
+
+
+@pytest.mark.parametrize("kind", ["STRUCT<file_path: STRING, row_index: BIGINT>", "STRING"])
+def test_a_column_named_like_sparks_metadata_is_read_like_any(
+    session: Session, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(scan_method, "_LEAST_BYTES_TO_MERGE", 0)
+    monkeypatch.setattr(scan_method, "_MOST_LOG_SHARE", 1e9)
+    name = f"odd_names_{kind[:6].lower()}"
+    with own_database(session, name):
+        session.sql(
+            f"CREATE TABLE {name}.t (id INT, n INT, `_metadata` {kind}) USING hudi "
+            "TBLPROPERTIES (primaryKey = 'id', type = 'mor')"
+        )
+        session.sql(f"INSERT INTO {name}.t VALUES (1, 1, NULL), (2, 2, NULL)")
+        session.sql(f"UPDATE {name}.t SET n = 5 WHERE id = 1")
+        assert sorted(_rows(session, f"SELECT id, n FROM {name}.t")) == [(1, 5), (2, 2)]
