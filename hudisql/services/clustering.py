@@ -269,7 +269,7 @@ def _check_sort_columns(table: HudiTable, order: RowOrder) -> None:
         sorts = f"{order.layout} curve" if order.is_curve else "linear order"
         raise InvalidArgumentError(
             f"the column '{name}' of type {types[name]} of the Hudi table at {table.base_path} cannot be "
-            f"sorted by in a {sorts}",
+            f"sorted in a {sorts}",
             hint="choose columns of numbers, texts, dates or timestamps",
         )
 
