@@ -28,6 +28,10 @@ def start_session(config: dict[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
+# Hudi 0.15 turns this off for its whole session when it reads the changes of a table ('cdc').
+CHANGED_BY_HUDI = ("spark.sql.parquet.enableVectorizedReader",)
+
+
 class Oracle:
     """Answers requests; every public method is a command, its arguments are the request's fields."""
 
@@ -67,6 +71,11 @@ class Oracle:
         chosen = {**self.write_defaults, **options} if format == "hudi" else options
         frame.write.format(format).options(**chosen).mode(mode).save(path)
         return {}
+
+    def restore_settings(self) -> None:
+        """Take back what Hudi changes of the session, so that no request depends on those before it."""
+        for name in CHANGED_BY_HUDI:
+            self.spark.conf.unset(name)
 
     def lock(self, path: str) -> dict[str, Any]:
         """Take Hudi's own file-system lock of the table at `path`; `unlock` gives it back."""
@@ -128,6 +137,7 @@ def serve(oracle: Oracle, requests: TextIO, answers: TextIO) -> None:
             answer = {"ok": True, **command(**request)}
         except Exception as error:
             answer = {"ok": False, "error": _shorten(str(error)), "trace": _shorten(traceback.format_exc())}
+        oracle.restore_settings()
         print(json.dumps(answer), file=answers, flush=True)
 
 
