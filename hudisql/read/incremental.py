@@ -69,7 +69,7 @@ class IncrementalRead:
         Raises NoSuchStateError if files that the window's commits wrote are gone.
         """
         if self.window.is_open:
-            check_past_state(table, self.window.as_of, partitions, slices)
+            check_past_state(table, self.window.as_of, partitions, slices, wanted=set)
             chosen = [each for each in slices if each.base_instant_time > self.window.begin or each.log_files]
         else:
             chosen = [each for each in slices if each.file_id in self._versions(each.partition_path)]

@@ -24,7 +24,7 @@ from hudisql.errors import (
     WriteConflictError,
 )
 from hudisql.format.commit_metadata import CommitMetadata, new_commit_metadata
-from hudisql.format.instant import COMPACTION, REPLACE_COMMIT, Instant
+from hudisql.format.instant import REPLACE_COMMIT, Instant
 from hudisql.format.schema import avro_from_arrow
 from hudisql.hudi_config import (
     CLUSTERING_EXECUTION_STRATEGY,
@@ -64,13 +64,15 @@ from hudisql.services.planned_run import (
     check_still_planned,
     first_attempt,
     give_up_run,
+    pending_file_groups,
+    prepare_to_plan,
+    put_plan,
 )
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import load_file_slices
-from hudisql.table.table_configuration import drop_metadata_table
 from hudisql.write.execution.cluster_slices import RowOrder, SliceGroup, cluster_slices
 from hudisql.write.execution.commit_files import write_stat
 from hudisql.write.execution.space_filling_curves import has_position
@@ -81,13 +83,10 @@ from hudisql.write.transaction.commit import (
     OpenCommit,
     check_writable,
     publish_commit,
-    request_instant,
-    roll_back_failed_writes,
 )
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
 from hudisql.write.transaction.rollback import now_on_timeline
-from hudisql.write.transaction.timeline_payloads import planned_file_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -158,22 +157,16 @@ def schedule_clustering(
             f"the Hudi table at {table.base_path} has a bucket index: its file groups cannot be clustered"
         )
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        table = table.reopened()
-        check_not_restored(table, table.timeline)
-        if roll_back_failed_writes(table, concurrency):
-            table = table.reopened()
+        table = prepare_to_plan(table, concurrency)
         _check_sort_columns(table, RowOrder(options.sort_columns, options.layout))
         partitions = {each.path: each for each in list_partitions(table)}
         chosen = choose_partitions(sorted(partitions), options, now_on_timeline(table))
         slices = load_file_slices(table, [partitions[path] for path in chosen])
         check_bucket_index_declared(table, slices)
-        plan = plan_clustering(table.storage, slices, _pending_file_groups(table), options)
+        plan = plan_clustering(table.storage, slices, pending_file_groups(table), options)
         if not plan.groups:
             return None
-        if drop_metadata_table(table):
-            table = table.reopened()
-        requested, _ = request_instant(table, REPLACE_COMMIT, plan.to_avro())
-        return requested
+        return put_plan(table, REPLACE_COMMIT, plan.to_avro())
 
 
 def run_clustering(
@@ -277,16 +270,6 @@ def _check_sort_columns(table: HudiTable, order: RowOrder) -> None:
 def _has_maps(kind: pa.DataType) -> bool:
     return pa.types.is_map(kind) or any(
         _has_maps(kind.field(number).type) for number in range(kind.num_fields)
-    )
-
-
-def _pending_file_groups(table: HudiTable) -> frozenset[tuple[str, str]]:
-    """The file groups of pending compactions and clusterings."""
-    return frozenset(
-        group
-        for instant in table.timeline.pending
-        if instant.action == COMPACTION or is_clustering(table, instant)
-        for group in planned_file_groups(table, instant)
     )
 
 

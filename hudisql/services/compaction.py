@@ -52,12 +52,13 @@ from hudisql.services.planned_run import (
     check_still_planned,
     first_attempt,
     give_up_run,
+    pending_file_groups,
+    prepare_to_plan,
+    put_plan,
 )
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import load_file_slices
-from hudisql.table.table_configuration import drop_metadata_table
 from hudisql.write.execution.commit_files import write_stat
 from hudisql.write.execution.rewrite import rewrite_slices
 from hudisql.write.execution.write_context import WrittenFile
@@ -66,14 +67,11 @@ from hudisql.write.transaction.commit import (
     OpenCommit,
     check_writable,
     publish_commit,
-    request_instant,
-    roll_back_failed_writes,
 )
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
 from hudisql.write.transaction.rollback import now_on_timeline
-from hudisql.write.transaction.timeline_payloads import planned_file_groups
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -173,25 +171,19 @@ def schedule_compaction(
     """
     _check_compactable(table)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-        table = table.reopened()
-        check_not_restored(table, table.timeline)
-        if roll_back_failed_writes(table, concurrency):
-            table = table.reopened()
+        table = prepare_to_plan(table, concurrency)
         if not is_compaction_due(table.timeline, options, now_on_timeline(table)):
             return None
         plan = plan_compaction(
             table.storage,
             load_file_slices(table),
-            _pending_file_groups(table),
+            pending_file_groups(table),
             options.strategy,
             options.target_io_megabytes,
         )
         if not plan.operations:
             return None
-        if drop_metadata_table(table):
-            table = table.reopened()
-        requested, _ = request_instant(table, COMPACTION, plan.to_avro())
-        return requested
+        return put_plan(table, COMPACTION, plan.to_avro())
 
 
 def run_compaction(
@@ -228,16 +220,6 @@ def _check_compactable(table: HudiTable) -> None:
         raise UnsupportedTableError(
             f"the Hudi table at {table.base_path} is copy-on-write: it has no log files to compact"
         )
-
-
-def _pending_file_groups(table: HudiTable) -> frozenset[tuple[str, str]]:
-    """The file groups of pending compactions and clusterings."""
-    return frozenset(
-        group
-        for instant in table.timeline.pending
-        if instant.action == COMPACTION or is_clustering(table, instant)
-        for group in planned_file_groups(table, instant)
-    )
 
 
 def _planned(table: HudiTable, instant_time: str) -> Instant:

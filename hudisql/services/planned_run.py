@@ -1,4 +1,4 @@
-"""Running a planned table service (a compaction or a clustering): begin, and undo a run that fails.
+"""Planned table services (compactions, clusterings): prepare a plan, begin its run, undo one that fails.
 
 Follows `RunCompactionActionExecutor`, `SparkExecuteClusteringCommitActionExecutor` and
 `BaseHoodieTableServiceClient.rollbackInflightCompaction` of Hudi 0.15. The plan stays on the timeline until
@@ -13,12 +13,47 @@ from contextlib import suppress
 from hudisql.errors import PathExistsError, StorageError, UnsupportedTableError, WriteConflictError
 from hudisql.format.instant import COMPACTION, Instant, InstantState
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.table_configuration import has_metadata_table
+from hudisql.table.requested_replace import is_clustering
+from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.write.transaction.commit import request_instant, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
+from hudisql.write.transaction.conflicts import FileGroup
 from hudisql.write.transaction.heartbeat import Heartbeat, heartbeat_path, is_alive, start_heartbeat
 from hudisql.write.transaction.markers import delete_markers
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, pending_rollbacks
+from hudisql.write.transaction.timeline_payloads import planned_file_groups
 from hudisql.write.transaction.uncommitted_files import delete_unnamed_files
+
+
+def prepare_to_plan(table: HudiTable, concurrency: Concurrency) -> HudiTable:
+    """The table as it is now, failed writes rolled back. Called under the lock.
+
+    Raises UnsupportedTableError, WriteConflictError, StorageError.
+    """
+    table = table.reopened()
+    check_not_restored(table, table.timeline)
+    return table.reopened() if roll_back_failed_writes(table, concurrency) else table
+
+
+def pending_file_groups(table: HudiTable) -> frozenset[FileGroup]:
+    """The file groups of pending compactions and clusterings. Raises CorruptTableError, StorageError."""
+    return frozenset(
+        group
+        for instant in table.timeline.pending
+        if instant.action == COMPACTION or is_clustering(table, instant)
+        for group in planned_file_groups(table, instant)
+    )
+
+
+def put_plan(table: HudiTable, action: str, content: bytes) -> Instant:
+    """Drop a metadata table, then put the plan on the timeline. Called under the lock.
+
+    Raises WriteConflictError, StorageError.
+    """
+    if drop_metadata_table(table):
+        table = table.reopened()
+    requested, _ = request_instant(table, action, content)
+    return requested
 
 
 def begin_run(table: HudiTable, planned: Instant, concurrency: Concurrency) -> tuple[Instant, Heartbeat]:

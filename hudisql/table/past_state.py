@@ -26,6 +26,15 @@ from hudisql.table.snapshot import list_file_slices
 _PREFER_LATER = "ask for that one or a later one; savepoints keep the files of a state"
 
 
+@dataclass(frozen=True, slots=True)
+class _DeletedFile:
+    """A file that a clean deleted, or plans to delete."""
+
+    clean_time: str
+    partition: str
+    name: str
+
+
 @dataclass(slots=True)
 class _DeletedVersion:
     """The newest slice of a file group, up to an instant time, of which a clean deleted files."""
@@ -39,16 +48,20 @@ def check_past_state(
     as_of: str,
     partitions: Sequence[str] | None,
     slices: Collection[FileSlice],
-    wanted: Callable[[Collection[str]], Collection[str]] = set,
+    wanted: Callable[[Collection[str]], Collection[str]] = lambda _: (),
 ) -> None:
     """Check that `slices` of `partitions` (paths; all for None) are all that was visible at `as_of`.
 
-    `wanted` chooses from partitions whose directories a clean has deleted those that are read, by default
-    all. Raises NoSuchStateError that names the earliest state there is.
+    `wanted` chooses from other partitions that cleans have named those that the read asks for too, and which
+    are thus gone. Raises NoSuchStateError that names the earliest state there is.
     """
     check_timeline_reaches(table, as_of)
-    concerned = None if partitions is None else {*partitions, *wanted(_deleted_partitions(table, as_of))}
-    lost = lost_file_groups(table, as_of, slices, concerned)
+    deleted = _files_deleted_after(table, as_of)
+    concerned = partitions
+    if partitions is not None:
+        named = {each.partition for each in deleted}
+        concerned = [*partitions, *wanted(named.difference(partitions))]
+    lost = _lost_groups(table, as_of, deleted, slices, concerned)
     if lost:
         partition, file_id = min(lost)
         raise state_gone_error(
@@ -104,15 +117,14 @@ def _earliest_state(table: HudiTable, after: str, partitions: Sequence[str] | No
     """The first commit after an instant time whose state can be read, in all partitions for None."""
     from hudisql.table.partitions import list_partition_paths
 
-    paths = list(partitions or ())
-    if partitions is None:
-        paths = sorted({*list_partition_paths(table), *_deleted_partitions(table, after)})
+    paths = list_partition_paths(table) if partitions is None else list(partitions)
+    deleted = _files_deleted_after(table, after)
     retained, first = _retained_from(table), table.timeline.first_active_time or ""
     for commit in table.timeline.commits:
         time = commit.timestamp
         if time <= after or (time < max(retained, first) and time not in table.timeline.savepoints):
             continue
-        if not lost_file_groups(table, time, list_file_slices(table, paths, time), partitions):
+        if not _lost_groups(table, time, deleted, list_file_slices(table, paths, time), partitions):
             return time
     return None
 
@@ -125,12 +137,22 @@ def lost_file_groups(
     `slices` are those of `partitions` (paths; all for None) that are left of that state. Tells what the
     cleans of the active timeline tell. Raises CorruptTableError, StorageError.
     """
-    deleted = _deleted_versions(table, as_of, None if partitions is None else set(partitions))
-    if not deleted:
+    return _lost_groups(table, as_of, _files_deleted_after(table, as_of), slices, partitions)
+
+
+def _lost_groups(
+    table: HudiTable,
+    as_of: str,
+    deleted: Collection[_DeletedFile],
+    slices: Collection[FileSlice],
+    partitions: Collection[str] | None,
+) -> set[FileGroupId]:
+    versions = _deleted_versions(deleted, as_of, None if partitions is None else set(partitions))
+    if not versions:
         return set()
     found = {(each.partition_path, each.file_id): each for each in slices}
     return {
-        group for group, version in deleted.items() if not _is_whole(found.get(group), version)
+        group for group, version in versions.items() if not _is_whole(found.get(group), version)
     } - replaced_file_groups(table, as_of)
 
 
@@ -147,33 +169,32 @@ def _is_whole(file_slice: FileSlice | None, deleted: _DeletedVersion) -> bool:
 
 
 def _deleted_versions(
-    table: HudiTable, as_of: str, partitions: set[str] | None
+    deleted: Collection[_DeletedFile], as_of: str, partitions: set[str] | None
 ) -> dict[FileGroupId, _DeletedVersion]:
     """Of each file group the newest slice up to `as_of` that a later clean deleted, or plans to delete."""
     found: dict[FileGroupId, _DeletedVersion] = defaultdict(_DeletedVersion)
-    for clean in table.timeline.instants:
-        if clean.action != CLEAN or clean.timestamp <= as_of:
-            # What an earlier clean deleted was not visible any more.
+    for each in deleted:
+        # What an earlier clean deleted was not visible any more.
+        is_later = each.clean_time > as_of
+        if not is_later or (partitions is not None and each.partition not in partitions):
             continue
-        for partition, name in _files_of_clean(table, clean):
-            if partitions is not None and partition not in partitions:
-                continue
-            file_id, instant_time = _version_of(name)
-            version = found[partition, file_id]
-            if version.base_instant_time < instant_time <= as_of:
-                version.base_instant_time, version.names = instant_time, {name}
-            elif instant_time == version.base_instant_time:
-                version.names.add(name)
+        file_id, instant_time = _version_of(each.name)
+        version = found[each.partition, file_id]
+        if version.base_instant_time < instant_time <= as_of:
+            version.base_instant_time, version.names = instant_time, {each.name}
+        elif instant_time == version.base_instant_time:
+            version.names.add(each.name)
     return {group: version for group, version in found.items() if version.base_instant_time}
 
 
-def _deleted_partitions(table: HudiTable, as_of: str) -> set[str]:
-    """The partitions that cleans later than `as_of` deleted files of and whose directories are gone."""
-    from hudisql.table.partitions import list_partition_paths
-
-    cleans = [each for each in table.timeline.instants if each.action == CLEAN and each.timestamp > as_of]
-    named = {partition for clean in cleans for partition, _ in _files_of_clean(table, clean)}
-    return named - set(list_partition_paths(table)) if named else set()
+def _files_deleted_after(table: HudiTable, as_of: str) -> list[_DeletedFile]:
+    """The files of the cleans after an instant time; each clean is read once."""
+    return [
+        _DeletedFile(clean.timestamp, partition, name)
+        for clean in table.timeline.instants
+        if clean.action == CLEAN and clean.timestamp > as_of
+        for partition, name in _files_of_clean(table, clean)
+    ]
 
 
 def _version_of(name: str) -> tuple[str, str]:

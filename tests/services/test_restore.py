@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from hudisql.errors import (
@@ -25,17 +25,16 @@ from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import Instant, InstantState
 from hudisql.services.restore import restore_to_savepoint
 from hudisql.services.savepoint import create_savepoint, delete_savepoint, read_savepoint
-from hudisql.storage import Storage, join
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.storage import join
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.transaction.commit import begin_commit, rollback_commit
 from hudisql.write.transaction.restore_payloads import RestorePlan
-from tests.oracle.comparison import our_rows
 from tests.oracle.line_process import LineProcess
+from tests.services.copied_tables import STORAGE, Copy, again, rows_of, rows_without
 from tests.soak import parameters
-from tests.write.crashed_commits import crash, start_committer
+from tests.write.crashed_commits import crash
 
-STORAGE = Storage()
 BOOTSTRAP = "00000000000001"
 COPIED = (
     "cow_bootstrap_then_upsert_delete",
@@ -45,44 +44,6 @@ COPIED = (
     "mor_compaction_scheduled",
     "mor_parquet_log",
 )
-
-Copy = Callable[[str], HudiTable]
-
-
-@pytest.fixture
-def copy(golden: Callable[[str], Any], tmp_path: Path) -> Copy:
-    def make(name: str) -> HudiTable:
-        shutil.rmtree(tmp_path / "table", ignore_errors=True)
-        shutil.copytree(golden(name).table, tmp_path / "table")
-        return open_table(STORAGE, str(tmp_path / "table"))
-
-    return make
-
-
-@pytest.fixture(scope="module")
-def committer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineProcess]:
-    process = start_committer(tmp_path_factory.mktemp("committer"))
-    yield process
-    process.close()
-
-
-def _again(table: HudiTable) -> HudiTable:
-    return open_table(STORAGE, table.base_path)
-
-
-def _rows(table: HudiTable) -> pa.Table:
-    return our_rows(_again(table)).sort_by("_hoodie_record_key")
-
-
-def _rows_without_later(table: HudiTable, instant_time: str) -> pa.Table:
-    """The rows that are left if nobody knows of the instants after that one."""
-    plain = Path(table.base_path).with_name("plain")
-    shutil.rmtree(plain, ignore_errors=True)
-    shutil.copytree(table.base_path, plain)
-    for file in (plain / ".hoodie").iterdir():
-        if file.is_file() and file.name[0].isdigit() and file.name.split(".")[0] > instant_time:
-            file.unlink()
-    return _rows(open_table(STORAGE, str(plain)))
 
 
 def _data_files(table: HudiTable) -> list[str]:
@@ -99,13 +60,13 @@ def test_a_restore_brings_back_the_rows_of_the_savepoint(copy: Copy, name: str) 
     times = [each.timestamp for each in copy(name).timeline.commits]
     for kept in times[:-1] if len(times) > 1 else times:
         table = copy(name)
-        expected = _rows_without_later(table, kept)
+        expected = rows_without(table, partial(operator.lt, kept))
         later = [each for each in table.timeline.instants if each.timestamp > kept]
         assert create_savepoint(table, kept, "me", "why") == kept
         plan = restore_to_savepoint(table)
         assert sorted(each.timestamp for each in plan.instants) == [each.timestamp for each in later]
-        assert _rows(table).equals(expected)
-        restored = _again(table)
+        assert rows_of(table).equals(expected)
+        restored = again(table)
         assert restored.timeline.pending == ()
         assert [each.action for each in restored.timeline.instants if each.timestamp > kept] == ["restore"]
         saved = read_savepoint(restored, kept)
@@ -114,8 +75,8 @@ def test_a_restore_brings_back_the_rows_of_the_savepoint(copy: Copy, name: str) 
         saved_names = {name for names in saved.files.values() for name in names}
         assert {each.path.rpartition("/")[2] for each in bases if each is not None} <= saved_names
         # The next writer goes on.
-        rollback_commit(begin_commit(_again(table), "UPSERT"))
-        assert _rows(table).equals(expected)
+        rollback_commit(begin_commit(again(table), "UPSERT"))
+        assert rows_of(table).equals(expected)
 
 
 def test_the_completed_restore_names_each_rollback(copy: Copy) -> None:
@@ -123,7 +84,7 @@ def test_the_completed_restore_names_each_rollback(copy: Copy) -> None:
     later = [each for each in table.timeline.commits if each.timestamp > BOOTSTRAP]
     create_savepoint(table, BOOTSTRAP)
     restore_to_savepoint(table)
-    (restore,) = [each for each in _again(table).timeline.completed if each.action == "restore"]
+    (restore,) = [each for each in again(table).timeline.completed if each.action == "restore"]
     path = table.instant_path(restore)
     found = load_codec("HoodieRestoreMetadata").decode(STORAGE.read(path), path)
     assert found["startRestoreTime"] == restore.timestamp
@@ -155,7 +116,7 @@ def test_a_restore_that_is_killed_at_any_step_is_completed_when_it_is_called_aga
 ) -> None:
     table = copy(name)
     kept = table.timeline.commits[-3:][0].timestamp
-    expected = _rows_without_later(table, kept)
+    expected = rows_without(table, partial(operator.lt, kept))
     create_savepoint(table, kept)
     restore_to_savepoint(table)
     files = _data_files(table)
@@ -164,19 +125,19 @@ def test_a_restore_that_is_killed_at_any_step_is_completed_when_it_is_called_aga
         table = copy(name)
         create_savepoint(table, kept)
         is_crashed = crash(committer, table.base_path, step, action="restore")
-        if any(each.action == "restore" for each in _again(table).timeline.pending):
+        if any(each.action == "restore" for each in again(table).timeline.pending):
             refused += 1
             with pytest.raises(UnsupportedTableError, match=r"being restored.*is not complete"):
-                begin_commit(_again(table), "UPSERT")
+                begin_commit(again(table), "UPSERT")
             with pytest.raises(UnsupportedTableError, match="being restored"):
-                create_savepoint(_again(table))
-        restore_to_savepoint(_again(table))
-        timeline = _again(table).timeline
+                create_savepoint(again(table))
+        restore_to_savepoint(again(table))
+        timeline = again(table).timeline
         assert timeline.pending == ()
         assert {each.action for each in timeline.completed if each.timestamp > kept} == {"restore"}
         assert _data_files(table) == files
         step += 1
-    assert _rows(table).equals(expected)
+    assert rows_of(table).equals(expected)
     assert refused > 10
 
 
@@ -187,9 +148,9 @@ def test_a_savepoint_that_is_killed_at_any_step_is_made_when_it_is_called_again(
         table = copy("cow_insert_overwrite")
         latest = table.timeline.commits[-1].timestamp
         if crash(committer, table.base_path, step, action="savepoint"):
-            create_savepoint(_again(table))
-        assert _again(table).timeline.savepoints == {latest}
-        assert delete_savepoint(_again(table)) == latest
+            create_savepoint(again(table))
+        assert again(table).timeline.savepoints == {latest}
+        assert delete_savepoint(again(table)) == latest
         assert not list(Path(table.base_path, ".hoodie").glob("*savepoint*"))
     assert step == 2
 
@@ -218,11 +179,11 @@ def test_only_a_completed_commit_that_no_clean_has_touched_gets_a_savepoint(copy
 
 def _assert_refused(table: HudiTable, error: type[HudisqlError], match: str, *given: Any) -> None:
     before = sorted(path.name for path in Path(table.base_path, ".hoodie").iterdir())
-    rows = _rows(table)
+    rows = rows_of(table)
     with pytest.raises(error, match=match):
-        restore_to_savepoint(_again(table), *given)
+        restore_to_savepoint(again(table), *given)
     assert sorted(path.name for path in Path(table.base_path, ".hoodie").iterdir()) == before
-    assert _rows(table).equals(rows)
+    assert rows_of(table).equals(rows)
 
 
 def test_a_restore_is_refused_before_anything_is_changed(copy: Copy) -> None:
@@ -266,7 +227,7 @@ def test_a_restore_waits_for_active_writers_and_refuses_another_savepoint_while_
     STORAGE.create(table.instant_path(restore), plan.to_avro())
     _assert_refused(table, InvalidArgumentError, f"to the savepoint {second} is not complete", first)
     restore_to_savepoint(table, second)
-    assert writer.instant_time in {each.timestamp for each in _again(table).timeline.instants}
+    assert writer.instant_time in {each.timestamp for each in again(table).timeline.instants}
 
 
 def test_a_restore_does_not_undo_a_part_of_the_bootstrap(copy: Copy) -> None:
@@ -277,7 +238,7 @@ def test_a_restore_does_not_undo_a_part_of_the_bootstrap(copy: Copy) -> None:
 
 def test_a_statement_that_read_the_table_before_a_restore_conflicts(copy: Copy) -> None:
     table = copy("cow_insert_overwrite")
-    read_before = _again(table)
+    read_before = again(table)
     assert read_before.schema
     create_savepoint(table, table.timeline.commits[-2].timestamp)
     restore_to_savepoint(table)
@@ -289,7 +250,7 @@ def test_names_of_savepoint_files_are_those_of_the_slices_as_of_the_commit(copy:
     table = copy("mor_compaction_scheduled")
     started = time.time() * 1000
     latest = create_savepoint(table)
-    saved = read_savepoint(_again(table), latest)
+    saved = read_savepoint(again(table), latest)
     assert saved.created_at_ms >= int(started)
     # A planned compaction: the slice it will merge, and the log files that came since.
     for partition, names in saved.files.items():

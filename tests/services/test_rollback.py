@@ -2,63 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+import operator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from hudisql.errors import NoSuchInstantError, RollbackRefusedError, UnsupportedTableError, WriteConflictError
 from hudisql.format.avro_container import load_codec
 from hudisql.services.rollback import roll_back_commit
 from hudisql.services.savepoint import create_savepoint
-from hudisql.storage import Storage
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable
 from hudisql.write.transaction.commit import begin_commit
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
-from tests.oracle.comparison import our_rows
 from tests.oracle.line_process import LineProcess
-from tests.write.crashed_commits import crash, start_committer
-
-STORAGE = Storage()
-Copy = Callable[[str], HudiTable]
-
-
-@pytest.fixture
-def copy(golden: Callable[[str], Any], tmp_path: Path) -> Copy:
-    def make(name: str) -> HudiTable:
-        shutil.rmtree(tmp_path / "table", ignore_errors=True)
-        shutil.copytree(golden(name).table, tmp_path / "table")
-        return open_table(STORAGE, str(tmp_path / "table"))
-
-    return make
-
-
-@pytest.fixture(scope="module")
-def committer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineProcess]:
-    process = start_committer(tmp_path_factory.mktemp("committer"))
-    yield process
-    process.close()
-
-
-def _again(table: HudiTable) -> HudiTable:
-    return open_table(STORAGE, table.base_path)
-
-
-def _rows(table: HudiTable) -> pa.Table:
-    return our_rows(_again(table)).sort_by("_hoodie_record_key")
-
-
-def _rows_before(table: HudiTable, instant_time: str) -> pa.Table:
-    """The rows that are left if nobody knows of the instant."""
-    plain = Path(table.base_path).with_name("plain")
-    shutil.rmtree(plain, ignore_errors=True)
-    shutil.copytree(table.base_path, plain)
-    for file in (plain / ".hoodie").glob(f"{instant_time}.*"):
-        file.unlink()
-    return _rows(open_table(STORAGE, str(plain)))
+from tests.services.copied_tables import STORAGE, Copy, again, rows_of, rows_without
+from tests.write.crashed_commits import crash
 
 
 @pytest.mark.parametrize(
@@ -73,20 +33,20 @@ def test_commits_are_rolled_back_from_the_latest_one_to_the_bootstrap(copy: Copy
     for commit in reversed(table.timeline.commits[1:]):
         if planned and commit.timestamp < planned[0]:
             with pytest.raises(refused, match=f"compaction .{planned[0]}.* is planned of file groups"):
-                roll_back_commit(_again(table), commit.timestamp)
+                roll_back_commit(again(table), commit.timestamp)
             return
-        expected = _rows_before(table, commit.timestamp)
-        roll_back_commit(_again(table), commit.timestamp)
-        assert _rows(table).equals(expected)
-        timeline = _again(table).timeline
+        expected = rows_without(table, partial(operator.eq, commit.timestamp))
+        roll_back_commit(again(table), commit.timestamp)
+        assert rows_of(table).equals(expected)
+        timeline = again(table).timeline
         assert [each.timestamp for each in timeline.pending] == planned
         assert commit.timestamp not in {each.timestamp for each in timeline.instants}
-    rollbacks = [each for each in _again(table).timeline.completed if each.action == "rollback"]
+    rollbacks = [each for each in again(table).timeline.completed if each.action == "rollback"]
     path = table.instant_path(rollbacks[0])
     metadata = load_codec("HoodieRollbackMetadata").decode(STORAGE.read(path), path)
     assert metadata["instantsRollback"] == [{"commitTime": latest.timestamp, "action": latest.action}]
     with pytest.raises(refused, match="is its bootstrap"):
-        roll_back_commit(_again(table), "00000000000001")
+        roll_back_commit(again(table), "00000000000001")
 
 
 @pytest.mark.parametrize("name", ["cow_insert_overwrite", "mor_compacted"])
@@ -95,30 +55,30 @@ def test_a_rollback_that_is_killed_at_any_step_is_completed_when_it_is_called_ag
 ) -> None:
     table = copy(name)
     latest = table.timeline.commits[-1].timestamp
-    before, after = _rows(table), _rows_before(table, latest)
+    before, after = rows_of(table), rows_without(table, partial(operator.eq, latest))
     step, is_crashed, seen = 0, True, set()
     while is_crashed:
         table = copy(name)
         is_crashed = crash(committer, table.base_path, step, action="rollback", instant=latest)
-        rows = _rows(table)
+        rows = rows_of(table)
         assert rows.equals(before) or rows.equals(after)
-        is_completed = any(each.action == "rollback" for each in _again(table).timeline.completed)
+        is_completed = any(each.action == "rollback" for each in again(table).timeline.completed)
         seen.add((rows.equals(after), is_completed))
         if not is_completed:
             if step % 2:
-                roll_back_commit(_again(table), latest)
-            elif _again(table).timeline.pending:
+                roll_back_commit(again(table), latest)
+            elif again(table).timeline.pending:
                 # Or by the next writer, whose statement has read what was rolled back.
                 try:
-                    begin_commit(_again(table), "UPSERT")
+                    begin_commit(again(table), "UPSERT")
                 except WriteConflictError as error:
                     assert "rolled back" in error.message  # noqa: PT017
         step += 1
-        timeline = _again(table).timeline
+        timeline = again(table).timeline
         if is_completed or step % 2 == 0:
             assert timeline.pending == ()
             assert latest not in {each.timestamp for each in timeline.instants}
-            assert _rows(table).equals(after)
+            assert rows_of(table).equals(after)
             assert not list(Path(table.base_path).rglob(f"*_{latest}.parquet"))
     assert seen == {(False, False), (True, False), (True, True)}
 
@@ -126,10 +86,10 @@ def test_a_rollback_that_is_killed_at_any_step_is_completed_when_it_is_called_ag
 def _assert_refused(
     table: HudiTable, instant_time: str, match: str, error: Any = RollbackRefusedError
 ) -> None:
-    rows = _rows(table)
+    rows = rows_of(table)
     with pytest.raises(error, match=match):
-        roll_back_commit(_again(table), instant_time)
-    assert _rows(table).equals(rows)
+        roll_back_commit(again(table), instant_time)
+    assert rows_of(table).equals(rows)
     assert not list(Path(table.base_path, ".hoodie").glob("*.rollback*"))
 
 
@@ -148,15 +108,15 @@ def test_a_commit_is_not_rolled_back_while_another_writer_is_active(copy: Copy) 
     shared = Concurrency(optimistic=True, failed_writes=FailedWrites.LAZY)
     writer = begin_commit(table, "UPSERT", concurrency=shared)
     with pytest.raises(WriteConflictError, match=f"another writer is active .* commit {writer.instant_time}"):
-        roll_back_commit(_again(table), latest, shared)
+        roll_back_commit(again(table), latest, shared)
     with pytest.raises(WriteConflictError, match="heartbeat has not expired"):
-        roll_back_commit(_again(table), latest)
+        roll_back_commit(again(table), latest)
     with pytest.raises(NoSuchInstantError, match=f"{writer.instant_time} .* is not complete"):
-        roll_back_commit(_again(table), writer.instant_time, shared)
+        roll_back_commit(again(table), writer.instant_time, shared)
     assert writer.heartbeat is not None
     writer.heartbeat.stop()
-    roll_back_commit(_again(table), latest, shared)
-    assert {each.timestamp for each in _again(table).timeline.instants}.isdisjoint(
+    roll_back_commit(again(table), latest, shared)
+    assert {each.timestamp for each in again(table).timeline.instants}.isdisjoint(
         {latest, writer.instant_time}
     )
 
@@ -168,7 +128,7 @@ def test_a_commit_whose_older_files_a_clean_has_deleted_is_not_rolled_back(copy:
         if not path.name.endswith(f"_{latest}.parquet"):
             path.unlink()
     with pytest.raises(RollbackRefusedError, match="a clean has deleted the files that it replaced"):
-        roll_back_commit(_again(table), latest)
+        roll_back_commit(again(table), latest)
 
 
 def test_nothing_is_rolled_back_during_a_restore(copy: Copy, committer: LineProcess) -> None:
@@ -176,4 +136,4 @@ def test_nothing_is_rolled_back_during_a_restore(copy: Copy, committer: LineProc
     create_savepoint(table, table.timeline.commits[0].timestamp)
     assert crash(committer, table.base_path, 3, action="restore")
     with pytest.raises(UnsupportedTableError, match="being restored"):
-        roll_back_commit(_again(table), table.timeline.commits[-1].timestamp)
+        roll_back_commit(again(table), table.timeline.commits[-1].timestamp)

@@ -19,7 +19,8 @@ FIRST, SECOND, THIRD = (f"2026010{day}000000000" for day in (1, 2, 3))
 
 
 def check(table: HudiTable, as_of: str) -> None:
-    check_past_state(table, as_of, list_partition_paths(table), load_file_slices(table, as_of=as_of))
+    slices = load_file_slices(table, as_of=as_of)
+    check_past_state(table, as_of, list_partition_paths(table), slices, wanted=set)
 
 
 def clean_metadata(files: dict[str, list[str]], retained: str = "") -> bytes:

@@ -14,7 +14,10 @@ import pyarrow as pa
 from hudisql.read.scan import ScanPlan, plan_scan
 from hudisql.read.scan_method import ScanMethod
 from hudisql.read.table_state import TableState
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
+from hudisql.table.snapshot import load_file_slices
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,7 +36,7 @@ def plan_whole_table(spark: SparkSession, state: TableState, *, read_optimized: 
     # Spark would skip row groups by filters on floating members of structs, whose bounds know no NaN.
     has_nested = any(pa.types.is_nested(field.type) for field in table.full_schema)
     is_past = state.as_of is not None or state.changes is not None
-    if is_past or has_nested or len(list_partitions(table)) > _MOST_PARTITIONS:
+    if is_past or has_nested or not _is_small(table, read_optimized=read_optimized):
         return None
     plan = plan_scan(
         table,
@@ -41,7 +44,18 @@ def plan_whole_table(spark: SparkSession, state: TableState, *, read_optimized: 
         read_optimized=read_optimized,
         parallelism=spark.sparkContext.defaultParallelism,
     )
-    slices = [file_slice for file_slice, _ in plan.slices]
-    if len(slices) > _MOST_FILES or sum(each.length for each in slices) > _MOST_BYTES:
-        return None
     return plan if set(plan.methods()) <= {ScanMethod.NATIVE} else None
+
+
+def _is_small(table: HudiTable, *, read_optimized: bool) -> bool:
+    """True for few small base files. The first partition is listed alone: it may be too large already."""
+    partitions = list_partitions(table)
+    if len(partitions) > _MOST_PARTITIONS:
+        return False
+    slices: list[FileSlice] = []
+    for some in (partitions[:1], partitions[1:]):
+        slices += load_file_slices(table, some) if some else []
+        if len(slices) > _MOST_FILES or sum(each.length for each in slices) > _MOST_BYTES:
+            return False
+    merges = not read_optimized and any(each.has_log_files for each in slices)
+    return not merges and not any(each.is_bootstrapped for each in slices)

@@ -35,6 +35,7 @@ from hudisql.write.execution.write_context import (
     WrittenFile,
     make_write_context,
     make_write_task,
+    new_group_file,
 )
 from hudisql.write.execution.write_tasks import split_by
 from hudisql.write.execution.writer_config import WriteOptions
@@ -192,24 +193,8 @@ class _ClusteringHandle:
 
     def finish(self) -> list[WrittenFile]:
         """Close the files. Raises WriteConflictError if the commit is no longer inflight, StorageError."""
-        written = [
-            WrittenFile(
-                file_id=file.file_id,
-                path=file.path,
-                partition_path=self._task.file_naming.partition_path,
-                previous_instant=None,
-                rows=file.rows,
-                bytes=file.bytes,
-                inserted=file.rows,
-                updated=0,
-                deleted=0,
-                late_arriving=0,
-                moved=0,
-                milliseconds=0,
-                changes=file.rows,
-            )
-            for file in self._writer.finish()
-        ]
+        partition_path = self._task.file_naming.partition_path
+        written = [new_group_file(file, partition_path, 0) for file in self._writer.finish()]
         fence_late_attempt(self._job.context, written)
         return written
 

@@ -7,6 +7,7 @@ first one of a partition.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -18,10 +19,10 @@ from hudisql.format.partition_metadata import (
 )
 from hudisql.storage import join
 from hudisql.write.execution.late_attempts import check_commit_is_open, fence_late_attempt
-from hudisql.write.execution.write_context import WriteContext, WriteTask, WrittenFile
+from hudisql.write.execution.write_context import WriteContext, WriteTask, WrittenFile, new_group_file
 from hudisql.write.handle.base_file import BaseFileWriter
 from hudisql.write.keygen.new_row_keys import NewRowKeys
-from hudisql.write.keygen.record_keys import NO_REPEATED_KEYS, repeated_keys
+from hudisql.write.keygen.record_keys import repeated_keys
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 
 
@@ -68,26 +69,11 @@ class CreateHandle:
         files = self._writer.finish()
         milliseconds = round((time.perf_counter() - self._started) * 1000)
         repeated = repeated_keys(pa.chunked_array(self._keys, pa.string()))
-        written = [
-            WrittenFile(
-                file_id=file.file_id,
-                path=file.path,
-                partition_path=self._task.file_naming.partition_path,
-                previous_instant=None,
-                rows=file.rows,
-                bytes=file.bytes,
-                inserted=file.rows,
-                updated=0,
-                deleted=0,
-                late_arriving=0,
-                moved=0,
-                milliseconds=milliseconds,
-                changes=file.rows,
-                # Only the totals are used: they are reported on the first file.
-                moved_in=self._moved_in if number == 0 else 0,
-                repeated_keys=repeated if number == 0 else NO_REPEATED_KEYS,
-            )
-            for number, file in enumerate(files)
+        partition_path = self._task.file_naming.partition_path
+        written = [new_group_file(file, partition_path, milliseconds) for file in files]
+        # Only the totals are used: they are reported on the first file.
+        written[:1] = [
+            replace(first, moved_in=self._moved_in, repeated_keys=repeated) for first in written[:1]
         ]
         fence_late_attempt(self._write_context, written)
         return written

@@ -17,7 +17,12 @@ from hudisql.read.merge_mode import LogMergeConfig
 from hudisql.storage import Storage, join
 from hudisql.table.file_slice import FileSlice
 from hudisql.write.execution.writer_config import WriteOptions
-from hudisql.write.handle.base_file import BaseFileConfig, FileNaming, base_file_avro_schema
+from hudisql.write.handle.base_file import (
+    BaseFileConfig,
+    FileNaming,
+    WrittenBaseFile,
+    base_file_avro_schema,
+)
 from hudisql.write.handle.log_file import LogFileConfig
 from hudisql.write.keygen.new_row_keys import NewRowKeys
 from hudisql.write.keygen.record_keys import NO_REPEATED_KEYS, RepeatedKeys
@@ -107,6 +112,25 @@ class WrittenFile:
     combined: int = 0
     log: LogWriteStat | None = None
     repeated_keys: RepeatedKeys = NO_REPEATED_KEYS
+
+
+def new_group_file(file: WrittenBaseFile, partition_path: str, milliseconds: int) -> WrittenFile:
+    """The first file of a new file group, all of whose rows are new there."""
+    return WrittenFile(
+        file_id=file.file_id,
+        path=file.path,
+        partition_path=partition_path,
+        previous_instant=None,
+        rows=file.rows,
+        bytes=file.bytes,
+        inserted=file.rows,
+        updated=0,
+        deleted=0,
+        late_arriving=0,
+        moved=0,
+        milliseconds=milliseconds,
+        changes=file.rows,
+    )
 
 
 def make_write_context(

@@ -136,9 +136,13 @@ def test_a_service_that_fails_is_a_warning_and_the_commit_stands(
 
 
 def test_nothing_is_listed_where_nothing_is_due(table: ChangedTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A service that were called would fail, which is a warning.
+    warnings: list[str] = []
+    monkeypatch.setattr(table.session.context.console, "warning", warnings.append)
     monkeypatch.setattr(automatic, "clean_table", None)
     monkeypatch.setattr(automatic, "schedule_compaction", None)
     table.run("UPDATE {t} SET price = 1 WHERE seq = 1")
+    assert warnings == []
 
 
 def test_an_inline_compaction_runs_after_the_commit(
