@@ -17,7 +17,7 @@ SUFFIXES: Final = (".py", ".md", ".sql", ".toml", ".properties")
 LEFT_OUT: Final = ("CHANGELOG.md", "scripts/check_words.py")
 
 WORDS: Final = {
-    r"(?<!archivelog\.)\bfolders?\b|Folder|_folder": "directory",
+    r"(?<!archivelog\.)\bfolders?\b|Folder|(?<!local)_folder": "directory",
     r"\breal (Hudi|Hive)\b(?! Metastore)": "Apache Hudi, Apache Hive",
     r"\bsigns? of life\b|signs_of_life": "heartbeat",
     r"\bwritten anew\b|\bwrites? anew\b": "rewritten",

@@ -43,6 +43,10 @@ FAMILIES: Final = (
     "show",
     "show_archived",
     "show_commit",
+    "show_file_slices",
+    "show_log_files",
+    "file_stats",
+    "timeline_files",
     "sync",
     "help",
 )
@@ -110,6 +114,11 @@ def parameter(default: object = REQUIRED, *, help: str = "") -> Any:
     if default is REQUIRED:
         return dataclasses.field(metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def column_name(name: str) -> dict[str, str]:
+    """The metadata of a row's field whose column has a name that no field can have, such as `10th`."""
+    return {"column": name}
 
 
 def fail_on_error_parameter(what: str = "") -> Any:
@@ -193,7 +202,10 @@ def columns_of(row_type: type[Any]) -> tuple[Column, ...]:
     """The output columns that a dataclass declares. Raises TypeError for a type unknown to SQL."""
     hints = get_type_hints(row_type, include_extras=True)
     return tuple(
-        Column(field.name, _sql_type(field.name, hints[field.name], _COLUMN_TYPES))
+        Column(
+            field.metadata.get("column", field.name),
+            _sql_type(field.name, hints[field.name], _COLUMN_TYPES),
+        )
         for field in dataclasses.fields(row_type)
     )
 

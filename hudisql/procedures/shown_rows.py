@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hudisql.errors import InvalidArgumentError
@@ -42,6 +43,16 @@ def filter_rows(context: Context, rows: list[R], row_type: type[R], predicate: s
     if not predicate.strip() or not rows:
         return rows
     return _evaluate(context, rows, columns_of(row_type), predicate)
+
+
+def first_rows(context: Context, rows: Iterable[R], row_type: type[R], predicate: str, limit: int) -> list[R]:
+    """The first `limit` rows for which the predicate holds; without one the others are not made.
+
+    Raises InvalidArgumentError.
+    """
+    if not predicate.strip():
+        return list(islice(rows, max(limit, 0)))
+    return filter_rows(context, list(rows), row_type, predicate)[: max(limit, 0)]
 
 
 def _evaluate(context: Context, rows: list[R], output: Sequence[Column], predicate: str) -> list[R]:

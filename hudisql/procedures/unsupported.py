@@ -15,16 +15,23 @@ _AUDIT: Final = ("hudisql takes no part in Hudi's audit of storage locks", "CALL
 
 UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
-        "copy_to_table": ("SQL does the same", "CREATE TABLE new USING hudi AS SELECT … FROM table"),
-        "copy_to_temp_view": ("SQL does the same", "CREATE TEMPORARY VIEW name AS SELECT … FROM table"),
+        "copy_to_table": (
+            "SQL does the same",
+            "CREATE TABLE new USING hudi AS SELECT … FROM table, or FROM table TIMESTAMP AS OF '…', or FROM "
+            "hudi_table_changes('table', 'latest_state', …)",
+        ),
+        "copy_to_temp_view": (
+            "SQL does the same",
+            "CREATE TEMPORARY VIEW name AS SELECT … FROM table, or FROM table TIMESTAMP AS OF '…', or FROM "
+            "hudi_table_changes('table', 'latest_state', …)",
+        ),
         "hdfs_parquet_import": (
             "Hudi's own is deprecated, and copies all rows",
-            "CALL bootstrap_table takes the files in place; mode => 'full_record' copies them",
+            "CALL bootstrap_table takes the files in place; mode => 'full_record' copies them, as does "
+            "INSERT INTO table SELECT … FROM parquet.`/path`",
         ),
         "drop_partition": ("SQL does the same", "ALTER TABLE table DROP PARTITION (column = value)"),
         "truncate_table": ("SQL does the same", "TRUNCATE TABLE table"),
-        "show_fsview_all": ("a table function shows it", "SELECT * FROM hudi_filesystem_view('table')"),
-        "show_fsview_latest": ("a table function shows it", "SELECT * FROM hudi_filesystem_view('table')"),
         "upgrade_table": ("hudisql reads and writes table version 6 alone", "CALL it in Apache Hudi"),
         "downgrade_table": ("hudisql reads and writes table version 6 alone", "CALL it in Apache Hudi"),
         "create_metadata_table": _METADATA_TABLE,
@@ -45,22 +52,25 @@ UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "CALL it in Apache Hudi",
         ),
         "run_ttl": (_NOT_YET, "ALTER TABLE table DROP PARTITION (column = value) for each old partition"),
-        "sync_validate": (_NOT_YET, "CALL hive_sync makes the entry agree with the table"),
-        "commits_compare": (_NOT_YET, "CALL show_commits of both tables"),
-        "export_instants": (_NOT_YET, "the files of .hoodie hold them; CALL show_timeline lists them"),
-        "delete_marker": (_NOT_YET, "the next commit deletes markers of completed and failed commits"),
-        "show_file_status": (_NOT_YET, "SELECT * FROM hudi_filesystem_view('table')"),
-        "show_logfile_metadata": (_NOT_YET, "CALL it in Apache Hudi"),
-        "show_logfile_records": (_NOT_YET, "SELECT … FROM table merges log files"),
-        "show_fs_path_detail": (_NOT_YET, "SELECT * FROM hudi_filesystem_view('table')"),
-        "show_invalid_parquet": (_NOT_YET, "CALL verify_bootstrap checks the files of a bootstrapped table"),
-        "stats_file_sizes": (_NOT_YET, "SELECT * FROM hudi_filesystem_view('table')"),
-        "stats_wa": (_NOT_YET, "CALL show_commits gives the rows and bytes that each commit wrote"),
-        "repair_add_partition_meta": (_NOT_YET, "CALL it in Apache Hudi"),
-        "repair_migrate_partition_meta": (_NOT_YET, "CALL it in Apache Hudi"),
-        "repair_corrupted_clean_files": (_NOT_YET, "CALL it in Apache Hudi"),
-        "repair_deduplicate": (_NOT_YET, "CALL it in Apache Hudi"),
-        "repair_overwrite_hoodie_props": (_NOT_YET, "ALTER TABLE table SET TBLPROPERTIES"),
+        "sync_validate": (
+            "Hudi's own asks HiveServer2 to count the rows, with a password in the statement",
+            "CALL commits_compare compares the commits of two tables, SELECT count(*) their rows; "
+            "CALL hive_sync makes an entry agree with its table",
+        ),
+        "show_file_status": (
+            _NOT_YET,
+            "CALL show_fsview_all lists files, show_commits_metadata who wrote them",
+        ),
+        "repair_migrate_partition_meta": (
+            "hudisql writes the text files that every reader takes (.hoodie_partition_metadata)",
+            "do not CALL it in Apache Hudi either: even its dry run sets "
+            "hoodie.partition.metafile.use.base.format, and hudisql then refuses to write",
+        ),
+        "repair_deduplicate": (
+            "Hudi's own writes repaired files into another directory, to be moved by hand",
+            "INSERT OVERWRITE the partition: SELECT … FROM (SELECT *, row_number() OVER (PARTITION BY key "
+            "ORDER BY _hoodie_commit_time DESC) AS n FROM table) WHERE n = 1, in one commit",
+        ),
     }
 )
 """By the procedure's name: why hudisql does not have it, and what to do instead."""

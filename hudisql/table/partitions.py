@@ -8,16 +8,18 @@ files.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from hudisql.errors import CorruptTableError
+from hudisql.format.file_names import is_data_file
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.partition_path import parse_partition_value, split_partition_path
 from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
 from hudisql.format.timeline_layout import METADATA_DIRECTORY
-from hudisql.storage import join
+from hudisql.storage import FileInfo, join
 from hudisql.table.hudi_table import HudiTable
 
 
@@ -120,14 +122,11 @@ def reads_escaped(table: HudiTable) -> bool:
 def list_partition_paths(table: HudiTable) -> list[str]:
     """The paths of all partitions, read from storage."""
     storage = table.storage
-    marker = PARTITION_METADATA_FILE
-    if table.properties.partition_metafile_use_base_format:
-        marker += ".parquet"
     found: list[str] = []
     level = [""]
     while level:
         directories = [join(table.base_path, path) for path in level]
-        marks = storage.infos([join(directory, marker) for directory in directories])
+        marks = _find_markers(table, directories)
         found += [path for path, mark in zip(level, marks, strict=True) if mark is not None]
         unmarked = [
             (path, directory)
@@ -138,6 +137,32 @@ def list_partition_paths(table: HudiTable) -> list[str]:
         level = [
             f"{path}/{entry.name}" if path else entry.name
             for (path, _), entries in zip(unmarked, listings, strict=True)
+            for entry in entries
+            if entry.is_directory and (path or entry.name != METADATA_DIRECTORY)
+        ]
+    return sorted(found)
+
+
+def _find_markers(table: HudiTable, directories: Sequence[str]) -> list[FileInfo | None]:
+    """The marker file of each directory, or None: as in Hudi, a text file counts beside one of parquet."""
+    marks = table.storage.infos([join(directory, PARTITION_METADATA_FILE) for directory in directories])
+    if not table.properties.partition_metafile_use_base_format:
+        return marks
+    names = [join(directory, f"{PARTITION_METADATA_FILE}.parquet") for directory in directories]
+    return [mark or other for mark, other in zip(marks, table.storage.infos(names), strict=True)]
+
+
+def list_data_directories(table: HudiTable) -> list[str]:
+    """The paths of the directories that hold base files or log files, marked as partitions or not."""
+    found: list[str] = []
+    level = [""]
+    while level:
+        listings = table.storage.list_directories([join(table.base_path, path) for path in level])
+        by_path = list(zip(level, listings, strict=True))
+        found += [path for path, entries in by_path if any(is_data_file(each.path) for each in entries)]
+        level = [
+            f"{path}/{entry.name}" if path else entry.name
+            for path, entries in by_path
             for entry in entries
             if entry.is_directory and (path or entry.name != METADATA_DIRECTORY)
         ]

@@ -91,6 +91,7 @@ PAGES = (
     Page("docs/services/archive.md", {1: _CHANGED}),
     Page("docs/services/clean.md", {1: _CHANGED}),
     Page("docs/services/compaction.md", {1: _EVENTS}),
+    Page("docs/services/inspect-and-repair.md", {1: _EVENTS}),
     Page(
         "docs/history.md",
         {

@@ -59,7 +59,12 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "savepoint",
         "show_archived",
         "show_commit",
+        "show_file_slices",
+        "show_log_files",
+        "file_stats",
+        "timeline_files",
         "pending_service",
+        "repair",
     }
     assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]
     expected = {

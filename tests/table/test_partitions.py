@@ -102,3 +102,14 @@ def test_a_table_that_was_never_written_to_has_no_partitions(make_table, storage
     directory = make_table()
     directory.commit("20260101000000000")
     assert list_partitions(open_table(storage, str(directory.path))) == []
+
+
+def test_markers_of_both_formats_count_where_the_table_has_those_of_parquet(
+    make_table, storage: Storage
+) -> None:
+    directory = make_table(hoodie__partition__metafile__use__base__format="true")
+    directory.commit("20260101000000000", schema=schema_of_partition(DATE))
+    directory.partition("dt=2024-03-01")
+    directory.file("dt=2024-03-02/.hoodie_partition_metadata.parquet")
+    found = list_partitions(open_table(storage, str(directory.path)))
+    assert [each.path for each in found] == ["dt=2024-03-01", "dt=2024-03-02"]

@@ -1,0 +1,83 @@
+"""CALL repair_…: each only looks unless it is told to repair, and refuses what would make another table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.errors import InvalidArgumentError, UnsupportedTableError
+from tests.sql.changed_tables import ChangedTable
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+REPAIR = ", dry_run => false"
+
+
+def _call(table: ChangedTable, procedure: str, more: str = "") -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in table.session.sql(f"CALL {procedure}(table => '{table.name}'{more})").rows]
+
+
+def test_a_clean_whose_plan_is_corrupt_is_deleted(merge_on_read_table: ChangedTable) -> None:
+    table = merge_on_read_table
+    assert _call(table, "repair_corrupted_clean_files") == [(True,)]
+    files = [
+        Path(table.path) / ".hoodie" / f"20990101000000000.clean.{state}"
+        for state in ("requested", "inflight")
+    ]
+    for path in files:
+        path.write_bytes(b"torn")
+    assert _call(table, "repair_corrupted_clean_files") == [(False,)]
+    assert all(path.exists() for path in files)
+    assert _call(table, "repair_corrupted_clean_files", REPAIR) == [(True,)]
+    assert not any(path.exists() for path in files)
+    table.run("DELETE FROM {t} WHERE seq = 1")
+
+
+def test_a_partition_without_its_marker_is_shown_and_marked(merge_on_read_table: ChangedTable) -> None:
+    table = merge_on_read_table
+    before = table.seqs()
+    marker = Path(table.path) / "dt=2024-03-02" / ".hoodie_partition_metadata"
+    marker.unlink()
+    assert ("dt=2024-03-02", "No", "None") in _call(table, "repair_add_partition_meta")
+    assert not marker.exists()
+    assert ("dt=2024-03-02", "No", "Repaired") in _call(table, "repair_add_partition_meta", REPAIR)
+    assert {row[1:] for row in _call(table, "repair_add_partition_meta")} == {("Yes", "None")}
+    assert table.seqs() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (("hoodie.table.name=", "hoodie.table.nom="), InvalidArgumentError, "lacks hoodie.table.name"),
+        (
+            ("recordkey.fields=id", "recordkey.fields=seq"),
+            InvalidArgumentError,
+            "changes the record key fields",
+        ),
+        (
+            ("hoodie.bootstrap.base.path", "hoodie.none"),
+            InvalidArgumentError,
+            "changes the bootstrap base path",
+        ),
+        (("hoodie.table.version=6", "hoodie.table.version=8"), UnsupportedTableError, "table version 8"),
+    ],
+)
+def test_properties_of_another_table_are_refused(
+    merge_on_read_table: ChangedTable,
+    tmp_path: Path,
+    change: tuple[str, str],
+    error: type[Exception],
+    message: str,
+) -> None:
+    properties = Path(merge_on_read_table.path) / ".hoodie" / "hoodie.properties"
+    before = properties.read_text()
+    new = tmp_path / "new.properties"
+    new.write_text(before.replace(*change))
+    assert new.read_text() != before
+    with pytest.raises(error, match=message):
+        _call(
+            merge_on_read_table, "repair_overwrite_hoodie_props", f", new_props_file_path => '{new}'{REPAIR}"
+        )
+    assert properties.read_text() == before
