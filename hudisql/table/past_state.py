@@ -17,7 +17,7 @@ from hudisql.format.avro_container import load_codec
 from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import CLEAN, Instant, InstantState
 from hudisql.storage import join
-from hudisql.table.archived_timeline import list_archive_files
+from hudisql.table.archived_timeline import archived_cleans_after, list_archive_files
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.replaced_groups import FileGroupId, replaced_file_groups
@@ -135,7 +135,7 @@ def lost_file_groups(
     """The file groups of which a clean deleted the slice that was the latest at the instant time `as_of`.
 
     `slices` are those of `partitions` (paths; all for None) that are left of that state. Tells what the
-    cleans of the active timeline tell. Raises CorruptTableError, StorageError.
+    cleans of the timeline and of the archive tell. Raises CorruptTableError, StorageError.
     """
     return _lost_groups(table, as_of, _files_deleted_after(table, as_of), slices, partitions)
 
@@ -188,13 +188,21 @@ def _deleted_versions(
 
 
 def _files_deleted_after(table: HudiTable, as_of: str) -> list[_DeletedFile]:
-    """The files of the cleans after an instant time; each clean is read once."""
-    return [
+    """The files of the cleans after an instant time, archived ones too; each clean is read once."""
+    found = [
         _DeletedFile(clean.timestamp, partition, name)
         for clean in table.timeline.instants
         if clean.action == CLEAN and clean.timestamp > as_of
         for partition, name in _files_of_clean(table, clean)
     ]
+    # No clean deletes what a savepoint protects.
+    if as_of not in table.timeline.savepoints:
+        found += [
+            _DeletedFile(entry.instant.timestamp, partition, name)
+            for entry in archived_cleans_after(table, as_of)
+            for partition, name in _files_deleted(entry.record.get("hoodieCleanMetadata") or {})
+        ]
+    return found
 
 
 def _version_of(name: str) -> tuple[str, str]:
@@ -209,9 +217,7 @@ def _version_of(name: str) -> tuple[str, str]:
 def _files_of_clean(table: HudiTable, clean: Instant) -> Iterator[tuple[str, str]]:
     """Partition path and name of each file that a clean deleted; of a pending one, that it plans to."""
     if clean.is_completed:
-        for partition, metadata in (_clean_record(table, clean).get("partitionMetadata") or {}).items():
-            for path in metadata.get("successDeleteFiles") or ():
-                yield partition, str(path).rpartition("/")[2]
+        yield from _files_deleted(_clean_record(table, clean))
         return
     plan = _clean_record(table, clean)
     for partition, infos in (plan.get("filePathsToBeDeletedPerPartition") or {}).items():
@@ -220,6 +226,12 @@ def _files_of_clean(table: HudiTable, clean: Instant) -> Iterator[tuple[str, str
     for partition, names in (plan.get("filesToBeDeletedPerPartition") or {}).items():
         for name in names:
             yield partition, str(name).rpartition("/")[2]
+
+
+def _files_deleted(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for partition, metadata in (record.get("partitionMetadata") or {}).items():
+        for path in metadata.get("successDeleteFiles") or ():
+            yield partition, str(path).rpartition("/")[2]
 
 
 def _clean_record(table: HudiTable, clean: Instant) -> Mapping[str, Any]:
