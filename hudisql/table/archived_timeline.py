@@ -11,7 +11,7 @@ from typing import Final
 
 from hudisql.errors import NoSuchPathError
 from hudisql.format.archived_timeline import ArchivedEntry, archive_file_number, parse_archive_file
-from hudisql.format.instant import CLEAN, COMMIT_ACTIONS
+from hudisql.format.instant import CLEAN, COMMIT_ACTIONS, REPLACE_COMMIT
 from hudisql.format.timeline import Timeline
 from hudisql.format.timeline_layout import archive_directory
 from hudisql.storage import FileInfo
@@ -77,6 +77,20 @@ def archived_cleans_after(table: HudiTable, instant_time: str) -> Iterator[Archi
             instant = entry.instant
             if instant.action == CLEAN and instant.is_completed and instant.timestamp > instant_time:
                 yield entry
+
+
+def archived_replacements(table: HudiTable) -> dict[tuple[str, str], str]:
+    """Partition path and file id of the file groups that archived commits replaced, and when.
+
+    Raises as `read_archived_entries`.
+    """
+    return {
+        (partition, file_id): entry.instant.timestamp
+        for entry in read_archived_entries(table)
+        if entry.instant.action == REPLACE_COMMIT and (metadata := entry.commit_metadata) is not None
+        for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items()
+        for file_id in file_ids
+    }
 
 
 def _epoch_ms(instant_time: str) -> float:

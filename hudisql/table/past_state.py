@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from hudisql.errors import NoSuchStateError
@@ -17,7 +18,7 @@ from hudisql.format.avro_container import load_codec
 from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import CLEAN, Instant, InstantState
 from hudisql.storage import join
-from hudisql.table.archived_timeline import archived_cleans_after, list_archive_files
+from hudisql.table.archived_timeline import archived_cleans_after, archived_replacements, list_archive_files
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.replaced_groups import FileGroupId, replaced_file_groups
@@ -33,6 +34,19 @@ class _DeletedFile:
     clean_time: str
     partition: str
     name: str
+
+
+@dataclass(frozen=True)
+class _Deletions:
+    """The files that cleans deleted; and the file groups that archived commits replaced, read if needed."""
+
+    table: HudiTable
+    files: Sequence[_DeletedFile]
+
+    @cached_property
+    def archived_replacements(self) -> Mapping[FileGroupId, str]:
+        """The instant time at which each of these file groups was replaced."""
+        return archived_replacements(self.table)
 
 
 @dataclass(slots=True)
@@ -59,7 +73,7 @@ def check_past_state(
     deleted = _files_deleted_after(table, as_of)
     concerned = partitions
     if partitions is not None:
-        named = {each.partition for each in deleted}
+        named = {each.partition for each in deleted.files}
         concerned = [*partitions, *wanted(named.difference(partitions))]
     lost = _lost_groups(table, as_of, deleted, slices, concerned)
     if lost:
@@ -143,17 +157,18 @@ def lost_file_groups(
 def _lost_groups(
     table: HudiTable,
     as_of: str,
-    deleted: Collection[_DeletedFile],
+    deleted: _Deletions,
     slices: Collection[FileSlice],
     partitions: Collection[str] | None,
 ) -> set[FileGroupId]:
-    versions = _deleted_versions(deleted, as_of, None if partitions is None else set(partitions))
+    versions = _deleted_versions(deleted.files, as_of, None if partitions is None else set(partitions))
     if not versions:
         return set()
     found = {(each.partition_path, each.file_id): each for each in slices}
-    return {
-        group for group, version in versions.items() if not _is_whole(found.get(group), version)
-    } - replaced_file_groups(table, as_of)
+    lost = {group for group, version in versions.items() if not _is_whole(found.get(group), version)}
+    lost -= replaced_file_groups(table, as_of)
+    # Only what seems lost is looked up in the archive.
+    return {group for group in lost if deleted.archived_replacements.get(group, "9") > as_of}
 
 
 def _is_whole(file_slice: FileSlice | None, deleted: _DeletedVersion) -> bool:
@@ -187,7 +202,7 @@ def _deleted_versions(
     return {group: version for group, version in found.items() if version.base_instant_time}
 
 
-def _files_deleted_after(table: HudiTable, as_of: str) -> list[_DeletedFile]:
+def _files_deleted_after(table: HudiTable, as_of: str) -> _Deletions:
     """The files of the cleans after an instant time, archived ones too; each clean is read once."""
     found = [
         _DeletedFile(clean.timestamp, partition, name)
@@ -202,7 +217,7 @@ def _files_deleted_after(table: HudiTable, as_of: str) -> list[_DeletedFile]:
             for entry in archived_cleans_after(table, as_of)
             for partition, name in _files_deleted(entry.record.get("hoodieCleanMetadata") or {})
         ]
-    return found
+    return _Deletions(table, found)
 
 
 def _version_of(name: str) -> tuple[str, str]:

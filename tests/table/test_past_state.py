@@ -10,7 +10,8 @@ import pytest
 from hudisql.errors import NoSuchStateError
 from hudisql.format.archived_timeline import archived_entry, encode_archive_file
 from hudisql.format.avro_container import load_codec
-from hudisql.format.instant import CLEAN, Instant, InstantState
+from hudisql.format.commit_metadata import CommitMetadata
+from hudisql.format.instant import CLEAN, REPLACE_COMMIT, Instant, InstantState
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.partitions import list_partition_paths
@@ -198,3 +199,19 @@ def test_what_an_archived_clean_deleted_is_gone_whatever_later_cleans_retain(
     directory.instant("20260105000000000.clean", clean_metadata({"dt=b": []}, FIRST))
     with pytest.raises(NoSuchStateError, match=f"files of 1 file groups .*; .* is that of {THIRD}"):
         check(open_table(storage, str(directory.path)), SECOND)
+
+
+def test_file_groups_that_an_archived_commit_replaced_are_not_missed(make_table, storage: Storage) -> None:
+    directory = make_table()
+    directory.partition("dt=a")
+    directory.commit(THIRD)
+    directory.base_file("dt=a", "f-1", THIRD)
+    replacing = CommitMetadata(
+        partition_to_write_stats={}, partition_to_replace_file_ids={"dt=a": ("f-0",)}
+    ).to_json()
+    replacement = Instant(SECOND, REPLACE_COMMIT, InstantState.COMPLETED)
+    archive = encode_archive_file([archived_entry(replacement, replacing, None, "")])
+    directory.file(".hoodie/archived/.commits_.archive.1_1-0-1", archive)
+    cleaned = clean_metadata({"dt=a": [f"f-0_0-0-0_{FIRST}.parquet"]}, THIRD)
+    directory.instant("20260104000000000.clean", cleaned)
+    check(open_table(storage, str(directory.path)), THIRD)
