@@ -19,7 +19,13 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudisql.errors import CorruptTableError, NoSuchPathError, PathExistsError, WriteConflictError
+from hudisql.errors import (
+    CorruptTableError,
+    NoSuchPathError,
+    PathExistsError,
+    StorageError,
+    WriteConflictError,
+)
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import Storage, join
@@ -121,28 +127,41 @@ def read_resync_lists(table: HudiTable) -> ResyncLists:
     return ResyncLists(tuple(lists), states)
 
 
-def create_resync_list(
-    table: HudiTable, number: int, instant_time: str, sources: Sequence[ResyncedSource]
-) -> None:
-    """Create the list of a commit that is inflight; `number` follows those that the resync has read.
+def record_resync(
+    table: HudiTable, instant_time: str, lists: ResyncLists, sources: Sequence[ResyncedSource]
+) -> int:
+    """Create the list of a commit that is inflight, and tidy up older ones; gives the list's number.
 
-    Two resyncs that planned with the same lists choose the same number: the second one raises
-    WriteConflictError. Raises StorageError.
+    `lists` are those that the resync was planned with, `table` is as its commit began. Of two resyncs that
+    were planned with the same lists one fails: both choose the number after these. Raises WriteConflictError
+    then, or if the commit of a list is still under way; StorageError.
     """
+    pending = {each.timestamp for each in table.timeline.pending}
+    under_way = [each for each in lists.in_state(ResyncState.PENDING) if each.instant_time in pending]
+    number = lists.last_number + 1
     try:
+        if under_way:
+            raise _conflict(table)
         _create(table.storage, table.base_path, ResyncList(number, instant_time, tuple(sources)))
     except PathExistsError as error:
-        raise WriteConflictError(
-            f"another resync of the table at {table.base_path} has begun meanwhile",
-            hint="run the call again when it is complete: it then takes what is left",
-        ) from error
+        raise _conflict(table) from error
+    with suppress(StorageError):  # lists that stay are read again, and count no more and no less
+        _tidy(table, lists, number + 1)
+    return number
 
 
-def tidy_resync_lists(table: HudiTable, lists: ResyncLists, number: int) -> None:
+def _conflict(table: HudiTable) -> WriteConflictError:
+    return WriteConflictError(
+        f"another resync of the table at {table.base_path} has begun meanwhile",
+        hint="run the call again when it is complete: it then takes what is left",
+    )
+
+
+def _tidy(table: HudiTable, lists: ResyncLists, number: int) -> None:
     """Delete lists of commits that were rolled back, and merge those of archived commits into list `number`.
 
-    `number` is higher than those of `lists` and of the resync's own list, so that the highest list of a table
-    is never deleted and no number is used twice. Raises StorageError.
+    It is higher than those of `lists` and of the resync's own list: the highest list of a table is never
+    deleted, and so no number is used twice. Raises StorageError.
     """
     storage, base_path = table.storage, table.base_path
     storage.delete_files([_path(base_path, each.number) for each in lists.in_state(ResyncState.GONE)])

@@ -9,25 +9,20 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.files.resynced_sources import (
-    ResyncedSource,
-    ResyncState,
-    create_resync_list,
-    tidy_resync_lists,
-)
+from hudisql.bootstrap.files.resynced_sources import ResyncedSource, record_resync
 from hudisql.bootstrap.files.skeleton import KeyCheck
 from hudisql.bootstrap.findings import name_some
 from hudisql.bootstrap.resync.resync_keys import refuse_repeated_keys, refuse_stored_keys
 from hudisql.bootstrap.resync.resync_plan import ResyncPlan
 from hudisql.bootstrap.resync.resync_rows import SourceRows, file_numbers, row_frame, source_rows
-from hudisql.errors import SourceChangedError, StorageError, UnsupportedTableError, WriteConflictError
+from hudisql.errors import SourceChangedError, UnsupportedTableError
 from hudisql.read.arrow_scan import calendar_settings
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
@@ -100,25 +95,15 @@ def run_resync(
 
 
 def _begun(plan: ResyncPlan, files: Sequence[SourceRows], commit: OpenCommit) -> Mapping[str, str]:
-    """Create the commit's list of source files, and tidy up older ones.
+    """Record the source files that the commit takes.
 
     The rows of an upsert are read before its commit begins, so the source is checked here, too. Raises
     WriteConflictError if another resync is under way, SourceChangedError, StorageError.
     """
-    table, lists = commit.table, plan.lists
+    table = commit.table
     check_sources_unchanged(table.storage, files)
-    pending = {each.timestamp for each in table.timeline.pending}
-    under_way = [each for each in lists.in_state(ResyncState.PENDING) if each.instant_time in pending]
-    if under_way:
-        raise WriteConflictError(
-            f"another resync of {plan.request.name} is under way: {under_way[0].instant_time}",
-            hint="run the call again when it is complete: it then takes what is left",
-        )
-    number = lists.last_number + 1
     sources = [ResyncedSource(each.partition_path, each.new_file.file) for each in files]
-    create_resync_list(table, number, commit.instant_time, sources)
-    with suppress(StorageError):  # lists that stay are read again, and count no more and no less
-        tidy_resync_lists(table, lists, number + 1)
+    number = record_resync(table, commit.instant_time, plan.lists, sources)
     return {FILES_KEY: str(len(files)), LIST_KEY: str(number)}
 
 

@@ -36,8 +36,8 @@ def check_columns_fit(
     for (name, type_name), paths in sorted(added.items()):
         yield blocker(
             f"column {name} {type_name} of {name_some(paths)} is not in the table",
-            hint=f"ALTER TABLE {table} ADD COLUMNS ({quote_name(name)} {type_name}) adds it; it is NULL in older"
-            " rows",
+            hint=f"ALTER TABLE {table} ADD COLUMNS ({quote_name(name)} {type_name}) adds it; it is NULL in"
+            " older rows",
         )
 
 

@@ -51,8 +51,8 @@ class ResyncBootstrapArguments(Arguments):
     )
     key_check: str = parameter(
         "unique",
-        help="what stops an insert: unique (a key twice in a partition, null or empty), unique_global (twice in"
-        " the table, null or empty), nulls (null or empty)",
+        help="what stops an insert: unique (a key twice in a partition, null or empty), unique_global (twice"
+        " in the table, null or empty), nulls (null or empty)",
     )
     on_schema_drift: str = parameter(
         "fail", help="new files that lack columns of the table: fail, widen (NULL in their rows)"
