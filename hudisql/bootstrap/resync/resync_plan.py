@@ -146,7 +146,8 @@ def plan_resync(context: Context, table: HudiTable, request: ResyncRequest) -> R
     lists = read_resync_lists(table)
     taken = taken_sources(table, lists)
     found = list(source.findings)
-    if taken and source.partitions and not _knows_any(source.partitions, taken.keys()):
+    is_everything = request.partition_filter is None and bool(taken) and bool(source.partitions)
+    if is_everything and not _knows_any(source.partitions, taken.keys()):
         found.append(_other_source(source.base_path, len(taken)))
     new = list(new_source_files(source.partitions, taken))
     footers = _read_footers(context, table, new)
