@@ -20,6 +20,7 @@ from hudisql.sql.services import (  # noqa: F401 (declare their procedures)
     clustering,
     compaction,
     instant_rollback,
+    pending_service,
     savepoint,
 )
 from hudisql.sql.text import statements as st

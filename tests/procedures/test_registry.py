@@ -59,6 +59,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "savepoint",
         "show_archived",
         "show_commit",
+        "pending_service",
     }
     assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]
     expected = {
