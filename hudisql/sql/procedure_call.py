@@ -18,6 +18,7 @@ from hudisql.sql.services import (  # noqa: F401 (declare their procedures)
     compaction,
     instant_rollback,
     savepoint,
+    show_services,
 )
 from hudisql.sql.text import statements as st
 
