@@ -22,6 +22,7 @@ from hudisql.sql.services import (  # noqa: F401 (declare their procedures)
     instant_rollback,
     pending_service,
     savepoint,
+    show_services,
 )
 from hudisql.sql.text import statements as st
 
