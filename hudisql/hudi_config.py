@@ -295,6 +295,21 @@ CLUSTERING_SKIP_LATEST: Final = number_key(
     0,
     "latest partitions that RECENT_DAYS leaves out",
 )
+TABLE_SERVICES: Final = flag_key(
+    "hoodie.table.services.enabled",
+    "true",
+    "false: no service runs after a commit, nor in `hudisql services run`",
+)
+CLUSTERING_ASYNC: Final = flag_key(
+    "hoodie.clustering.async.enabled",
+    "false",
+    "`hudisql services run` schedules and runs clusterings of the table",
+)
+COMPACT_ASYNC: Final = flag_key(
+    "hoodie.datasource.compaction.async.enable",
+    "true",
+    "`hudisql services run` schedules compactions of the table, not only runs pending ones",
+)
 COMPACT_INLINE: Final = flag_key(
     "hoodie.compact.inline",
     "false",
@@ -396,6 +411,12 @@ DRIVER_MAX_BYTES: Final = ConfigKey(
     "without Spark tasks; 0: always by tasks",
     parse_number,
     SESSION,
+)
+WRITER_TIMEOUT_HOURS: Final = number_key(
+    "hudisql.services.writer.timeout.hours",
+    24,
+    "hours after which `hudisql services run` takes a write as failed that has no heartbeats and of which "
+    "no file has changed; likewise for a service of Apache Hudi's that was killed",
 )
 CHANGED_SOURCES: Final[ConfigKey[str]] = ConfigKey(
     "hudisql.read.changed.sources",

@@ -148,15 +148,10 @@ def is_compaction_due(timeline: Timeline, options: CompactionOptions, now: datet
 
     `now` is the present moment on the timeline's clock.
     """
-    completed = [each for each in timeline.completed if each.action == COMMIT]
-    last = completed[-1].timestamp if completed else ""
-    requested = max((*timeline.pending_compactions, last))
-    counts_from = requested if options.trigger is CompactionTrigger.NUM_COMMITS_AFTER_LAST_REQUEST else last
-    deltas = [
-        each for each in timeline.completed if each.action == DELTA_COMMIT and each.timestamp > counts_from
-    ]
+    deltas = delta_commits_since_compaction(timeline, options.trigger)
     if not deltas:
         return False
+    last = _last_compaction(timeline)
     enough = len(deltas) >= options.max_delta_commits
     # As in Hudi, time runs from the last compaction, or from the first delta commit.
     elapsed = (now - _moment(last or deltas[0].timestamp)).total_seconds() >= options.max_delta_seconds
@@ -167,6 +162,16 @@ def is_compaction_due(timeline: Timeline, options: CompactionOptions, now: datet
         CompactionTrigger.NUM_AND_TIME: enough and elapsed,
         CompactionTrigger.NUM_OR_TIME: enough or elapsed,
     }[options.trigger]
+
+
+def delta_commits_since_compaction(timeline: Timeline, trigger: CompactionTrigger) -> tuple[Instant, ...]:
+    """The completed delta commits that the trigger counts, oldest first."""
+    last = _last_compaction(timeline)
+    requested = max((*timeline.pending_compactions, last))
+    counts_from = requested if trigger is CompactionTrigger.NUM_COMMITS_AFTER_LAST_REQUEST else last
+    return tuple(
+        each for each in timeline.completed if each.action == DELTA_COMMIT and each.timestamp > counts_from
+    )
 
 
 def schedule_compaction(
@@ -234,6 +239,11 @@ def run_compaction(
         give_up_run(table, inflight, heartbeat)
         raise
     return CompactionResult(instant_time, len(plan.operations), len(files), sum(each.bytes for each in files))
+
+
+def _last_compaction(timeline: Timeline) -> str:
+    completed = [each for each in timeline.completed if each.action == COMMIT]
+    return completed[-1].timestamp if completed else ""
 
 
 def _check_compactable(table: HudiTable) -> None:

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from hudisql.procedures.binder import bind_arguments
 from hudisql.procedures.registry import find_procedure
 from hudisql.result import LocalResult, Result
-from hudisql.sql.dml import rewrite_bootstrap_files  # noqa: F401 (declares its procedure)
+from hudisql.sql.dml import (  # noqa: F401 (declare their procedures)
+    resync_bootstrap,
+    rewrite_bootstrap_files,
+)
 from hudisql.sql.services import (  # noqa: F401 (declare their procedures)
     archive,
     clean,
@@ -20,6 +23,7 @@ from hudisql.sql.services import (  # noqa: F401 (declare their procedures)
     pending_service,
     repair,
     savepoint,
+    show_services,
 )
 from hudisql.sql.text import statements as st
 
