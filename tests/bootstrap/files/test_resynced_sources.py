@@ -69,9 +69,11 @@ def state_of_latest(path: str) -> ResyncState:
     return found.states[found.last_number]
 
 
-@pytest.mark.parametrize("is_shared", parameters([False, True], in_ci=[False]))
+@pytest.mark.parametrize(
+    ("is_shared", "every"), parameters([(False, 4), (False, 1), (True, 1)], in_ci=[(False, 4)])
+)
 def test_a_resync_killed_at_any_step_took_all_its_files_or_none(
-    committer: LineProcess, make_table: Callable[[], str], is_shared: bool
+    committer: LineProcess, make_table: Callable[[], str], is_shared: bool, every: int
 ) -> None:
     step = 0
     outcomes = set()
@@ -89,7 +91,7 @@ def test_a_resync_killed_at_any_step_took_all_its_files_or_none(
             assert taken(path) == {str(number) for number in range(5)}
         if not is_killed:
             break
-        step += 1
+        step += every
     assert outcomes == {False, True}
     assert step > 8
 
