@@ -24,6 +24,7 @@ from hudisql.services.clean_plan import CleanOptions
 from hudisql.services.rollback import roll_back_commit
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.write.transaction.commit import begin_commit, rollback_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.oracle.line_process import LineProcess
 from tests.soak import parameters
@@ -153,6 +154,20 @@ def test_of_two_resyncs_planned_alike_one_fails(make_table: Callable[[], str]) -
     resync_files(STORAGE, path, files=1)
     with pytest.raises(WriteConflictError, match=r"another resync of the table at .* has begun meanwhile"):
         record_resync(opened(path), "20270101000000000", planned, source)
+
+
+def test_a_resync_that_is_under_way_is_not_joined(make_table: Callable[[], str]) -> None:
+    path = make_table()
+    source = [ResyncedSource("dt=2024-03-01", ExternalFile("0", 1, 1))]
+    first = begin_commit(opened(path), "INSERT")
+    record_resync(first.table, first.instant_time, read_resync_lists(opened(path)), source)
+    planned = read_resync_lists(opened(path))
+    assert state_of_latest(path) is ResyncState.PENDING
+    assert planned.taken == {}
+    with pytest.raises(WriteConflictError, match="another resync"):
+        record_resync(opened(path), "20270101000000000", planned, source)
+    rollback_commit(first)
+    assert record_resync(opened(path), "20270101000000000", planned, source) == 2
 
 
 def test_a_damaged_list_is_an_error_that_names_it(make_table: Callable[[], str]) -> None:
