@@ -88,6 +88,15 @@ PAGES = (
               record_key => 'order_id', precombine => 'updated_at')""",
         },
     ),
+    Page(
+        "docs/services/resync.md",
+        {
+            1: f"""{_ORDERS};
+            CALL bootstrap_table(table => 'lake.orders', source_table => 'legacy.orders',
+              record_key => 'order_id');
+            INSERT INTO legacy.orders SELECT 900L, 4.5D, 3L, '2024-03-01'"""
+        },
+    ),
     Page("docs/services/archive.md", {1: _CHANGED}),
     Page("docs/services/clean.md", {1: _CHANGED}),
     Page("docs/services/compaction.md", {1: _EVENTS}),

@@ -11,6 +11,7 @@ from hudisql.errors import (
     BootstrapBlockedError,
     InvalidArgumentError,
     RepeatedKeysError,
+    RollbackRefusedError,
     SourceError,
     WriteRefusedError,
 )
@@ -36,7 +37,7 @@ def ids(session, name, where="true"):
 
 
 @pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["mor"]))
-def test_new_files_are_taken_once(call, session, bootstrap, daily_orders, name, kind):
+def test_new_files_are_taken_once(call, session, bootstrap, daily_orders, tmp_path, name, kind):
     bootstrap(table_type=kind)
     assert "no new files" in total(resync(call, name))["detail"]
     write_parquet(daily_orders / "dt=2024-03-02" / "late.parquet", orders(900))
@@ -69,6 +70,10 @@ def test_new_files_are_taken_once(call, session, bootstrap, daily_orders, name, 
     assert fingerprint(daily_orders) == before
     verified = call("verify_bootstrap", table=name, level="full")
     assert [row["finding"] for row in verified] == ["SUMMARY"]
+    with pytest.raises(RollbackRefusedError, match="45 rows inserted"):
+        call("rollback_bootstrap", table=name)
+    call("rollback_bootstrap", table=name, force=True)
+    assert not (tmp_path / "t").exists()
 
 
 def nulled(table):
@@ -116,7 +121,8 @@ def test_files_that_do_not_fit_are_refused_and_nothing_is_written(
         write_parquet(new, wrong)
         refused(call, name, BootstrapBlockedError, f"(?s)the new files .* cannot be taken.*{what}")
     shown = resync(call, name, dry_run=True, fail_on_error=False)
-    assert [row["status"] for row in shown] == ["blocker", "TOTAL"]
+    assert [row["status"] for row in shown] == ["new", "blocker", "TOTAL"]
+    assert (shown[0]["files"], shown[0]["rows"]) == (1, 20)
     assert "blocked: nothing can be taken" in total(shown)["detail"]
     with pytest.raises(BootstrapBlockedError, match="is null in 1 rows"):
         session.sql(f"CALL resync_bootstrap(table => '{name}', dry_run => true)").raise_error()
@@ -248,10 +254,8 @@ def test_rows_with_generated_keys_and_tables_without_partitions_are_taken(call, 
     assert keys[0][0] == 40
 
 
-@pytest.mark.parametrize(
-    ("process", "steps"),
-    parameters([("driver", (4,)), ("driver", range(30)), ("worker", range(4))], in_ci=[("driver", (4,))]),
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("process", "steps"), [("driver", range(30)), ("worker", range(4))])
 def test_a_killed_resync_loses_and_repeats_no_file(
     call, session, spark, metastore_uri, bootstrap, daily_orders, tmp_path, name, process, steps
 ):

@@ -166,9 +166,9 @@ def _open_source(storage: Storage, task: SkeletonFileTask) -> Any:
 
 def source_changed(planned: ExternalFile, length: int | None) -> SourceChangedError:
     """The error for a source file that now has `length` bytes; None if it was removed."""
-    what = "was removed since the bootstrap was planned"
+    what = "was removed since the source was listed"
     if length is not None:
-        what = f"changed since the bootstrap was planned: {length} bytes instead of {planned.length}"
+        what = f"changed since the source was listed: {length} bytes instead of {planned.length}"
     return SourceChangedError(
         f"the source file {planned.path} {what}",
         hint="run the statement again when nothing writes to the source",

@@ -149,12 +149,16 @@ def plan_resync(context: Context, table: HudiTable, request: ResyncRequest) -> R
     is_everything = request.partition_filter is None and bool(taken) and bool(source.partitions)
     if is_everything and not _knows_any(source.partitions, taken.keys()):
         found.append(_other_source(source.base_path, len(taken)))
-    new = list(new_source_files(source.partitions, taken))
+    new = [] if blockers_of(found) else list(new_source_files(source.partitions, taken))
+    values = check_partition_values(_columns(table), [partition for partition, _ in new])
+    found += values
+    if blockers_of(values):
+        new = []
     footers = _read_footers(context, table, new)
     found += _check_new_files(table, request, new, footers)
     return ResyncPlan(
         request,
-        _planned(table, new, footers) if not blockers_of(found) else (),
+        _planned(table, new, footers),
         tuple(changed_sources(table, source.partitions, taken)),
         tuple(found),
         lists,
@@ -172,6 +176,10 @@ def _check_resyncable(table: HudiTable, request: ResyncRequest) -> None:
             f"the record keys of {request.name} are generated: new rows match no stored row",
             hint="mode => 'insert' takes all new rows",
         )
+
+
+def _columns(table: HudiTable) -> list[PartitionColumn]:
+    return [PartitionColumn(each.name, each.type) for each in table.partition_columns]
 
 
 def _knows_any(partitions: Sequence[SourcePartition], taken: Collection[str]) -> bool:
@@ -214,9 +222,8 @@ def _check_new_files(
 ) -> Iterator[Finding]:
     """The checks of a bootstrap, as far as they concern rows that are rewritten, for the new files."""
     partitions = [partition for partition, _ in new]
-    columns = [PartitionColumn(each.name, each.type) for each in table.partition_columns]
+    columns = _columns(table)
     footers = [footer for some in by_partition for footer in some]
-    yield from check_partition_values(columns, partitions)
     yield from checks.check_footers(footers)
     if not any(footer.problem is None for footer in footers):
         return

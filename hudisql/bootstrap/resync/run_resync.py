@@ -22,6 +22,7 @@ from hudisql.bootstrap.findings import name_some
 from hudisql.bootstrap.resync.resync_keys import refuse_repeated_keys, refuse_stored_keys
 from hudisql.bootstrap.resync.resync_plan import ResyncPlan
 from hudisql.bootstrap.resync.resync_rows import SourceRows, file_numbers, row_frame, source_rows
+from hudisql.bootstrap.rollback.table_sources import is_unchanged
 from hudisql.errors import SourceChangedError, UnsupportedTableError
 from hudisql.read.arrow_scan import calendar_settings
 from hudisql.storage import Storage
@@ -111,12 +112,7 @@ def check_sources_unchanged(storage: Storage, files: Sequence[SourceRows]) -> No
     """Raise SourceChangedError if a file is not as it was when the resync was planned."""
     planned = [each.new_file.file for each in files]
     infos = storage.infos([each.path for each in planned])
-    changed = [
-        each.path
-        for each, info in zip(planned, infos, strict=True)
-        if info is None
-        or (info.length, info.modification_time_ms) != (each.length, each.modification_time_ms)
-    ]
+    changed = [each.path for each, info in zip(planned, infos, strict=True) if not is_unchanged(each, info)]
     if changed:
         raise SourceChangedError(
             f"source files were changed or removed while they were taken: {name_some(changed)}",

@@ -13,10 +13,10 @@ from enum import StrEnum
 
 from hudisql.bootstrap.files.full_record_sources import read_full_record_sources
 from hudisql.bootstrap.files.resynced_sources import ResyncLists
-from hudisql.bootstrap.rollback.table_sources import list_source_directories
+from hudisql.bootstrap.rollback.table_sources import is_unchanged, list_source_directories
 from hudisql.bootstrap.source.source_files import SourcePartition, external_file
 from hudisql.format.bootstrap_index import read_bootstrap_mappings
-from hudisql.format.external_file import ExternalFile, is_same_time
+from hudisql.format.external_file import ExternalFile
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
 from hudisql.table.snapshot import load_file_slices
@@ -92,7 +92,9 @@ def changed_sources(
         elsewhere = list_source_directories(table.storage, unlisted)
         listed |= {path: external_file(entry) for path, entry in elsewhere.items() if entry.length}
     different = [
-        (each, listed.get(path)) for path, each in taken.items() if not _is_same(each.file, listed.get(path))
+        (each, listed.get(path))
+        for path, each in taken.items()
+        if not is_unchanged(each.file, listed.get(path))
     ]
     if not different:
         return []
@@ -102,14 +104,6 @@ def changed_sources(
         for each, now in different
     ]
     return sorted(found, key=lambda each: (each.taken.partition_path, each.taken.file.path))
-
-
-def _is_same(taken: ExternalFile, found: ExternalFile | None) -> bool:
-    return (
-        found is not None
-        and found.length == taken.length
-        and is_same_time(taken.modification_time_ms, found.modification_time_ms)
-    )
 
 
 def _bootstrapped_groups(table: HudiTable, paths: set[str]) -> set[tuple[str, str]]:

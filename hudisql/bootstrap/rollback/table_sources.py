@@ -53,7 +53,7 @@ def describe_lost_sources(storage: Storage, sources: TableSources) -> str | None
     Gives None if all are there. Asks by directory, not by file. Raises StorageError.
     """
     there = list_source_directories(storage, sources.files)
-    lost = [each.path for each in sources.files if not _is_there(each, there.get(each.path))]
+    lost = [each.path for each in sources.files if not is_unchanged(each, there.get(each.path))]
     if lost:
         return f"source files were removed or changed: {name_some(lost)}"
     if sources.unnamed is not None:
@@ -75,7 +75,8 @@ def list_source_directories(storage: Storage, files: Iterable[ExternalFile]) -> 
     return {entry.path: entry for listing in listings for entry in listing if not entry.is_directory}
 
 
-def _is_there(file: ExternalFile, entry: FileInfo | None) -> bool:
+def is_unchanged(file: ExternalFile, entry: FileInfo | ExternalFile | None) -> bool:
+    """True if the file is there with the length and modification time that are recorded of it."""
     return (
         entry is not None
         and entry.length == file.length

@@ -212,6 +212,8 @@ def _summary(plan: ResyncPlan, result: WriteResult | None) -> str:
     counted = f"{files:,} new file{'' if files == 1 else 's'}"
     if result is None:
         return f"{counted} would be taken; {others}"
+    if result.instant_time is None:
+        return f"{counted}, all of whose rows are older than the stored ones: nothing was written; {others}"
     rows = f"{result.inserted:,} rows inserted, {result.updated:,} updated"
     return f"{counted} taken: {rows}; {others}"
 

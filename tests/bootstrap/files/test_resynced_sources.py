@@ -24,6 +24,7 @@ from hudisql.services.clean_plan import CleanOptions
 from hudisql.services.rollback import roll_back_commit
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.write.transaction.commit import begin_commit, rollback_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.oracle.line_process import LineProcess
 from tests.soak import parameters
@@ -69,9 +70,11 @@ def state_of_latest(path: str) -> ResyncState:
     return found.states[found.last_number]
 
 
-@pytest.mark.parametrize("is_shared", parameters([False, True], in_ci=[False]))
+@pytest.mark.parametrize(
+    ("is_shared", "every"), parameters([(False, 4), (False, 1), (True, 1)], in_ci=[(False, 4)])
+)
 def test_a_resync_killed_at_any_step_took_all_its_files_or_none(
-    committer: LineProcess, make_table: Callable[[], str], is_shared: bool
+    committer: LineProcess, make_table: Callable[[], str], is_shared: bool, every: int
 ) -> None:
     step = 0
     outcomes = set()
@@ -89,7 +92,7 @@ def test_a_resync_killed_at_any_step_took_all_its_files_or_none(
             assert taken(path) == {str(number) for number in range(5)}
         if not is_killed:
             break
-        step += 1
+        step += every
     assert outcomes == {False, True}
     assert step > 8
 
@@ -151,6 +154,20 @@ def test_of_two_resyncs_planned_alike_one_fails(make_table: Callable[[], str]) -
     resync_files(STORAGE, path, files=1)
     with pytest.raises(WriteConflictError, match=r"another resync of the table at .* has begun meanwhile"):
         record_resync(opened(path), "20270101000000000", planned, source)
+
+
+def test_a_resync_that_is_under_way_is_not_joined(make_table: Callable[[], str]) -> None:
+    path = make_table()
+    source = [ResyncedSource("dt=2024-03-01", ExternalFile("0", 1, 1))]
+    first = begin_commit(opened(path), "INSERT")
+    record_resync(first.table, first.instant_time, read_resync_lists(opened(path)), source)
+    planned = read_resync_lists(opened(path))
+    assert state_of_latest(path) is ResyncState.PENDING
+    assert planned.taken == {}
+    with pytest.raises(WriteConflictError, match="another resync"):
+        record_resync(opened(path), "20270101000000000", planned, source)
+    rollback_commit(first)
+    assert record_resync(opened(path), "20270101000000000", planned, source) == 2
 
 
 def test_a_damaged_list_is_an_error_that_names_it(make_table: Callable[[], str]) -> None:

@@ -1,0 +1,75 @@
+"""The source of a resync: found by the table's properties, and compared with what the table has taken."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from hudisql.bootstrap.findings import blockers_of
+from hudisql.bootstrap.resync.resync_plan import NewFile
+from hudisql.bootstrap.resync.resync_rows import SourceRows
+from hudisql.bootstrap.resync.resync_source import scan_table_source
+from hudisql.bootstrap.resync.run_resync import check_sources_unchanged
+from hudisql.bootstrap.source.source_files import external_file
+from hudisql.context import Context
+from hudisql.errors import InvalidArgumentError, SourceChangedError, SourceError
+from hudisql.format import table_properties as keys
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable, open_table
+from tests.sources import orders, write_parquet
+from tests.table.conftest import TableDirectory
+
+STORAGE = Storage()
+NO_CONTEXT = cast("Context", None)
+"""A source by path, without a filter, needs neither Spark nor a metastore."""
+
+
+def table_of(source: Path, **properties: Any) -> HudiTable:
+    made = TableDirectory(source.parent / "table", {keys.BOOTSTRAP_BASE_PATH: str(source), **properties})
+    made.commit("00000000000001")
+    return open_table(STORAGE, str(made.path))
+
+
+def test_a_source_that_changed_its_layout_is_a_blocker(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    write_parquet(source / "dt=a" / "a.parquet", orders())
+    assert blockers_of(scan_table_source(NO_CONTEXT, table_of(source)).findings) == ()
+    write_parquet(source / "dt=a" / "hour=1" / "a.parquet", orders())
+    (found,) = blockers_of(scan_table_source(NO_CONTEXT, table_of(source)).findings)
+    assert "data files at different depths" in found.message
+    flat = table_of(source, **{keys.PARTITION_FIELDS: ""})
+    (source / "dt=a" / "hour=1" / "a.parquet").unlink()
+    found = blockers_of(scan_table_source(NO_CONTEXT, flat).findings)[-1]
+    assert found.message == "the source is now partitioned by dt, and the table by nothing"
+
+
+def test_a_table_of_partitions_in_several_places_needs_its_source_table(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "source" / "dt=a" / "a.parquet", orders())
+    table = table_of(tmp_path / "source", **{keys.BOOTSTRAP_SOURCE_DIRECTORIES: '["/elsewhere"]'})
+    with pytest.raises(InvalidArgumentError, match="partitions in several places"):
+        scan_table_source(NO_CONTEXT, table)
+
+
+def test_a_source_that_is_gone_is_an_error_that_names_the_table(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "source")
+    with pytest.raises(SourceError, match=rf"Hudi table at {table.base_path} cannot be looked at: no such"):
+        scan_table_source(NO_CONTEXT, table)
+
+
+def test_a_file_that_changes_while_it_is_taken_is_an_error(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "a.parquet", orders())
+    entry = STORAGE.info(str(path))
+    assert entry is not None
+    files = [SourceRows(NewFile(external_file(entry), 20), "", {})]
+    check_sources_unchanged(STORAGE, files)
+    os.utime(path, (1e9, 1e9))
+    with pytest.raises(
+        SourceChangedError, match=r"changed or removed while they were taken: 1 file: .*a\.pa"
+    ):
+        check_sources_unchanged(STORAGE, files)
+    path.unlink()
+    with pytest.raises(SourceChangedError):
+        check_sources_unchanged(STORAGE, files)
