@@ -200,6 +200,19 @@ def _archived_beyond_savepoint(make_table: MakeTable) -> TableDirectory:
     return directory
 
 
+def test_a_commit_stays_without_which_archived_rows_would_come_after_the_active_timeline(
+    make_table: MakeTable,
+) -> None:
+    directory = _archived_beyond_savepoint(make_table)
+    before = list_file_slices(_open(directory), ["dt=a"], None)
+    with pytest.raises(RollbackRefusedError, match="is the last one on its active timeline"):
+        roll_back_commit(_open(directory), _time(7))
+    assert list_file_slices(_open(directory), ["dt=a"], None) == before
+    directory.commit(_time(8))
+    roll_back_commit(_open(directory), _time(8))
+    assert list_file_slices(_open(directory), ["dt=a"], None) == before
+
+
 def test_the_commit_of_a_savepoint_that_archiving_went_beyond_is_archived_when_it_is_deleted(
     make_table: MakeTable,
 ) -> None:
