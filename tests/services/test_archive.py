@@ -200,6 +200,24 @@ def _archived_beyond_savepoint(make_table: MakeTable) -> TableDirectory:
     return directory
 
 
+def test_a_table_is_not_restored_beyond_commits_whose_archiving_was_interrupted(
+    make_table: MakeTable, tmp_path: Path
+) -> None:
+    directory = make_table()
+    for number in range(6):
+        directory.commit(_time(number))
+    create_savepoint(_open(directory), _time(2))
+    timeline = tmp_path / "timeline"
+    shutil.copytree(directory.path / ".hoodie", timeline)
+    clean = CleanOptions(commits_retained=1)
+    archive_table(_open(directory), ArchiveOptions(2, 3, beyond_savepoint=True, clean=clean), SINGLE_WRITER)
+    shutil.copytree(timeline, directory.path / ".hoodie", dirs_exist_ok=True)
+    assert len(_active(directory)) == 6
+    with pytest.raises(RollbackRefusedError, match=r"the commit 20261122000003000 .* is archived"):
+        restore_to_savepoint(_open(directory))
+    assert len(_active(directory)) == 6
+
+
 def test_a_commit_stays_without_which_archived_rows_would_come_after_the_active_timeline(
     make_table: MakeTable,
 ) -> None:
