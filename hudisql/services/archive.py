@@ -9,7 +9,7 @@ go in ascending order: what is older than the active timeline counts as committe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from hudisql.errors import CorruptTableError, PathExistsError, UnsupportedTableError
@@ -46,22 +46,30 @@ def archive_table(table: HudiTable, options: ArchiveOptions, concurrency: Concur
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
         table = table.reopened()
         check_not_restored(table, table.timeline)
-        if has_metadata_table(table):
-            raise UnsupportedTableError(
-                f"the Hudi table at {table.base_path} has a metadata table, which hudisql does not maintain: "
-                "Hudi archives an instant when the metadata table has compacted it",
-                hint="let Apache Hudi archive, or turn the metadata table off for all writers "
-                "(hoodie.metadata.enable=false)",
-            )
         chosen = plan_archive(table, options)
-        if not chosen:
-            return []
-        states = _states_of(table, chosen)
-        entries = [entry for instant in chosen for entry in _entries(table, states[_key(instant)])]
-        held.check()
-        _write(table, entries)
-        _delete(table, chosen, states)
+        archive_instants(table, chosen, held.check)
     return chosen
+
+
+def archive_instants(table: HudiTable, chosen: list[Instant], check_lock: Callable[[], None]) -> None:
+    """Archive these completed instants, oldest first, under the caller's lock.
+
+    Raises UnsupportedTableError, CorruptTableError, StorageError, and what `check_lock` raises.
+    """
+    if has_metadata_table(table):
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} has a metadata table, which hudisql does not maintain: "
+            "Hudi archives an instant when the metadata table has compacted it",
+            hint="let Apache Hudi archive, or turn the metadata table off for all writers "
+            "(hoodie.metadata.enable=false)",
+        )
+    if not chosen:
+        return
+    states = _states_of(table, chosen)
+    entries = [entry for instant in chosen for entry in _entries(table, states[_key(instant)])]
+    check_lock()
+    _write(table, entries)
+    _delete(table, chosen, states)
 
 
 _States = dict[InstantState, tuple[Instant, FileInfo]]

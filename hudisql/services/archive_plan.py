@@ -121,7 +121,7 @@ def _commits(table: HudiTable, options: ArchiveOptions, least: int, most: int) -
         for each in commits
         if each.timestamp not in savepoints and (bound is None or each.timestamp < bound)
     ]
-    return _until_files_are_left(table, passed[: len(commits) - least])
+    return until_files_are_left(table, passed[: len(commits) - least])
 
 
 def _oldest_before_pending(table: HudiTable) -> str | None:
@@ -185,7 +185,7 @@ def _oldest_for_replaced(table: HudiTable) -> str | None:
     return oldest
 
 
-def _until_files_are_left(table: HudiTable, chosen: list[Instant]) -> list[Instant]:
+def until_files_are_left(table: HudiTable, chosen: list[Instant]) -> list[Instant]:
     """The instants before the first replacecommit of which a replaced file group still has files.
 
     Hudi does not look: a file that a clean could not delete, or a savepoint had protected, is seen again.

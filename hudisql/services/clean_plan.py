@@ -286,7 +286,8 @@ def _partitions_to_look_at(
         if commit is None:
             return list_partition_paths(table)
         written[instant_time] = commit
-    found: set[str] = set()
+    # What the last clean could not delete is tried again.
+    found = set() if last is None else {each.partition_path for each in last.partitions if each.failed}
     for commit in written.values():
         metadata = read_commit_metadata(table.storage, table.instant_path(commit))
         found |= metadata.partition_to_write_stats.keys()

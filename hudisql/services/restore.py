@@ -30,7 +30,7 @@ from hudisql.format.instant import (
 )
 from hudisql.services.savepoint import choose_savepoint, read_savepoint
 from hudisql.storage import join
-from hudisql.table.archived_timeline import archived_commits
+from hudisql.table.archived_timeline import commits_in_archive
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import load_file_slices
@@ -167,7 +167,8 @@ def _check_not_archived(table: HudiTable, savepoint_time: str) -> None:
     """Raise RollbackRefusedError if commits after the savepoint have left the active timeline."""
     active = {each.timestamp for each in table.timeline.instants}
     written = {each.base_instant_time for each in load_file_slices(table)} - active
-    archived = written | archived_commits(table, table.timeline)
+    # What an interrupted archiving has left on the timeline could not be taken out of the archive, either.
+    archived = written | commits_in_archive(table)
     later = sorted(each for each in archived if each > savepoint_time)
     if later:
         raise RollbackRefusedError(

@@ -104,12 +104,14 @@ def _check_is_latest(table: HudiTable, commit: Instant) -> None:
             hint="roll these back first, the latest one before the others, or restore the table to a "
             "savepoint: CALL rollback_to_savepoint",
         )
-    if [each.timestamp for each in table.timeline.commits] == [commit.timestamp] and archived_commits(
-        table, table.timeline
+    others = [each.timestamp for each in table.timeline.commits if each.timestamp != commit.timestamp]
+    if table.timeline.savepoints.issuperset(others) and any(
+        each > max(others, default="") for each in archived_commits(table, table.timeline)
     ):
         raise RollbackRefusedError(
-            f"the commit {commit.timestamp} of {table.base_path} is the last one on its active timeline: "
-            "without it the rows of the archived commits would not be seen any more",
+            f"the commit {commit.timestamp} of {table.base_path} is the last one on its active timeline"
+            f"{' without a savepoint' if others else ''}: without it the rows of the archived commits would "
+            "not be seen any more",
             hint="an archived state is kept only by a savepoint: CALL show_savepoints, rollback_to_savepoint",
         )
     if commit.timestamp in table.timeline.savepoints:

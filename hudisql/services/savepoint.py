@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from hudisql.errors import (
@@ -21,6 +21,8 @@ from hudisql.errors import (
 )
 from hudisql.format.avro_container import load_codec
 from hudisql.format.instant import CLEAN, COMPACTION, SAVEPOINT, WRITE_ACTIONS, Instant, InstantState
+from hudisql.services.archive import archive_instants
+from hudisql.services.archive_plan import until_files_are_left
 from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
@@ -70,34 +72,41 @@ def delete_savepoint(
 ) -> str:
     """Delete the savepoint of a commit, the latest by default; gives its time. The commit stays.
 
-    What an interrupted call left of a savepoint is deleted, too. Raises NoSuchInstantError,
-    InvalidArgumentError if later commits are archived, UnsupportedTableError during a restore,
-    TableLockedError, StorageError.
+    If later commits are archived the commit is archived first. What an interrupted call left of a savepoint
+    is deleted, too. Raises NoSuchInstantError, InvalidArgumentError if the commit cannot be archived,
+    UnsupportedTableError during a restore, TableLockedError, StorageError.
     """
-    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
         table = table.reopened()
         check_not_restored(table, table.timeline)
         unfinished = [each.timestamp for each in table.timeline.pending if each.action == SAVEPOINT]
         if instant_time is None or instant_time not in unfinished:
             instant_time = choose_savepoint(table, instant_time)
-            _check_none_archived_after(table, instant_time)
+            _archive_if_later_ones_are(table, instant_time, held.check)
         for state in (InstantState.COMPLETED, InstantState.INFLIGHT):
             table.storage.delete_file(table.instant_path(Instant(instant_time, SAVEPOINT, state)))
     return instant_time
 
 
-def _check_none_archived_after(table: HudiTable, instant_time: str) -> None:
-    """Raise InvalidArgumentError if commits after the savepointed one are archived.
+def _archive_if_later_ones_are(table: HudiTable, instant_time: str, check_lock: Callable[[], None]) -> None:
+    """Archive the savepointed commit if commits after it are archived.
 
-    The active timeline would then begin with that commit, and the rows of the archived ones not be seen.
+    The active timeline would else begin with it, and the rows of the archived ones not be seen. Raises
+    InvalidArgumentError if it must stay.
     """
     later = sorted(each for each in archived_commits(table, table.timeline) if each > instant_time)
-    if later:
+    if not later:
+        return
+    commits = [each for each in table.timeline.commits if each.timestamp == instant_time]
+    is_last = all(each.timestamp <= instant_time for each in table.timeline.commits)
+    if is_last or len(until_files_are_left(table, commits)) < len(commits):
         raise InvalidArgumentError(
             f"the savepoint {instant_time} of {table.base_path} must stay: the later commit {later[0]} is "
             "archived, and its rows would not be seen any more without the savepoint",
-            hint="leave hoodie.archive.beyond.savepoint off for tables whose savepoints are to be deleted",
+            hint="file groups that its commit has replaced still have files, which CALL run_clean deletes; "
+            "with none, the table needs another commit",
         )
+    archive_instants(table, commits, check_lock)
 
 
 def choose_savepoint(table: HudiTable, instant_time: str | None) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync import sync_registered
-from hudisql.errors import UnsupportedStatementError
+from hudisql.errors import NoSuchPathError, UnsupportedStatementError
 from hudisql.result import LocalResult, Result
 from hudisql.sql.config.known_settings import warn_of_settings
 from hudisql.sql.ddl import table_statements
@@ -74,7 +75,12 @@ def _run_query(context: Context, statement: st.Statement, source: SourceText, pl
     `plan` is Spark's unresolved plan of the statement, if it is parsed already.
     """
     is_query = isinstance(statement, st.QueryStatement)
-    prepared = query_plan.prepare_query(context, statement.text, source, plan=plan, is_query=is_query)
+    prepare = partial(query_plan.prepare_query, context, statement.text, source, plan=plan, is_query=is_query)
+    try:
+        prepared = prepare()
+    except NoSuchPathError:
+        # Instants were archived, or files cleaned, after the timeline was listed.
+        prepared = prepare()
     if not is_query:
         refuse_overwriting_what_is_read(context, statement, prepared.bound.plan, prepared.scans)
     df = query_plan.run_prepared(context, prepared, source)

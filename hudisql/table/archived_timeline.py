@@ -54,13 +54,18 @@ def archived_commits(table: HudiTable, timeline: Timeline) -> frozenset[str]:
 
     `timeline` is the table's current one. Raises CorruptTableError, UnsupportedTableError, StorageError.
     """
-    active = {each.timestamp for each in timeline.commits}
+    return commits_in_archive(table) - {each.timestamp for each in timeline.commits}
+
+
+def commits_in_archive(table: HudiTable) -> frozenset[str]:
+    """Instant times of the completed commits in the archive.
+
+    Where archiving was interrupted some are on the active timeline, too. Raises as `archived_commits`.
+    """
     return frozenset(
         entry.instant.timestamp
         for entry in read_archived_entries(table)
-        if entry.instant.is_completed
-        and entry.instant.action in COMMIT_ACTIONS
-        and entry.instant.timestamp not in active
+        if entry.instant.is_completed and entry.instant.action in COMMIT_ACTIONS
     )
 
 

@@ -178,23 +178,80 @@ def test_an_archived_commit_is_never_rolled_back(make_table: MakeTable) -> None:
     assert list_file_slices(_open(directory), ["dt=a"], None)
 
 
-def test_a_savepoint_stays_that_later_commits_are_archived_beyond(make_table: MakeTable) -> None:
+def _archived_beyond_savepoint(make_table: MakeTable) -> TableDirectory:
+    """A table whose third commit, which replaces a group, has a savepoint, and of which most are archived."""
     directory = make_table()
+    directory.partition("dt=a")
+    directory.base_file("dt=a", "g", _time(0))
     for number in range(8):
-        path = f"dt=a/f_0-0-0_{_time(number)}.parquet"
+        path = f"dt=a/f{number}_0-0-0_{_time(number)}.parquet"
         directory.file(path)
-        directory.commit(_time(number), written=(path,))
+        if number == 2:
+            directory.commit(_time(number), "replacecommit", written=(path,), replaced={"dt=a": ("g",)})
+        else:
+            directory.commit(_time(number), written=(path,))
     create_savepoint(_open(directory), _time(2))
-    options = ArchiveOptions(2, 3, beyond_savepoint=True, clean=CleanOptions(commits_retained=1))
-    archive_table(_open(directory), options, SINGLE_WRITER)
+    clean = CleanOptions(commits_retained=1)
+    clean_table(_open(directory), clean, SINGLE_WRITER)
+    archive_table(_open(directory), ArchiveOptions(2, 3, beyond_savepoint=True, clean=clean), SINGLE_WRITER)
     assert _active(directory) == [_time(number) for number in (2, 7)]
-    with pytest.raises(InvalidArgumentError, match="must stay: the later commit 20261122000003000"):
-        delete_savepoint(_open(directory))
     with pytest.raises(RollbackRefusedError, match=r"the commit 20261122000003000 .* is archived"):
         restore_to_savepoint(_open(directory))
-    assert _open(directory).timeline.savepoints == {_time(2)}
+    return directory
+
+
+def test_a_table_is_not_restored_beyond_commits_whose_archiving_was_interrupted(
+    make_table: MakeTable, tmp_path: Path
+) -> None:
+    directory = make_table()
+    for number in range(6):
+        directory.commit(_time(number))
+    create_savepoint(_open(directory), _time(2))
+    timeline = tmp_path / "timeline"
+    shutil.copytree(directory.path / ".hoodie", timeline)
+    clean = CleanOptions(commits_retained=1)
+    archive_table(_open(directory), ArchiveOptions(2, 3, beyond_savepoint=True, clean=clean), SINGLE_WRITER)
+    shutil.copytree(timeline, directory.path / ".hoodie", dirs_exist_ok=True)
+    assert len(_active(directory)) == 6
+    with pytest.raises(RollbackRefusedError, match=r"the commit 20261122000003000 .* is archived"):
+        restore_to_savepoint(_open(directory))
+    assert len(_active(directory)) == 6
+
+
+def test_a_commit_stays_without_which_archived_rows_would_come_after_the_active_timeline(
+    make_table: MakeTable,
+) -> None:
+    directory = _archived_beyond_savepoint(make_table)
+    before = list_file_slices(_open(directory), ["dt=a"], None)
+    with pytest.raises(RollbackRefusedError, match="is the last one on its active timeline"):
+        roll_back_commit(_open(directory), _time(7))
+    assert list_file_slices(_open(directory), ["dt=a"], None) == before
+    directory.commit(_time(8))
+    roll_back_commit(_open(directory), _time(8))
+    assert list_file_slices(_open(directory), ["dt=a"], None) == before
+
+
+def test_the_commit_of_a_savepoint_that_archiving_went_beyond_is_archived_when_it_is_deleted(
+    make_table: MakeTable,
+) -> None:
+    directory = _archived_beyond_savepoint(make_table)
+    before = list_file_slices(_open(directory), ["dt=a"], None)
+    assert len(before) == 8
+    assert delete_savepoint(_open(directory)) == _time(2)
+    assert _active(directory) == [_time(7)]
+    assert list_file_slices(_open(directory), ["dt=a"], None) == before
     create_savepoint(_open(directory), _time(7))
     assert delete_savepoint(_open(directory), _time(7)) == _time(7)
+
+
+def test_a_savepoint_stays_while_groups_that_its_commit_replaced_have_files(make_table: MakeTable) -> None:
+    directory = _archived_beyond_savepoint(make_table)
+    # A clean says that it is gone, but it could not be deleted.
+    directory.base_file("dt=a", "g", _time(0))
+    with pytest.raises(InvalidArgumentError, match="must stay: the later commit 20261122000003000"):
+        delete_savepoint(_open(directory))
+    assert _open(directory).timeline.savepoints == {_time(2)}
+    assert "g" not in {each.file_id for each in list_file_slices(_open(directory), ["dt=a"], None)}
 
 
 def test_the_delta_commits_that_a_compaction_counts_stay(make_table: MakeTable) -> None:

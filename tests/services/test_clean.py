@@ -208,6 +208,28 @@ def test_a_file_that_cannot_be_deleted_is_named(
     assert metadata.files_deleted == 2
 
 
+def test_a_file_that_could_not_be_deleted_is_deleted_by_the_next_clean(
+    directory: TableDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = str(directory.path / f"dt=b/f_0-0-0_{_time(0)}.parquet")
+    delete = Storage.delete_file
+
+    def fails(self: Storage, path: str) -> None:
+        if path == stuck:
+            raise StorageError(f"cannot delete {path}")
+        delete(self, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "delete_file", fails)
+        clean_table(_open(directory), KEEP_ONE, SINGLE_WRITER)
+    assert Path(stuck).exists()
+    # No commit since writes into its partition.
+    for number in (5, 6):
+        directory.commit(_time(number))
+    clean_table(_open(directory), KEEP_ONE, SINGLE_WRITER)
+    assert not Path(stuck).exists()
+
+
 def test_a_pending_clean_of_a_table_with_a_metadata_table_is_left_to_hudi(
     directory: TableDirectory,
 ) -> None:

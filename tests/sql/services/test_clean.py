@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hudisql.context import Context
 from hudisql.errors import (
     HudisqlError,
     InvalidArgumentError,
@@ -20,8 +23,10 @@ from hudisql.services.archive import archive_table
 from hudisql.services.archive_plan import ArchiveOptions
 from hudisql.services.clean import clean_table
 from hudisql.services.clean_plan import CleanOptions
+from hudisql.sql.dispatch import execute
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.replaced_groups import ReplacedGroups
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.sql.changed_tables import ChangedTable
 from tests.table.conftest import TableDirectory
@@ -202,3 +207,33 @@ def test_archived_cleans_and_commits_are_shown(session: Any, tmp_path: Path) -> 
         session.sql(f"CALL archive_commits(path => '{directory.path}', enable_metadata => true)")
     with pytest.raises(SettingsError, match=r"hoodie\.keep\.max\.commits \(5\) must be greater"):
         session.sql(f"CALL archive_commits(path => '{directory.path}', min_commits => 5, max_commits => 5)")
+
+
+@dataclass(frozen=True)
+class ArchivingStorage(Storage):
+    """A storage where another process archives before the first replacecommit is read."""
+
+    path: str = ""
+    archived: list[object] = field(default_factory=list, compare=False)
+
+    def read_files(self, paths: Sequence[str]) -> list[bytes]:
+        if not self.archived and any(path.endswith(".replacecommit") for path in paths):
+            options = ArchiveOptions(2, 3, clean=CleanOptions(commits_retained=1))
+            self.archived.append(archive_table(open_table(Storage(), self.path), options, SINGLE_WRITER))
+        return super().read_files(paths)
+
+
+def test_a_query_goes_on_if_instants_are_archived_while_it_is_planned(
+    table: ChangedTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.run("INSERT OVERWRITE {t} PARTITION (dt = '2024-03-01') (id, seq) VALUES ('n', 100)")
+    for number in range(101, 105):
+        table.run(f"INSERT INTO {{t}} (id, seq, dt) VALUES ('n{number}', {number}, '2024-03-02')")
+    _call(table, "run_clean", ", retain_commits => 1")
+    expected = table.rows()
+    storage = ArchivingStorage(path=table.path)
+    context = Context(table.session.spark, table.session.context.metastore, storage)
+    monkeypatch.setattr("hudisql.table.replaced_groups._replaced", ReplacedGroups())
+    rows = execute(context, f"SELECT id, seq, price, dt FROM {table.name} ORDER BY id").rows
+    assert storage.archived
+    assert [tuple(row) for row in rows] == expected
