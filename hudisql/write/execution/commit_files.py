@@ -24,6 +24,7 @@ from hudisql.write.transaction.commit import (
 )
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.conflicts import FileGroup
+from hudisql.write.transaction.pull_checkpoint import PullCheckpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +56,21 @@ def commit_files(
     *,
     concurrency: Concurrency = SINGLE_WRITER,
     changed: Collection[FileGroup] = (),
+    checkpoint: PullCheckpoint | None = None,
 ) -> WriteResult:
     """Commit the files that `write` writes; nothing is visible before.
 
     `schema` becomes the table's schema, `changed` are the file groups whose rows the commit changes. Without
-    files and `overwrite` there is no commit. After any error the commit is rolled back. Raises what
-    `write` raises, WriteConflictError, UnsupportedTableError, StorageError.
+    files, `overwrite` and `checkpoint` there is no commit. After any error the commit is rolled back. Raises
+    what `write` raises, WriteConflictError, UnsupportedTableError, StorageError.
     """
     commit = begin_commit(
-        table, operation_type, replaces=overwrite is not None, concurrency=concurrency, changed=changed
+        table,
+        operation_type,
+        replaces=overwrite is not None,
+        concurrency=concurrency,
+        changed=changed,
+        checkpoint=checkpoint,
     )
     try:
         return finish_commit(commit, write(commit), schema, overwrite)
@@ -75,11 +82,11 @@ def commit_files(
 def finish_commit(
     commit: OpenCommit, files: Sequence[WrittenFile], schema: pa.Schema, overwrite: Overwrite | None
 ) -> WriteResult:
-    """Make the written files visible; without files and `overwrite` the empty commit is discarded.
+    """Make the written files visible; without files, `overwrite` and checkpoint the commit is discarded.
 
     Raises WriteConflictError, StorageError: the caller then abandons the commit.
     """
-    if not files and overwrite is None:
+    if not files and overwrite is None and commit.checkpoint is None:
         discard_empty_commit(commit)
         return WriteResult(None)
     replaced = None
@@ -114,6 +121,7 @@ def _metadata(
         avro_from_arrow(schema, table.name),
         commit.operation_type,
         replaced,
+        None if commit.checkpoint is None else commit.checkpoint.extra_metadata,
     )
 
 
