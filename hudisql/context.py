@@ -122,6 +122,13 @@ class Context:
         """Storage with Spark's file system settings."""
         return self._parts.storage
 
+    def setting(self, name: str, default: str) -> str:
+        """The session's value of a setting: what SET gave it, or, before Spark runs, the settings' `conf`."""
+        spark = self.started_spark
+        if spark is None:
+            return self.settings.conf.get(name, default).strip()
+        return str(spark.conf.get(name, default)).strip()
+
     @property
     def current_database(self) -> str:
         """The database that unqualified table names belong to (what `USE` set)."""

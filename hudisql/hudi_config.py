@@ -193,9 +193,16 @@ MAX_DELTA_SECONDS: Final = number_key(
 )
 COMPACTION_STRATEGY: Final = text_key(
     "hoodie.compaction.strategy",
-    "which slices a compaction takes first: `LogFileSizeBasedCompactionStrategy`, "
-    "`LogFileNumBasedCompactionStrategy`, `BoundedIOCompactionStrategy` or `UnBoundedCompactionStrategy`",
+    "which slices a compaction takes, and first: `LogFileSizeBasedCompactionStrategy`, "
+    "`LogFileNumBasedCompactionStrategy`, `BoundedIOCompactionStrategy`, `UnBoundedCompactionStrategy`, "
+    "`DayBasedCompactionStrategy`, `BoundedPartitionAwareCompactionStrategy` or "
+    "`UnBoundedPartitionAwareCompactionStrategy`",
     "LogFileSizeBasedCompactionStrategy",
+)
+COMPACTION_TARGET_PARTITIONS: Final = number_key(
+    "hoodie.compaction.daybased.target.partitions",
+    10,
+    "latest partitions of `DayBasedCompactionStrategy`; days before today of the two partition-aware ones",
 )
 COMPACTION_TARGET_IO: Final = number_key(
     "hoodie.compaction.target.io", 500 * 1024, "MB that a compaction reads and writes at most"
@@ -287,6 +294,21 @@ CLUSTERING_SKIP_LATEST: Final = number_key(
     "hoodie.clustering.plan.strategy.daybased.skipfromlatest.partitions",
     0,
     "latest partitions that RECENT_DAYS leaves out",
+)
+TABLE_SERVICES: Final = flag_key(
+    "hoodie.table.services.enabled",
+    "true",
+    "false: no service runs after a commit, nor in `hudisql services run`",
+)
+CLUSTERING_ASYNC: Final = flag_key(
+    "hoodie.clustering.async.enabled",
+    "false",
+    "`hudisql services run` schedules and runs clusterings of the table",
+)
+COMPACT_ASYNC: Final = flag_key(
+    "hoodie.datasource.compaction.async.enable",
+    "true",
+    "`hudisql services run` schedules compactions of the table, not only runs pending ones",
 )
 COMPACT_INLINE: Final = flag_key(
     "hoodie.compact.inline",
@@ -389,6 +411,12 @@ DRIVER_MAX_BYTES: Final = ConfigKey(
     "without Spark tasks; 0: always by tasks",
     parse_number,
     SESSION,
+)
+WRITER_TIMEOUT_HOURS: Final = number_key(
+    "hudisql.services.writer.timeout.hours",
+    24,
+    "hours after which `hudisql services run` takes a write as failed that has no heartbeats and of which "
+    "no file has changed; likewise for a service of Apache Hudi's that was killed",
 )
 CHANGED_SOURCES: Final[ConfigKey[str]] = ConfigKey(
     "hudisql.read.changed.sources",

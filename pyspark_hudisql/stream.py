@@ -124,7 +124,9 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _policy(self) -> str:
-        return HudiConfig(self._options.get).get(HOLLOW_COMMITS)
+        # Hudi's streams wait for a pending commit unless told otherwise, its batches fail.
+        config = HudiConfig(self._options.get)
+        return config.get(HOLLOW_COMMITS) if config.is_set(HOLLOW_COMMITS) else "BLOCK"
 
 
 def _check_options(options: Mapping[str, str]) -> None:

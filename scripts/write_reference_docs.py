@@ -22,6 +22,7 @@ from hudisql.bootstrap.type_safety import CODEC_INCOMPATIBILITIES, TYPE_INCOMPAT
 from hudisql.cli.batch import EXIT_CODES
 from hudisql.cli.commands import HELP
 from hudisql.cli.main import app
+from hudisql.cli.services import services_app
 from hudisql.errors import HudisqlError
 from hudisql.hudi_config import CONFIG_KEYS
 from hudisql.procedures.registry import Procedure, load_procedures
@@ -188,6 +189,7 @@ def _command_line_page() -> Iterator[str]:
     yield 'hudisql [options] -e "SQL; SQL" -f FILE  statements, then scripts; both options may be repeated'
     yield "hudisql [options] config                 print each setting with its origin"
     yield "hudisql metastore start|stop|status      the warehouse's embedded Hive Metastore"
+    yield "hudisql [options] services run           one process that runs the services of many tables"
     yield "```"
     yield from ("", "## Options", "", "| option | meaning |", "|---|---|")
     for parameter in get_command(app).params:
@@ -195,6 +197,7 @@ def _command_line_page() -> Iterator[str]:
         value = "" if parameter.is_flag else f" {parameter.metavar or 'TEXT'}"
         yield f"| {names}{_cell(value)} | {_cell(parameter.help)} |"
     yield "| `-h`, `--help` | Print the options. |"
+    yield from _services_options()
     yield from ("", "## Exit codes", "", "| code | meaning |", "|---|---|")
     for code, meaning in EXIT_CODES.items():
         yield f"| {code} | {meaning} |"
@@ -229,6 +232,19 @@ Scripts are UTF-8. Statements end with `;`; a `BEGIN … END` block is one state
 variable (`--hivevar`), `${env:NAME}` one of the environment, `${hiveconf:name}` a setting. `quit;`
 (`exit;`) ends its script; the exit code is that of the statements before it. Control-C ends the
 statement; in the shell the session goes on."""
+
+
+def _services_options() -> Iterator[str]:
+    """The options of `hudisql services run`."""
+    services: Any = get_command(services_app)
+    yield from ("", "## hudisql services run", "")
+    yield "Runs the table services that are due ([one process for many tables](services/service-process.md))."
+    yield from ("", "| option | meaning |", "|---|---|")
+    for option in services.commands["run"].params:
+        names, shown = ", ".join(f"`{name}`" for name in option.opts), ""
+        if not option.is_flag:
+            shown = f" {option.metavar}"
+        yield f"| {names}{shown} | {_cell(option.help)} |"
 
 
 def _python_page() -> Iterator[str]:

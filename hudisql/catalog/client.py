@@ -33,6 +33,7 @@ ADD_BATCH = 500
 # With 1,000 names Derby's SQL parser can run out of stack.
 DROP_BATCH = 300
 _READ_BATCH = 1000
+_TABLE_BATCH = 100
 _Item = TypeVar("_Item")
 _PROPERTY_FILTER = "hive_filter_field_params__"  # hive_metastoreConstants.HIVE_FILTER_FIELD_PARAMS
 _NO_STATS = {"DO_NOT_UPDATE_STATS": "true"}
@@ -149,6 +150,23 @@ class MetastoreClient:
         with _translated(f"look up table {database}.{name}"):
             found = self._find(get)
         return None if found is None else thrift_values.table_from_thrift(found)
+
+    def get_tables(self, database: str, names: Sequence[str]) -> list[MetastoreTable]:
+        """Those of the tables and views that are there, fetched in batches. Raises MetastoreError."""
+        from thrift.Thrift import TApplicationException
+
+        found: list[MetastoreTable] = []
+        for some in _batches([name.lower() for name in names], _TABLE_BATCH):
+            try:
+                with _translated(f"look up tables of {database}"):
+                    call = methodcaller("get_table_objects_by_name", database.lower(), list(some))
+                    found += map(thrift_values.table_from_thrift, self._connection.call(call))
+            except MetastoreError as error:
+                if not isinstance(error.__cause__, TApplicationException):
+                    raise
+                # Hive 4 has dropped this call.
+                found += [each for name in some if (each := self.get_table(database, name)) is not None]
+        return found
 
     def create_table(self, table: MetastoreTable) -> None:
         """Make a table. Raises TableExistsError, and NoSuchTableError if the database is missing."""

@@ -7,7 +7,7 @@ loses nothing of what others stored in it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,6 +124,20 @@ def hudi_base_path(table: MetastoreTable) -> str | None:
     if not is_hudi_table(table):
         return None
     return table.serde_properties.get("path") or table.location
+
+
+def main_entries(entries: Iterable[MetastoreTable]) -> list[MetastoreTable]:
+    """One entry of each Hudi table among them, by name: that without a suffix, where there is one."""
+    by_path: dict[str, list[MetastoreTable]] = {}
+    for entry in entries:
+        location = hudi_base_path(entry)
+        if location is not None:
+            by_path.setdefault(location.rstrip("/"), []).append(entry)
+    chosen = [
+        min(some, key=lambda each: (each.name.endswith(FURTHER_SUFFIXES), each.full_name))
+        for some in by_path.values()
+    ]
+    return sorted(chosen, key=lambda each: each.full_name)
 
 
 def source_directories_of(table: MetastoreTable) -> tuple[str, ...]:

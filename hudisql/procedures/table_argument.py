@@ -77,7 +77,12 @@ def base_path_of(context: Context, entry: MetastoreTable | None, path: str | Non
                 "give table or path", hint="table => 'db.name' or path => '/directory'"
             )
         return context.storage.qualify(path)
+    return context.storage.qualify(location_of(entry))
+
+
+def location_of(entry: MetastoreTable) -> str:
+    """The location of the entry's table, not qualified. Raises CorruptTableError if the entry has none."""
     location = hudi_base_path(entry)
     if location is None:
         raise CorruptTableError(f"the metastore knows no location of the Hudi table {entry.full_name}")
-    return context.storage.qualify(location)
+    return location

@@ -24,6 +24,7 @@ from hudisql.hudi_config import (
     CLUSTERING_SCHEDULE_INLINE,
     COMPACT_INLINE,
     COMPACT_SCHEDULE_INLINE,
+    TABLE_SERVICES,
     HudiConfig,
 )
 from hudisql.services.archive import archive_table
@@ -76,7 +77,7 @@ class AutomaticServices:
         done = False
         for name, call, run in services:
             try:
-                done = run() or done
+                done = (self.config.get(TABLE_SERVICES) and run()) or done
             except Exception as error:
                 self._warn_of_failure(name, call, error)
                 done = True

@@ -207,10 +207,14 @@ def is_clean_due(table: HudiTable, options: CleanOptions) -> bool:
 
     Raises CorruptTableError, StorageError.
     """
+    return commits_since_clean(table) >= options.trigger_commits
+
+
+def commits_since_clean(table: HudiTable) -> int:
+    """The number of completed commits that the last clean has not seen. Raises as `is_clean_due`."""
     last = last_clean(table)
     since = "" if last is None else last.last_completed
-    new = sum(each.timestamp > since for each in table.timeline.commits)
-    return new >= options.trigger_commits
+    return sum(each.timestamp > since for each in table.timeline.commits)
 
 
 def plan_clean(

@@ -93,6 +93,15 @@ PAGES = (
     Page("docs/services/archive.md", {1: _CHANGED}),
     Page("docs/services/clean.md", {1: _CHANGED}),
     Page("docs/services/compaction.md", {1: _EVENTS}),
+    Page("docs/services/service-process.md", {1: _EVENTS}),
+    Page(
+        "docs/a-year-in-the-life-of-a-table.md",
+        {
+            1: _ORDERS,
+            2: """CREATE TABLE staging.orders USING parquet AS SELECT 2L order_id, 4.5D amount, 3L updated_at,
+              '2024-03-02' dt, false cancelled""",
+        },
+    ),
     Page(
         "docs/history.md",
         {

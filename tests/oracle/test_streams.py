@@ -8,11 +8,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.write.transaction.pull_checkpoint import find_checkpoint
 from tests.oracle.client import HudiOracle
-from tests.oracle.comparison import assert_same_rows
+from tests.oracle.comparison import assert_same_rows, read_by_both
 from tests.oracle.shapes import SHAPES
 from tests.oracle.sources import sample_rows
 from tests.oracle.test_history import CLUSTER, COMPACT, assert_same_captures
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
@@ -33,7 +37,7 @@ def our_batches(session: Any, path: str, checkpoint: Path, options: dict[str, st
     return pa.concat_tables(found)
 
 
-@pytest.mark.parametrize("name", ["partitioned", "merge_on_read"])
+@pytest.mark.parametrize("name", parameters(["partitioned", "merge_on_read"], in_ci=["merge_on_read"]))
 def test_micro_batches_are_those_of_apache_hudi(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, name: str
 ) -> None:
@@ -81,3 +85,31 @@ def test_captured_changes_of_streams_are_those_of_apache_hudi(
         session.spark.read.format("hudi").options(**batch).load(path).toArrow(),
         oracle_015.read(path, options=batch),
     )
+
+
+def test_apache_hudi_writes_on_into_the_target_of_pulls_and_its_place_stays(
+    oracle_015: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    shape = next(shape for shape in SHAPES if shape.name == "merge_on_read")
+    source, target = str(tmp_path / "source"), str(tmp_path / "target")
+
+    options = {**shape.write_options(), "hoodie.table.name": "pulled"}
+
+    def upsert(first: int, last: int, path: str) -> None:
+        rows = shape.with_partition_columns(sample_rows(first, last, f"from {first}"))
+        oracle_015.upsert(rows, path, options)
+
+    upsert(0, 30, source)
+    for name in ("streamed", "pulled"):
+        session.sql(f"DROP TABLE IF EXISTS oracle.{name}")
+    session.sql(f"CALL hive_sync(table => 'oracle.streamed', path => '{source}')")
+    with session.incremental("oracle.streamed", into="oracle.pulled") as pull:
+        pull.write(path=target, **options)
+    upsert(20, 40, source)
+    with session.incremental("oracle.streamed", into="oracle.pulled") as pull:
+        assert pull.write(pull.df.where("seq > 100")).instant_time is not None
+    place = find_checkpoint(open_table(Storage(), target), source)
+    assert place == open_table(Storage(), source).timeline.commits[-1].timestamp
+    upsert(28, 33, target)
+    assert read_by_both(oracle_015, session, "oracle.pulled", target).num_rows == 33
+    assert find_checkpoint(open_table(Storage(), target), source) == place

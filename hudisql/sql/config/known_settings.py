@@ -20,7 +20,6 @@ from hudisql.hudi_config import SYNC
 _OF_TABLES: Final = ("primaryKey", "preCombineField", "orderingFields", "payloadClass", "type")
 _OF_READS: Final = ("as.of.instant",)
 _SERVICES: Final = {
-    "hoodie.clustering.async.enabled": "clusterings beside a writer",
     "hoodie.metadata.enable": "a metadata table",
 }
 _ALIKE: Final = 0.92

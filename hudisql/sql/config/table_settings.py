@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
-from hudisql.hudi_config import SYNC, HudiConfig, config_of_session
+from hudisql.hudi_config import SYNC, HudiConfig
 from hudisql.read.changed_sources import accepts_changed_sources
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def settings_of(context: Context, table: HudiTable, parameters: Mapping[str, str
         # A table has one way to name directories: the session's setting may be meant for another table.
         if _generator_setting(key) in of_generator:
             return said
-        return str(context.spark.conf.get(key, said)).strip()
+        return context.setting(key, said)
 
     return HudiConfig(lookup)
 
@@ -40,7 +40,7 @@ def syncs_after_commit(config: HudiConfig) -> bool:
 
 def reads_changed_sources(context: Context) -> bool:
     """True if source files are read whose modification time alone has changed. Raises SettingsError."""
-    return accepts_changed_sources(config_of_session(context.spark))
+    return accepts_changed_sources(HudiConfig(context.setting))
 
 
 def _generator_setting(key: str) -> str | None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import InvalidArgumentError
 from hudisql.hudi_config import HudiConfig
-from hudisql.procedures.table_argument import NamesTable, base_path_of, find_entry
+from hudisql.procedures.table_argument import NamesTable, base_path_of, find_entry, location_of
 from hudisql.sql.config.table_settings import reads_changed_sources, settings_of, syncs_after_commit
 from hudisql.sql.config.writer_settings import write_options, writer_concurrency
+from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.concurrency import Concurrency
@@ -53,6 +54,19 @@ class ServiceCall:
             sync_registered(
                 self.context.metastore, self.table.reopened(), entry.database, entry.name, incremental=True
             )
+
+
+def open_registered(context: Context, entry: MetastoreTable, storage: Storage) -> ServiceCall:
+    """Open the table of a metastore entry; `storage` may be one that needs no Spark.
+
+    Raises as `open_service_call`.
+    """
+    table = open_table(
+        storage,
+        storage.qualify(location_of(entry)),
+        accepts_changed_sources=reads_changed_sources(context),
+    )
+    return ServiceCall(context, table, entry, settings_of(context, table, entry.parameters))
 
 
 def open_service_call(

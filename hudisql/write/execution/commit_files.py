@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -25,6 +27,10 @@ from hudisql.write.transaction.commit import (
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.conflicts import FileGroup
 from hudisql.write.transaction.pull_checkpoint import PullCheckpoint
+
+NO_EXTRA_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
+Begun: TypeAlias = Callable[[OpenCommit], Mapping[str, str]]
+"""Called with a commit that has begun, before files are written; gives extra metadata for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +63,14 @@ def commit_files(
     concurrency: Concurrency = SINGLE_WRITER,
     changed: Collection[FileGroup] = (),
     checkpoint: PullCheckpoint | None = None,
+    begun: Begun | None = None,
 ) -> WriteResult:
     """Commit the files that `write` writes; nothing is visible before.
 
     `schema` becomes the table's schema, `changed` are the file groups whose rows the commit changes. Without
-    files, `overwrite` and `checkpoint` there is no commit. After any error the commit is rolled back. Raises
-    what `write` raises, WriteConflictError, UnsupportedTableError, StorageError.
+    files, `overwrite` and `checkpoint` there is no commit. `begun` is called before `write`. After any error
+    the commit is rolled back. Raises what `begun` and `write` raise, WriteConflictError,
+    UnsupportedTableError, StorageError.
     """
     commit = begin_commit(
         table,
@@ -73,14 +81,19 @@ def commit_files(
         checkpoint=checkpoint,
     )
     try:
-        return finish_commit(commit, write(commit), schema, overwrite)
+        extra_metadata = {} if begun is None else begun(commit)
+        return finish_commit(commit, write(commit), schema, overwrite, extra_metadata)
     except BaseException:
         rollback_commit(commit)
         raise
 
 
 def finish_commit(
-    commit: OpenCommit, files: Sequence[WrittenFile], schema: pa.Schema, overwrite: Overwrite | None
+    commit: OpenCommit,
+    files: Sequence[WrittenFile],
+    schema: pa.Schema,
+    overwrite: Overwrite | None,
+    extra_metadata: Mapping[str, str] = NO_EXTRA_METADATA,
 ) -> WriteResult:
     """Make the written files visible; without files, `overwrite` and checkpoint the commit is discarded.
 
@@ -93,7 +106,7 @@ def finish_commit(
     if overwrite is not None:
         touched = {file.partition_path for file in files}
         replaced = replaced_file_ids(commit.table, overwrite, touched)
-    complete_commit(commit, _metadata(commit, files, schema, replaced))
+    complete_commit(commit, _metadata(commit, files, schema, replaced, extra_metadata))
     return WriteResult(
         commit.instant_time,
         inserted=sum(file.inserted - file.moved_in for file in files),
@@ -113,15 +126,17 @@ def _metadata(
     files: Sequence[WrittenFile],
     schema: pa.Schema,
     replaced: Mapping[str, tuple[str, ...]] | None,
+    extra_metadata: Mapping[str, str],
 ) -> CommitMetadata:
     table = commit.table
     ordered = sorted(files, key=lambda each: (each.partition_path, each.file_id))
+    checkpoint = {} if commit.checkpoint is None else commit.checkpoint.extra_metadata
     return new_commit_metadata(
         (write_stat(table.base_path, file) for file in ordered),
         avro_from_arrow(schema, table.name),
         commit.operation_type,
         replaced,
-        None if commit.checkpoint is None else commit.checkpoint.extra_metadata,
+        {**extra_metadata, **checkpoint},
     )
 
 

@@ -58,7 +58,7 @@ def test_misspelt_settings_are_told_of_wherever_they_are_given(
         setting(session, "hoodie.index.type", "SIMPLE"),
     ):
         pass
-    with setting(session, "hoodie.clustering.async.enabled", "true"):
+    with setting(session, "hoodie.metadata.enable", "true"):
         pass
     session.sql(
         "CREATE TABLE changes.typo (id INT, ts INT) USING hudi "
@@ -73,8 +73,7 @@ def test_misspelt_settings_are_told_of_wherever_they_are_given(
     session.sql("DROP TABLE changes.typo PURGE")
     assert [text.replace("unknown setting ", "") for text in said] == [
         "SET: 'hoodie.parquet.max.filesize'; did you mean 'hoodie.parquet.max.file.size'?",
-        "SET: hoodie.clustering.async.enabled = true has no effect, hudisql does not run clusterings beside "
-        "a writer",
+        "SET: hoodie.metadata.enable = true has no effect, hudisql does not run a metadata table",
         "CREATE TABLE changes.typo: 'precombinefeld'; did you mean 'preCombineField'?",
         "ALTER TABLE changes.typo: 'hoodie.index.typ'; did you mean 'hoodie.index.type'?",
         "options of a write to changes.t: 'hoodie.upsert.shuffle.paralelism'; "

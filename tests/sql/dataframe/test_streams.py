@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.types import StructType
 
+from hudisql.errors import HollowCommitError, InvalidArgumentError
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from pyspark_hudisql.stream import HudiStreamReader
 from tests.soak import parameters
 from tests.sql.changed_tables import ChangedTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
+POLICY = "hoodie.read.timeline.holes.resolution.policy"
 START = "hoodie.datasource.streaming.startOffset"
 CDC = {
     "hoodie.datasource.query.type": "incremental",
@@ -85,17 +91,38 @@ def test_a_stream_begins_where_it_is_told(session: Session, table: ChangedTable,
     assert later.run("id") == [("k02",)]
     since = Stream(session, f"{table.path}/dt=2024-03-01", tmp_path / "since", {START: newest})
     assert since.run("id", "price") == [tuple(row) for row in table.rows("id, price", "seq = 2")]
-    for options, said in (
-        ({START: "yesterday"}, f"{START} is 'yesterday', which is no instant time"),
+    with pytest.raises(PySparkException, match=f"{START} is 'yesterday', which is no instant time"):
+        Stream(session, table.path, tmp_path / "refused", {START: "yesterday"}).run("id")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
         ({BEGIN: "000", "hoodie.datasource.query.type": "incremental"}, f"{BEGIN} is an option of batches"),
         ({"hoodie.datasource.query.type": "read_optimized"}, "it takes no query type 'read_optimized'"),
         (
-            {"hoodie.read.timeline.holes.resolution.policy": "USE_TRANSITION_TIME"},
+            {POLICY: "USE_TRANSITION_TIME"},
             "a stream's offsets are instant times",
         ),
-    ):
-        with pytest.raises(PySparkException, match=said):
-            Stream(session, table.path, tmp_path / "refused", options).run("id")
+    ],
+)
+def test_options_of_batches_are_refused(options: dict[str, str], said: str) -> None:
+    reader = HudiStreamReader(options, StructType())
+    for ask in (reader.initialOffset, reader.latestOffset):
+        with pytest.raises(InvalidArgumentError, match=said):
+            ask()
+
+
+def test_a_stream_ends_before_a_pending_commit(golden: Callable[[str], Any], tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    shutil.copytree(golden("cow_bootstrap_then_upsert_delete").table, path)
+    commits = open_table(Storage(), str(path)).timeline.commits
+    (path / ".hoodie" / f"{commits[1].timestamp}.commit").unlink()
+    waits = HudiStreamReader({"path": str(path)}, StructType())
+    assert waits.latestOffset() == {"commitTime": commits[0].timestamp}
+    fails = HudiStreamReader({"path": str(path), POLICY: "FAIL"}, StructType())
+    with pytest.raises(HollowCommitError, match=f"{commits[1].timestamp} .* is pending"):
+        fails.latestOffset()
 
 
 def test_captured_changes_are_those_of_the_table_function(

@@ -1,0 +1,47 @@
+"""The file system settings of a process that has no JVM: Hadoop's site files, and what overrides them.
+
+Reads `core-site.xml` and `hdfs-site.xml` as Hadoop's `Configuration` does, but no variables and includes.
+Values may be secrets: nothing here prints them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree
+
+from hudisql.errors import SettingsError
+
+_SITE_FILES: Final = ("core-site.xml", "hdfs-site.xml")
+_SPARK_PREFIX: Final = "spark.hadoop."
+
+
+def hadoop_settings(
+    conf: Mapping[str, str], hiveconf: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """What HADOOP_CONF_DIR holds, over it `hiveconf` and the `spark.hadoop.*` of Spark's settings.
+
+    Raises SettingsError for a file that is no XML.
+    """
+    environment = os.environ if environment is None else environment
+    directory = environment.get("HADOOP_CONF_DIR")
+    found: dict[str, str] = {}
+    for name in _SITE_FILES if directory else ():
+        found |= _read_site_file(Path(str(directory), name))
+    of_spark = {
+        key.removeprefix(_SPARK_PREFIX): value for key, value in conf.items() if key.startswith(_SPARK_PREFIX)
+    }
+    return {**found, **hiveconf, **of_spark}
+
+
+def _read_site_file(path: Path) -> dict[str, str]:
+    if not path.is_file():
+        return {}
+    try:
+        root = ElementTree.parse(path).getroot()
+    except (ElementTree.ParseError, OSError) as error:
+        raise SettingsError(f"cannot read {path}: {error}") from error
+    named = [(each.findtext("name"), each.findtext("value")) for each in root.iter("property")]
+    return {name.strip(): value.strip() for name, value in named if name and value is not None}

@@ -1,0 +1,36 @@
+"""File system settings without a JVM: site files, Hive's and Spark's settings over them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hudisql.errors import SettingsError
+from hudisql.storage.hadoop_files import hadoop_settings
+
+
+def test_site_files_give_way_to_settings(tmp_path: Path) -> None:
+    (tmp_path / "core-site.xml").write_text(
+        "<configuration><property><name> fs.defaultFS </name><value>hdfs://a</value></property>"
+        "<property><name>fs.s3a.endpoint</name><value>one</value></property>"
+        "<property><name>no.value</name></property></configuration>"
+    )
+    (tmp_path / "hdfs-site.xml").write_text(
+        "<configuration><property><name>dfs.nameservices</name><value>a</value></property></configuration>"
+    )
+    conf = {"spark.hadoop.fs.s3a.endpoint": "three", "spark.master": "local"}
+    environment = {"HADOOP_CONF_DIR": str(tmp_path)}
+    assert hadoop_settings(conf, {"fs.s3a.endpoint": "two", "x": "y"}, environment) == {
+        "fs.defaultFS": "hdfs://a",
+        "dfs.nameservices": "a",
+        "fs.s3a.endpoint": "three",
+        "x": "y",
+    }
+    assert hadoop_settings({}, {}, {}) == {}
+
+
+def test_a_site_file_that_is_no_xml_is_named(tmp_path: Path) -> None:
+    (tmp_path / "core-site.xml").write_text("<configuration>")
+    with pytest.raises(SettingsError, match=r"cannot read .*core-site\.xml"):
+        hadoop_settings({}, {}, {"HADOOP_CONF_DIR": str(tmp_path)})
