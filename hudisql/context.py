@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hudisql.catalog.client import MetastoreClient
+    from hudisql.write.transaction.pull_checkpoint import PullCheckpoint
 
 
 class LiveParts(Protocol):
@@ -73,6 +74,7 @@ class Context:
         self._parts: LiveParts = RunningParts(spark, metastore, storage or Storage())
         self.settings = settings or Settings()
         self.console: Console = console or SilentConsole()
+        self.checkpoint: PullCheckpoint | None = None
         self._needs_catalog = True
 
     @classmethod
@@ -80,7 +82,14 @@ class Context:
         """The context of parts that start when they are needed."""
         made = cls.__new__(cls)
         made._parts, made.settings, made.console = parts, settings, console
+        made.checkpoint = None
         made._needs_catalog = True
+        return made
+
+    def with_checkpoint(self, checkpoint: PullCheckpoint | None) -> Context:
+        """The same for a statement whose commit keeps the place of a pull."""
+        made = Context.of_parts(self._parts, self.settings, self.console)
+        made.checkpoint = checkpoint
         return made
 
     def without_catalog(self) -> Context:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 from weakref import WeakSet
 
 from hudisql.catalog.embedded import check_embedded_warehouse
 from hudisql.console import Console, open_console
 from hudisql.context import Context
-from hudisql.errors import HudisqlError, SessionClosedError, SettingsError
+from hudisql.errors import HudisqlError, InvalidArgumentError, SessionClosedError, SettingsError
 from hudisql.result import Result
 from hudisql.settings import Settings, adopt_hive_metastore, load_settings, unknown_environment_names
 from hudisql.sql.text.parameters import SqlArguments, bind_parameters
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from hudisql.catalog.embedded import EmbeddedMetastore
-    from hudisql.sql.dataframe.incremental_pull import IncrementalPull
+    from hudisql.sql.dataframe.incremental_pull import DirectoryPull
+    from hudisql.sql.dataframe.target_pull import TargetPull
     from hudisql.write.execution.commit_files import WriteResult
 
 
@@ -84,7 +85,13 @@ def write_table(df: DataFrame, table: str, operation: str | None = None, **optio
         return session.write(df, table, operation, **options)
 
 
-def incremental(table: str, checkpoint: str, begin: str = "earliest") -> IncrementalPull:
+@overload
+def incremental(table: str, checkpoint: str, begin: str = ...) -> DirectoryPull: ...
+@overload
+def incremental(table: str, *, into: str, begin: str = ...) -> TargetPull: ...
+def incremental(
+    table: str, checkpoint: str | None = None, begin: str = "earliest", *, into: str | None = None
+) -> DirectoryPull | TargetPull:
     """`Session.incremental` in the session that is open.
 
     Raises SessionClosedError unless there is just one.
@@ -95,7 +102,7 @@ def incremental(table: str, checkpoint: str, begin: str = "earliest") -> Increme
             f"{len(sessions)} sessions are open, of which hudisql.incremental takes the only one",
             hint="session = hudisql.connect(…), then session.incremental(…)",
         )
-    return sessions[0].incremental(table, checkpoint, begin)
+    return sessions[0]._pull(table, checkpoint, begin, into)
 
 
 class Session:
@@ -193,18 +200,40 @@ class Session:
         with translated_spark_errors():
             return write_frame(self.context, df, table, operation, options)
 
-    def incremental(self, table: str, checkpoint: str, begin: str = "earliest") -> IncrementalPull:
-        """The rows of a Hudi table that changed since the last pull with this checkpoint directory.
+    @overload
+    def incremental(self, table: str, checkpoint: str, begin: str = ...) -> DirectoryPull: ...
+    @overload
+    def incremental(self, table: str, *, into: str, begin: str = ...) -> TargetPull: ...
+    def incremental(
+        self, table: str, checkpoint: str | None = None, begin: str = "earliest", *, into: str | None = None
+    ) -> DirectoryPull | TargetPull:
+        """The rows of a Hudi table that changed since the last pull; the first one begins after `begin`.
 
-        `with session.incremental(…) as pull: session.write(pull.df, …)` records the place when the block ends
-        without an exception. The first pull begins after `begin`. Raises HudisqlError and its subclasses.
+        The place is kept in the directory `checkpoint`: `with session.incremental(…) as pull:
+        session.write(pull.df, …)` records it when the block ends without an exception. Or in the commits of
+        the Hudi table `into`, exactly once: `with session.incremental(…) as pull: pull.write()`, or
+        `pull.sql("MERGE INTO …")`. Raises HudisqlError and its subclasses.
         """
-        from hudisql.sql.dataframe.incremental_pull import incremental_pull
+        return self._pull(table, checkpoint, begin, into)
+
+    def _pull(
+        self, table: str, checkpoint: str | None, begin: str, into: str | None
+    ) -> DirectoryPull | TargetPull:
+        from hudisql.sql.dataframe.incremental_pull import directory_pull
+        from hudisql.sql.dataframe.target_pull import target_pull
         from hudisql.sql.text.spark_errors import translated_spark_errors
 
         self._check_open()
         with translated_spark_errors():
-            return incremental_pull(self.context, table, checkpoint, begin)
+            if into is not None and checkpoint is None:
+                return target_pull(self.context, table, into, begin)
+            if checkpoint is not None and into is None:
+                return directory_pull(self.context, table, checkpoint, begin)
+        raise InvalidArgumentError(
+            f"a pull from {table} keeps its place in one of two: `checkpoint`, a directory, or `into`, the "
+            "Hudi table that its rows go to",
+            hint="give one of them",
+        )
 
     def close(self) -> None:
         """Close the metastore client; stop Spark and release the embedded metastore if they are ours.

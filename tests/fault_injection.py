@@ -123,7 +123,10 @@ for _method in CALLS:
 
 
 def run_with_fault(spark: Any, metastore_uri: str, **fields: object) -> subprocess.CompletedProcess[str]:
-    """Run a `statement` in a process of its own; the other `fields` are those of `FaultyStorage`."""
+    """Run a `statement` in a process of its own; the other `fields` are those of `FaultyStorage`.
+
+    With `pulled_from` it is that of a pull from this table `into` another, by names.
+    """
     gateway = spark.sparkContext._gateway.gateway_parameters
     environment = {
         **os.environ,
@@ -227,7 +230,7 @@ def _main(metastore_uri: str, fields: dict[str, Any]) -> None:
     from hudisql.sql.dispatch import execute
 
     cloudpickle.register_pickle_by_value(this)
-    statement = fields.pop("statement")
+    statement, pulled_from, into = (fields.pop(name, "") for name in ("statement", "pulled_from", "into"))
     storage = this.FaultyStorage(**fields)
     for method in ("create_table", "add_partitions", "alter_table", "drop_table"):
         original = getattr(MetastoreClient, method)
@@ -239,7 +242,14 @@ def _main(metastore_uri: str, fields: dict[str, Any]) -> None:
         setattr(MetastoreClient, method, call)
     load_procedures()
     context = Context(_attach(), MetastoreClient(metastore_uri), storage)
-    execute(context, statement)
+    if not pulled_from:
+        execute(context, statement)
+        return
+    from hudisql.sql.dataframe.target_pull import target_pull
+
+    with target_pull(context, pulled_from, into) as pull:
+        pull.df.createOrReplaceTempView("changes")
+        pull.sql(statement)
 
 
 if __name__ == "__main__":

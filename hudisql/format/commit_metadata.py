@@ -114,17 +114,19 @@ def new_commit_metadata(
     avro_schema: str,
     operation_type: str,
     replaced: Mapping[str, tuple[str, ...]] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
 ) -> CommitMetadata:
     """The metadata of a new commit: its write statistics by partition, and the table's schema.
 
-    `replaced` are the file ids that a replacecommit replaces, by partition.
+    `replaced` are the file ids that a replacecommit replaces, by partition; `extra_metadata` stands beside
+    the schema.
     """
     by_partition: dict[str, list[WriteStat]] = defaultdict(list)
     for stat in write_stats:
         by_partition[stat.partition_path or ""].append(stat)
     return CommitMetadata(
         partition_to_write_stats={path: tuple(stats) for path, stats in by_partition.items()},
-        extra_metadata={SCHEMA_KEY: avro_schema},
+        extra_metadata={SCHEMA_KEY: avro_schema, **(extra_metadata or {})},
         operation_type=operation_type,
         partition_to_replace_file_ids=replaced,
     )
@@ -178,6 +180,14 @@ def read_extra_metadata(storage: Storage, path: str) -> dict[str, str | None]:
     Raises NoSuchPathError, StorageError, and CorruptTableError that names the file.
     """
     return dict(_member_of(storage.read(path), path, "extraMetadata"))
+
+
+def read_many_extra_metadata(storage: Storage, paths: Sequence[str]) -> Iterator[dict[str, str | None]]:
+    """`read_extra_metadata` of several files, which are read side by side, some at a time."""
+    for start in range(0, len(paths), _READ_AT_ONCE):
+        some = paths[start : start + _READ_AT_ONCE]
+        for path, content in zip(some, storage.read_files(some), strict=True):
+            yield dict(_member_of(content, path, "extraMetadata"))
 
 
 def read_replaced_file_ids(storage: Storage, paths: Sequence[str]) -> Iterator[dict[str, list[str]]]:

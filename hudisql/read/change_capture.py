@@ -18,8 +18,9 @@ from hudisql.format.commit_metadata import CommitMetadata, read_many_commit_meta
 from hudisql.format.instant import Instant
 from hudisql.format.meta_columns import COMMIT_TIME, META_SCHEMA, RECORD_KEY
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
+from hudisql.read.json_text import render_json
 from hudisql.read.merge_mode import LogMergeConfig, log_merge_config_of
-from hudisql.read.predicates import Comparison
+from hudisql.read.predicates import Comparison, Predicate
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
@@ -38,6 +39,8 @@ from hudisql.table.timeline_window import MOVING_OPERATIONS, TimelineWindow, ver
 OPERATION, COMMIT, BEFORE, AFTER = "op", "ts_ms", "before", "after"
 """Hudi's columns; `ts_ms` holds the instant time of the commit."""
 INSERT, UPDATE, DELETE = "i", "u", "d"
+CAPTURED_TEXTS = pa.schema([(name, pa.string()) for name in (OPERATION, COMMIT, BEFORE, AFTER)])
+"""Captured changes with images as JSON texts: the columns of Hudi's `cdc` queries."""
 _BATCH_ROWS = 64 * 1024
 
 
@@ -170,45 +173,67 @@ def read_changes(
     """The rows that one commit changed in one file group, as `captured_schema` of a table of `schema`.
 
     A row of the commit is an update if its record key was there before, a key that is no longer there a
-    delete. Holds both sides in memory, unless there is only one. Raises what `read_file_slice` raises.
+    delete. Memory: the record keys of both sides and the rows that changed, if there are both sides. Raises
+    what `read_file_slice` raises.
     """
 
-    def read(side: FileSlice, config: LogMergeConfig | None, *, only_new: bool) -> Iterator[pa.RecordBatch]:
-        fields = [META_SCHEMA.field(COMMIT_TIME), META_SCHEMA.field(RECORD_KEY), *schema]
-        predicate = Comparison((COMMIT_TIME,), "=", change.instant_time) if only_new else None
-        wanted = pa.schema(fields)
+    def read(
+        side: FileSlice, config: LogMergeConfig | None, columns: pa.Schema, predicate: Predicate | None = None
+    ) -> Iterator[pa.RecordBatch]:
         return read_file_slice(
-            storage,
-            SliceRead(side, wanted, change.partition_values, predicate, None, calendars, config),
+            storage, SliceRead(side, columns, change.partition_values, predicate, None, calendars, config)
         )
 
+    columns = pa.schema([META_SCHEMA.field(COMMIT_TIME), META_SCHEMA.field(RECORD_KEY), *schema])
+    is_new = Comparison((COMMIT_TIME,), "=", change.instant_time)
     if change.before is None:
         if change.after is not None:
-            for batch in read(change.after, change.after_config, only_new=True):
+            for batch in read(change.after, change.after_config, columns, is_new):
                 yield _events(change, INSERT, schema, None, batch)
         return
-    before_rows = read(change.before, change.before_config, only_new=False)
     if change.after is None:
-        for batch in before_rows:
+        for batch in read(change.before, change.before_config, columns):
             yield _events(change, DELETE, schema, batch, None)
         return
-    fields = [META_SCHEMA.field(COMMIT_TIME), META_SCHEMA.field(RECORD_KEY), *schema]
-    before = pa.Table.from_batches(before_rows, pa.schema(fields))
-    after = pa.Table.from_batches(read(change.after, change.after_config, only_new=False), pa.schema(fields))
-    yield from _difference(change, schema, before, after)
+    key = pa.schema([META_SCHEMA.field(RECORD_KEY)])
+    deleted = _missing_keys(
+        pa.Table.from_batches(read(change.before, change.before_config, key), key),
+        pa.Table.from_batches(read(change.after, change.after_config, key), key),
+    )
+    written = pa.Table.from_batches(read(change.after, change.after_config, columns, is_new), columns)
+    concerned = pa.chunked_array([*deleted.chunks, *written[RECORD_KEY].chunks], pa.string()).combine_chunks()
+    before = pa.Table.from_batches(
+        (
+            batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=concerned))
+            for batch in read(change.before, change.before_config, columns)
+        ),
+        columns,
+    )
+    yield from _difference(change, schema, before, written, deleted)
+
+
+def _missing_keys(before: pa.Table, after: pa.Table) -> pa.ChunkedArray:
+    is_left = pc.is_in(before[RECORD_KEY], value_set=after[RECORD_KEY].combine_chunks())
+    return before[RECORD_KEY].filter(pc.invert(is_left))
+
+
+def read_change_texts(storage: Storage, change: GroupChange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """`read_changes` as `CAPTURED_TEXTS`, without Spark. Raises what `read_file_slice` raises."""
+    for batch in read_changes(storage, change, schema):
+        images = [render_json(batch.column(name)) for name in (BEFORE, AFTER)]
+        yield pa.RecordBatch.from_arrays([batch.column(0), batch.column(1), *images], schema=CAPTURED_TEXTS)
 
 
 def _difference(
-    change: GroupChange, schema: pa.Schema, before: pa.Table, after: pa.Table
+    change: GroupChange, schema: pa.Schema, before: pa.Table, written: pa.Table, deleted_keys: pa.ChunkedArray
 ) -> Iterator[pa.RecordBatch]:
-    written = after.filter(pc.equal(after[COMMIT_TIME], change.instant_time))
+    """The events of what the commit wrote and deleted; `before` has the rows before of these keys."""
     places = pc.index_in(written[RECORD_KEY], value_set=before[RECORD_KEY].combine_chunks())
     is_known = pc.is_valid(places)
     updated = written.filter(is_known)
     replaced = before.take(pc.drop_null(places))
     inserted = written.filter(pc.invert(is_known))
-    is_left = pc.is_in(before[RECORD_KEY], value_set=after[RECORD_KEY].combine_chunks())
-    deleted = before.filter(pc.invert(is_left))
+    deleted = before.filter(pc.is_in(before[RECORD_KEY], value_set=deleted_keys.combine_chunks()))
     for operation, old, new in (
         (INSERT, None, inserted),
         (UPDATE, replaced, updated),

@@ -72,8 +72,9 @@ def timeline_window(
     InvalidArgumentError for texts that are no time, HollowCommitError, NoSuchStateError (by times of
     completion, if commits of the window are archived).
     """
-    first = BEFORE_ALL if begin.strip().lower() == EARLIEST else _instant_time(begin, "begin")
-    last = None if end is None else _instant_time(end, "end")
+    is_earliest = begin.strip().lower() == EARLIEST
+    first = BEFORE_ALL if is_earliest else instant_time_of_bound(begin, "the begin of an incremental query")
+    last = None if end is None else instant_time_of_bound(end, "the end of an incremental query")
     if policy == "USE_TRANSITION_TIME":
         times = _transition_times(table)
         chosen = [each for each in table.timeline.commits if first < times[each]]
@@ -121,16 +122,26 @@ def version_of_file(path: str | None) -> str:
     return log.base_instant_time if log is not None else ""
 
 
-def _instant_time(text: str, what: str) -> str:
+def newest_commit_time(table: HudiTable, policy: str = "FAIL") -> str | None:
+    """The newest commit that a window without end has; None without one. Raises HollowCommitError."""
+    commits = _without_hollow_commits(table, None, policy)
+    return commits[-1].timestamp if commits else None
+
+
+def instant_time_of_bound(text: str, what: str) -> str:
+    """The instant time that users write as a begin or an end; `what` names it in errors.
+
+    Raises InvalidArgumentError.
+    """
     found = parse_point_in_time(text.strip())
     if found is None and text.strip().isdigit():
         # Hudi compares texts: 000 is before all instants.
         return text.strip()
     if found is None:
         raise InvalidArgumentError(
-            f"the {what} of an incremental query is '{text}', which is no instant time",
-            hint="write an instant time (yyyyMMddHHmmssSSS), '2024-03-01 12:00:00', '2024-03-01', or as "
-            "the begin 'earliest'",
+            f"{what} is '{text}', which is no instant time",
+            hint="write an instant time (yyyyMMddHHmmssSSS), '2024-03-01 12:00:00', '2024-03-01', or for "
+            "a begin 'earliest'",
         )
     return found
 

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from hudisql.session import Session
+from hudisql.sql.query.target_table import find_hudi_entry
+from hudisql.sql.text.statements import TableName
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -118,6 +120,7 @@ PAGES = (
             CALL bootstrap_table(table => 'lake.trips', source_table => 'legacy.trips', record_key => 'id');
             UPDATE lake.trips SET fare = 6.0 WHERE id = 1""",
         },
+        languages=("sql", "python"),
     ),
     Page(
         "docs/querying.md",
@@ -179,6 +182,14 @@ def run(session: Session, text: str, directory: Path) -> list[list[Any]]:
     return results
 
 
+def path_of_trips(session: Session) -> str:
+    """Where `lake.trips` lies."""
+    entry = find_hudi_entry(session.context, TableName(("lake", "trips")))
+    assert entry is not None
+    assert entry.location is not None
+    return entry.location
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: Path(page.path).stem)
 def test_the_sql_of_a_page_runs(databases: Session, tmp_path: Path, page: Page) -> None:
     blocks = blocks_of(page)
@@ -186,7 +197,8 @@ def test_the_sql_of_a_page_runs(databases: Session, tmp_path: Path, page: Page) 
     for number, (language, text) in enumerate(blocks, start=1):
         run(databases, page.before.get(number, ""), tmp_path)
         if language == "python":
-            exec(text, {"session": databases})
+            text = text.replace("s3a://lake", f"{tmp_path}/s3")
+            exec(text, {"session": databases, "spark": databases.spark, "path": path_of_trips(databases)})
             continue
         results = run(databases, text, tmp_path)
         if "EXCEPT" in text:

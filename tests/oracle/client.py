@@ -90,6 +90,14 @@ class HudiOracle:
         )
         return _read_arrow(output)
 
+    def stream(self, path: str, checkpoint: Path, *, options: Mapping[str, str] | None = None) -> pa.Table:
+        """The rows that a stream with this checkpoint reads now; the table must have some for it."""
+        output = self._new_file("arrow")
+        rows = self._new_file("stream")
+        given = {"rows": str(rows), "checkpoint": str(checkpoint), "options": dict(options or {})}
+        self.request("stream", path=path, output=str(output), **given)
+        return _read_arrow(output)
+
     def upsert(self, rows: pa.Table, path: str, options: Mapping[str, str]) -> None:
         """Upsert `rows` (the table's data and partition columns) into the Hudi table at `path`."""
         self.write(rows, path, {"hoodie.datasource.write.operation": "upsert", **options})

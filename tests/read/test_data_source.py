@@ -16,7 +16,7 @@ from pyspark.sql import datasource
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.read.predicates import Comparison, In, IsNotNull, IsNull, Not, StartsWith
 from pyspark_hudisql.filters import predicate_from_filter
-from pyspark_hudisql.source import instant_time
+from pyspark_hudisql.read_options import instant_time
 from tests.rows import json_rows
 
 pytestmark = pytest.mark.spark
@@ -139,7 +139,7 @@ def test_an_incremental_query_has_the_rows_of_a_window(spark: Any, golden: Calla
     begin = "hoodie.datasource.read.begin.instanttime"
     reader = spark.read.format("hudi").option("hoodie.datasource.query.type", "incremental")
     with pytest.raises(PySparkException, match=f"specify the begin instant time .* option {begin}"):
-        reader.load(expected.table)
+        reader.load(expected.table).collect()
     whole = reader.option(begin, "earliest").load(expected.table)
     assert whole.count() == len(expected.rows)
     times = sorted({row["_hoodie_commit_time"] for row in expected.meta_rows})
@@ -147,7 +147,7 @@ def test_an_incremental_query_has_the_rows_of_a_window(spark: Any, golden: Calla
     assert {row[1] for row in since} == set(times[1:])
     for option, value, said in (
         ("as.of.instant", times[0], "exclude each other"),
-        ("hoodie.datasource.query.incremental.format", "cdc", "the data source gives latest_state"),
+        ("hoodie.datasource.query.incremental.format", "all", "is 'all'; it is latest_state or cdc"),
         ("hoodie.datasource.read.incr.filters", "id > 1", "is not supported"),
     ):
         with pytest.raises(PySparkException, match=said):

@@ -1,7 +1,8 @@
 """Pulls that keep their place: each takes what was committed since the one before.
 
-The place is a file `<end instant>.json` for each pull in the checkpoint directory, created in one atomic
-step; the newest counts. Follows the checkpoint of Hudi's `HoodieIncrSource`.
+The place of a `DirectoryPull` is a file `<end instant>.json` for each pull in the checkpoint directory,
+created in one atomic step; the newest counts. Follows the checkpoint of Hudi's `HoodieIncrSource`.
+`target_pull` keeps it in the commits of the table that the rows go to.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from hudisql.errors import (
     CorruptTableError,
@@ -25,7 +26,8 @@ from hudisql.sql.query.time_travel import changes_window
 from hudisql.sql.text.statements import TableName
 from hudisql.sql_literals import quote_string
 from hudisql.storage import join
-from hudisql.table.timeline_window import EARLIEST
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.timeline_window import EARLIEST, TimelineWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,21 +41,49 @@ _KEPT = 10
 class IncrementalPull:
     """The changes of a table after `begin` up to and with `end` (instant times; equal if nothing is new).
 
-    A context manager: its end records the place, unless an exception left it, so that a failed pull is
-    repeated. `df` is evaluated lazily, and gives the same rows until the files are cleaned.
+    `df` has the rows that were written, as they are at the end. It is evaluated lazily, and gives the same
+    rows until the files are cleaned.
     """
 
     table: str
     begin: str
     end: str
     df: DataFrame
-    checkpoint: str
     _context: Context = field(repr=False)
 
     @property
     def is_empty(self) -> bool:
         """True if no commit came after the last pull."""
         return self.begin == self.end
+
+    @property
+    def cdc(self) -> DataFrame:
+        """Each change of each commit, deletes among them: the rows of `hudi_table_changes(…, 'cdc', …)`."""
+        return _changes(self._context, self.table, "cdc", self.begin, self.end)
+
+    def commit(self) -> None:
+        """Record that everything up to `end` was taken."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.commit()
+
+
+@dataclass
+class DirectoryPull(IncrementalPull):
+    """A pull that keeps its place in the directory `checkpoint`.
+
+    A context manager: its end records the place, unless an exception left it, so that a failed pull is
+    repeated.
+    """
+
+    checkpoint: str = ""
 
     def commit(self) -> None:
         """Record that everything up to `end` was taken. Raises WriteConflictError if another pull did."""
@@ -71,23 +101,23 @@ class IncrementalPull:
         for name in _places(self._context, self.checkpoint)[:-_KEPT]:
             storage.delete_file(join(self.checkpoint, name))
 
-    def __enter__(self) -> IncrementalPull:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.commit()
-
-
-def incremental_pull(context: Context, table: str, checkpoint: str, begin: str = EARLIEST) -> IncrementalPull:
+def directory_pull(context: Context, table: str, checkpoint: str, begin: str = EARLIEST) -> DirectoryPull:
     """What has changed in a Hudi table since the last pull with this checkpoint (a directory).
 
     The first pull takes the changes after `begin`. Raises NoSuchTableError, InvalidArgumentError,
     HollowCommitError, NoSuchStateError if files of the changes were cleaned, CorruptTableError for a
     checkpoint of another table.
     """
+    source = open_source(context, table)
+    directory = context.storage.qualify(checkpoint)
+    place = _place(context, directory, source.base_path)
+    window, df = pull_window(context, source, begin if place is None else place)
+    return DirectoryPull(source.base_path, window.begin, window.as_of, df, context, directory)
+
+
+def open_source(context: Context, table: str) -> HudiTable:
+    """The table that a pull reads, by name. Raises NoSuchTableError, InvalidArgumentError."""
     name = ".".join(context.qualify_table_name(table))
     entry = find_hudi_entry(context, TableName(tuple(name.split("."))))
     if entry is None:
@@ -97,13 +127,18 @@ def incremental_pull(context: Context, table: str, checkpoint: str, begin: str =
             f"pulls keep instant times, and {HOLLOW_COMMITS} is USE_TRANSITION_TIME",
             hint=f"SET {HOLLOW_COMMITS} = BLOCK: a pull then ends before a commit that is pending",
         )
-    directory = context.storage.qualify(checkpoint)
-    opened = open_hudi_entry(context, entry)
-    place = _place(context, directory, opened.base_path)
-    window = changes_window(context.spark, opened, begin if place is None else place, None)
-    arguments = ", ".join(map(quote_string, (opened.base_path, "latest_state", window.begin, window.as_of)))
-    df = run_query(context, f"SELECT * FROM hudi_table_changes({arguments})")
-    return IncrementalPull(opened.base_path, window.begin, window.as_of, df, directory, context)
+    return open_hudi_entry(context, entry)
+
+
+def pull_window(context: Context, source: HudiTable, begin: str) -> tuple[TimelineWindow, DataFrame]:
+    """The commits after `begin`, and the rows that they wrote. Raises what `changes_window` raises."""
+    window = changes_window(context.spark, source, begin, None)
+    return window, _changes(context, source.base_path, "latest_state", window.begin, window.as_of)
+
+
+def _changes(context: Context, base_path: str, form: str, begin: str, end: str) -> DataFrame:
+    arguments = ", ".join(map(quote_string, (base_path, form, begin, end)))
+    return run_query(context, f"SELECT * FROM hudi_table_changes({arguments})")
 
 
 def _place(context: Context, directory: str, base_path: str) -> str | None:

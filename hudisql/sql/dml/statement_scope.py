@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -65,7 +65,8 @@ class StatementScope:
 
         Called once per plan. Raises SettingsError, UnsupportedTableError.
         """
-        return write_options(self.context, table, self.settings)
+        options = write_options(self.context, table, self.settings)
+        return replace(options, checkpoint=self.context.checkpoint)
 
 
 def check_changeable(entry: MetastoreTable, verb: str) -> None:

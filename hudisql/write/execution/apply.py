@@ -78,7 +78,7 @@ def apply_changes(
         cached = cache_many_rows(_with_index_columns(changes, table, options))
         return _apply_cached(spark, table, cached, operation_type, options, schema, begun)
     if not few.num_rows:
-        return WriteResult(None)
+        return _commit_no_change(table, operation_type, schema, options)
     paths = PartitionPaths(table, options.key_generator)
     counted = profile_few_changes(table, few, schema, options, paths)
     check_not_clustered(table, counted.changed)
@@ -101,9 +101,26 @@ def apply_changes(
         write,
         concurrency=options.concurrency,
         changed=counted.changed,
+        checkpoint=options.checkpoint,
         begun=begun,
     )
     return replace(result, combined=result.combined + counted.combined)
+
+
+def _commit_no_change(
+    table: HudiTable, operation_type: str, schema: pa.Schema, options: WriteOptions
+) -> WriteResult:
+    """A commit of the checkpoint alone, if there is one."""
+    if options.checkpoint is None:
+        return WriteResult(None)
+    return commit_files(
+        table,
+        operation_type,
+        schema,
+        lambda _: [],
+        concurrency=options.concurrency,
+        checkpoint=options.checkpoint,
+    )
 
 
 def _with_index_columns(changes: DataFrame, table: HudiTable, options: WriteOptions) -> DataFrame:
@@ -127,7 +144,7 @@ def _apply_cached(
     try:
         counted = count_changes(cached.frame, table)
         if not counted.rows:
-            return WriteResult(None)
+            return _commit_no_change(table, operation_type, schema, options)
         result = commit_files(
             table,
             operation_type,
@@ -135,6 +152,7 @@ def _apply_cached(
             lambda commit: _write_files(spark, commit, cached.frame, counted, options, schema),
             concurrency=options.concurrency,
             changed=counted.changed,
+            checkpoint=options.checkpoint,
             begun=begun,
         )
         return replace(result, combined=result.combined + counted.combined)

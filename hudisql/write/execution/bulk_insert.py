@@ -67,6 +67,7 @@ def bulk_insert_rows(
         lambda commit: _write_files(spark, commit, rows, options, table.schema),
         overwrite,
         concurrency=options.concurrency,
+        checkpoint=options.checkpoint,
     )
 
 

@@ -6,7 +6,7 @@ Follows `BaseCommitActionExecutor` of Hudi 0.15: write statistics become the com
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -26,6 +26,7 @@ from hudisql.write.transaction.commit import (
 )
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.conflicts import FileGroup
+from hudisql.write.transaction.pull_checkpoint import PullCheckpoint
 
 NO_EXTRA_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
 Begun: TypeAlias = Callable[[OpenCommit], Mapping[str, str]]
@@ -61,17 +62,23 @@ def commit_files(
     *,
     concurrency: Concurrency = SINGLE_WRITER,
     changed: Collection[FileGroup] = (),
+    checkpoint: PullCheckpoint | None = None,
     begun: Begun | None = None,
 ) -> WriteResult:
     """Commit the files that `write` writes; nothing is visible before.
 
     `schema` becomes the table's schema, `changed` are the file groups whose rows the commit changes. Without
-    files and `overwrite` there is no commit. `begun` is called before `write`. After any error the commit is
-    rolled back. Raises what `begun` and `write` raise, WriteConflictError, UnsupportedTableError,
-    StorageError.
+    files, `overwrite` and `checkpoint` there is no commit. `begun` is called before `write`. After any error
+    the commit is rolled back. Raises what `begun` and `write` raise, WriteConflictError,
+    UnsupportedTableError, StorageError.
     """
     commit = begin_commit(
-        table, operation_type, replaces=overwrite is not None, concurrency=concurrency, changed=changed
+        table,
+        operation_type,
+        replaces=overwrite is not None,
+        concurrency=concurrency,
+        changed=changed,
+        checkpoint=checkpoint,
     )
     try:
         extra_metadata = {} if begun is None else begun(commit)
@@ -88,11 +95,11 @@ def finish_commit(
     overwrite: Overwrite | None,
     extra_metadata: Mapping[str, str] = NO_EXTRA_METADATA,
 ) -> WriteResult:
-    """Make the written files visible; without files and `overwrite` the empty commit is discarded.
+    """Make the written files visible; without files, `overwrite` and checkpoint the commit is discarded.
 
     Raises WriteConflictError, StorageError: the caller then abandons the commit.
     """
-    if not files and overwrite is None:
+    if not files and overwrite is None and commit.checkpoint is None:
         discard_empty_commit(commit)
         return WriteResult(None)
     replaced = None
@@ -123,13 +130,14 @@ def _metadata(
 ) -> CommitMetadata:
     table = commit.table
     ordered = sorted(files, key=lambda each: (each.partition_path, each.file_id))
-    metadata = new_commit_metadata(
+    checkpoint = {} if commit.checkpoint is None else commit.checkpoint.extra_metadata
+    return new_commit_metadata(
         (write_stat(table.base_path, file) for file in ordered),
         avro_from_arrow(schema, table.name),
         commit.operation_type,
         replaced,
+        {**extra_metadata, **checkpoint},
     )
-    return replace(metadata, extra_metadata={**metadata.extra_metadata, **extra_metadata})
 
 
 def write_stat(base_path: str, file: WrittenFile) -> WriteStat:

@@ -11,6 +11,7 @@ from hudisql.write.handle.log_file import LogFileConfig
 from hudisql.write.index.record_index import RecordIndex
 from hudisql.write.keygen.key_generator import KeyGenerator
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
+from hudisql.write.transaction.pull_checkpoint import PullCheckpoint
 
 SortMode = Literal["partition", "none", "local", "global"]
 
@@ -27,6 +28,7 @@ class WriteOptions:
     - `combines`: an INSERT writes only the newest of several rows with one key (None: the statement decides).
     - `key_generator`: makes partition paths where they are not the values of the partition columns.
     - `complex_keys`: record keys are `column:value` pairs.
+    - `checkpoint`: the place of the pull whose rows are written; the commit keeps it, even without rows.
     - `driver_max_bytes`: few changes of slices of together so many bytes are written without Spark tasks.
     """
 
@@ -43,4 +45,5 @@ class WriteOptions:
     index: RecordIndex = field(default_factory=RecordIndex)
     key_generator: KeyGenerator | None = None
     complex_keys: bool = False
+    checkpoint: PullCheckpoint | None = None
     driver_max_bytes: int = 8 << 20

@@ -64,6 +64,7 @@ from hudisql.write.transaction.pending_rollbacks import (
     rollbacks_of_failed_writes,
 )
 from hudisql.write.transaction.pending_table_services import check_not_clustered
+from hudisql.write.transaction.pull_checkpoint import PullCheckpoint
 from hudisql.write.transaction.rollback import now_on_timeline, roll_back_instant
 from hudisql.write.transaction.stale_files import delete_stale_files
 from hudisql.write.transaction.timeline_payloads import render_requested_replace
@@ -84,7 +85,7 @@ class OpenCommit:
     """An inflight commit, of which nothing is visible yet. `table` is as it was when the commit began.
 
     `dropped_metadata_table` is true if the table had a metadata table, which hudisql does not maintain.
-    `heartbeat` is None if the table's writers use no heartbeats.
+    `heartbeat` is None if the table's writers use no heartbeats, `checkpoint` unless it takes a pull's rows.
     """
 
     table: HudiTable
@@ -93,6 +94,7 @@ class OpenCommit:
     dropped_metadata_table: bool = False
     concurrency: Concurrency = SINGLE_WRITER
     heartbeat: Heartbeat | None = None
+    checkpoint: PullCheckpoint | None = None
 
     @property
     def instant_time(self) -> str:
@@ -107,6 +109,7 @@ def begin_commit(
     replaces: bool = False,
     concurrency: Concurrency = SINGLE_WRITER,
     changed: Collection[FileGroup] = (),
+    checkpoint: PullCheckpoint | None = None,
 ) -> OpenCommit:
     """Roll back failed writes, then put a new instant on the timeline, requested and inflight.
 
@@ -130,7 +133,7 @@ def begin_commit(
         # Also if the lock cannot be released: a commit with a live heartbeat is never rolled back.
         _stop_heartbeat(heartbeat)
         raise
-    return OpenCommit(table, inflight, operation_type, dropped, concurrency, heartbeat)
+    return OpenCommit(table, inflight, operation_type, dropped, concurrency, heartbeat, checkpoint)
 
 
 def _prepare_table(
@@ -409,6 +412,8 @@ def _check_table_unchanged(commit: OpenCommit, now: HudiTable, metadata: CommitM
     touched = touched_file_groups(metadata)
     check_not_clustered(table, touched)
     _check_no_conflict(table, timeline, touched, commit.concurrency, schema)
+    if commit.checkpoint is not None:
+        commit.checkpoint.check(now)
     if commit.concurrency.optimistic and has_metadata_table(now):
         raise WriteConflictError(
             f"another writer has created a metadata table for {table.base_path}, which hudisql does not "

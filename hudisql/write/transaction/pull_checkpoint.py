@@ -1,0 +1,79 @@
+"""The place of an incremental pull in the commits of the table that its rows go to.
+
+A commit that writes the rows of a pull says in its extra metadata up to which instant of the source they go,
+so that rows and place become visible in one step. As with the checkpoints of Hudi's streaming sink
+(`_hudi_streaming_sink_checkpoint`), the value is a JSON object by source; a commit has only its own entry,
+and the newest commit with one counts, so that other writers need not know of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hudisql.errors import CorruptTableError, WriteConflictError
+from hudisql.format.commit_metadata import read_many_extra_metadata
+from hudisql.format.instant import COMMIT_ACTIONS
+from hudisql.table.archived_timeline import read_archived_entries
+from hudisql.table.hudi_table import HudiTable
+
+CHECKPOINT_KEY: Final = "hudisql.incremental.checkpoint"
+"""Key of the extra metadata; Hudi Streamer's `deltastreamer.checkpoint.key` names no source."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullCheckpoint:
+    """A pull from the Hudi table at `source` up to and with the instant `end`.
+
+    `previous` is the place that the target had when the pull was planned, None before the first.
+    """
+
+    source: str
+    previous: str | None
+    end: str
+
+    @property
+    def extra_metadata(self) -> Mapping[str, str]:
+        """What the commit says of it."""
+        return {CHECKPOINT_KEY: json.dumps({self.source: self.end})}
+
+    def check(self, target: HudiTable) -> None:
+        """Raise WriteConflictError if another pull has moved the place since. Raises CorruptTableError."""
+        found = find_checkpoint(target, self.source)
+        if found != self.previous:
+            raise WriteConflictError(
+                f"another pull from the Hudi table at {self.source} into the one at {target.base_path} took "
+                f"the changes up to {found}: this one began after {self.previous}, and nothing was written",
+                hint="begin a new pull",
+            )
+
+
+def find_checkpoint(target: HudiTable, source: str) -> str | None:
+    """Up to which instant of the source the table's commits have taken its changes; None before the first.
+
+    Reads the newest commits until one has it, and archived ones if none of the timeline has. Raises
+    CorruptTableError, UnsupportedTableError, StorageError.
+    """
+    for extra_metadata in _newest_first(target):
+        text = extra_metadata.get(CHECKPOINT_KEY)
+        if text is None:
+            continue
+        try:
+            end = json.loads(text).get(source)
+        except (ValueError, AttributeError) as error:
+            raise CorruptTableError(
+                f"a commit of {target.base_path} has the checkpoint '{text}', which is none: {error}"
+            ) from error
+        if end is not None:
+            return str(end)
+    return None
+
+
+def _newest_first(table: HudiTable) -> Iterator[Mapping[str, str | None]]:
+    paths = [table.instant_path(each) for each in reversed(table.timeline.commits)]
+    yield from read_many_extra_metadata(table.storage, paths)
+    for entry in reversed(read_archived_entries(table)):
+        if entry.instant.action in COMMIT_ACTIONS and (metadata := entry.commit_metadata) is not None:
+            yield metadata.extra_metadata

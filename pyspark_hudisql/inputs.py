@@ -1,0 +1,97 @@
+"""The work of Spark's tasks: planned in Spark's planning process, pickled, and read in a task.
+
+Spark pickles a reader before it asks for the partitions, so these carry all that the plan found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from hudisql.read.arrow_scan import read_task, widen_batch
+from hudisql.read.change_capture import (
+    CAPTURED_TEXTS,
+    GroupChange,
+    plan_capture,
+    read_change_texts,
+)
+from hudisql.read.merge_mode import LogMergeConfig
+from hudisql.read.predicates import Predicate
+from hudisql.read.scan import plan_scan
+from hudisql.read.splits import ScanTask
+from hudisql.read.table_state import TableState
+from hudisql.sql.config.unserved_settings import query_type_of_options
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.timeline_window import TimelineWindow
+from pyspark_hudisql.read_options import check_columns
+
+
+@dataclass(frozen=True)
+class ScanInput(InputPartition):
+    """Rows of a table's state."""
+
+    task: ScanTask
+    columns: pa.Schema
+    predicate: Predicate | None
+    log_merge_config: LogMergeConfig | None
+
+
+@dataclass(frozen=True)
+class CaptureInput(InputPartition):
+    """What commits changed in some file groups, of tables with the columns `schema`."""
+
+    changes: tuple[GroupChange, ...]
+    schema: pa.Schema
+
+
+def scan_inputs(
+    state: TableState,
+    below: str,
+    output: pa.Schema,
+    options: Mapping[str, str],
+    filters: Sequence[Predicate] = (),
+) -> list[ScanInput]:
+    """One for each task that reads columns of the state. Raises what `plan_scan` raises."""
+    check_columns(output, state.table.full_schema)
+    plan = plan_scan(
+        state.table,
+        output,
+        filters,
+        as_of=state.as_of,
+        changes=state.changes,
+        below=below,
+        read_optimized=query_type_of_options(options) == "read_optimized",
+    )
+    return [ScanInput(task, plan.columns, plan.predicate, plan.log_merge_config) for task in plan.tasks]
+
+
+def capture_inputs(
+    table: HudiTable, window: TimelineWindow, below: str, output: pa.Schema
+) -> list[CaptureInput]:
+    """One for each file group that a commit of the window changed. Raises what `plan_capture` raises."""
+    check_columns(output, CAPTURED_TEXTS)
+    changes = plan_capture(table, window)
+    sides = [(each, each.after or each.before) for each in changes]
+    return [
+        CaptureInput((change,), table.schema)
+        for change, side in sides
+        if side is not None and f"{side.partition_path}/".startswith(f"{below}/" if below else "")
+    ]
+
+
+def read_input(storage: Storage, work: InputPartition, output: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of one task as `output` says. Raises what `read_file_slice` raises."""
+    if isinstance(work, CaptureInput):
+        for change in work.changes:
+            for batch in read_change_texts(storage, change, work.schema):
+                yield batch.select(output.names)
+    elif isinstance(work, ScanInput):
+        rows = read_task(
+            storage, work.task, work.columns, work.predicate, log_merge_config=work.log_merge_config
+        )
+        for batch in rows:
+            yield widen_batch(batch, output)

@@ -1,0 +1,147 @@
+"""A Hudi table as the source of Spark's streams: each change once, whatever stops the stream."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.types import StructType
+
+from hudisql.errors import HollowCommitError, InvalidArgumentError
+from hudisql.session import Session
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from pyspark_hudisql.stream import HudiStreamReader
+from tests.soak import parameters
+from tests.sql.changed_tables import ChangedTable
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+POLICY = "hoodie.read.timeline.holes.resolution.policy"
+START = "hoodie.datasource.streaming.startOffset"
+CDC = {
+    "hoodie.datasource.query.type": "incremental",
+    "hoodie.datasource.query.incremental.format": "cdc",
+}
+BEGIN = "hoodie.datasource.read.begin.instanttime"
+
+
+@dataclass
+class Stream:
+    """A stream over a table that ends when it has read all; `batches` are its rows by number of the batch."""
+
+    session: Session
+    path: str
+    checkpoint: Path
+    options: dict[str, str] = field(default_factory=dict)
+    batches: dict[int, list[tuple[Any, ...]]] = field(default_factory=dict)
+
+    def run(self, *columns: str, fails_after: bool = False) -> list[tuple[Any, ...]]:
+        """The rows of the batches of this run, sorted."""
+        reader = self.session.spark.readStream.format("hudi").options(**self.options)
+        before = set(self.batches)
+
+        def take(frame: Any, number: int) -> None:
+            self.batches[number] = sorted(map(tuple, frame.collect()))
+            if fails_after:
+                raise ZeroDivisionError
+
+        writer = reader.load(self.path).select(*columns).writeStream.foreachBatch(take)
+        query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
+        query.awaitTermination()
+        return [row for number, rows in self.batches.items() if number not in before for row in rows]
+
+
+@pytest.mark.parametrize("kind", parameters(["table", "merge_on_read_table"], in_ci=["merge_on_read_table"]))
+def test_a_stream_reads_each_change_once_over_stops_and_failures(
+    session: Session, tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    table: ChangedTable = request.getfixturevalue(kind)
+    stream = Stream(session, table.path, tmp_path / "checkpoint")
+    columns = ("id", "_hoodie_commit_time")
+    assert [row[0] for row in stream.run(*columns)] == [row[0] for row in table.rows()]
+    assert stream.run(*columns) == []
+    table.run("UPDATE {t} SET price = -1 WHERE seq < 3")
+    table.run("UPDATE {t} SET price = -2 WHERE seq < 1")
+    with pytest.raises(PySparkException, match="ZeroDivisionError"):
+        stream.run(*columns, fails_after=True)
+    instants = [each.timestamp for each in open_table(Storage(), table.path).timeline.commits]
+    failed = stream.batches[max(stream.batches)]
+    assert failed == [("k00", instants[2]), ("k01", instants[1]), ("k02", instants[1])]
+    table.run("DELETE FROM {t} WHERE seq = 1")
+    table.run("INSERT INTO {t} (id, seq, dt) VALUES ('new', 99, '2024-03-01')")
+    # The window that had failed is read again as it was planned, with its rows as of its end, then the rest.
+    count = len(stream.batches)
+    assert [row[0] for row in stream.run(*columns)] == ["new"]
+    assert stream.batches[count - 1] == failed
+    assert stream.run(*columns) == []
+
+
+def test_a_stream_begins_where_it_is_told(session: Session, table: ChangedTable, tmp_path: Path) -> None:
+    table.run("UPDATE {t} SET price = -1 WHERE seq < 3")
+    newest = open_table(Storage(), table.path).timeline.commits[-1].timestamp
+    later = Stream(session, table.path, tmp_path / "latest", {START: "latest"})
+    assert later.run("id") == []
+    table.run("UPDATE {t} SET price = -2 WHERE seq = 2")
+    assert later.run("id") == [("k02",)]
+    since = Stream(session, f"{table.path}/dt=2024-03-01", tmp_path / "since", {START: newest})
+    assert since.run("id", "price") == [tuple(row) for row in table.rows("id, price", "seq = 2")]
+    with pytest.raises(PySparkException, match=f"{START} is 'yesterday', which is no instant time"):
+        Stream(session, table.path, tmp_path / "refused", {START: "yesterday"}).run("id")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({BEGIN: "000", "hoodie.datasource.query.type": "incremental"}, f"{BEGIN} is an option of batches"),
+        ({"hoodie.datasource.query.type": "read_optimized"}, "it takes no query type 'read_optimized'"),
+        (
+            {POLICY: "USE_TRANSITION_TIME"},
+            "a stream's offsets are instant times",
+        ),
+    ],
+)
+def test_options_of_batches_are_refused(options: dict[str, str], said: str) -> None:
+    reader = HudiStreamReader(options, StructType())
+    for ask in (reader.initialOffset, reader.latestOffset):
+        with pytest.raises(InvalidArgumentError, match=said):
+            ask()
+
+
+def test_a_stream_ends_before_a_pending_commit(golden: Callable[[str], Any], tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    shutil.copytree(golden("cow_bootstrap_then_upsert_delete").table, path)
+    commits = open_table(Storage(), str(path)).timeline.commits
+    (path / ".hoodie" / f"{commits[1].timestamp}.commit").unlink()
+    waits = HudiStreamReader({"path": str(path)}, StructType())
+    assert waits.latestOffset() == {"commitTime": commits[0].timestamp}
+    fails = HudiStreamReader({"path": str(path), POLICY: "FAIL"}, StructType())
+    with pytest.raises(HollowCommitError, match=f"{commits[1].timestamp} .* is pending"):
+        fails.latestOffset()
+
+
+def test_captured_changes_are_those_of_the_table_function(
+    session: Session, table: ChangedTable, tmp_path: Path
+) -> None:
+    stream = Stream(session, table.path, tmp_path / "checkpoint", CDC)
+    function = f"SELECT * FROM hudi_table_changes('{table.path}', 'cdc', '{{}}')"
+    expected = sorted(map(tuple, session.sql(function.format("earliest")).rows), key=repr)
+    assert sorted(stream.run("*"), key=repr) == expected
+    first = open_table(Storage(), table.path).timeline.commits[-1].timestamp
+    table.run("UPDATE {t} SET price = -1 WHERE seq < 3")
+    table.run("DELETE FROM {t} WHERE seq = 1")
+    expected = sorted(map(tuple, session.sql(function.format(first)).rows), key=repr)
+    assert [row[0] for row in expected] == ["d", "u", "u", "u"]
+    assert sorted(stream.run("*"), key=repr) == expected
+    reader = session.spark.read.format("hudi").options(**CDC)
+    with pytest.raises(PySparkException, match=f"specify the begin instant time .* option {BEGIN}"):
+        reader.load(table.path).collect()
+    found = reader.option(BEGIN, first).load(table.path)
+    assert found.columns == ["op", "ts_ms", "before", "after"]
+    assert sorted(map(tuple, found.collect()), key=repr) == expected
+    assert found.where("op = 'd'").select("ts_ms").count() == 1
