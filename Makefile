@@ -52,9 +52,10 @@ oracle: oracles ## Apache Hudi reads and goes on writing what we wrote
 hive: oracles ## beeline, spark-sql + Hudi, hudisql and plain Spark by table name
 	$(PYTEST_WORKERS) -m "hive and not soak"
 
-bench: oracles ## side by side with Apache Hudi and plain Spark; writes docs/benchmarks.md and -changes.md
+bench: oracles ## side by side with Apache Hudi and plain Spark; writes docs/benchmarks*.md
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.changes
+	$(BIN)/python -m benchmarks.services
 
 scale: $(STAMP) ## 1,000 to 10,000 files in 500 partitions; writes docs/benchmarks-scale.md
 	$(BIN)/python -m benchmarks.scale

@@ -193,9 +193,16 @@ MAX_DELTA_SECONDS: Final = number_key(
 )
 COMPACTION_STRATEGY: Final = text_key(
     "hoodie.compaction.strategy",
-    "which slices a compaction takes first: `LogFileSizeBasedCompactionStrategy`, "
-    "`LogFileNumBasedCompactionStrategy`, `BoundedIOCompactionStrategy` or `UnBoundedCompactionStrategy`",
+    "which slices a compaction takes, and first: `LogFileSizeBasedCompactionStrategy`, "
+    "`LogFileNumBasedCompactionStrategy`, `BoundedIOCompactionStrategy`, `UnBoundedCompactionStrategy`, "
+    "`DayBasedCompactionStrategy`, `BoundedPartitionAwareCompactionStrategy` or "
+    "`UnBoundedPartitionAwareCompactionStrategy`",
     "LogFileSizeBasedCompactionStrategy",
+)
+COMPACTION_TARGET_PARTITIONS: Final = number_key(
+    "hoodie.compaction.daybased.target.partitions",
+    10,
+    "latest partitions of `DayBasedCompactionStrategy`; days before today of the two partition-aware ones",
 )
 COMPACTION_TARGET_IO: Final = number_key(
     "hoodie.compaction.target.io", 500 * 1024, "MB that a compaction reads and writes at most"

@@ -67,6 +67,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "verify",
         "plan",
         "run",
+        "resync",
     ),
     "sql": (
         "text",

@@ -58,6 +58,10 @@ UNSAFE_TYPES = "hudisql.bootstrap.unsafe.types"
 """A key of hudisql's own: columns of incompatible physical types that a bootstrap accepted."""
 BOOTSTRAP_SOURCE_DIRECTORIES = "hudisql.bootstrap.source.directories"
 """A key of hudisql's own: source directories outside of the bootstrap base path, as JSON."""
+BOOTSTRAP_SOURCE_TABLE = "hudisql.bootstrap.source.table"
+"""A key of hudisql's own: the metastore's table (database.name) that was bootstrapped, if it was one."""
+BOOTSTRAP_PARTITION_FILTER = "hudisql.bootstrap.partition.filter"
+"""A key of hudisql's own: the `partition_filter` of the bootstrap, if it had one."""
 HFILE_BOOTSTRAP_INDEX = "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex"
 
 

@@ -45,10 +45,6 @@ UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "CALL it in Apache Hudi",
         ),
         "run_ttl": (_NOT_YET, "ALTER TABLE table DROP PARTITION (column = value) for each old partition"),
-        "run_rollback_inflight_tableservice": (
-            _NOT_YET,
-            "CALL run_compaction(op => 'run') and run_clustering complete what is pending",
-        ),
         "sync_validate": (_NOT_YET, "CALL hive_sync makes the entry agree with the table"),
         "commits_compare": (_NOT_YET, "CALL show_commits of both tables"),
         "export_instants": (_NOT_YET, "the files of .hoodie hold them; CALL show_timeline lists them"),

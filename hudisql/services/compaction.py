@@ -34,11 +34,13 @@ from hudisql.format.timeline import Timeline
 from hudisql.hudi_config import (
     COMPACTION_STRATEGY,
     COMPACTION_TARGET_IO,
+    COMPACTION_TARGET_PARTITIONS,
     COMPACTION_TRIGGER,
     MAX_DELTA_COMMITS,
     MAX_DELTA_SECONDS,
     HudiConfig,
 )
+from hudisql.services.compaction_partitions import chooses_partitions, partitions_to_compact
 from hudisql.services.compaction_plan import (
     CompactionPlan,
     Strategy,
@@ -58,6 +60,7 @@ from hudisql.services.planned_run import (
 )
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import list_partitions
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.execution.commit_files import write_stat
 from hudisql.write.execution.rewrite import rewrite_slices
@@ -83,6 +86,9 @@ _STRATEGIES: Final[Mapping[str, Strategy]] = {
     "LogFileNumBasedCompactionStrategy": "log_file_count",
     "BoundedIOCompactionStrategy": "bounded_io",
     "UnBoundedCompactionStrategy": "unbounded",
+    "DayBasedCompactionStrategy": "day_based",
+    "BoundedPartitionAwareCompactionStrategy": "bounded_partitions",
+    "UnBoundedPartitionAwareCompactionStrategy": "unbounded_partitions",
 }
 
 
@@ -105,6 +111,7 @@ class CompactionOptions:
     max_delta_seconds: int = MAX_DELTA_SECONDS.default_value
     strategy: Strategy = _STRATEGIES[COMPACTION_STRATEGY.default_value]
     target_io_megabytes: int = COMPACTION_TARGET_IO.default_value
+    target_partitions: int = COMPACTION_TARGET_PARTITIONS.default_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +139,7 @@ def compaction_options(config: HudiConfig) -> CompactionOptions:
         max_delta_seconds=config.get(MAX_DELTA_SECONDS),
         strategy=strategy,
         target_io_megabytes=config.get(COMPACTION_TARGET_IO),
+        target_partitions=config.get(COMPACTION_TARGET_PARTITIONS),
     )
 
 
@@ -172,6 +180,7 @@ def schedule_compaction(
     """Put a compaction plan on the timeline; None if none is due or no slice has log files.
 
     Failed writes are rolled back first, and a metadata table is dropped. Raises UnsupportedTableError,
+    SettingsError if the strategy chooses partitions by days that their paths do not name,
     WriteConflictError, TableLockedError, StorageError.
     """
     _check_compactable(table)
@@ -181,7 +190,7 @@ def schedule_compaction(
             return None
         plan = plan_compaction(
             table.storage,
-            load_file_slices(table),
+            _candidates(table, options),
             pending_file_groups(table),
             options.strategy,
             options.target_io_megabytes,
@@ -189,6 +198,19 @@ def schedule_compaction(
         if not plan.operations:
             return None
         return put_plan(table, COMPACTION, plan.to_avro())
+
+
+def _candidates(table: HudiTable, options: CompactionOptions) -> list[FileSlice]:
+    """The slices of the partitions that the strategy chooses, these in its order."""
+    strategy = options.strategy
+    if not chooses_partitions(strategy):
+        return load_file_slices(table)
+    partitions = {each.path: each for each in list_partitions(table)}
+    today = now_on_timeline(table).date()
+    paths = partitions_to_compact(strategy, partitions, options.target_partitions, today)
+    position = {path: number for number, path in enumerate(paths)}
+    slices = load_file_slices(table, [partitions[path] for path in paths])
+    return sorted(slices, key=lambda each: position[each.partition_path])
 
 
 def run_compaction(

@@ -15,11 +15,13 @@ from hudisql.format.avro_container import load_codec
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import COMPACTION, Instant, InstantState
+from hudisql.services.compaction_partitions import PartitionStrategy
 from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
 
-Strategy = Literal["log_file_size", "log_file_count", "bounded_io", "unbounded"]
+Order = Literal["log_file_size", "log_file_count", "bounded_io", "unbounded"]
+Strategy = Order | PartitionStrategy
 
 _PLAN_VERSION: Final = 2
 _MEGABYTE: Final = 1 << 20
@@ -108,6 +110,7 @@ def plan_compaction(
 ) -> CompactionPlan:
     """The slices with log files in the order of the strategy, up to its bound on what is read and written.
 
+    A strategy that chooses partitions keeps the order of `slices`, which are those of its partitions.
     `excluded` file groups, as (partition path, file id), belong to another pending table service.
     """
     operations = [
@@ -119,9 +122,9 @@ def plan_compaction(
         operations.sort(key=lambda each: -each.metrics["TOTAL_LOG_FILES_SIZE"])
     elif strategy == "log_file_count":
         operations.sort(key=lambda each: -each.metrics["TOTAL_LOG_FILES"])
-    if strategy == "unbounded":
-        return CompactionPlan(tuple(operations))
-    return CompactionPlan(tuple(_within(operations, target_io_megabytes)))
+    if strategy in ("log_file_size", "log_file_count", "bounded_io"):
+        return CompactionPlan(tuple(_within(operations, target_io_megabytes)))
+    return CompactionPlan(tuple(operations))
 
 
 def slice_of(table: HudiTable, operation: CompactionOperation, external: ExternalFile | None) -> FileSlice:

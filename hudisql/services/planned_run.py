@@ -18,7 +18,13 @@ from hudisql.table.table_configuration import drop_metadata_table, has_metadata_
 from hudisql.write.transaction.commit import request_instant, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.conflicts import FileGroup
-from hudisql.write.transaction.heartbeat import Heartbeat, heartbeat_path, is_alive, start_heartbeat
+from hudisql.write.transaction.heartbeat import (
+    Heartbeat,
+    delete_heartbeat,
+    heartbeat_path,
+    is_alive,
+    start_heartbeat,
+)
 from hudisql.write.transaction.markers import delete_markers
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, pending_rollbacks
 from hudisql.write.transaction.timeline_payloads import planned_file_groups
@@ -96,6 +102,18 @@ def give_up_run(table: HudiTable, inflight: Instant, heartbeat: Heartbeat) -> No
         _reset(table, inflight)
     with suppress(StorageError):
         heartbeat.stop()
+
+
+def undo_run(table: HudiTable, pending: Instant, concurrency: Concurrency) -> None:
+    """Delete what a run that was killed has left; the plan stays. Called under the lock.
+
+    Raises WriteConflictError if another process runs it, StorageError.
+    """
+    if is_alive(table.storage, table.base_path, pending.timestamp, concurrency.heartbeat_tolerance_ms):
+        raise _at_work(table, pending)
+    _reset(table, pending.in_state(InstantState.INFLIGHT))
+    with suppress(StorageError):
+        delete_heartbeat(table.storage, table.base_path, pending.timestamp)
 
 
 def check_still_planned(now: HudiTable, inflight: Instant) -> None:

@@ -53,7 +53,7 @@ def roll_back_commit(table: HudiTable, instant_time: str, concurrency: Concurren
             table = table.reopened()
         commit = _completed_commit(table, instant_time)
         _check_is_latest(table, commit)
-        _check_nobody_writes(table)
+        check_nobody_writes(table)
         metadata = read_commit_metadata(table.storage, table.instant_path(commit))
         _check_not_planned(table, commit, touched_file_groups(metadata))
         _check_not_cleaned(table, commit, metadata)
@@ -77,7 +77,8 @@ def _completed_commit(table: HudiTable, instant_time: str) -> Instant:
     if pending:
         raise NoSuchInstantError(
             f"the {pending[0].action} {instant_time} of {table.base_path} is not complete",
-            hint="the next write rolls back what has failed; table services are run again",
+            hint="the next write rolls back what has failed; table services are run again, or undone: "
+            "CALL run_rollback_inflight_tableservice",
         )
     raise NoSuchInstantError(
         f"{instant_time} is no completed commit on the active timeline of {table.base_path}",
@@ -118,7 +119,7 @@ def _check_is_latest(table: HudiTable, commit: Instant) -> None:
         )
 
 
-def _check_nobody_writes(table: HudiTable) -> None:
+def check_nobody_writes(table: HudiTable) -> None:
     """Raise WriteConflictError if writes are pending that are no planned table services."""
     for each in table.timeline.pending:
         if each.action in WRITE_ACTIONS and each.action != COMPACTION and not is_clustering(table, each):
@@ -157,7 +158,7 @@ def _check_not_cleaned(table: HudiTable, commit: Instant, metadata: CommitMetada
         return
     _check_no_pending_clean(table, commit)
     before = _just_before(commit.timestamp)
-    versions = list_file_versions(table, _existing(table, {partition for partition, _ in needed}))
+    versions = list_file_versions(table, existing_partitions(table, {partition for partition, _ in needed}))
     slices = slices_of_versions(table, versions, before)
     found = {(each.partition_path, each.file_id): each.base_instant_time for each in slices}
     missing = {
@@ -188,7 +189,7 @@ def _check_no_pending_clean(table: HudiTable, commit: Instant) -> None:
             )
 
 
-def _existing(table: HudiTable, partitions: Collection[str]) -> list[str]:
+def existing_partitions(table: HudiTable, partitions: Collection[str]) -> list[str]:
     """The partitions (paths) whose directories exist: a clean deletes those that it empties."""
     paths = sorted(partitions)
     infos = table.storage.infos([join(table.base_path, path) for path in paths])

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 from hudisql.procedures.binder import bind_arguments
 from hudisql.procedures.registry import find_procedure
 from hudisql.result import LocalResult, Result
-from hudisql.sql.dml import rewrite_bootstrap_files  # noqa: F401 (declares its procedure)
+from hudisql.sql.dml import (  # noqa: F401 (declare their procedures)
+    resync_bootstrap,
+    rewrite_bootstrap_files,
+)
 from hudisql.sql.services import (  # noqa: F401 (declare their procedures)
     archive,
     clean,
     clustering,
     compaction,
     instant_rollback,
+    pending_service,
     savepoint,
     show_services,
 )

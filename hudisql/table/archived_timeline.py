@@ -5,13 +5,20 @@ Follows `HoodieArchivedTimeline` of Hudi 0.15.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
 from hudisql.errors import NoSuchPathError
 from hudisql.format.archived_timeline import ArchivedEntry, archive_file_number, parse_archive_file
-from hudisql.format.instant import COMMIT_ACTIONS
+from hudisql.format.instant import CLEAN, COMMIT_ACTIONS, REPLACE_COMMIT
 from hudisql.format.timeline import Timeline
 from hudisql.format.timeline_layout import archive_directory
 from hudisql.storage import FileInfo
 from hudisql.table.hudi_table import HudiTable
+
+# Clocks of writers and stores differ, and so does the time zone of a timeline.
+_CLOCK_TOLERANCE: Final = timedelta(days=1)
 
 
 def list_archive_files(table: HudiTable) -> list[tuple[int, FileInfo]]:
@@ -55,3 +62,41 @@ def archived_commits(table: HudiTable, timeline: Timeline) -> frozenset[str]:
         and entry.instant.action in COMMIT_ACTIONS
         and entry.instant.timestamp not in active
     )
+
+
+def archived_cleans_after(table: HudiTable, instant_time: str) -> Iterator[ArchivedEntry]:
+    """The completed cleans after an instant time that were archived.
+
+    Reads only archive files that were written since. Raises CorruptTableError, UnsupportedTableError,
+    StorageError.
+    """
+    oldest_ms = _epoch_ms(instant_time)
+    paths = [file.path for _, file in list_archive_files(table) if file.modification_time_ms >= oldest_ms]
+    for path, content in zip(paths, table.storage.read_files(paths), strict=True):
+        for entry in parse_archive_file(content, path):
+            instant = entry.instant
+            if instant.action == CLEAN and instant.is_completed and instant.timestamp > instant_time:
+                yield entry
+
+
+def archived_replacements(table: HudiTable) -> dict[tuple[str, str], str]:
+    """Partition path and file id of the file groups that archived commits replaced, and when.
+
+    Raises as `read_archived_entries`.
+    """
+    return {
+        (partition, file_id): entry.instant.timestamp
+        for entry in read_archived_entries(table)
+        if entry.instant.action == REPLACE_COMMIT and (metadata := entry.commit_metadata) is not None
+        for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items()
+        for file_id in file_ids
+    }
+
+
+def _epoch_ms(instant_time: str) -> float:
+    """A time that is certainly before the instant's; 0 for those that are no times."""
+    try:
+        moment = datetime.strptime(instant_time[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        return (moment - _CLOCK_TOLERANCE).timestamp() * 1000
+    except (ValueError, OverflowError):
+        return 0

@@ -138,6 +138,18 @@ class HudiTable:
         by_name = {field.name.lower(): field for field in self.schema}
         return tuple(by_name[name.lower()] for name in self.properties.partition_fields)
 
+    @cached_property
+    def precombine_field(self) -> str | None:
+        """The ordering column, by the schema's name where the properties' differs in case; None without one.
+
+        Raises CorruptTableError.
+        """
+        name = self.properties.precombine_field
+        if name is None or name in self.schema.names:
+            return name
+        found = [each for each in self.schema.names if each.lower() == name.lower()]
+        return found[0] if len(found) == 1 else name
+
     def schema_as_of(self, as_of: str | None) -> pa.Schema:
         """Data and partition columns as of an instant time; the newest for None.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from hudisql.errors import NoSuchStateError
@@ -17,7 +18,7 @@ from hudisql.format.avro_container import load_codec
 from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import CLEAN, Instant, InstantState
 from hudisql.storage import join
-from hudisql.table.archived_timeline import list_archive_files
+from hudisql.table.archived_timeline import archived_cleans_after, archived_replacements, list_archive_files
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.replaced_groups import FileGroupId, replaced_file_groups
@@ -33,6 +34,19 @@ class _DeletedFile:
     clean_time: str
     partition: str
     name: str
+
+
+@dataclass(frozen=True)
+class _Deletions:
+    """The files that cleans deleted; and the file groups that archived commits replaced, read if needed."""
+
+    table: HudiTable
+    files: Sequence[_DeletedFile]
+
+    @cached_property
+    def archived_replacements(self) -> Mapping[FileGroupId, str]:
+        """The instant time at which each of these file groups was replaced."""
+        return archived_replacements(self.table)
 
 
 @dataclass(slots=True)
@@ -59,7 +73,7 @@ def check_past_state(
     deleted = _files_deleted_after(table, as_of)
     concerned = partitions
     if partitions is not None:
-        named = {each.partition for each in deleted}
+        named = {each.partition for each in deleted.files}
         concerned = [*partitions, *wanted(named.difference(partitions))]
     lost = _lost_groups(table, as_of, deleted, slices, concerned)
     if lost:
@@ -135,7 +149,7 @@ def lost_file_groups(
     """The file groups of which a clean deleted the slice that was the latest at the instant time `as_of`.
 
     `slices` are those of `partitions` (paths; all for None) that are left of that state. Tells what the
-    cleans of the active timeline tell. Raises CorruptTableError, StorageError.
+    cleans of the timeline and of the archive tell. Raises CorruptTableError, StorageError.
     """
     return _lost_groups(table, as_of, _files_deleted_after(table, as_of), slices, partitions)
 
@@ -143,17 +157,18 @@ def lost_file_groups(
 def _lost_groups(
     table: HudiTable,
     as_of: str,
-    deleted: Collection[_DeletedFile],
+    deleted: _Deletions,
     slices: Collection[FileSlice],
     partitions: Collection[str] | None,
 ) -> set[FileGroupId]:
-    versions = _deleted_versions(deleted, as_of, None if partitions is None else set(partitions))
+    versions = _deleted_versions(deleted.files, as_of, None if partitions is None else set(partitions))
     if not versions:
         return set()
     found = {(each.partition_path, each.file_id): each for each in slices}
-    return {
-        group for group, version in versions.items() if not _is_whole(found.get(group), version)
-    } - replaced_file_groups(table, as_of)
+    lost = {group for group, version in versions.items() if not _is_whole(found.get(group), version)}
+    lost -= replaced_file_groups(table, as_of)
+    # Only what seems lost is looked up in the archive.
+    return {group for group in lost if deleted.archived_replacements.get(group, "9") > as_of}
 
 
 def _is_whole(file_slice: FileSlice | None, deleted: _DeletedVersion) -> bool:
@@ -187,14 +202,22 @@ def _deleted_versions(
     return {group: version for group, version in found.items() if version.base_instant_time}
 
 
-def _files_deleted_after(table: HudiTable, as_of: str) -> list[_DeletedFile]:
-    """The files of the cleans after an instant time; each clean is read once."""
-    return [
+def _files_deleted_after(table: HudiTable, as_of: str) -> _Deletions:
+    """The files of the cleans after an instant time, archived ones too; each clean is read once."""
+    found = [
         _DeletedFile(clean.timestamp, partition, name)
         for clean in table.timeline.instants
         if clean.action == CLEAN and clean.timestamp > as_of
         for partition, name in _files_of_clean(table, clean)
     ]
+    # No clean deletes what a savepoint protects.
+    if as_of not in table.timeline.savepoints:
+        found += [
+            _DeletedFile(entry.instant.timestamp, partition, name)
+            for entry in archived_cleans_after(table, as_of)
+            for partition, name in _files_deleted(entry.record.get("hoodieCleanMetadata") or {})
+        ]
+    return _Deletions(table, found)
 
 
 def _version_of(name: str) -> tuple[str, str]:
@@ -209,9 +232,7 @@ def _version_of(name: str) -> tuple[str, str]:
 def _files_of_clean(table: HudiTable, clean: Instant) -> Iterator[tuple[str, str]]:
     """Partition path and name of each file that a clean deleted; of a pending one, that it plans to."""
     if clean.is_completed:
-        for partition, metadata in (_clean_record(table, clean).get("partitionMetadata") or {}).items():
-            for path in metadata.get("successDeleteFiles") or ():
-                yield partition, str(path).rpartition("/")[2]
+        yield from _files_deleted(_clean_record(table, clean))
         return
     plan = _clean_record(table, clean)
     for partition, infos in (plan.get("filePathsToBeDeletedPerPartition") or {}).items():
@@ -220,6 +241,12 @@ def _files_of_clean(table: HudiTable, clean: Instant) -> Iterator[tuple[str, str
     for partition, names in (plan.get("filesToBeDeletedPerPartition") or {}).items():
         for name in names:
             yield partition, str(name).rpartition("/")[2]
+
+
+def _files_deleted(record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for partition, metadata in (record.get("partitionMetadata") or {}).items():
+        for path in metadata.get("successDeleteFiles") or ():
+            yield partition, str(path).rpartition("/")[2]
 
 
 def _clean_record(table: HudiTable, clean: Instant) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from hudisql.format.commit_metadata import read_many_commit_metadata
 from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import COMMIT_ACTIONS, Instant, parse_point_in_time
 from hudisql.format.timeline import Timeline
+from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.past_state import is_archived, state_gone_error
 from hudisql.table.requested_replace import is_clustering
@@ -34,7 +35,8 @@ class TimelineWindow:
     """Completed commits of the active timeline that an incremental query reads, oldest first.
 
     `begin` is exclusive. `is_open` says that archived commits may belong to the window, too; then all slices
-    are looked at. With `by_transition_time` a row belongs to the window if its commit is one of `commits`,
+    are looked at. `last_archived` is the newest of these, if all of the window is before the active timeline.
+    With `by_transition_time` a row belongs to the window if its commit is one of `commits`,
     else if its commit time lies after `begin` and not after the last of them.
     """
 
@@ -42,11 +44,12 @@ class TimelineWindow:
     commits: tuple[Instant, ...]
     is_open: bool = False
     by_transition_time: bool = False
+    last_archived: str = ""
 
     @property
     def as_of(self) -> str:
         """The instant whose file slices are read: the newest of the window; `begin` if it is empty."""
-        return max((commit.timestamp for commit in self.commits), default=self.begin)
+        return max(self.last_archived, *(each.timestamp for each in self.commits), "") or self.begin
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,12 @@ def timeline_window(
     commits = _without_hollow_commits(table, last, policy)
     chosen = [each for each in commits if first < each.timestamp and (last is None or each.timestamp <= last)]
     starts = table.timeline.first_active_time
-    is_open = bool(chosen) and starts is not None and first < starts and is_archived(table)
-    return TimelineWindow(first, tuple(chosen), is_open)
+    if starts is None or first >= starts or not is_archived(table):
+        return TimelineWindow(first, tuple(chosen))
+    if last is None or last >= starts:
+        return TimelineWindow(first, tuple(chosen), is_open=bool(chosen))
+    archived = [each for each in archived_commits(table, table.timeline) if first < each <= last]
+    return TimelineWindow(first, tuple(chosen), bool(archived), last_archived=max(archived, default=""))
 
 
 def changed_groups(table: HudiTable, window: TimelineWindow) -> ChangedGroups:

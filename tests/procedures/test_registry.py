@@ -50,6 +50,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "show",
         "sync",
         "help",
+        "resync_bootstrap",
         "rewrite_bootstrap_files",
         "archive",
         "clean",
@@ -57,8 +58,10 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "compaction",
         "instant_rollback",
         "savepoint",
+        "show_services",
         "show_archived",
         "show_commit",
+        "pending_service",
     }
     assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]
     expected = {
@@ -66,6 +69,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "run_bootstrap",
         "verify_bootstrap",
         "rollback_bootstrap",
+        "resync_bootstrap",
         "rewrite_bootstrap_files",
         "hive_sync",
         "show_bootstrap_mapping",

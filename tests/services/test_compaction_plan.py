@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hudisql.errors import CorruptTableError
+from hudisql.errors import CorruptTableError, SettingsError
 from hudisql.format.instant import COMMIT, COMPACTION, DELTA_COMMIT, Instant, InstantState
 from hudisql.format.timeline import Timeline
 from hudisql.services.compaction import CompactionOptions, CompactionTrigger, is_compaction_due
+from hudisql.services.compaction_partitions import partitions_to_compact
 from hudisql.services.compaction_plan import (
     CompactionPlan,
     parse_compaction_plan,
@@ -151,3 +152,37 @@ def test_nothing_is_due_without_delta_commits() -> None:
 def test_a_bootstrap_was_long_ago() -> None:
     timeline = _timeline(("00000000000001", DELTA_COMMIT, True))
     assert is_compaction_due(timeline, CompactionOptions(CompactionTrigger.TIME_ELAPSED), NOON)
+
+
+TODAY = date(2024, 3, 4)
+DAYS = ["2024/03/01", "2024/03/04", "2024/02/29", "2024/03/03"]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        ("day_based", ["2024/03/04", "2024/03/03"]),
+        ("bounded_partitions", ["2024/03/04", "2024/03/03"]),
+        ("unbounded_partitions", ["2024/03/01", "2024/02/29"]),
+    ],
+)
+def test_partitions_are_chosen_by_their_days_latest_first(strategy: Any, expected: list[str]) -> None:
+    assert partitions_to_compact(strategy, DAYS, 2, TODAY) == expected
+
+
+@pytest.mark.parametrize(
+    "path", ["2024-03-03", "dt=2024-03-03", "year=2024/month=3/day=03", "2024/03/03/eu", "dt=2024-03-03 10"]
+)
+def test_a_partition_path_names_its_day_in_many_ways(path: str) -> None:
+    assert partitions_to_compact("bounded_partitions", [path], 1, TODAY) == [path]
+    assert partitions_to_compact("unbounded_partitions", [path], 1, TODAY) == []
+
+
+@pytest.mark.parametrize("path", ["", "eu", "dt=20240303", "region=eu/dt=2024-03-03", "2024/13/01"])
+def test_a_strategy_by_days_refuses_paths_without_a_day(path: str) -> None:
+    with pytest.raises(SettingsError, match=f"the partition path '{path}' names none"):
+        partitions_to_compact("day_based", [*DAYS, path], 10, TODAY)
+
+
+def test_a_strategy_by_days_has_no_bound_of_bytes() -> None:
+    assert _file_ids(plan_compaction(Storage(), SLICES, (), "day_based", 1)) == ["few", "many", "big"]

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from hudisql.errors import NoSuchStateError
+from hudisql.format.archived_timeline import archived_entry, encode_archive_file
 from hudisql.format.avro_container import load_codec
+from hudisql.format.commit_metadata import CommitMetadata
+from hudisql.format.instant import CLEAN, REPLACE_COMMIT, Instant, InstantState
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.partitions import list_partition_paths
@@ -173,3 +176,42 @@ def test_of_an_archived_table_cleaned_by_versions_only_later_states_are_known(
         check(table, SECOND)
     check(table, FIRST)
     check(table, THIRD)
+
+
+def test_what_an_archived_clean_deleted_is_gone_whatever_later_cleans_retain(
+    make_table, storage: Storage
+) -> None:
+    directory = make_table()
+    directory.partition("dt=a")
+    for time in (FIRST, SECOND, THIRD):
+        directory.commit(time)
+    directory.base_file("dt=a", "f-0", THIRD)
+    cleaned = clean_metadata({"dt=a": [f"f-0_0-0-0_{FIRST}.parquet", f"f-0_0-0-0_{SECOND}.parquet"]})
+    clean = Instant("20260104000000000", CLEAN, InstantState.COMPLETED)
+    archive = encode_archive_file([archived_entry(clean, cleaned, None, "")])
+    directory.file(".hoodie/archived/.commits_.archive.1_1-0-1", archive)
+    table = open_table(storage, str(directory.path))
+    for time in (FIRST, SECOND):
+        with pytest.raises(NoSuchStateError, match=f"files of 1 file groups .*; .* is that of {THIRD}"):
+            check(table, time)
+    check(table, THIRD)
+    # A longer retention was set since.
+    directory.instant("20260105000000000.clean", clean_metadata({"dt=b": []}, FIRST))
+    with pytest.raises(NoSuchStateError, match=f"files of 1 file groups .*; .* is that of {THIRD}"):
+        check(open_table(storage, str(directory.path)), SECOND)
+
+
+def test_file_groups_that_an_archived_commit_replaced_are_not_missed(make_table, storage: Storage) -> None:
+    directory = make_table()
+    directory.partition("dt=a")
+    directory.commit(THIRD)
+    directory.base_file("dt=a", "f-1", THIRD)
+    replacing = CommitMetadata(
+        partition_to_write_stats={}, partition_to_replace_file_ids={"dt=a": ("f-0",)}
+    ).to_json()
+    replacement = Instant(SECOND, REPLACE_COMMIT, InstantState.COMPLETED)
+    archive = encode_archive_file([archived_entry(replacement, replacing, None, "")])
+    directory.file(".hoodie/archived/.commits_.archive.1_1-0-1", archive)
+    cleaned = clean_metadata({"dt=a": [f"f-0_0-0-0_{FIRST}.parquet"]}, THIRD)
+    directory.instant("20260104000000000.clean", cleaned)
+    check(open_table(storage, str(directory.path)), THIRD)

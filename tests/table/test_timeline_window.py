@@ -8,7 +8,11 @@ from datetime import UTC, datetime
 import pytest
 
 from hudisql.errors import HollowCommitError, InvalidArgumentError, NoSuchStateError
+from hudisql.format.archived_timeline import archived_entry, encode_archive_file
 from hudisql.format.avro_container import load_codec
+from hudisql.format.commit_metadata import CommitMetadata
+from hudisql.format.instant import COMMIT, Instant, InstantState
+from hudisql.read.incremental import incremental_read
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.timeline_window import timeline_window
@@ -75,3 +79,24 @@ def test_times_of_completion_of_archived_commits_are_gone(directory) -> None:
     with pytest.raises(NoSuchStateError, match="times of completion"):
         times(directory, "earliest", policy="USE_TRANSITION_TIME")
     assert times(directory, "29990101000000000", policy="USE_TRANSITION_TIME") == []
+
+
+def test_a_window_of_archived_commits_is_not_empty(make_table) -> None:
+    directory = make_table()
+    directory.commit(FIRST)
+    directory.instant(f"{FIRST}.savepoint")
+    directory.commit(THIRD)
+    archived = Instant(SECOND, COMMIT, InstantState.COMPLETED)
+    content = CommitMetadata(partition_to_write_stats={}).to_json()
+    archive = encode_archive_file([archived_entry(archived, content, None, "")])
+    directory.file(".hoodie/archived/.commits_.archive.1_1-0-1", archive)
+    table = open_table(Storage(), str(directory.path))
+    for begin, end in (("000", SECOND), (FIRST, SECOND), (FIRST, "20260102120000000")):
+        window = timeline_window(table, begin, end)
+        assert (window.is_open, window.as_of) == (True, SECOND)
+        with pytest.raises(NoSuchStateError, match="its instants are archived"):
+            incremental_read(table, window).select(table, [], [])
+    window = timeline_window(table, "000", "20260101120000000")
+    assert (window.is_open, window.as_of) == (False, FIRST)
+    assert timeline_window(table, SECOND, "20260102120000000").as_of == SECOND
+    assert timeline_window(table, FIRST).as_of == THIRD

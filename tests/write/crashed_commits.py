@@ -16,13 +16,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from hudisql.bootstrap.files.resynced_sources import ResyncedSource, read_resync_lists, record_resync
 from hudisql.errors import StorageError
+from hudisql.format.external_file import ExternalFile
 from hudisql.services.restore import restore_to_savepoint
 from hudisql.services.rollback import roll_back_commit
 from hudisql.services.savepoint import create_savepoint
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.write.execution.commit_files import WriteResult, commit_files
+from hudisql.write.execution.commit_files import Begun, WriteResult, commit_files
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.transaction.commit import OpenCommit
@@ -52,6 +54,7 @@ def commit_a_file(
     expire_minutes: int = 0,
     overwrites: bool = False,
     end: Literal["committed", "failed", "killed"] = "committed",
+    begun: Begun | None = None,
 ) -> WriteResult:
     """One commit of one new file group; `end` says what comes once its files are there."""
     table = open_table(storage, base_path)
@@ -73,7 +76,23 @@ def commit_a_file(
         write,
         Overwrite("touched") if overwrites else None,
         concurrency=sharing(storage, base_path, is_shared=is_shared, expire_minutes=expire_minutes),
+        begun=begun,
     )
+
+
+def resync_files(storage: Storage, base_path: str, *, files: int, is_shared: bool = False) -> list[str]:
+    """A resync of a source with so many files, which writes one base file; gives the paths that it took."""
+    table = open_table(storage, base_path)
+    lists = read_resync_lists(table)
+    paths = [path for path in map(str, range(files)) if path not in lists.taken]
+    sources = [ResyncedSource(PARTITION, ExternalFile(path, 1, 1)) for path in paths]
+
+    def begun(commit: OpenCommit) -> dict[str, str]:
+        return {"list": str(record_resync(commit.table, commit.instant_time, lists, sources))}
+
+    if paths:
+        commit_a_file(storage, base_path, is_shared=is_shared, begun=begun)
+    return paths
 
 
 def _write_file(storage: Storage, commit: OpenCommit, rows: bytes) -> WrittenFile:
@@ -103,6 +122,7 @@ def crash(committer: LineProcess, base_path: str, step: int, **told: object) -> 
 
 ACTIONS: dict[str, Callable[..., object]] = {
     "commit": commit_a_file,
+    "resync": resync_files,
     "savepoint": lambda storage, path: create_savepoint(open_table(storage, path)),
     "rollback": lambda storage, path, instant: roll_back_commit(open_table(storage, path), instant),
     "restore": lambda storage, path: restore_to_savepoint(open_table(storage, path)),

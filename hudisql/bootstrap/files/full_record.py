@@ -112,7 +112,10 @@ def write_full_records(storage: Storage, task: FullRecordTask) -> list[FullRecor
     sink = FullRecordSink(storage, task)
     try:
         for each in task.inputs:
-            for first_row, batch in _source_batches(storage, task, each):
+            batches = read_source_file(
+                storage, each.source, task.schema, task.partition_values, task.calendars, each.split
+            )
+            for first_row, batch in batches:
                 sink.write(each.source.path, first_row, batch)
         return sink.finish()
     except BaseException:
@@ -222,33 +225,41 @@ class _FileSummary:
         ]
 
 
-def _source_batches(
-    storage: Storage, task: FullRecordTask, given: FullRecordInput
+def read_source_file(
+    storage: Storage,
+    source: ExternalFile,
+    schema: pa.Schema,
+    partition_values: Mapping[str, object],
+    calendars: CalendarSettings,
+    split: Split | None = None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The input's rows as the table has them, each batch with the number of its first row in the file."""
-    path = given.source.path
-    _check_length(storage, given.source)
-    stored = pa.schema([field for field in task.schema if field.name not in task.partition_values])
+    """The file's rows as the table has them, each batch with the number of its first row in the file.
+
+    `schema` is the table's, or some of its columns. Raises SourceChangedError if the file is gone or has
+    another length, SourceError if it cannot be decoded, StorageError.
+    """
+    _check_length(storage, source)
+    stored = pa.schema([field for field in schema if field.name not in partition_values])
     try:
-        with ParquetRows(storage, path, stored, calendars=task.calendars) as source:
-            ranges = source.choose_ranges(given.split, None)
+        with ParquetRows(storage, source.path, stored, calendars=calendars) as rows:
+            ranges = rows.choose_ranges(split, None)
             positions = [each.start for each in ranges]
-            for batch in source.read(ranges):
+            for batch in rows.read(ranges):
                 first_row = positions[0]
                 columns = [
-                    constant_column(task.partition_values[field.name], field.type, batch.num_rows)
-                    if field.name in task.partition_values
+                    constant_column(partition_values[field.name], field.type, batch.num_rows)
+                    if field.name in partition_values
                     else batch.column(field.name)
-                    for field in task.schema
+                    for field in schema
                 ]
-                yield first_row, batch_of(columns, task.schema, batch.num_rows)
+                yield first_row, batch_of(columns, schema, batch.num_rows)
                 positions[0] += batch.num_rows
                 if positions[0] >= ranges[-len(positions)].stop:
                     positions.pop(0)
     except NoSuchPathError as error:
-        raise source_changed(given.source, None) from error
+        raise source_changed(source, None) from error
     except pa.ArrowException as error:
-        raise SourceError(f"cannot read {path} as parquet: {error}") from error
+        raise SourceError(f"cannot read {source.path} as parquet: {error}") from error
 
 
 def _check_length(storage: Storage, source: ExternalFile) -> None:

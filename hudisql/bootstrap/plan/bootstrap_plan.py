@@ -328,7 +328,7 @@ def scan_source(
     Raises SourceError, NoSuchTableError, InvalidArgumentError for a bad partition filter, StorageError.
     """
     left_out: list[Finding] = []
-    choose = _chooser(context, request, left_out)
+    choose = partition_chooser(context, request.partition_filter, left_out)
     if request.source_table is None:
         assert request.source_path is not None  # the request has one of the two
         path = context.storage.qualify(request.source_path)
@@ -350,9 +350,10 @@ def scan_source(
     return source, None, findings
 
 
-def _chooser(context: Context, request: BootstrapRequest, findings: list[Finding]) -> ChoosePartitions | None:
-    """What chooses by `partition_filter`; `findings` takes what it leaves out without saying so."""
-    predicate = request.partition_filter
+def partition_chooser(
+    context: Context, predicate: str | None, findings: list[Finding]
+) -> ChoosePartitions | None:
+    """What chooses by a `partition_filter`; `findings` takes what it leaves out without saying so."""
     if predicate is None:
         return None
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
 from hudisql.bootstrap.source.footers import SourceColumn, SourceSchema
+from hudisql.errors import InvalidArgumentError
 from hudisql.format.spark_schema import spark_type_name
 from hudisql.format.type_widening import widest_type
 
@@ -34,6 +35,16 @@ class SchemaDrift(StrEnum):
     """Any difference is a blocker."""
     WIDEN = "widen"
     """Differences that every reader gets right are taken, the others are blockers."""
+
+
+def parse_schema_drift(text: str) -> SchemaDrift:
+    """The policy of that name, in any case. Raises InvalidArgumentError."""
+    try:
+        return SchemaDrift(text.strip().lower())
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"on_schema_drift '{text}' is unknown", hint="it is 'fail' or 'widen'"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

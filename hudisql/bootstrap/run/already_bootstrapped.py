@@ -54,8 +54,9 @@ def describe_existing_bootstrap(context: Context, request: BootstrapRequest) -> 
     if missing := _missing_partitions(context, request, table):
         text += (
             f"; partition_filter also takes {name_some(missing, 'partition')} that the table does not have,"
-            " and a bootstrap adds nothing to a table that exists: INSERT INTO"
-            f" {request.full_name} SELECT … FROM the source WHERE … adds their rows"
+            " and a bootstrap adds nothing to a table that exists:"
+            f" CALL resync_bootstrap(table => {quote_string(request.full_name)}, partition_filter => …)"
+            " takes their rows"
         )
     if request.sync and not is_registered:
         text += (

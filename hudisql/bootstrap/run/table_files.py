@@ -101,6 +101,10 @@ def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
         others[keys.UNSAFE_TYPES] = ";".join(
             f"{column}={','.join(names)}" for column, names in plan.unsafe_types.items()
         )
+    if request.source_table is not None:
+        others[keys.BOOTSTRAP_SOURCE_TABLE] = ".".join(request.source_table)
+    if request.partition_filter is not None:
+        others[keys.BOOTSTRAP_PARTITION_FILTER] = request.partition_filter
     directories = (parent_of(file.source.path) for each in plan.partitions for file in each.files[:1])
     if outside := covering_directories(plan.base_path, directories)[1:]:
         others[keys.BOOTSTRAP_SOURCE_DIRECTORIES] = json.dumps(outside)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.files.full_record_sources import read_full_record_sources
+from hudisql.bootstrap.files.resynced_sources import read_resync_lists
 from hudisql.bootstrap.findings import name_some
 from hudisql.bootstrap.source.source_files import is_hidden, list_source_files
 from hudisql.bootstrap.verify.verify_files import (
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 _SAMPLED_FILES: Final = 20
 _LISTED: Final = 10
+_NEW_FILE: Final = "written after the bootstrap, or left out of it; CALL resync_bootstrap takes it"
 
 
 class VerifyLevel(StrEnum):
@@ -168,6 +170,8 @@ def verify_bootstrap(
     found += full.discrepancies
     known = {each.external_file.path: each.partition_path for each in mappings}
     known |= {each.file.path: each.partition_path for each in sources}
+    resynced = read_resync_lists(table).taken
+    known |= {path: each.partition_path for path, each in resynced.items()}
     found += _new_source_files(table, known, check_new_source_directories=check_new_source_directories)
     return Verification(
         table.base_path,
@@ -255,9 +259,7 @@ def _new_source_files(
     for directory, paths in _listed_files(storage, sorted(partitions)):
         for path in paths:
             if path not in known:
-                yield Discrepancy(
-                    SOURCE_NEW, partitions[directory], path, "written after the bootstrap, or left out of it"
-                )
+                yield Discrepancy(SOURCE_NEW, partitions[directory], path, _NEW_FILE)
     if check_new_source_directories:
         yield from _new_source_directories(storage, table, set(partitions))
 

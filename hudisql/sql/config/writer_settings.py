@@ -79,7 +79,7 @@ def write_options_by(
     `write_options`.
     """
     refuse_unserved_writes(config)
-    ordering = table.properties.precombine_field
+    ordering = table.precombine_field
     by_event_time = table.properties.payload_class == EVENT_TIME_PAYLOAD
     index = record_index(config, table)
     max_file_bytes = config.get(MAX_FILE_SIZE)

@@ -120,7 +120,7 @@ def _commit_unique(plan: DmlPlan, changes: Changes) -> WriteResult:
 
     The tasks find repeated keys as they write, so the newest rows are looked for only then.
     """
-    ordering = plan.table.properties.precombine_field
+    ordering = plan.table.precombine_field
     options = replace(plan.options, unique_new_keys=True)
     try:
         return _apply(plan, changes.rows, changes.operation_type, options)

@@ -234,7 +234,7 @@ class _Planner:
             table.schema,
             columns,
             self.relocation_columns,
-            table.properties.precombine_field,
+            table.precombine_field,
             scope.table_label,
             stored_columns=stored,
             semi_join_alias=source.semi_join_alias,

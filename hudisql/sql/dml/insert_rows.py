@@ -131,7 +131,7 @@ def precombined_rows(rows: DataFrame, table: HudiTable, options: WriteOptions) -
     Follows `HoodieDatasetBulkInsertHelper.dedupeRows` of Hudi 0.15. The column COMBINED counts the others.
     Raises SettingsError if the table has no ordering column.
     """
-    ordering = table.properties.precombine_field
+    ordering = table.precombine_field
     if ordering is None:
         raise SettingsError(
             f"{COMBINE_BEFORE_INSERT} is true, and {table.base_path} has no ordering column that says which "

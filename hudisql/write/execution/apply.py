@@ -24,7 +24,7 @@ from hudisql.spark.few_rows import collect_few_rows
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices
-from hudisql.write.execution.commit_files import WriteResult, commit_files
+from hudisql.write.execution.commit_files import Begun, WriteResult, commit_files
 from hudisql.write.execution.driver_apply import (
     is_small,
     make_bucket_task,
@@ -62,19 +62,21 @@ def apply_changes(
     options: WriteOptions,
     *,
     schema: pa.Schema | None = None,
+    begun: Begun | None = None,
 ) -> WriteResult:
     """Write `changes` (columns of `change_schema`, perhaps COMBINED) as one commit.
 
     They are evaluated once. Few changes of small file slices are written on the driver. `schema` becomes the
-    table's schema; by default it does not change. Raises WriteRefusedError, WriteConflictError,
-    UnsupportedTableError, StorageError, and Spark's own exceptions; the table is then as before.
+    table's schema; by default it does not change. `begun`: see `commit_files`. Raises WriteRefusedError,
+    WriteConflictError, UnsupportedTableError, StorageError, and Spark's own exceptions; the table is then as
+    before.
     """
     schema = schema or table.schema
     few = changes if isinstance(changes, pa.Table) else collect_few_rows(changes)
     if few is None:
         assert not isinstance(changes, pa.Table)
         cached = cache_many_rows(_with_index_columns(changes, table, options))
-        return _apply_cached(spark, table, cached, operation_type, options, schema)
+        return _apply_cached(spark, table, cached, operation_type, options, schema, begun)
     if not few.num_rows:
         return WriteResult(None)
     paths = PartitionPaths(table, options.key_generator)
@@ -84,7 +86,7 @@ def apply_changes(
         held = few_cached_rows(spark, few, spark_struct(few.schema) if few is changes else changes.schema)
         if options.key_generator is not None or options.index.buckets is not None:
             held = cache_many_rows(_with_index_columns(held.frame, table, options))
-        return _apply_cached(spark, table, held, operation_type, options, schema)
+        return _apply_cached(spark, table, held, operation_type, options, schema, begun)
 
     def write(commit: OpenCommit) -> list[WrittenFile]:
         paths = PartitionPaths(commit.table, options.key_generator)
@@ -99,6 +101,7 @@ def apply_changes(
         write,
         concurrency=options.concurrency,
         changed=counted.changed,
+        begun=begun,
     )
     return replace(result, combined=result.combined + counted.combined)
 
@@ -119,6 +122,7 @@ def _apply_cached(
     operation_type: str,
     options: WriteOptions,
     schema: pa.Schema,
+    begun: Begun | None,
 ) -> WriteResult:
     try:
         counted = count_changes(cached.frame, table)
@@ -131,6 +135,7 @@ def _apply_cached(
             lambda commit: _write_files(spark, commit, cached.frame, counted, options, schema),
             concurrency=options.concurrency,
             changed=counted.changed,
+            begun=begun,
         )
         return replace(result, combined=result.combined + counted.combined)
     finally:

@@ -1,8 +1,9 @@
 """Write the slices of clustering groups into new file groups, their rows in a new order.
 
 Follows `MultipleSparkJobExecutionStrategy` and `SparkSortAndSizeExecutionStrategy` of Hudi 0.15: log files
-are merged into the rows, which keep their meta columns but for the file name. Without an order each group is
-one task, which streams its slices; with one Spark sorts the rows. Knows neither plans nor the metastore.
+are merged into the rows, which keep their meta columns but for the file name. A group without an order, or
+one of at most half a gigabyte that becomes one file, is one task; other groups' rows are sorted by Spark.
+Knows neither plans nor the metastore.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -27,6 +29,7 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.partitions import list_partitions
 from hudisql.write.execution.create_handle import create_file_marker
 from hudisql.write.execution.late_attempts import fence_late_attempt
+from hudisql.write.execution.sorted_rows import can_sort, sorted_rows
 from hudisql.write.execution.space_filling_curves import curve_values
 from hudisql.write.execution.task_results import collect_files, encode_written_files
 from hudisql.write.execution.write_context import (
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
 
 _GROUP: Final = "__hudisql_group"
 _CURVE: Final = "__hudisql_curve"
+_MOST_SORTED_BYTES: Final = 512 << 20
+"""Bytes of the files of a group that one task sorts; as Arrow rows they lie on its local disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +94,28 @@ def cluster_slices(
     """
     job = _make_job(spark, commit, groups, order, options)
     shared = spark.sparkContext.broadcast(pickle.dumps(job))
+    single = [number for number in range(len(groups)) if job.is_single_task(number)]
+    others = [number for number in range(len(groups)) if not job.is_single_task(number)]
 
-    def write(number: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def write_sorted(number: int, attempt: int, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         own: _Job = pickle.loads(shared.value)
-        return encode_written_files(own.write(number, first_attempt + attempt, batches))
+        return encode_written_files(own.write(number, first_attempt + attempt, rows))
 
-    def stream(_: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def write_groups(_: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         own: _Job = pickle.loads(shared.value)
-        numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
+        numbers = [single[unit] for batch in batches for unit in batch.column(0).to_pylist()]
         return encode_written_files(
             written
             for number in numbers
             for written in own.write(number, first_attempt + attempt, own.read_group(number))
         )
 
-    if not order.columns:
-        return collect_files(spark.range(0, len(groups), 1, numPartitions=len(groups)), stream)
-    return collect_files(_sorted_rows(spark, job, shared), write)
+    written: list[WrittenFile] = []
+    if single:
+        written += collect_files(spark.range(0, len(single), 1, numPartitions=len(single)), write_groups)
+    if others:
+        written += collect_files(_sorted_by_spark(spark, job, others, shared), write_sorted)
+    return written
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +140,32 @@ class _Job:
         for batch in read_file_slice(self.context.storage, read):
             yield batch.append_column(_GROUP, pa.array(np.full(batch.num_rows, number, np.int32)))
 
+    def is_single_task(self, number: int) -> bool:
+        """True if one task reads, sorts and writes the group."""
+        group = self.groups[number]
+        is_small = group.output_files == 1 and sum(each.length for each in group.slices) <= _MOST_SORTED_BYTES
+        sorts = all(can_sort(self.schema.field(name).type) for name in self.order.columns)
+        return not self.order.columns or (is_small and sorts)
+
     def read_group(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The rows of one group, slice by slice."""
-        for file_slice in self.groups[number].slices:
-            yield from self.read_slice(number, file_slice)
+        """The rows of one group: slice by slice, or in their order."""
+        rows = chain.from_iterable(self.read_slice(number, each) for each in self.groups[number].slices)
+        if not self.order.columns:
+            yield from rows
+            return
+        for batch in sorted_rows(map(self.with_curve, rows), self.sorted_schema, self.sort_keys):
+            yield batch.drop_columns([_CURVE]) if self.order.is_curve else batch
+
+    @property
+    def sort_keys(self) -> tuple[str, ...]:
+        """The columns by which rows are sorted."""
+        return (_CURVE,) if self.order.is_curve else self.order.columns
+
+    @property
+    def sorted_schema(self) -> pa.Schema:
+        """The columns of the rows that are sorted: the table's, the group and the position on the curve."""
+        curve = [pa.field(_CURVE, pa.binary())] if self.order.is_curve else []
+        return pa.schema([*self.schema, pa.field(_GROUP, pa.int32()), *curve])
 
     def with_curve(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the position of each row on the curve, if the order is one."""
@@ -235,9 +267,9 @@ def _make_job(
     )
 
 
-def _sorted_rows(spark: SparkSession, job: _Job, shared: object) -> DataFrame:
-    """The rows of all groups, a Spark partition for each output file, sorted in it."""
-    units = [(number, position) for number, group in enumerate(job.groups) for position in _positions(group)]
+def _sorted_by_spark(spark: SparkSession, job: _Job, groups: Sequence[int], shared: object) -> DataFrame:
+    """The rows of the groups, a Spark partition for each output file, sorted in it."""
+    units = [(number, position) for number in groups for position in range(len(job.groups[number].slices))]
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         own: _Job = pickle.loads(shared.value)  # type: ignore[attr-defined]
@@ -249,21 +281,14 @@ def _sorted_rows(spark: SparkSession, job: _Job, shared: object) -> DataFrame:
                     yield own.with_curve(each)
         freeze_loaded_modules()
 
-    fields = [*job.schema, pa.field(_GROUP, pa.int32())]
-    if job.order.is_curve:
-        fields.append(pa.field(_CURVE, pa.binary()))
-    keys = [_CURVE] if job.order.is_curve else [quote_name(name) for name in job.order.columns]
+    keys = [quote_name(name) for name in job.sort_keys]
     rows = spark.range(0, len(units), 1, numPartitions=len(units)).mapInArrow(
-        read, spark_struct(pa.schema(fields))
+        read, spark_struct(job.sorted_schema)
     )
-    outputs = sum(group.output_files for group in job.groups)
-    if outputs > len(job.groups):
+    outputs = sum(job.groups[number].output_files for number in groups)
+    if outputs > len(groups):
         rows = rows.repartitionByRange(outputs, _GROUP, *keys)
     else:
         rows = rows.repartitionById(outputs, rows[_GROUP])
     rows = rows.sortWithinPartitions(_GROUP, *keys)
     return rows.drop(_CURVE) if job.order.is_curve else rows
-
-
-def _positions(group: SliceGroup) -> range:
-    return range(len(group.slices))

@@ -6,7 +6,9 @@ Follows `BaseCommitActionExecutor` of Hudi 0.15: write statistics become the com
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -24,6 +26,10 @@ from hudisql.write.transaction.commit import (
 )
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.conflicts import FileGroup
+
+NO_EXTRA_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
+Begun: TypeAlias = Callable[[OpenCommit], Mapping[str, str]]
+"""Called with a commit that has begun, before files are written; gives extra metadata for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +61,32 @@ def commit_files(
     *,
     concurrency: Concurrency = SINGLE_WRITER,
     changed: Collection[FileGroup] = (),
+    begun: Begun | None = None,
 ) -> WriteResult:
     """Commit the files that `write` writes; nothing is visible before.
 
     `schema` becomes the table's schema, `changed` are the file groups whose rows the commit changes. Without
-    files and `overwrite` there is no commit. After any error the commit is rolled back. Raises what
-    `write` raises, WriteConflictError, UnsupportedTableError, StorageError.
+    files and `overwrite` there is no commit. `begun` is called before `write`. After any error the commit is
+    rolled back. Raises what `begun` and `write` raise, WriteConflictError, UnsupportedTableError,
+    StorageError.
     """
     commit = begin_commit(
         table, operation_type, replaces=overwrite is not None, concurrency=concurrency, changed=changed
     )
     try:
-        return finish_commit(commit, write(commit), schema, overwrite)
+        extra_metadata = {} if begun is None else begun(commit)
+        return finish_commit(commit, write(commit), schema, overwrite, extra_metadata)
     except BaseException:
         rollback_commit(commit)
         raise
 
 
 def finish_commit(
-    commit: OpenCommit, files: Sequence[WrittenFile], schema: pa.Schema, overwrite: Overwrite | None
+    commit: OpenCommit,
+    files: Sequence[WrittenFile],
+    schema: pa.Schema,
+    overwrite: Overwrite | None,
+    extra_metadata: Mapping[str, str] = NO_EXTRA_METADATA,
 ) -> WriteResult:
     """Make the written files visible; without files and `overwrite` the empty commit is discarded.
 
@@ -86,7 +99,7 @@ def finish_commit(
     if overwrite is not None:
         touched = {file.partition_path for file in files}
         replaced = replaced_file_ids(commit.table, overwrite, touched)
-    complete_commit(commit, _metadata(commit, files, schema, replaced))
+    complete_commit(commit, _metadata(commit, files, schema, replaced, extra_metadata))
     return WriteResult(
         commit.instant_time,
         inserted=sum(file.inserted - file.moved_in for file in files),
@@ -106,15 +119,17 @@ def _metadata(
     files: Sequence[WrittenFile],
     schema: pa.Schema,
     replaced: Mapping[str, tuple[str, ...]] | None,
+    extra_metadata: Mapping[str, str],
 ) -> CommitMetadata:
     table = commit.table
     ordered = sorted(files, key=lambda each: (each.partition_path, each.file_id))
-    return new_commit_metadata(
+    metadata = new_commit_metadata(
         (write_stat(table.base_path, file) for file in ordered),
         avro_from_arrow(schema, table.name),
         commit.operation_type,
         replaced,
     )
+    return replace(metadata, extra_metadata={**metadata.extra_metadata, **extra_metadata})
 
 
 def write_stat(base_path: str, file: WrittenFile) -> WriteStat:

@@ -48,7 +48,7 @@ def upsert_on_driver(
     UnsupportedTableError for rows of file groups with a pending clustering.
     """
     table = commit.table
-    newest = precombine_rows(rows, table.properties.precombine_field)
+    newest = precombine_rows(rows, table.precombine_field)
     changes = tag_few_rows(table, options, newest, slices_of_rows(table, paths, newest), deletes=deletes)
     few = profile_few_changes(table, changes, table.schema, options, paths)
     check_not_clustered(table, few.changed)

@@ -129,7 +129,7 @@ def tag_locations(
 def event_time_field_of(table: HudiTable) -> str | None:
     """The event-time field, if the table's payload class compares incoming rows with stored ones by it."""
     properties = table.properties
-    field = properties.precombine_field
+    field = table.precombine_field
     has_rule = properties.payload_class == EVENT_TIME_PAYLOAD and field in table.schema.names
     return field if has_rule else None
 
@@ -198,7 +198,7 @@ def _tag_on_driver(
     """`tag_locations` in this process if the file slices of the rows' partitions are small, else None."""
     wanted = pa.schema([*_KEY_FIELDS, *table.schema])
     rows = pa.Table.from_batches([conform_batch(each, wanted) for each in keyed.to_batches()], wanted)
-    newest = precombine_rows(rows, table.properties.precombine_field)
+    newest = precombine_rows(rows, table.precombine_field)
     slices = slices_of_rows(table, PartitionPaths(table, options.key_generator), newest)
     if sum(map(stored_bytes, slices)) > options.driver_max_bytes:
         return None
@@ -272,4 +272,4 @@ def _precombine_rows(keyed: DataFrame, table: HudiTable, *, is_global: bool) -> 
     from pyspark.sql import functions as sf
 
     key = [sf.col(RECORD_KEY)] if is_global else [sf.col(RECORD_KEY), sf.col(PARTITION)]
-    return keep_newest(keyed, key, table.properties.precombine_field, table.schema, combined=COMBINED)
+    return keep_newest(keyed, key, table.precombine_field, table.schema, combined=COMBINED)

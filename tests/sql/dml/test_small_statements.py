@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,3 +109,23 @@ def test_a_key_that_is_null_is_refused_for_few_rows_too(session: Session, small:
     with pytest.raises(WriteRefusedError, match="have no record key"):
         session.sql(f"INSERT INTO {small} VALUES (NULL, 'a', 1.0, 1, 'x')")
     assert session.sql(f"SELECT * FROM {small}").rows == []
+
+
+def test_an_ordering_column_of_another_case_orders_few_and_many_rows(session: Session, small: str) -> None:
+    entry = session.context.metastore.get_table("default", small)
+    assert entry is not None
+    properties = Path(session.context.storage.qualify(str(entry.location)), ".hoodie/hoodie.properties")
+    properties.write_text(properties.read_text().replace("precombine.field=ts", "precombine.field=TS"))
+    insert = f"INSERT INTO {small} VALUES ({{0}}, 'new', 9, 5, 'x'), ({{0}}, 'old', 8, 4, 'x')"
+    merge = (
+        f"MERGE INTO {small} t USING (VALUES ({{0}}L, 'a', 1L), ({{0}}L, 'b', 2L) AS s(id, rider, ts)) s "
+        "ON t.id = s.id WHEN MATCHED THEN UPDATE SET rider = s.rider, ts = s.ts"
+    )
+    for number, limit in enumerate(("8388608", "0")):
+        with setting(session, "hudisql.driver.max.bytes", limit):
+            session.sql(insert.format(number))
+            [row] = session.sql(f"SELECT rider FROM {small} WHERE id = {number}").rows
+            assert row.rider == "new"
+            session.sql(merge.format(number))
+            [row] = session.sql(f"SELECT rider FROM {small} WHERE id = {number}").rows
+            assert row.rider == "b"

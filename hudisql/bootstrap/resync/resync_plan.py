@@ -1,0 +1,256 @@
+"""The plan of a resync: which new source files a bootstrapped table takes, and what became of the others.
+
+`plan_resync` lists the source once and reads the footers of new files only. New files become base files of
+an ordinary commit and not skeletons: Apache Hudi takes skeletons from the bootstrap's own instant alone
+(docs/facts.md). Writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from hudisql.bootstrap.files.resynced_sources import ResyncLists, read_resync_lists
+from hudisql.bootstrap.files.skeleton import KeyCheck
+from hudisql.bootstrap.findings import Finding, blocker, blockers_of, warnings_of
+from hudisql.bootstrap.plan import checks
+from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, PartitionMismatchPolicy, UnsafeTypePolicy
+from hudisql.bootstrap.plan.schema_drift import SchemaDrift
+from hudisql.bootstrap.plan.type_checks import classify_types
+from hudisql.bootstrap.resync.resync_source import scan_table_source
+from hudisql.bootstrap.resync.schema_fit import check_columns_fit
+from hudisql.bootstrap.resync.source_comparison import (
+    ChangedSource,
+    changed_sources,
+    new_source_files,
+    taken_sources,
+)
+from hudisql.bootstrap.source.footers import FileFooter, files_by_schema, read_footers
+from hudisql.bootstrap.source.partition_columns import check_partition_values
+from hudisql.bootstrap.source.source_files import PartitionColumn, SourcePartition
+from hudisql.errors import BootstrapBlockedError, InvalidArgumentError
+from hudisql.format.external_file import ExternalFile
+from hudisql.format.partition_path import parse_partition_value
+from hudisql.table.hudi_table import HudiTable
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+KEY_CHECKS: Final = (KeyCheck.UNIQUE.value, KeyCheck.UNIQUE_GLOBAL.value, KeyCheck.NULLS.value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResyncRequest:
+    """What a user requested of a resync of the table `name` (database.table).
+
+    `source_table` and `partition_filter` are by default those of the bootstrap. With `upserts` rows whose key
+    is stored replace the stored rows; else such a row is an error, unless `key_check` is `nulls`.
+    """
+
+    name: str
+    source_table: tuple[str, str] | None = None
+    partition_filter: str | None = None
+    upserts: bool = False
+    key_check: str = KeyCheck.UNIQUE.value
+    on_schema_drift: SchemaDrift = SchemaDrift.FAIL
+    on_unsafe_type: UnsafeTypePolicy = UnsafeTypePolicy.FAIL
+    on_partition_mismatch: PartitionMismatchPolicy = PartitionMismatchPolicy.FAIL
+
+    def __post_init__(self) -> None:
+        if self.key_check not in KEY_CHECKS:
+            allowed = " or ".join(f"'{choice}'" for choice in KEY_CHECKS)
+            raise InvalidArgumentError(
+                f"key_check '{self.key_check}' is unknown for a resync", hint=f"it is {allowed}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A source file to take and its rows, as its footer counts them."""
+
+    file: ExternalFile
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitionFiles:
+    """The new files of one partition of the source; `values` are those of its partition columns."""
+
+    source: SourcePartition
+    values: tuple[object, ...]
+    files: tuple[NewFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """The rows of the new files."""
+        return sum(each.rows for each in self.files)
+
+    @property
+    def source_bytes(self) -> int:
+        """The bytes of the new files."""
+        return sum(each.file.length for each in self.files)
+
+
+@dataclass(frozen=True)
+class ResyncPlan:
+    """What a resync will do: the new files by partition, the files that changed or went, and the findings.
+
+    `lists` are the table's lists of earlier resyncs as the plan read them.
+    """
+
+    request: ResyncRequest
+    partitions: tuple[NewPartitionFiles, ...]
+    changed: tuple[ChangedSource, ...]
+    findings: tuple[Finding, ...]
+    lists: ResyncLists = field(default_factory=ResyncLists)
+
+    @property
+    def blockers(self) -> tuple[Finding, ...]:
+        """What stops it."""
+        return blockers_of(self.findings)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        """What the user should know."""
+        return warnings_of(self.findings)
+
+    def raise_if_blocked(self) -> None:
+        """Raise BootstrapBlockedError with every blocker if there is one."""
+        if self.blockers:
+            raise self.describe_blockers("nothing was written; dry_run => true shows the whole plan")
+
+    def describe_blockers(self, hint: str) -> BootstrapBlockedError:
+        """The error that lists every blocker."""
+        texts = [str(finding) for finding in self.blockers]
+        listed = "".join(f"\n  - {text}" for text in texts)
+        count = f"{len(texts)} blocker{'' if len(texts) == 1 else 's'}"
+        return BootstrapBlockedError(
+            f"the new files of the source of {self.request.name} cannot be taken, {count}:{listed}",
+            blockers=texts,
+            hint=hint,
+        )
+
+
+def plan_resync(context: Context, table: HudiTable, request: ResyncRequest) -> ResyncPlan:
+    """Compare the source with what the table has taken, and look at the footers of the new files.
+
+    Raises InvalidArgumentError if the table was not bootstrapped or an argument does not fit, SourceError or
+    NoSuchTableError if the source is gone, CorruptTableError, StorageError. All else that stops the resync
+    is a blocker.
+    """
+    _check_resyncable(table, request)
+    source = scan_table_source(context, table, request.source_table, request.partition_filter)
+    lists = read_resync_lists(table)
+    taken = taken_sources(table, lists)
+    found = list(source.findings)
+    is_everything = request.partition_filter is None and bool(taken) and bool(source.partitions)
+    if is_everything and not _knows_any(source.partitions, taken.keys()):
+        found.append(_other_source(source.base_path, len(taken)))
+    new = list(new_source_files(source.partitions, taken))
+    footers = _read_footers(context, table, new)
+    found += _check_new_files(table, request, new, footers)
+    return ResyncPlan(
+        request,
+        _planned(table, new, footers) if not blockers_of(found) else (),
+        tuple(changed_sources(table, source.partitions, taken)),
+        tuple(found),
+        lists,
+    )
+
+
+def _check_resyncable(table: HudiTable, request: ResyncRequest) -> None:
+    if not table.is_bootstrapped:
+        raise InvalidArgumentError(
+            f"{request.name} was not bootstrapped: it has no source whose new files it could take",
+            hint="INSERT INTO … SELECT takes rows from other tables",
+        )
+    if request.upserts and table.properties.generates_record_keys:
+        raise InvalidArgumentError(
+            f"the record keys of {request.name} are generated: new rows match no stored row",
+            hint="mode => 'insert' takes all new rows",
+        )
+
+
+def _knows_any(partitions: Sequence[SourcePartition], taken: Collection[str]) -> bool:
+    return any(file.path in taken for partition in partitions for file in partition.files)
+
+
+def _other_source(base_path: str, taken: int) -> Finding:
+    return blocker(
+        f"none of the {taken:,} source files that the table was made of is among those of {base_path}: all"
+        " files would be new, and their rows twice in the table",
+        hint="if the source was moved, move it back; if all of it was written again, bootstrap it as a new"
+        " table",
+    )
+
+
+def _read_footers(
+    context: Context, table: HudiTable, new: Sequence[tuple[SourcePartition, tuple[ExternalFile, ...]]]
+) -> list[list[FileFooter]]:
+    files = [file for _, some in new for file in some]
+    if not files:
+        return []
+    footers = iter(
+        read_footers(
+            context.spark,
+            table.storage,
+            files,
+            table.properties.record_key_fields,
+            context.console,
+            partition_columns=[column.name for column in table.partition_columns],
+        )
+    )
+    return [[next(footers) for _ in some] for _, some in new]
+
+
+def _check_new_files(
+    table: HudiTable,
+    request: ResyncRequest,
+    new: Sequence[tuple[SourcePartition, tuple[ExternalFile, ...]]],
+    by_partition: Sequence[Sequence[FileFooter]],
+) -> Iterator[Finding]:
+    """The checks of a bootstrap, as far as they concern rows that are rewritten, for the new files."""
+    partitions = [partition for partition, _ in new]
+    columns = [PartitionColumn(each.name, each.type) for each in table.partition_columns]
+    footers = [footer for some in by_partition for footer in some]
+    yield from check_partition_values(columns, partitions)
+    yield from checks.check_footers(footers)
+    if not any(footer.problem is None for footer in footers):
+        return
+    names = {column.name for column in columns}
+    fields = [each for each in table.schema if each.name not in names]
+    yield from check_columns_fit(files_by_schema(footers), fields, request.on_schema_drift, request.name)
+    yield from checks.check_inside_values(partitions, by_partition, columns, request.on_partition_mismatch)
+    modes = [BootstrapMode.FULL_RECORD] * len(partitions)
+    yield from classify_types(by_partition, modes, request.on_unsafe_type, table.schema).findings
+    record_key = table.properties.record_key_fields
+    yield from checks.check_keys_in_files(record_key, footers, pa.schema(fields))
+    for each in checks.check_key_statistics(tuple(name.lower() for name in record_key), footers):
+        yield replace(each, hint="give these rows a key in the source: a row without one cannot be written")
+
+
+def _planned(
+    table: HudiTable,
+    new: Sequence[tuple[SourcePartition, tuple[ExternalFile, ...]]],
+    by_partition: Sequence[Sequence[FileFooter]],
+) -> tuple[NewPartitionFiles, ...]:
+    columns = table.partition_columns
+    return tuple(
+        NewPartitionFiles(
+            partition,
+            tuple(
+                parse_partition_value(text, column.type)
+                for text, column in zip(partition.values, columns, strict=True)
+            ),
+            tuple(
+                NewFile(file, footer.rows)
+                for file, footer in zip(files, footers, strict=True)
+                if footer.rows  # a file without rows leaves nothing that could be recorded with a commit
+            ),
+        )
+        for (partition, files), footers in zip(new, by_partition, strict=True)
+        if any(footer.rows for footer in footers)
+    )

@@ -1,0 +1,119 @@
+"""The source as it is now against the source files that a table has taken: new, changed and gone files.
+
+What a table has taken stands in its bootstrap index, in the list of its full-record partitions and in the
+lists of its resyncs. One listing of the source, and none of the table unless a file changed or went. Knows
+no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hudisql.bootstrap.files.full_record_sources import read_full_record_sources
+from hudisql.bootstrap.files.resynced_sources import ResyncLists
+from hudisql.bootstrap.rollback.table_sources import list_source_directories
+from hudisql.bootstrap.source.source_files import SourcePartition, external_file
+from hudisql.format.bootstrap_index import read_bootstrap_mappings
+from hudisql.format.external_file import ExternalFile, is_same_time
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import list_partitions
+from hudisql.table.snapshot import load_file_slices
+
+
+class SourceChange(StrEnum):
+    """What became of a source file that the table has taken."""
+
+    CHANGED = "changed"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSource:
+    """A source file as the table took it; `file_id` is that of its skeleton, None if its rows were copied."""
+
+    partition_path: str
+    file: ExternalFile
+    file_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSource:
+    """A source file that is not as it was taken; `found` is what is there now.
+
+    `is_read` says that the table still reads the file: its skeleton was not rewritten.
+    """
+
+    taken: TakenSource
+    found: ExternalFile | None
+    is_read: bool
+
+    @property
+    def change(self) -> SourceChange:
+        """Whether it changed or went."""
+        return SourceChange.GONE if self.found is None else SourceChange.CHANGED
+
+
+def taken_sources(table: HudiTable, lists: ResyncLists) -> dict[str, TakenSource]:
+    """Every source file that the table has taken, by path. Raises CorruptTableError, StorageError."""
+    storage, base_path = table.storage, table.base_path
+    taken = {
+        each.external_file.path: TakenSource(each.partition_path, each.external_file, each.file_id)
+        for each in read_bootstrap_mappings(storage, base_path)
+    }
+    for each in read_full_record_sources(storage, base_path):
+        taken[each.file.path] = TakenSource(each.partition_path, each.file)
+    for path, source in lists.taken.items():
+        taken.setdefault(path, TakenSource(source.partition_path, source.file))
+    return taken
+
+
+def new_source_files(
+    partitions: Sequence[SourcePartition], taken: Mapping[str, TakenSource]
+) -> Iterator[tuple[SourcePartition, tuple[ExternalFile, ...]]]:
+    """The partitions with files that were not taken, and these files."""
+    for partition in partitions:
+        files = tuple(each for each in partition.files if each.path not in taken)
+        if files:
+            yield partition, files
+
+
+def changed_sources(
+    table: HudiTable, partitions: Sequence[SourcePartition], taken: Mapping[str, TakenSource]
+) -> list[ChangedSource]:
+    """The taken files that changed or went, by partition and path; `partitions` are the source's now.
+
+    Files that these do not have (a `partition_filter` left them out, say) are looked for where they were.
+    Raises StorageError.
+    """
+    listed = {file.path: file for partition in partitions for file in partition.files}
+    if unlisted := [each.file for path, each in taken.items() if path not in listed]:
+        elsewhere = list_source_directories(table.storage, unlisted)
+        listed |= {path: external_file(entry) for path, entry in elsewhere.items() if entry.length}
+    different = [
+        (each, listed.get(path)) for path, each in taken.items() if not _is_same(each.file, listed.get(path))
+    ]
+    if not different:
+        return []
+    read = _bootstrapped_groups(table, {each.partition_path for each, _ in different})
+    found = [
+        ChangedSource(each, now, each.file_id is not None and (each.partition_path, each.file_id) in read)
+        for each, now in different
+    ]
+    return sorted(found, key=lambda each: (each.taken.partition_path, each.taken.file.path))
+
+
+def _is_same(taken: ExternalFile, found: ExternalFile | None) -> bool:
+    return (
+        found is not None
+        and found.length == taken.length
+        and is_same_time(taken.modification_time_ms, found.modification_time_ms)
+    )
+
+
+def _bootstrapped_groups(table: HudiTable, paths: set[str]) -> set[tuple[str, str]]:
+    """The file groups of these partitions that still read their source file."""
+    partitions = [each for each in list_partitions(table) if each.path in paths]
+    slices = load_file_slices(table, partitions)
+    return {(each.partition_path, each.file_id) for each in slices if each.is_bootstrapped}

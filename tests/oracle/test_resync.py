@@ -1,0 +1,71 @@
+"""Resyncs of hudisql: Apache Hudi 0.15 and 1.2 read the same rows, write to them and archive them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.bootstrap.files.resynced_sources import ResyncState, read_resync_lists
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from tests.oracle.client import HudiOracle
+from tests.oracle.comparison import assert_same_rows
+from tests.oracle.shapes import SHAPES, bootstrap_shape, noted_rows
+from tests.oracle.sources import sample_rows, write_readable
+from tests.soak import parameters
+
+pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
+
+CASES = [shape for shape in SHAPES if shape.name != "prefixed"]
+ARCHIVE = "min_commits=>2, max_commits=>3, retain_commits=>1, enable_metadata=>false"
+
+
+@pytest.mark.parametrize("shape", parameters(CASES, in_ci=["partitioned", "merge_on_read"]))
+def test_both_hudis_read_and_change_what_a_resync_took(
+    oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Any
+) -> None:
+    made = bootstrap_shape(session, shape, tmp_path)
+    name, source = f"oracle.{shape.name}", Path(made.source)
+    for first in (200, 201):  # one file in a partition of the table, or two
+        path = source / (shape.partition_path(first) if shape.partition_columns else "")
+        write_readable(sample_rows(first, first + 1), path / f"late-{first}.parquet")
+    if shape.partition_columns:
+        column = list(shape.partition_columns)[-1]
+        elsewhere = "/".join([*shape.partition_path(0).split("/")[:-1], f"{column}=2024-04-01"])
+        (source / elsewhere).mkdir(parents=True)
+        write_readable(sample_rows(300, 340), source / elsewhere / "new.parquet")
+    call = f"CALL resync_bootstrap(table => '{name}')"
+    taken = session.sql(call).rows
+    assert taken[-1]["status"] == "TOTAL"
+    assert taken[-1]["files"] == (3 if shape.partition_columns else 2)
+
+    def check() -> Any:
+        rows = session.sql(f"SELECT * FROM {name}").arrow()
+        for oracle in (oracle_015, oracle_120):
+            assert_same_rows(rows, oracle.read(made.path), sort_by=["seq"])
+        return rows
+
+    rows = check()
+    assert rows.num_rows == shape.rows + taken[-1]["rows"]
+    late = rows.filter([seq in (200, 201) for seq in rows["seq"].to_pylist()])
+    assert set(late["_hoodie_commit_time"].to_pylist()) == {taken[-1]["instant"]}
+    assert {shape.record_key_of(seq) for seq in (200, 201)} == set(late["_hoodie_record_key"].to_pylist())
+
+    # 0.15 updates rows of skeletons and of the resync, then 1.2 does, then hudisql.
+    for oracle, note in ((oracle_015, "by 0.15"), (oracle_120, "by 1.2")):
+        for first, last in ((0, 2), (200, 202)):
+            changed = noted_rows(shape, first, last, note)
+            oracle.upsert(changed, made.path, shape.write_options())
+        notes = dict(zip(*(check()[column].to_pylist() for column in ("seq", "note")), strict=True))
+        assert {notes[seq] for seq in (0, 1, 200, 201)} == {note}
+    session.sql(f"UPDATE {name} SET note = 'ours' WHERE seq IN (1, 201)")
+    check()
+
+    oracle_015.sql(f"call archive_commits(path=>'{made.path}', {ARCHIVE})")
+    lists = read_resync_lists(open_table(Storage(), made.path))
+    assert [lists.states[each.number] for each in lists.lists] == [ResyncState.ARCHIVED]
+    again = session.sql(call).rows
+    assert again[-1]["detail"] == "no new files: nothing was done; 0 changed, 0 gone"
+    assert check().num_rows == rows.num_rows

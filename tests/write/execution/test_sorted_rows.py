@@ -1,0 +1,84 @@
+"""Rows of a task in the order of columns, from memory and from spilled files."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hudisql.write.execution import sorted_rows as module
+from hudisql.write.execution import spillable_change_buffer
+from hudisql.write.execution.sorted_rows import can_sort, sorted_rows
+
+SCHEMA = pa.schema(
+    {
+        "at": pa.int64(),
+        "name": pa.string(),
+        "score": pa.float64(),
+        "flag": pa.bool_(),
+        "amount": pa.decimal128(9, 2),
+        "more": pa.struct({"tags": pa.list_(pa.string()), "of": pa.map_(pa.string(), pa.int32())}),
+    }
+)
+MORE = {"tags": ["a", None], "of": [("k", 1)]}
+ROWS = st.lists(
+    st.tuples(
+        st.none() | st.text(max_size=3),
+        st.none() | st.floats(),
+        st.none() | st.booleans(),
+        st.none() | st.decimals(-9, 9, places=2),
+        st.sampled_from([None, MORE]),
+    ),
+    max_size=40,
+)
+
+
+@pytest.fixture(params=["in memory", "spilled"])
+def spills(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ROWS_A_BATCH", 7)
+    if request.param == "spilled":
+        monkeypatch.setattr(spillable_change_buffer, "_IN_MEMORY_BYTES", 200)
+
+
+def _as_spark_orders(value: Any) -> tuple[bool, bool, Any]:
+    """Nulls first, NaN last, text by its bytes."""
+    if value is None:
+        return (False, False, 0)
+    if isinstance(value, float) and math.isnan(value):
+        return (True, True, 0)
+    return (True, False, value.encode() if isinstance(value, str) else value)
+
+
+def _batches(rows: list[tuple[Any, ...]]) -> list[pa.RecordBatch]:
+    table = pa.Table.from_pylist(
+        [dict(zip(SCHEMA.names, (at, *row), strict=True)) for at, row in enumerate(rows)], SCHEMA
+    )
+    return list(table.to_batches(max_chunksize=5))
+
+
+@pytest.mark.usefixtures("spills")
+@given(ROWS, st.lists(st.sampled_from(["name", "score", "flag", "amount"]), min_size=1, unique=True))
+def test_rows_come_in_sparks_order_and_equal_ones_in_their_own(
+    rows: list[tuple[Any, ...]], columns: list[str]
+) -> None:
+    batches = _batches(rows)
+    found = pa.Table.from_batches(sorted_rows(iter(batches), SCHEMA, columns), SCHEMA)
+    given_rows = pa.Table.from_batches(batches, SCHEMA)
+    keys = given_rows.select(columns).to_pylist()
+    order = sorted(range(len(rows)), key=lambda at: [_as_spark_orders(keys[at][name]) for name in columns])
+    assert found["at"].to_pylist() == order
+    expected = given_rows.take(pa.array(order, pa.int64()))
+    assert found.drop_columns(["score"]).equals(expected.drop_columns(["score"]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [(pa.string(), True), (pa.decimal128(38, 2), True), (pa.struct({"a": pa.int32()}), False)],
+    ids=str,
+)
+def test_values_of_structs_are_left_to_spark(kind: pa.DataType, expected: bool) -> None:
+    assert can_sort(kind) is expected
