@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -112,15 +112,16 @@ class ServiceLoop:
             yield looks, services
 
     def _serve_all(self, looks: ThreadPoolExecutor, services: ThreadPoolExecutor) -> None:
-        waiting: dict[str, _Due] = {}
-        for due in looks.map(self._next_due, self.tables()):
-            if due is not None:
-                waiting[due.table.name] = due
+        waiting, looked_at = self._look_at_all(looks, ()), self.clock()
         running: dict[Future[_Due | None], str] = {}
         while running or (waiting and not self.stop.is_set()):
             while waiting and len(running) < self.parallelism and not self.stop.is_set():
                 due = waiting.pop(min(waiting.values(), key=lambda each: each.order).table.name)
                 running[services.submit(self._serve, due)] = due.table.name
+            if self._is_repeated and self.clock() - looked_at >= self.interval:
+                # A service may run for hours: the other tables need theirs meanwhile.
+                waiting |= self._look_at_all(looks, running.values())
+                looked_at = self.clock()
             done, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
             if self.stop.is_set():
                 self.cancel()
@@ -128,6 +129,11 @@ class ServiceLoop:
                 name, following = running.pop(future), future.result()
                 if following is not None:
                     waiting[name] = following
+
+    def _look_at_all(self, looks: ThreadPoolExecutor, busy: Collection[str]) -> dict[str, _Due]:
+        """What is due on each table that is not busy."""
+        tables = [each for each in self.tables() if each.name not in busy]
+        return {due.table.name: due for due in looks.map(self._next_due, tables) if due is not None}
 
     def _serve(self, due: _Due) -> _Due | None:
         """Run the service; what is due on its table then."""

@@ -38,3 +38,19 @@ def test_a_failure_of_any_kind_is_a_warning(
     spark: Any = None
     AutomaticServices(table, HudiConfig(failing), options, warnings.append, "db.t").run(spark)
     assert warnings[0] == f"db.t: committed, but the automatic clean failed: {said}"
+
+
+def test_no_service_runs_if_table_services_are_off(make_table: Callable[..., TableDirectory]) -> None:
+    asked: list[str] = []
+
+    def lookup(name: str, default: str) -> str:
+        asked.append(name)
+        return "false" if name == "hoodie.table.services.enabled" else default
+
+    def options() -> Any:
+        raise AssertionError("nothing was due")
+
+    spark: Any = None
+    table = open_table(Storage(), str(make_table().path))
+    assert not AutomaticServices(table, HudiConfig(lookup), options, asked.append, "db.t").run(spark)
+    assert set(asked) == {"hoodie.table.services.enabled"}

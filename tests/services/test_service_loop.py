@@ -168,3 +168,25 @@ def test_after_a_stop_nothing_begins_and_what_runs_is_cancelled() -> None:
     assert log == ["a compaction"]
     assert console.infos == ["a: the compaction was stopped; the next run repeats it"]
     assert console.warnings == []
+
+
+def test_a_long_service_holds_up_no_other_table() -> None:
+    stop, other_ran, log = threading.Event(), threading.Event(), list[str]()
+
+    def end_the_other(_: Service) -> str:
+        other_ran.set()
+        return "done"
+
+    other = Table("b", [], log, end_the_other)
+
+    def take_long(_: Service) -> str:
+        other.due.append(Service.CLEAN)
+        assert other_ran.wait(10)
+        stop.set()
+        return "done"
+
+    loop, _ = _loop(
+        Table("a", [Service.COMPACTION], log, take_long), other, stop=stop, interval=0.01, parallelism=2
+    )
+    loop.run()
+    assert log == ["a compaction", "b clean"]
