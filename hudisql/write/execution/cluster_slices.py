@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 import pyarrow as pa
 
-from hudisql.format.meta_columns import RECORD_KEY
+from hudisql.format.meta_columns import FILE_NAME, RECORD_KEY
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import calendar_settings, spark_struct
 from hudisql.read.conform import conform_batch
@@ -129,7 +129,7 @@ class _Job:
     schema: pa.Schema
 
     def read_slice(self, number: int, file_slice: FileSlice) -> Iterator[pa.RecordBatch]:
-        """The slice's rows with their meta columns and the number of its group."""
+        """The slice's rows with their meta columns, the file name null, and the number of its group."""
         read = SliceRead(
             file_slice,
             self.schema,
@@ -137,7 +137,10 @@ class _Job:
             calendars=self.context.calendars,
             log_merge_config=self.context.log_merge_config,
         )
+        place = self.schema.get_field_index(FILE_NAME)
         for batch in read_file_slice(self.context.storage, read):
+            # Each writer puts its own name there: the old ones are not sorted with the rows.
+            batch = batch.set_column(place, FILE_NAME, pa.nulls(batch.num_rows, pa.string()))
             yield batch.append_column(_GROUP, pa.array(np.full(batch.num_rows, number, np.int32)))
 
     def is_single_task(self, number: int) -> bool:
