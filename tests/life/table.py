@@ -1,0 +1,338 @@
+"""A table that lives: statements and services by hudisql or Apache Hudi, each held against the model."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hudisql.context import Context
+from hudisql.errors import HollowCommitError, HudisqlError, NoSuchStateError, WriteConflictError
+from hudisql.format.commit_metadata import read_commit_metadata
+from hudisql.format.instant import CLEAN
+from hudisql.session import Session
+from hudisql.sql.dispatch import execute
+from hudisql.storage import Storage
+from hudisql.table.archived_timeline import archived_commits
+from hudisql.table.hudi_table import HudiTable, open_table
+from tests.life.faults import DyingStorage, ProcessKilled, SharedStorage
+from tests.life.model import Change, History, State, Values, nothing
+from tests.oracle.client import HudiOracle
+
+COLUMNS = ("id", "note", "price", "ts", "dt")
+TYPES = {"id": pa.int64(), "note": pa.string(), "price": pa.float64(), "ts": pa.int64(), "dt": pa.string()}
+SERVICE_OPERATIONS = {"COMPACT", "CLUSTER"}
+
+
+@dataclass
+class LivingTable:
+    """A table, what it should hold, and what its statements have said."""
+
+    session: Session
+    name: str
+    path: str
+    history: History = field(default_factory=lambda: History(COLUMNS))
+    refusals: list[str] = field(default_factory=list)
+    unsettled: set[str] = field(default_factory=set)
+    kept_from: str = ""
+    is_archived: bool = False
+
+    @property
+    def opened(self) -> HudiTable:
+        return open_table(Storage(), self.path)
+
+    @property
+    def state(self) -> State:
+        return self.history.latest
+
+    def commits(self) -> set[str]:
+        """The instant times of the completed commits, the archived ones, too."""
+        table = self.opened
+        return {each.timestamp for each in table.timeline.commits} | archived_commits(table, table.timeline)
+
+    def run(
+        self,
+        text: str,
+        change: Change = nothing,
+        *,
+        refusals: tuple[type[HudisqlError], ...] = (),
+        on_driver: bool = True,
+    ) -> bool:
+        """Run a statement; False if it was refused with one of those errors, having changed nothing."""
+        with self.path_of_changes(on_driver):
+            try:
+                try:
+                    self.session.sql(self._named(text))
+                except WriteConflictError:
+                    # It had read the table before it completed the rollback of a process that died.
+                    if not self.unsettled:
+                        raise
+                    self.session.sql(self._named(text))
+            except refusals as error:
+                self.refusals.append(f"{type(error).__name__}: {error.message}")
+                change = nothing
+                self.take_over()
+                return False
+        if not self.take_over(change):
+            assert change(self.state, "").as_read() == self.state.as_read(), "nothing was committed"
+        return True
+
+    def killed(
+        self,
+        step: int,
+        text: str,
+        change: Change = nothing,
+        *,
+        refusals: tuple[type[HudisqlError], ...] = (),
+        on_driver: bool = True,
+        gone: Collection[str] = (),
+    ) -> bool:
+        """Run a statement whose process dies before its `step`-th change; False if it ended.
+
+        The commits `gone` may be rolled back.
+        """
+        context = self.session.context
+        dying = DyingStorage(context.storage.hadoop_configuration, step)
+        with self.path_of_changes(on_driver):
+            try:
+                execute(Context(context.spark, context.metastore, dying, context.settings), self._named(text))
+            except ProcessKilled:
+                self._expire_heartbeats()
+                self.unsettled |= set(gone)
+                self.take_over(change)
+                return True
+            except refusals as error:
+                self.refusals.append(f"{type(error).__name__}: {error.message}")
+                change = nothing
+            else:
+                self.expect_gone(gone)
+        self.take_over(change)
+        return False
+
+    def shared(
+        self, step: int, first: tuple[str, Change], second: tuple[str, Change], **errors: Any
+    ) -> tuple[bool, bool]:
+        """Run the first statement, and all of the second before the first's `step`-th change.
+
+        Gives which of them were done; the others raised one of `refusals`.
+        """
+        done: dict[str, bool] = {}
+        seen: set[str] = set()
+
+        def run(context: Context, text: str) -> bool:
+            try:
+                execute(context, self._named(text))
+            except errors["refusals"] as error:
+                self.refusals.append(f"{type(error).__name__}: {error.message}")
+                return False
+            return True
+
+        def meanwhile() -> None:
+            before = self.commits()
+            done["second"] = run(self.session.context, second[0])
+            seen.update(self._data_commits(self.commits() - before))
+
+        context = self.session.context
+        storage = SharedStorage(context.storage.hadoop_configuration, step, [meanwhile])
+        done["first"] = run(Context(context.spark, context.metastore, storage, context.settings), first[0])
+        self.settle()
+        changes = dict.fromkeys(seen, second[1])
+        new = self._data_commits(self.commits() - set(self.history.instants))
+        changes |= {instant: first[1] for instant in new if instant not in seen}
+        assert len(seen) <= 1, seen
+        assert len(changes) - len(seen) <= 1, changes
+        for instant in sorted(changes):
+            self.history.commit(instant, changes[instant])
+        self.take_over()
+        return done["first"], done.get("second", False)
+
+    def take_over(self, change: Change = nothing) -> bool:
+        """Add what was committed to the history: `change`, if there is a commit that is no service's."""
+        self.settle()
+        new = self.commits() - set(self.history.instants)
+        data = self._data_commits(new)
+        assert len(data) <= 1, f"one statement made the commits {sorted(data)}"
+        for instant in sorted(new):
+            self.history.commit(instant, change if instant in data else nothing)
+        self._look_at_cleans()
+        return bool(data)
+
+    def settle(self) -> None:
+        """Take over what the next statement made of an undoing whose process had died."""
+        self.expect_gone(self.unsettled)
+        if not any(each.action in ("rollback", "restore") for each in self.opened.timeline.pending):
+            self.unsettled = set()
+
+    def expect_gone(self, undone: Collection[str]) -> None:
+        """Take over that commits were rolled back; all others must be there."""
+        gone = set(self.history.instants) - self.commits()
+        assert gone <= set(undone), f"commits are lost: {sorted(gone - set(undone))}"
+        self.history.undo(gone)
+
+    def check(self) -> None:
+        """The rows are those of the model."""
+        self.settle()
+        assert set(self.history.instants) == self.commits()
+        _assert_same(self.read(), self.state.as_read(), "now")
+
+    def read(self, clause: str = "") -> dict[int, tuple[str, Values]]:
+        """Commit time and values of each row; no id is there twice."""
+        return _by_id(self.session.sql(f"SELECT * FROM {self.name} {clause}").arrow())
+
+    def check_past(self, instant: str) -> bool:
+        """The rows as of an instant are those of the model; False if that state is gone, as it may be."""
+        try:
+            found = self.read(f"TIMESTAMP AS OF '{instant}'")
+        except NoSuchStateError:
+            if not self._may_be_gone(instant):
+                raise
+            return False
+        _assert_same(found, self.history.as_of(instant).as_read(), f"as of {instant}")
+        return True
+
+    def check_changes(self, begin: str, end: str) -> bool:
+        """The changes of a window add up; False if they cannot be told any more."""
+        window = f"'{begin}', '{end}'"
+        expected = {id_: row for id_, row in self.history.as_of(end).as_read().items() if row[0] > begin}
+        try:
+            latest = self.session.sql(
+                f"SELECT * FROM hudi_table_changes('{self.name}', 'latest_state', {window})"
+            ).arrow()
+        except (NoSuchStateError, HollowCommitError):
+            if not self._may_be_gone(end) and not self.opened.timeline.pending:
+                raise
+            return False
+        _assert_same(_without_nulls(_by_id(latest)), _without_nulls(expected), f"latest_state of {window}")
+        try:
+            changes = self.session.sql(
+                f"SELECT op, ts_ms, before, after FROM hudi_table_changes('{self.name}', 'cdc', {window})"
+            ).arrow()
+        except (NoSuchStateError, HollowCommitError):
+            if not self._may_be_gone(begin, savepoints_stay=False) and not self.opened.timeline.pending:
+                raise
+            return False
+        self._check_sum(changes.to_pylist(), begin, end)
+        return True
+
+    def _check_sum(self, changes: list[dict[str, Any]], begin: str, end: str) -> None:
+        rows = {id_: _values(row) for id_, row in self.history.as_of(begin).rows.items()}
+        for change in sorted(changes, key=lambda each: (each["ts_ms"], "diu".index(each["op"]))):
+            before, after = (
+                None if change[side] is None else _values(json.loads(change[side]))
+                for side in ("before", "after")
+            )
+            if before is not None:
+                assert rows.pop(before["id"], None) == before, (begin, end, change)
+            if after is not None:
+                assert after["id"] not in rows, (begin, end, change)
+                rows[after["id"]] = after
+        expected = {id_: _values(row) for id_, row in self.history.as_of(end).rows.items()}
+        _assert_same(rows, expected, f"changes from {begin} to {end}")
+
+    def check_oracle(self, oracle: HudiOracle) -> None:
+        """Apache Hudi reads the same rows."""
+        _assert_same(_by_id(oracle.read(self.path)), self.state.as_read(), "read by Apache Hudi")
+
+    def rows_of(self, rows: list[Values]) -> pa.Table:
+        """Rows for Apache Hudi, with all columns of the table."""
+        columns = self.state.columns
+        schema = pa.schema([(name, TYPES.get(name, pa.int64())) for name in columns])
+        return pa.Table.from_pylist([{name: row.get(name) for name in columns} for row in rows], schema)
+
+    @contextmanager
+    def path_of_changes(self, on_driver: bool) -> Iterator[None]:
+        """Small statements are run on the driver, or by Spark's tasks."""
+        self.session.sql(f"SET hudisql.driver.max.bytes = {8 << 20 if on_driver else 0}")
+        try:
+            yield
+        finally:
+            self.session.sql("RESET hudisql.driver.max.bytes")
+
+    @contextmanager
+    def settings(self, values: Mapping[str, str]) -> Iterator[None]:
+        """Settings of the session."""
+        for key, value in values.items():
+            self.session.sql(f"SET {key} = {value}")
+        try:
+            yield
+        finally:
+            for key in values:
+                self.session.sql(f"RESET {key}")
+
+    def _expire_heartbeats(self) -> None:
+        for heartbeat in Path(self.path, ".hoodie", ".heartbeat").glob("*"):
+            os.utime(heartbeat, (0, 0))
+
+    def _named(self, text: str) -> str:
+        return text.replace("{t}", self.name)
+
+    def _data_commits(self, instants: set[str]) -> set[str]:
+        table = self.opened
+        found = set()
+        for commit in table.timeline.commits:
+            if commit.timestamp in instants:
+                operation = read_commit_metadata(Storage(), table.instant_path(commit)).operation_type
+                if operation not in SERVICE_OPERATIONS:
+                    found.add(commit.timestamp)
+        archived = instants - {each.timestamp for each in table.timeline.commits}
+        assert not archived, f"archived as they were made: {archived}"
+        return found
+
+    def _look_at_cleans(self) -> None:
+        table = self.opened
+        for clean in table.timeline.instants:
+            if clean.action == CLEAN:
+                self.kept_from = max(self.kept_from, _kept_from(table, clean))
+        self.is_archived = self.is_archived or bool(archived_commits(table, table.timeline))
+
+    def _may_be_gone(self, instant: str, *, savepoints_stay: bool = True) -> bool:
+        timeline = self.opened.timeline
+        if savepoints_stay and instant in timeline.savepoints:
+            return False
+        if instant < self.kept_from or instant < timeline.commits[0].timestamp:
+            return True
+        return self.is_archived and instant < (timeline.first_active_time or "")
+
+
+def _kept_from(table: HudiTable, clean: Any) -> str:
+    from hudisql.services.clean_plan import read_clean_plan
+
+    retained = read_clean_plan(table, clean).earliest_retained
+    return clean.timestamp if retained is None else retained.timestamp
+
+
+def _by_id(rows: pa.Table) -> dict[int, tuple[str, Values]]:
+    listed = rows.to_pylist()
+    found: dict[int, tuple[str, Values]] = {
+        row["id"]: (
+            row["_hoodie_commit_time"],
+            {name: value for name, value in row.items() if not name.startswith("_hoodie_")},
+        )
+        for row in listed
+    }
+    assert len(found) == len(listed), f"ids are repeated: {sorted(row['id'] for row in listed)}"
+    return found
+
+
+def _assert_same(found: Mapping[int, Any], expected: Mapping[int, Any], what: str) -> None:
+    ids = sorted(found.keys() | expected.keys())
+    different = [
+        f"{id_}: {found.get(id_)} instead of {expected.get(id_)}"
+        for id_ in ids
+        if found.get(id_) != expected.get(id_)
+    ]
+    assert not different, "\n".join([f"{what}:", *different])
+
+
+def _values(row: Values) -> Values:
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _without_nulls(rows: Mapping[int, tuple[str, Values]]) -> dict[int, tuple[str, Values]]:
+    return {id_: (time, _values(row)) for id_, (time, row) in rows.items()}
