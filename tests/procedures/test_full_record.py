@@ -189,7 +189,7 @@ def test_a_second_call_with_a_wider_filter_says_what_the_table_lacks(bootstrap, 
     assert "add OR `dt` IS NULL" in told[-1]["warnings"]
     (row,) = bootstrap(full_record_where=None, partition_filter="dt >= '2024-03-01'")
     assert "nothing was done; partition_filter also takes 1 partition: dt=2024-03-02" in row["warnings"]
-    assert f"INSERT INTO {name} SELECT" in row["warnings"]
+    assert f"CALL resync_bootstrap(table => '{name}', partition_filter => …)" in row["warnings"]
     (row,) = bootstrap(full_record_where=None, partition_filter="dt = '2024-03-01'")
     assert row["warnings"].endswith("nothing was done")
 

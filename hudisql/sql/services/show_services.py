@@ -5,7 +5,7 @@ Shows what `hudisql services run` would do; hudisql's own procedure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,19 +64,18 @@ def show_services(context: Context, arguments: ShowServicesArguments) -> Iterabl
     return filter_rows(context, rows, ServiceRow, arguments.filter)
 
 
-def _rows(context: Context, entry: MetastoreTable) -> Iterator[ServiceRow]:
+def _rows(context: Context, entry: MetastoreTable) -> list[ServiceRow]:
     from hudisql.services.due_services import Service, service_states
     from hudisql.sql.services.run_services import storage_without_spark
     from hudisql.sql.services.service_call import open_registered
 
     try:
         call = open_registered(context, entry, storage_without_spark(context))
+        states = service_states(call.table, call.config, call.concurrency)
+        return [_row(call.table, entry.full_name, state) for state in states]
     except HudisqlError as error:
-        for service in Service:
-            yield ServiceRow(entry.full_name, service, None, None, False, f"not known: {error.message}", None)
-        return
-    for state in service_states(call.table, call.config, call.concurrency):
-        yield _row(call.table, entry.full_name, state)
+        text = f"not known: {error.message}"
+        return [ServiceRow(entry.full_name, each, None, None, False, text, None) for each in Service]
 
 
 def _row(table: HudiTable, name: str, state: ServiceState) -> ServiceRow:
