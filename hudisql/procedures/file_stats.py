@@ -75,14 +75,11 @@ def stats_file_sizes(context: Context, arguments: StatsFileSizesArguments) -> It
 
 def _sizes(table: HudiTable, pattern: str) -> tuple[list[str], list[int]]:
     """Base instant time and length of each data file in the partitions whose path matches."""
-    from hudisql.table.partitions import list_partition_paths
-    from hudisql.table.path_glob import glob_pattern
+    from hudisql.table.partitions import list_matching_paths, list_partition_paths
     from hudisql.table.snapshot import list_file_versions
 
-    paths = list_partition_paths(table)
-    if pattern and table.properties.partition_fields:
-        matches = glob_pattern(pattern)
-        paths = [path for path in paths if matches.fullmatch(path)]
+    is_chosen = pattern and table.properties.partition_fields
+    paths = list_matching_paths(table, pattern) if is_chosen else list_partition_paths(table)
     times, sizes = [], []
     for groups in list_file_versions(table, paths).values():
         for versions in groups.values():

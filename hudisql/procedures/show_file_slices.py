@@ -155,14 +155,11 @@ def _view_of(table: HudiTable, arguments: FileSystemViewArguments) -> HudiTable:
 
 
 def _partitions(table: HudiTable, pattern: str) -> list[str]:
-    from hudisql.table.partitions import list_partition_paths
-    from hudisql.table.path_glob import glob_pattern
+    from hudisql.table.partitions import list_matching_paths, list_partition_paths
 
-    paths = list_partition_paths(table)
     if pattern in _ALL_PARTITIONS:
-        return paths
-    matches = glob_pattern(pattern.strip("/"))
-    return [path for path in paths if matches.fullmatch(path)]
+        return list_partition_paths(table)
+    return list_matching_paths(table, pattern.strip("/"))
 
 
 def _file_groups(

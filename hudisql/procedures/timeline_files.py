@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -129,25 +130,24 @@ def export_instants(context: Context, arguments: ExportInstantsArguments) -> Ite
 
 
 def exported_instants(table: HudiTable, actions: set[str], newest_first: bool) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each file, in the order of the instants; nothing is read ahead."""
+    """Name and content of each file, in the order of the instants; no active one is read ahead."""
     from hudisql.table.archived_timeline import read_archived_entries
 
-    active = [each for each in table.timeline.completed if each.action in actions]
-    archived = [
-        each
-        for each in read_archived_entries(table)
-        if each.instant.is_completed and each.instant.completed_action in actions
-    ]
-    if newest_first:
-        yield from (
-            (table.timeline.layout.file_name(each), _active_json(table, each)) for each in active[::-1]
-        )
-    for entry in archived[::-1] if newest_first else archived:
-        content = _archived_json(entry)
+    found: dict[tuple[str, str], tuple[str, Callable[[], bytes | None]]] = {}
+    for entry in read_archived_entries(table):
+        time, action = entry.instant.timestamp, entry.instant.completed_action
+        if entry.instant.is_completed and action in actions:
+            found[time, action] = (f"{time}.{action}", partial(_archived_json, entry))
+    for instant in table.timeline.completed:
+        if instant.action in actions:
+            # Where archiving was interrupted an instant is in the archive, too.
+            name = table.timeline.layout.file_name(instant)
+            found[instant.timestamp, instant.action] = (name, partial(_active_json, table, instant))
+    for key in sorted(found, reverse=newest_first):
+        name, read = found[key]
+        content = read()
         if content is not None:
-            yield f"{entry.instant.timestamp}.{entry.instant.completed_action}", content
-    if not newest_first:
-        yield from ((table.timeline.layout.file_name(each), _active_json(table, each)) for each in active)
+            yield name, content
 
 
 def _active_json(table: HudiTable, instant: Any) -> bytes:

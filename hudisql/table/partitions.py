@@ -21,6 +21,7 @@ from hudisql.format.table_properties import KEY_GENERATOR_PREFIXES
 from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.storage import FileInfo, join
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.path_glob import glob_pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,18 @@ def list_partition_paths(table: HudiTable) -> list[str]:
             if entry.is_directory and (path or entry.name != METADATA_DIRECTORY)
         ]
     return sorted(found)
+
+
+def list_matching_paths(table: HudiTable, glob: str) -> list[str]:
+    """The paths of the partitions that the glob matches; the one of that very name, if there is one.
+
+    Raises InvalidArgumentError for a bad glob, StorageError.
+    """
+    paths = list_partition_paths(table)
+    if glob in paths:
+        return [glob]
+    pattern = glob_pattern(glob)
+    return [path for path in paths if pattern.fullmatch(path)]
 
 
 def _find_markers(table: HudiTable, directories: Sequence[str]) -> list[FileInfo | None]:

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import re
 
+from hudisql.errors import InvalidArgumentError
+
 
 def glob_pattern(glob: str) -> re.Pattern[str]:
-    """The regular expression that matches what the glob matches, of whole texts."""
+    """The regular expression that matches what the glob matches, of whole texts.
+
+    Raises InvalidArgumentError for a class that is none, such as `[9-0]`.
+    """
     text, depth, position = "", 0, 0
     while position < len(glob):
         mark = glob[position]
@@ -30,4 +35,10 @@ def glob_pattern(glob: str) -> re.Pattern[str]:
             position = end + 1
         else:
             text += re.escape(mark)
-    return re.compile(text + ")" * depth, re.DOTALL)
+    try:
+        return re.compile(text + ")" * depth, re.DOTALL)
+    except re.error as error:
+        raise InvalidArgumentError(
+            f"'{glob}' is not a pattern of paths: {error.msg}",
+            hint="* and ? match any characters, [a-c] one of these, {a,b} either text",
+        ) from error

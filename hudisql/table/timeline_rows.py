@@ -13,8 +13,7 @@ from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.instant import COMMIT_ACTIONS, Instant, InstantState
 from hudisql.table.file_groups import FileVersion
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import list_partition_paths
-from hudisql.table.path_glob import glob_pattern
+from hudisql.table.partitions import list_matching_paths
 from hudisql.table.snapshot import list_file_versions
 from hudisql.table.timeline_window import instant_time_of_millis
 
@@ -92,11 +91,10 @@ def _metadata_of(table: HudiTable, instant: Instant) -> CommitMetadata:
 def file_system_view_rows(table: HudiTable, subpath: str = "*") -> Iterator[FileSystemViewRow]:
     """The committed versions of all file groups in partitions whose path matches the glob, newest first.
 
-    Replaced file groups are among them until they are cleaned. Raises StorageError.
+    Replaced file groups are among them until they are cleaned. Raises InvalidArgumentError for a bad glob,
+    StorageError.
     """
-    pattern = glob_pattern(subpath)
-    paths = [path for path in list_partition_paths(table) if pattern.fullmatch(path)]
-    for path, groups in list_file_versions(table, paths).items():
+    for path, groups in list_file_versions(table, list_matching_paths(table, subpath)).items():
         for file_id, versions in sorted(groups.items()):
             for instant_time in sorted(versions, reverse=True):
                 if table.timeline.is_visible(instant_time):

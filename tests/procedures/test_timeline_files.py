@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -25,6 +26,16 @@ def test_archived_instants_are_exported_before_the_active_ones(golden):
     newest_first = dict(exported_instants(table, {"commit"}, True))
     assert list(newest_first) == names[::-1]
     assert "partitionToWriteStats" in json.loads(newest_first[names[0]])
+
+
+def test_an_instant_that_is_archived_and_still_active_is_exported_once(golden, tmp_path):
+    path = tmp_path / "table"
+    shutil.copytree(golden("cow_archived_bootstrap").table, path)
+    before = [name for name, _ in exported_instants(open_table(Storage(), str(path)), {"commit"}, False)]
+    shutil.copy(max((path / ".hoodie").glob("*.commit")), path / ".hoodie" / "00000000000001.commit")
+    table = open_table(Storage(), str(path))
+    assert [name for name, _ in exported_instants(table, {"commit"}, False)] == before
+    assert [name for name, _ in exported_instants(table, {"commit"}, True)] == before[::-1]
 
 
 def test_instants_are_exported_to_a_directory_of_their_own(call, bootstrap, name, daily_orders, tmp_path):

@@ -134,10 +134,10 @@ def record_resync(
 
     `lists` are those that the resync was planned with, `table` is as its commit began. Of two resyncs that
     were planned with the same lists one fails: both choose the number after these. Raises WriteConflictError
-    then, or if the commit of a list is still under way; StorageError.
+    then, or if the commit of a list was under way and was not rolled back since; StorageError.
     """
-    pending = {each.timestamp for each in table.timeline.pending}
-    under_way = [each for each in lists.in_state(ResyncState.PENDING) if each.instant_time in pending]
+    kept = {each.timestamp for each in table.timeline.instants}
+    under_way = [each for each in lists.in_state(ResyncState.PENDING) if each.instant_time in kept]
     number = lists.last_number + 1
     try:
         if under_way:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hudisql.bootstrap.files.resynced_sources import ResyncLists, read_resync_lists
 from hudisql.bootstrap.files.skeleton import KeyCheck
-from hudisql.bootstrap.findings import Finding, blocker, blockers_of, warnings_of
+from hudisql.bootstrap.findings import Finding, blocker, blockers_of, name_some, warnings_of
 from hudisql.bootstrap.plan import checks
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, PartitionMismatchPolicy, UnsafeTypePolicy
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift
@@ -27,6 +27,7 @@ from hudisql.bootstrap.resync.source_comparison import (
     changed_sources,
     new_source_files,
     taken_sources,
+    unlisted_partitions,
 )
 from hudisql.bootstrap.source.footers import FileFooter, files_by_schema, read_footers
 from hudisql.bootstrap.source.partition_columns import check_partition_values
@@ -150,6 +151,9 @@ def plan_resync(context: Context, table: HudiTable, request: ResyncRequest) -> R
     if is_everything and not _knows_any(source.partitions, taken.keys()):
         found.append(_other_source(source.base_path, len(taken)))
     new = [] if blockers_of(found) else list(new_source_files(source.partitions, taken))
+    if unlisted := unlisted_partitions(table, [partition.path for partition, _ in new], taken):
+        found.append(_no_list(unlisted))
+        new = []
     values = check_partition_values(_columns(table), [partition for partition, _ in new])
     found += values
     if blockers_of(values):
@@ -192,6 +196,14 @@ def _other_source(base_path: str, taken: int) -> Finding:
         " files would be new, and their rows twice in the table",
         hint="if the source was moved, move it back; if all of it was written again, bootstrap it as a new"
         " table",
+    )
+
+
+def _no_list(partitions: Sequence[str]) -> Finding:
+    return blocker(
+        "Apache Hudi has rewritten partitions in the table's bootstrap, and left no list of the source files"
+        f" that they were made of: their rows could be twice in the table ({name_some(partitions)})",
+        hint="partition_filter leaves these partitions out; INSERT INTO … SELECT takes new rows of them",
     )
 
 

@@ -11,14 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hudisql.bootstrap.files.full_record_sources import read_full_record_sources
+from hudisql.bootstrap.files.full_record_sources import SOURCES_FILE, read_full_record_sources
 from hudisql.bootstrap.files.resynced_sources import ResyncLists
 from hudisql.bootstrap.rollback.table_sources import is_unchanged, list_source_directories
 from hudisql.bootstrap.source.source_files import SourcePartition, external_file
 from hudisql.format.bootstrap_index import read_bootstrap_mappings
 from hudisql.format.external_file import ExternalFile
+from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
+from hudisql.storage import join
+from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import list_partitions
+from hudisql.table.partitions import list_partition_paths, list_partitions
 from hudisql.table.snapshot import load_file_slices
 
 
@@ -77,6 +80,27 @@ def new_source_files(
         files = tuple(each for each in partition.files if each.path not in taken)
         if files:
             yield partition, files
+
+
+def unlisted_partitions(
+    table: HudiTable, partitions: Sequence[str], taken: Mapping[str, TakenSource]
+) -> list[str]:
+    """Which of the partitions a bootstrap of Apache Hudi may have rewritten: it lists no source files.
+
+    The archive is only read for partitions that the table has and no taken file is of. Raises
+    CorruptTableError, UnsupportedTableError, StorageError.
+    """
+    candidates = set(partitions) - {each.partition_path for each in taken.values()}
+    if not candidates or table.storage.exists(join(table.base_path, SOURCES_FILE)):
+        return []
+    candidates &= set(list_partition_paths(table))
+    if not candidates:
+        return []
+    commits = {each.timestamp for each in table.timeline.commits}
+    is_rewritten = FULL_BOOTSTRAP_INSTANT_TIME in commits or FULL_BOOTSTRAP_INSTANT_TIME in (
+        archived_commits(table, table.timeline)
+    )
+    return sorted(candidates) if is_rewritten else []
 
 
 def changed_sources(

@@ -7,7 +7,7 @@ there, and have the parameter `dry_run` here only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,6 +29,10 @@ _FOLLOWED_BY_FILES: Final = (
     "base_file_format",
     "populate_meta_fields",
     "hive_style_partitioning",
+    "url_encode_partitioning",
+    "drop_partition_columns",
+    "partition_metafile_use_base_format",
+    "archive_directory",
     "bootstrap_base_path",
 )
 
@@ -63,8 +67,8 @@ class RepairPartitionRow:
 def repair_add_partition_meta(
     context: Context, arguments: RepairPartitionsArguments
 ) -> Iterable[RepairPartitionRow]:
-    """A row for each directory. Raises NoSuchTableError, UnsupportedTableError, InvalidArgumentError for a
-    table without commits, TableLockedError, StorageError.
+    """A row for each directory; one that can be no partition is left as it is. Raises NoSuchTableError,
+    UnsupportedTableError, InvalidArgumentError for a table without commits, TableLockedError, StorageError.
     """
     from hudisql.sql.services.service_call import open_service_call
     from hudisql.table.partitions import list_data_directories, list_partition_paths
@@ -75,16 +79,54 @@ def repair_add_partition_meta(
     table = call.table
     marked = set(list_partition_paths(table))
     unmarked = sorted(set(list_data_directories(table)) - marked)
-    if unmarked and not arguments.dry_run:
+    partitions = _choose_partitions(table, marked, unmarked)
+    if partitions and not arguments.dry_run:
         check_writable(table)
         concurrency = call.concurrency()
         with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
-            _mark(table, unmarked)
-    done = "None" if arguments.dry_run else "Repaired"
+            _mark(table, partitions)
+    actions = dict.fromkeys(marked, "None") | dict.fromkeys(unmarked, "Not a partition")
+    actions |= dict.fromkeys(partitions, "None" if arguments.dry_run else "Repaired")
     return [
-        RepairPartitionRow(path, "Yes" if path in marked else "No", "None" if path in marked else done)
-        for path in sorted({*marked, *unmarked})
+        RepairPartitionRow(path, "Yes" if path in marked else "No", action)
+        for path, action in sorted(actions.items())
     ]
+
+
+def _choose_partitions(table: HudiTable, marked: Collection[str], unmarked: Iterable[str]) -> list[str]:
+    """Which of the sorted paths can be partitions beside the marked ones.
+
+    Below a partition no other is found: one in the base path would hide all others.
+    """
+    around_marked = {above for path in marked for above in _above(path)}
+    chosen = set(marked)
+    for path in unmarked:
+        is_nested = path in around_marked or any(above in chosen for above in _above(path))
+        if not is_nested and _names_partition(table, path):
+            chosen.add(path)
+    return sorted(chosen - set(marked))
+
+
+def _above(path: str) -> list[str]:
+    """The paths of the directories around that of a path, the base path first."""
+    parts = path.split("/") if path else []
+    return ["/".join(parts[:count]) for count in range(len(parts))]
+
+
+def _names_partition(table: HudiTable, path: str) -> bool:
+    """True if the path holds values of the table's partition columns."""
+    from hudisql.table.partitions import partition_of
+
+    fields = table.properties.partition_fields
+    if not fields or not path:
+        return not fields and not path
+    if table.properties.hive_style_partitioning and not path.lower().startswith(f"{fields[0].lower()}="):
+        return False
+    try:
+        partition_of(table, path)
+    except CorruptTableError:
+        return False
+    return True
 
 
 def _mark(table: HudiTable, paths: Iterable[str]) -> None:

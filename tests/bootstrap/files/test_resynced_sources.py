@@ -24,7 +24,7 @@ from hudisql.services.clean_plan import CleanOptions
 from hudisql.services.rollback import roll_back_commit
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.write.transaction.commit import begin_commit, rollback_commit
+from hudisql.write.transaction.commit import OpenCommit, begin_commit, rollback_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.oracle.line_process import LineProcess
 from tests.soak import parameters
@@ -168,6 +168,29 @@ def test_a_resync_that_is_under_way_is_not_joined(make_table: Callable[[], str])
         record_resync(opened(path), "20270101000000000", planned, source)
     rollback_commit(first)
     assert record_resync(opened(path), "20270101000000000", planned, source) == 2
+
+
+def test_a_resync_that_completes_after_the_plan_is_not_repeated(make_table: Callable[[], str]) -> None:
+    path = make_table()
+    source = [ResyncedSource("dt=2024-03-01", ExternalFile("0", 1, 1))]
+    planned = []
+
+    def begun(commit: OpenCommit) -> dict[str, str]:
+        number = record_resync(commit.table, commit.instant_time, read_resync_lists(opened(path)), source)
+        planned.append(read_resync_lists(opened(path)))
+        return {"list": str(number)}
+
+    commit_a_file(STORAGE, path, begun=begun)
+    assert planned[0].taken == {}
+    with pytest.raises(WriteConflictError, match="another resync"):
+        commit_a_file(
+            STORAGE,
+            path,
+            begun=lambda commit: {
+                "list": str(record_resync(commit.table, commit.instant_time, planned[0], source))
+            },
+        )
+    assert taken(path) == {"0"}
 
 
 def test_a_damaged_list_is_an_error_that_names_it(make_table: Callable[[], str]) -> None:

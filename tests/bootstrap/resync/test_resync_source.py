@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from hudisql.bootstrap.findings import blockers_of
-from hudisql.bootstrap.resync.resync_plan import NewFile
+from hudisql.bootstrap.resync.resync_plan import NewFile, ResyncRequest, plan_resync
 from hudisql.bootstrap.resync.resync_rows import SourceRows
 from hudisql.bootstrap.resync.resync_source import scan_table_source
 from hudisql.bootstrap.resync.run_resync import check_sources_unchanged
@@ -17,10 +19,16 @@ from hudisql.bootstrap.source.source_files import external_file
 from hudisql.context import Context
 from hudisql.errors import InvalidArgumentError, SourceChangedError, SourceError
 from hudisql.format import table_properties as keys
+from hudisql.format.instant import FULL_BOOTSTRAP_INSTANT_TIME
+from hudisql.services.archive import archive_table
+from hudisql.services.archive_plan import ArchiveOptions
+from hudisql.services.clean_plan import CleanOptions
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.sources import orders, write_parquet
 from tests.table.conftest import TableDirectory
+from tests.write.crashed_commits import commit_a_file
 
 STORAGE = Storage()
 NO_CONTEXT = cast("Context", None)
@@ -57,6 +65,27 @@ def test_a_source_that_is_gone_is_an_error_that_names_the_table(tmp_path: Path) 
     table = table_of(tmp_path / "source")
     with pytest.raises(SourceError, match=rf"Hudi table at {table.base_path} cannot be looked at: no such"):
         scan_table_source(NO_CONTEXT, table)
+
+
+@pytest.mark.parametrize("is_archived", [False, True])
+def test_partitions_that_another_writer_rewrote_without_a_list_are_a_blocker(
+    golden: Callable[[str], Any], tmp_path: Path, is_archived: bool
+) -> None:
+    made = golden("cow_bootstrap_mixed")
+    path = tmp_path / "table"
+    shutil.copytree(made.table, path)
+    table = open_table(STORAGE, str(path))
+    if is_archived:
+        for _ in range(6):
+            commit_a_file(STORAGE, str(path))
+        kept = ArchiveOptions(2, 3, clean=CleanOptions(commits_retained=1))
+        assert archive_table(open_table(STORAGE, str(path)), kept, SINGLE_WRITER)
+        table = open_table(STORAGE, str(path))
+    assert (FULL_BOOTSTRAP_INSTANT_TIME in {each.timestamp for each in table.timeline.commits}) != is_archived
+    plan = plan_resync(NO_CONTEXT, table, ResyncRequest(name="lake.t"))
+    (found,) = plan.blockers
+    assert "left no list of the source files" in found.message
+    assert plan.partitions == ()
 
 
 def test_a_file_that_changes_while_it_is_taken_is_an_error(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,24 @@ def test_a_partition_without_its_marker_is_shown_and_marked(merge_on_read_table:
     assert table.seqs() == before
 
 
+def test_data_files_where_no_partition_can_be_are_not_marked(merge_on_read_table: ChangedTable) -> None:
+    table = merge_on_read_table
+    before, path = table.seqs(), Path(table.path)
+    stray = next((path / "dt=2024-03-02").glob("*.parquet"))
+    shutil.copy(stray, path)
+    shutil.copytree(stray.parent, path / "dt=2024-03-01" / "copy")
+    (path / "dt=2024-03-01" / "copy" / ".hoodie_partition_metadata").unlink()
+    shutil.copytree(stray.parent, path / "elsewhere" / "copy")
+    (path / "elsewhere" / "copy" / ".hoodie_partition_metadata").unlink()
+    shown = _call(table, "repair_add_partition_meta")
+    assert [row for row in shown if row[1] == "No"] == [
+        (name, "No", "Not a partition") for name in ("", "dt=2024-03-01/copy", "elsewhere/copy")
+    ]
+    rows = _call(table, "repair_add_partition_meta", REPAIR)
+    assert table.seqs() == before
+    assert rows == shown
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -60,6 +79,11 @@ def test_a_partition_without_its_marker_is_shown_and_marked(merge_on_read_table:
             ("hoodie.bootstrap.base.path", "hoodie.none"),
             InvalidArgumentError,
             "changes the bootstrap base path",
+        ),
+        (
+            ("hoodie.table.version", "hoodie.archivelog.folder=old\nhoodie.table.version"),
+            InvalidArgumentError,
+            "changes the archive directory",
         ),
         (("hoodie.table.version=6", "hoodie.table.version=8"), UnsupportedTableError, "table version 8"),
     ],
