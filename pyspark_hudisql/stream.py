@@ -24,7 +24,13 @@ from hudisql.sql.config.unserved_settings import (
     is_cdc_query,
     query_type_of_options,
 )
-from hudisql.table.timeline_window import EARLIEST, instant_time_of_bound, newest_commit_time, timeline_window
+from hudisql.table.timeline_window import (
+    EARLIEST,
+    check_not_undone,
+    instant_time_of_bound,
+    newest_commit_time,
+    timeline_window,
+)
 from pyspark_hudisql.inputs import capture_inputs, read_input, scan_inputs
 from pyspark_hudisql.read_options import changes_of_options, open_table_of, plain_errors, storage_of
 
@@ -59,13 +65,12 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises InvalidArgumentError for options that streams do not take.
         """
-        text = self._options.get(START_OFFSET.lower(), EARLIEST).strip()
         with plain_errors():
             _check_options(self._options)
-            if text.lower() == _LATEST:
+            begin = self._begin_of_options
+            if begin is None:
                 self._begin = self._newest()
                 return self._begin
-            begin = _BEFORE_ALL if text.lower() == EARLIEST else instant_time_of_bound(text, START_OFFSET)
         return {_COMMIT_TIME: begin}
 
     def latestOffset(  # noqa: N802
@@ -73,7 +78,9 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         start: dict[str, str] | None = None,  # noqa: ARG002
         limit: ReadLimit | None = None,  # noqa: ARG002
     ) -> dict[str, str]:
-        """The newest commit. Raises HollowCommitError if one before it is pending, and the policy says so.
+        """The newest commit, but nothing before the begin that the options name.
+
+        Raises HollowCommitError if a commit before it is pending, and the policy says so.
 
         There are no read limits: rows that later commits have replaced are in no batch, so that a longer
         window has fewer rows than its parts.
@@ -94,19 +101,24 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _newest(self) -> dict[str, str]:
         _check_options(self._options)
         table, _ = open_table_of(self._options)
-        return {_COMMIT_TIME: newest_commit_time(table, self._policy) or _BEFORE_ALL}
+        newest = newest_commit_time(table, self._policy) or _BEFORE_ALL
+        return {_COMMIT_TIME: max(newest, self._begin_of_options or _BEFORE_ALL)}
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
         """The work for the commits after `start` up to and with `end`.
 
-        Raises NoSuchStateError if files of them were cleaned, and what `plan_scan` raises.
+        Raises NoSuchStateError if files of them were cleaned, or the commit `start` was undone,
+        HollowCommitError if one of them is pending by now, and what `plan_scan` raises.
         """
         begin, last = start[_COMMIT_TIME], end[_COMMIT_TIME]
-        if begin >= last:
-            return []
         with plain_errors():
             table, below = open_table_of(self._options)
-            window = timeline_window(table, begin, last, self._policy)
+            if begin != self._begin_of_options:
+                check_not_undone(table, begin)
+            if begin >= last:
+                return []
+            # Spark goes on after `end`: what a pending commit hides now would never be read.
+            window = timeline_window(table, begin, last, "FAIL")
             if is_cdc_query(self._options):
                 return list(capture_inputs(table, window, below, self._output))
             state = changes_of_options(table, window, self._options)
@@ -121,6 +133,14 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Nothing is held between micro batches."""
+
+    @property
+    def _begin_of_options(self) -> str | None:
+        """The instant time after which a new stream begins; None for the newest commit's."""
+        text = self._options.get(START_OFFSET.lower(), EARLIEST).strip()
+        if text.lower() == _LATEST:
+            return None
+        return _BEFORE_ALL if text.lower() == EARLIEST else instant_time_of_bound(text, START_OFFSET)
 
     @property
     def _policy(self) -> str:

@@ -113,20 +113,23 @@ def encode_archive_file(entries: Sequence[ArchivedEntry]) -> bytes:
     return b"".join(blocks)
 
 
-def parse_archive_file(content: bytes, path: str) -> Iterator[ArchivedEntry]:
+def parse_archive_file(content: bytes, path: str, payload: str | None = None) -> Iterator[ArchivedEntry]:
     """The entries of an archive file in their order; torn blocks, which a crash leaves, are skipped.
 
+    With `payload` only those that have this field, such as `hoodieCleanMetadata`: others are not decoded.
     Raises CorruptTableError, UnsupportedTableError.
     """
     for block in parse_log_blocks(content, path):
         if isinstance(block, CorruptBlock) or block.block_type is not BlockType.AVRO_DATA:
             continue
-        for record in _records(block, path):
-            yield _entry(record, path)
+        for record in _records(block, path, payload):
+            if payload is None or record.get(payload) is not None:
+                yield _entry(record, path)
 
 
-def _records(block: LogBlock, path: str) -> Iterator[dict[str, Any]]:
+def _records(block: LogBlock, path: str, payload: str | None) -> Iterator[dict[str, Any]]:
     schema = _parsed(block.header.get(HeaderKey.SCHEMA, "null"))
+    nulls = b"" if payload is None else _nulls_before(schema, payload)
     content = bytes(block.content)
     try:
         version, count = _PREFIX.unpack_from(content, 0)
@@ -136,11 +139,22 @@ def _records(block: LogBlock, path: str) -> Iterator[dict[str, Any]]:
         for _ in range(count):
             (length,) = _LENGTH.unpack_from(content, position)
             position += _LENGTH.size
-            body = io.BytesIO(content[position : position + length])
-            yield cast("dict[str, Any]", fastavro.schemaless_reader(body, schema, None))
+            # An entry has one payload: the unions before it are null, which is a byte each.
+            if content.startswith(nulls, position):
+                body = io.BytesIO(content[position : position + length])
+                yield cast("dict[str, Any]", fastavro.schemaless_reader(body, schema, None))
             position += length
     except (struct.error, EOFError, ValueError, IndexError, KeyError, TypeError) as error:
         raise CorruptTableError(f"cannot decode {path}: {error}") from error
+
+
+def _nulls_before(schema: Any, payload: str) -> bytes:
+    """How a record begins whose first payload is this field; empty where the schema does not tell it."""
+    fields = schema["fields"]
+    names = [each["name"] for each in fields]
+    before = fields[: names.index(payload)] if payload in names else []
+    are_payloads = all(isinstance(each["type"], list) and each["type"][0] == "null" for each in before)
+    return bytes(len(before)) if are_payloads else b""
 
 
 @cache

@@ -42,6 +42,7 @@ INSERT, UPDATE, DELETE = "i", "u", "d"
 CAPTURED_TEXTS = pa.schema([(name, pa.string()) for name in (OPERATION, COMMIT, BEFORE, AFTER)])
 """Captured changes with images as JSON texts: the columns of Hudi's `cdc` queries."""
 _BATCH_ROWS = 64 * 1024
+_BATCH_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,14 +242,15 @@ def _difference(
     ):
         rows = old if new is None else new
         assert rows is not None
-        for start in range(0, rows.num_rows, _BATCH_ROWS):
-            yield _events(change, operation, schema, _part(old, start), _part(new, start))
+        size = sum(each.nbytes for each in (old, new) if each is not None)
+        count = max(1, min(_BATCH_ROWS, _BATCH_BYTES * rows.num_rows // max(1, size)))
+        for start in range(0, rows.num_rows, count):
+            yield _events(change, operation, schema, _part(old, start, count), _part(new, start, count))
 
 
-def _part(rows: pa.Table | None, start: int) -> pa.RecordBatch | None:
-    if rows is None:
-        return None
-    return rows.slice(start, _BATCH_ROWS).combine_chunks().to_batches()[0]
+def _part(rows: pa.Table | None, start: int, count: int) -> pa.RecordBatch | None:
+    """Some rows as one batch. More than 2 GB of text are an error, where `combine_chunks` splits them."""
+    return None if rows is None else pa.concat_batches(rows.slice(start, count).to_batches())
 
 
 def _events(

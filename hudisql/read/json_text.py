@@ -59,16 +59,25 @@ def _render_struct(values: pa.StructArray) -> pa.Array:
 
 
 def _render_list(values: pa.ListArray) -> pa.Array:
-    return _joined(values, _render(values.values), "[", "]")
+    return _joined(values, _render(_in_use(values, values.values)), "[", "]")
 
 
 def _render_map(values: pa.MapArray) -> pa.Array:
-    keys = _quoted(pc.cast(values.keys, pa.string()))
-    return _joined(values, pc.binary_join_element_wise(keys, _render(values.items), ":"), "{", "}")
+    keys = _quoted(pc.cast(_in_use(values, values.keys), pa.string()))
+    items = _render(_in_use(values, values.items))
+    return _joined(values, pc.binary_join_element_wise(keys, items, ":"), "{", "}")
+
+
+def _in_use(values: pa.Array, elements: pa.Array) -> pa.Array:
+    """The elements of these lists or maps only: a slice of an array shares those of all of it."""
+    first, last = values.offsets[0].as_py(), values.offsets[-1].as_py()
+    return elements.slice(first, last - first)
 
 
 def _joined(values: pa.Array, elements: pa.Array, opening: str, closing: str) -> pa.Array:
-    texts = pc.binary_join(pa.ListArray.from_arrays(values.offsets, elements), ",")
+    """One text for each list or map, of the texts of its elements in use."""
+    offsets = pc.subtract(values.offsets, values.offsets[0])
+    texts = pc.binary_join(pa.ListArray.from_arrays(offsets, elements), ",")
     opened = pc.if_else(values.is_valid(), opening, pa.scalar(None, pa.string()))
     return pc.binary_join_element_wise(opened, texts, closing, "")
 

@@ -78,7 +78,7 @@ def archived_cleans_after(table: HudiTable, instant_time: str) -> Iterator[Archi
     oldest_ms = _epoch_ms(instant_time)
     paths = [file.path for _, file in list_archive_files(table) if file.modification_time_ms >= oldest_ms]
     for path, content in zip(paths, table.storage.read_files(paths), strict=True):
-        for entry in parse_archive_file(content, path):
+        for entry in parse_archive_file(content, path, "hoodieCleanMetadata"):
             instant = entry.instant
             if instant.action == CLEAN and instant.is_completed and instant.timestamp > instant_time:
                 yield entry

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from hudisql.errors import HollowCommitError, InvalidArgumentError
+from hudisql.errors import HollowCommitError, InvalidArgumentError, NoSuchStateError
 from hudisql.format.commit_metadata import read_many_commit_metadata
 from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import COMMIT_ACTIONS, Instant, parse_point_in_time
@@ -126,6 +126,24 @@ def newest_commit_time(table: HudiTable, policy: str = "FAIL") -> str | None:
     """The newest commit that a window without end has; None without one. Raises HollowCommitError."""
     commits = _without_hollow_commits(table, None, policy)
     return commits[-1].timestamp if commits else None
+
+
+def check_not_undone(table: HudiTable, taken_until: str) -> None:
+    """Raise NoSuchStateError if the commit up to which changes were taken was rolled back since.
+
+    What it wrote was taken, and no later commit says that it is gone. Apache Hudi goes on silently.
+    """
+    timeline = table.timeline
+    starts = timeline.first_active_time
+    if starts is None or taken_until < starts or taken_until in {each.timestamp for each in timeline.commits}:
+        return
+    last = max((each.timestamp for each in timeline.commits if each.timestamp < taken_until), default="")
+    raise NoSuchStateError(
+        f"the commit {taken_until} of the Hudi table at {table.base_path} was undone by a rollback or a "
+        "restore: changes were taken up to it, and rows of them are no longer in the table",
+        hint=f"undo what was taken after {last or 'the begin'}, too, or take all rows again with a new "
+        "checkpoint",
+    )
 
 
 def instant_time_of_bound(text: str, what: str) -> str:

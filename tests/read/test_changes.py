@@ -13,6 +13,7 @@ import pytest
 
 from hudisql.errors import NoSuchStateError, UnsupportedTableError
 from hudisql.format.meta_columns import COMMIT_TIME
+from hudisql.read import change_capture
 from hudisql.read.change_capture import captured_schema, plan_capture, read_changes
 from hudisql.read.incremental import IncrementalRead, incremental_read
 from hudisql.read.predicates import Comparison, matching_rows
@@ -88,6 +89,19 @@ def _captured(table: HudiTable, begin: str, end: str) -> list[dict[str, Any]]:
         for batch in read_changes(table.storage, change, table.schema)
         for event in pa.Table.from_batches([batch], captured_schema(table)).to_pylist()
     ]
+
+
+def test_captured_changes_of_wide_rows_come_in_small_batches(
+    open_golden: Callable[[str], HudiTable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = open_golden("cow_bootstrap_then_upsert_delete")
+    begin, *_, end = instants_of(table)
+    expected = _captured(table, begin, end)
+    monkeypatch.setattr(change_capture, "_BATCH_BYTES", 1)
+    assert sorted(map(repr, _captured(table, begin, end))) == sorted(map(repr, expected))
+    changes = plan_capture(table, timeline_window(table, begin, end))
+    batches = [batch for change in changes for batch in read_changes(Storage(), change, table.schema)]
+    assert {batch.num_rows for batch in batches} == {1}
 
 
 def test_only_files_that_the_windows_commits_name_are_read(

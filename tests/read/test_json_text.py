@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.functions import col
 
+from hudisql.read import json_text
 from hudisql.read.json_text import render_json
 from tests.oracle.sources import sample_rows
 
@@ -44,6 +45,24 @@ def test_a_column_with_a_part_of_it_has_the_texts_of_that_part() -> None:
     whole = render_json(rows).to_pylist()
     assert render_json(rows.slice(2, 3)).to_pylist() == whole[2:5]
     assert render_json(rows.slice(0, 0)).to_pylist() == []
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.map_(pa.string(), pa.string())], ids=str)
+def test_a_part_of_a_column_costs_what_the_part_has(
+    kind: pa.DataType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = ["a", "b"] if pa.types.is_list(kind) else [("a", "b"), ("c", "d")]
+    rows = pa.array([value] * 100, kind)
+    rendered: list[int] = []
+    render = json_text._RENDERERS["text"]
+
+    def count(values: pa.Array) -> pa.Array:
+        rendered.append(len(values))
+        return render(values)
+
+    monkeypatch.setitem(json_text._RENDERERS, "text", count)
+    assert len(json_text.render_json(rows.slice(50, 3))) == 3
+    assert rendered == [6]
 
 
 def test_a_null_is_no_text_and_null_inside_of_others() -> None:

@@ -27,7 +27,7 @@ from hudisql.sql.text.statements import TableName
 from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.timeline_window import EARLIEST, TimelineWindow
+from hudisql.table.timeline_window import EARLIEST, TimelineWindow, check_not_undone
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -106,13 +106,13 @@ def directory_pull(context: Context, table: str, checkpoint: str, begin: str = E
     """What has changed in a Hudi table since the last pull with this checkpoint (a directory).
 
     The first pull takes the changes after `begin`. Raises NoSuchTableError, InvalidArgumentError,
-    HollowCommitError, NoSuchStateError if files of the changes were cleaned, CorruptTableError for a
-    checkpoint of another table.
+    HollowCommitError, NoSuchStateError if files of the changes were cleaned or the last commit taken was
+    undone, CorruptTableError for a checkpoint of another table.
     """
     source = open_source(context, table)
     directory = context.storage.qualify(checkpoint)
     place = _place(context, directory, source.base_path)
-    window, df = pull_window(context, source, begin if place is None else place)
+    window, df = pull_window(context, source, begin, place)
     return DirectoryPull(source.base_path, window.begin, window.as_of, df, context, directory)
 
 
@@ -130,9 +130,16 @@ def open_source(context: Context, table: str) -> HudiTable:
     return open_hudi_entry(context, entry)
 
 
-def pull_window(context: Context, source: HudiTable, begin: str) -> tuple[TimelineWindow, DataFrame]:
-    """The commits after `begin`, and the rows that they wrote. Raises what `changes_window` raises."""
-    window = changes_window(context.spark, source, begin, None)
+def pull_window(
+    context: Context, source: HudiTable, begin: str, place: str | None
+) -> tuple[TimelineWindow, DataFrame]:
+    """The commits after the place of the pull, or before the first pull after `begin`; and their rows.
+
+    Raises NoSuchStateError if the commit of the place was undone, and what `changes_window` raises.
+    """
+    if place is not None:
+        check_not_undone(source, place)
+    window = changes_window(context.spark, source, begin if place is None else place, None)
     return window, _changes(context, source.base_path, "latest_state", window.begin, window.as_of)
 
 

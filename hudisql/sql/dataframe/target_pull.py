@@ -115,7 +115,7 @@ def target_pull(context: Context, table: str, into: str, begin: str = EARLIEST) 
 
     The first pull takes the changes after `begin`; the first write may make the table. Raises
     NoSuchTableError, InvalidArgumentError, HollowCommitError, NoSuchStateError if files of the changes were
-    cleaned, CorruptTableError.
+    cleaned or the last commit taken was undone, CorruptTableError.
     """
     source = open_source(context, table)
     name = ".".join(context.qualify_table_name(into))
@@ -128,7 +128,7 @@ def target_pull(context: Context, table: str, into: str, begin: str = EARLIEST) 
             f"{name} would pull its own changes, without end", hint="name the table that the rows go to"
         )
     place = None if target is None else find_checkpoint(target, source.base_path)
-    window, df = pull_window(context, source, begin if place is None else place)
+    window, df = pull_window(context, source, begin, place)
     checkpoint = PullCheckpoint(source.base_path, place, window.as_of)
     return TargetPull(
         source.base_path, window.begin, window.as_of, df, context, into=name, checkpoint=checkpoint

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from hudisql.write.execution.spillable_change_buffer import SpillableChangeBuffer
 
 _ROWS_A_BATCH: Final = 128 * 1024
+_BYTES_A_BATCH: Final = 64 << 20
 
 
 def can_sort(kind: pa.DataType) -> bool:
@@ -56,15 +57,28 @@ def _take(rows: pa.Table, order: np.ndarray) -> Iterator[pa.RecordBatch]:
     """The rows in the given order. Each part of the table is read by itself, never joined with others."""
     parts = rows.to_batches()
     starts = np.cumsum([0, *(part.num_rows for part in parts)])
-    for begin in range(0, len(order), _ROWS_A_BATCH):
-        wanted = order[begin : begin + _ROWS_A_BATCH]
-        by_part = np.argsort(wanted, kind="stable")
-        ends = np.searchsorted(wanted[by_part], starts)
-        taken = [
-            part.take(pa.array(wanted[by_part[ends[number] : ends[number + 1]]] - starts[number]))
-            for number, part in enumerate(parts)
-            if ends[number] < ends[number + 1]
-        ]
-        position = np.empty_like(by_part)
-        position[by_part] = np.arange(len(by_part))
-        yield pa.concat_batches(taken).take(pa.array(position))
+    count = max(1, min(_ROWS_A_BATCH, _BYTES_A_BATCH * len(order) // max(1, rows.nbytes)))
+    for begin in range(0, len(order), count):
+        yield from _take_some(parts, starts, order[begin : begin + count])
+
+
+def _take_some(
+    parts: Sequence[pa.RecordBatch], starts: np.ndarray, wanted: np.ndarray
+) -> Iterator[pa.RecordBatch]:
+    """Some rows of the parts, which begin at `starts`; in halves where these are far wider than others."""
+    by_part = np.argsort(wanted, kind="stable")
+    ends = np.searchsorted(wanted[by_part], starts)
+    taken = [
+        part.take(pa.array(wanted[by_part[ends[number] : ends[number + 1]]] - starts[number]))
+        for number, part in enumerate(parts)
+        if ends[number] < ends[number + 1]
+    ]
+    if len(wanted) > 1 and sum(each.nbytes for each in taken) > 2 * _BYTES_A_BATCH:
+        taken.clear()
+        middle = len(wanted) // 2
+        yield from _take_some(parts, starts, wanted[:middle])
+        yield from _take_some(parts, starts, wanted[middle:])
+        return
+    position = np.empty_like(by_part)
+    position[by_part] = np.arange(len(by_part))
+    yield pa.concat_batches(taken).take(pa.array(position))

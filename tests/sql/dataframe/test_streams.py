@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from hudisql.errors import HollowCommitError, InvalidArgumentError
+from hudisql.errors import HollowCommitError, InvalidArgumentError, NoSuchStateError
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
@@ -113,16 +113,48 @@ def test_options_of_batches_are_refused(options: dict[str, str], said: str) -> N
             ask()
 
 
-def test_a_stream_ends_before_a_pending_commit(golden: Callable[[str], Any], tmp_path: Path) -> None:
+@pytest.fixture
+def copied(golden: Callable[[str], Any], tmp_path: Path) -> Path:
     path = tmp_path / "table"
     shutil.copytree(golden("cow_bootstrap_then_upsert_delete").table, path)
-    commits = open_table(Storage(), str(path)).timeline.commits
-    (path / ".hoodie" / f"{commits[1].timestamp}.commit").unlink()
-    waits = HudiStreamReader({"path": str(path)}, StructType())
-    assert waits.latestOffset() == {"commitTime": commits[0].timestamp}
-    fails = HudiStreamReader({"path": str(path), POLICY: "FAIL"}, StructType())
-    with pytest.raises(HollowCommitError, match=f"{commits[1].timestamp} .* is pending"):
+    return path
+
+
+def offsets(path: Path) -> list[dict[str, str]]:
+    return [{"commitTime": each.timestamp} for each in open_table(Storage(), str(path)).timeline.commits]
+
+
+def test_a_stream_ends_before_a_pending_commit(copied: Path) -> None:
+    first, second, third = offsets(copied)
+    pending = second["commitTime"]
+    (copied / ".hoodie" / f"{pending}.commit").unlink()
+    waits = HudiStreamReader({"path": str(copied)}, StructType())
+    assert waits.latestOffset() == first
+    fails = HudiStreamReader({"path": str(copied), POLICY: "FAIL"}, StructType())
+    with pytest.raises(HollowCommitError, match=f"{pending} .* is pending"):
         fails.latestOffset()
+    # Planned before the commit was pending, and read again: Spark would go on after the third one.
+    with pytest.raises(HollowCommitError, match=f"{pending} .* is pending"):
+        waits.partitions(first, third)
+
+
+def test_a_stream_never_begins_before_it_was_told_to(copied: Path) -> None:
+    reader = HudiStreamReader({"path": str(copied), START.lower(): "2090-01-01"}, StructType())
+    begin = reader.initialOffset()
+    assert reader.latestOffset(begin) == begin
+    assert reader.partitions(begin, begin) == []
+
+
+def test_a_stream_ends_at_a_commit_that_was_undone(copied: Path) -> None:
+    _, second, third = offsets(copied)
+    reader = HudiStreamReader({"path": str(copied)}, StructType())
+    for file in (copied / ".hoodie").glob(f"{third['commitTime']}.*"):
+        file.unlink()
+    assert reader.latestOffset() == second
+    with pytest.raises(NoSuchStateError, match=f"the commit {third['commitTime']} .* was undone"):
+        reader.partitions(third, second)
+    begun = HudiStreamReader({"path": str(copied), START.lower(): third["commitTime"]}, StructType())
+    assert begun.partitions(third, third) == []
 
 
 def test_captured_changes_are_those_of_the_table_function(

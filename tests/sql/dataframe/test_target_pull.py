@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.errors import InvalidArgumentError, NoSuchTableError, WriteConflictError
+from hudisql.errors import InvalidArgumentError, NoSuchStateError, NoSuchTableError, WriteConflictError
 from hudisql.session import Session
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -106,6 +106,10 @@ def test_a_place_outlives_the_active_timeline_and_goes_back_with_the_table(
     session.sql(f"CALL rollback_to_instant(table => '{COPY}', instant_time => '{newest(copy)}')")
     assert find_checkpoint(opened(copy), table.path) == place
     assert add_changes(session, table)["rows_updated"] == 2
+    undone = newest(table)
+    session.sql(f"CALL rollback_to_instant(table => '{table.name}', instant_time => '{undone}')")
+    with pytest.raises(NoSuchStateError, match=f"the commit {undone} .* was undone by a rollback"):
+        session.incremental(table.name, into=COPY)
 
 
 def test_of_two_pulls_at_one_time_one_takes_the_changes(

@@ -82,3 +82,14 @@ def test_rows_come_in_sparks_order_and_equal_ones_in_their_own(
 )
 def test_values_of_structs_are_left_to_spark(kind: pa.DataType, expected: bool) -> None:
     assert can_sort(kind) is expected
+
+
+@pytest.mark.parametrize("widths", [[1000] * 100, [1] * 60 + [5000] * 40], ids=["alike", "wide ones last"])
+def test_rows_are_put_together_in_batches_of_bounded_size(
+    widths: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BYTES_A_BATCH", 10_000)
+    rows = pa.record_batch({"at": range(len(widths)), "name": ["x" * width for width in widths]})
+    found = list(sorted_rows([rows], rows.schema, ["at"]))
+    assert pa.Table.from_batches(found).equals(pa.Table.from_batches([rows]))
+    assert max(batch.nbytes for batch in found) <= 20_000

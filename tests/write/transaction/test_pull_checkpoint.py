@@ -1,0 +1,36 @@
+"""The place of a pull, by what the commits of its target say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hudisql.format.archived_timeline import archived_entry, encode_archive_file
+from hudisql.format.commit_metadata import CommitMetadata
+from hudisql.format.instant import COMMIT, Instant, InstantState
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.write.transaction.pull_checkpoint import PullCheckpoint, find_checkpoint
+from tests.table.conftest import TableDirectory
+
+FIRST, SECOND, THIRD = (f"2026010{day}000000000" for day in (1, 2, 3))
+
+
+def test_a_commit_that_was_archived_and_then_rolled_back_has_no_place(tmp_path: Path) -> None:
+    """Archiving that was interrupted leaves its commits in both places."""
+    directory = TableDirectory(tmp_path / "table", {})
+    archived = [
+        archived_entry(Instant(instant, COMMIT, InstantState.COMPLETED), _taken_until(end), None, "")
+        for instant, end in ((FIRST, "1"), (SECOND, "2"), (THIRD, "3"))
+    ]
+    directory.file(".hoodie/archived/.commits_.archive.1_1-0-1", encode_archive_file(archived))
+    directory.commit(SECOND)
+    directory.commit("20260104000000000")
+    # The one that was rolled back said "3"; the one that is still on the timeline stands with its file there.
+    assert find_checkpoint(open_table(Storage(), str(directory.path)), "/source") == "1"
+    directory.instant(f"{SECOND}.commit", _taken_until("2"))
+    assert find_checkpoint(open_table(Storage(), str(directory.path)), "/source") == "2"
+
+
+def _taken_until(end: str) -> bytes:
+    place = PullCheckpoint("/source", None, end).extra_metadata
+    return CommitMetadata(partition_to_write_stats={}, extra_metadata=dict(place)).to_json()
