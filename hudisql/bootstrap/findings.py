@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hudisql.errors import BootstrapBlockedError
+
 _SAMPLES = 3
 
 
@@ -41,6 +43,14 @@ def blockers_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def warnings_of(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """The findings that do not."""
     return tuple(finding for finding in findings if not finding.is_blocker)
+
+
+def blockers_error(subject: str, blockers: Sequence[Finding], hint: str) -> BootstrapBlockedError:
+    """The error that lists every blocker; `subject` says what they stop."""
+    texts = [str(finding) for finding in blockers]
+    listed = "".join(f"\n  - {text}" for text in texts)
+    count = f"{len(texts)} blocker{'' if len(texts) == 1 else 's'}"
+    return BootstrapBlockedError(f"{subject}, {count}:{listed}", blockers=texts, hint=hint)
 
 
 def count_files(files: int) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.findings import Finding, blocker, blockers_of, warning, warnings_of
+from hudisql.bootstrap.findings import Finding, blocker, blockers_error, blockers_of, warning, warnings_of
 from hudisql.bootstrap.plan import checks
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode
 from hudisql.bootstrap.plan.request import BootstrapRequest
@@ -165,14 +165,7 @@ class BootstrapPlan:
 
     def describe_blockers(self, hint: str) -> BootstrapBlockedError:
         """The error that lists every blocker."""
-        texts = [str(finding) for finding in self.blockers]
-        listed = "".join(f"\n  - {text}" for text in texts)
-        count = f"{len(texts)} blocker{'' if len(texts) == 1 else 's'}"
-        return BootstrapBlockedError(
-            f"{self.request.full_name} cannot be bootstrapped, {count}:{listed}",
-            blockers=texts,
-            hint=hint,
-        )
+        return blockers_error(f"{self.request.full_name} cannot be bootstrapped", self.blockers, hint)
 
 
 def plan_bootstrap(

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hudisql.bootstrap.files.resynced_sources import ResyncLists, read_resync_lists
 from hudisql.bootstrap.files.skeleton import KeyCheck
-from hudisql.bootstrap.findings import Finding, blocker, blockers_of, name_some, warnings_of
+from hudisql.bootstrap.findings import Finding, blocker, blockers_error, blockers_of, name_some, warnings_of
 from hudisql.bootstrap.plan import checks
 from hudisql.bootstrap.plan.bootstrap_mode import BootstrapMode, PartitionMismatchPolicy, UnsafeTypePolicy
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift
@@ -125,13 +125,8 @@ class ResyncPlan:
 
     def describe_blockers(self, hint: str) -> BootstrapBlockedError:
         """The error that lists every blocker."""
-        texts = [str(finding) for finding in self.blockers]
-        listed = "".join(f"\n  - {text}" for text in texts)
-        count = f"{len(texts)} blocker{'' if len(texts) == 1 else 's'}"
-        return BootstrapBlockedError(
-            f"the new files of the source of {self.request.name} cannot be taken, {count}:{listed}",
-            blockers=texts,
-            hint=hint,
+        return blockers_error(
+            f"the new files of the source of {self.request.name} cannot be taken", self.blockers, hint
         )
 
 

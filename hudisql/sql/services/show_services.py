@@ -75,7 +75,7 @@ def _rows(context: Context, entry: MetastoreTable) -> list[ServiceRow]:
         return [_row(call.table, entry.full_name, state) for state in states]
     except HudisqlError as error:
         text = f"not known: {error.message}"
-        return [ServiceRow(entry.full_name, each, None, None, False, text, None) for each in Service]
+        return [ServiceRow(entry.full_name, each.value, None, None, False, text, None) for each in Service]
 
 
 def _row(table: HudiTable, name: str, state: ServiceState) -> ServiceRow:
@@ -90,7 +90,7 @@ def _row(table: HudiTable, name: str, state: ServiceState) -> ServiceRow:
             None if instant is None else transition_time(table.storage.info(table.instant_path(instant)))
         )
     pending = ",".join(state.pending) or None
-    return ServiceRow(name, state.service, last, completed, state.is_due, state.reason, pending)
+    return ServiceRow(name, state.service.value, last, completed, state.is_due, state.reason, pending)
 
 
 def _last_of(table: HudiTable, service: Service) -> Instant | None:
