@@ -85,8 +85,19 @@ def add_column(name: str) -> Change:
 
 
 def nothing(state: State, _instant_time: str) -> State:
-    """What a table service changes."""
+    """What a statement changes that commits no rows."""
     return state
+
+
+def rewrite(columns: Iterable[str]) -> Change:
+    """What a table service changes: its files have the columns of the time when it is run, not planned."""
+
+    def change(state: State, instant_time: str) -> State:
+        for name in columns:
+            state = state if name in state.columns else add_column(name)(state, instant_time)
+        return state
+
+    return change
 
 
 class History:

@@ -15,14 +15,14 @@ import pyarrow as pa
 from hudisql.context import Context
 from hudisql.errors import HollowCommitError, HudisqlError, NoSuchStateError, WriteConflictError
 from hudisql.format.commit_metadata import read_commit_metadata
-from hudisql.format.instant import CLEAN
+from hudisql.format.instant import CLEAN, InstantState
 from hudisql.session import Session
 from hudisql.sql.dispatch import execute
 from hudisql.storage import Storage
 from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.hudi_table import HudiTable, open_table
 from tests.life.faults import DyingStorage, ProcessKilled, SharedStorage
-from tests.life.model import Change, History, State, Values, nothing
+from tests.life.model import Change, History, State, Values, nothing, rewrite
 from tests.oracle.client import HudiOracle
 
 COLUMNS = ("id", "note", "price", "ts", "dt")
@@ -158,8 +158,8 @@ class LivingTable:
         new = self.commits() - set(self.history.instants)
         data = self._data_commits(new)
         assert len(data) <= 1, f"one statement made the commits {sorted(data)}"
-        for instant in sorted(new):
-            self.history.commit(instant, change if instant in data else nothing)
+        for instant in [*data, *sorted(new - data)]:
+            self.history.commit(instant, change if instant in data else rewrite(self.state.columns))
         self._look_at_cleans()
         return bool(data)
 
@@ -287,7 +287,9 @@ class LivingTable:
     def _look_at_cleans(self) -> None:
         table = self.opened
         for clean in table.timeline.instants:
-            if clean.action == CLEAN:
+            plan = Path(table.instant_path(clean.in_state(InstantState.REQUESTED)))
+            # Archiving that was killed may have deleted the plan of a clean, but not yet the rest.
+            if clean.action == CLEAN and plan.exists():
                 self.kept_from = max(self.kept_from, _kept_from(table, clean))
         self.is_archived = self.is_archived or bool(archived_commits(table, table.timeline))
 

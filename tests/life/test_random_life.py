@@ -108,8 +108,8 @@ def live(make_table: MakeTable) -> Callable[..., dict[str, int]]:
 
 
 def test_a_short_life(live: Callable[..., dict[str, int]]) -> None:
-    counted = live(2, 18, derandomize=True, phases=(Phase.generate,), database=None)
-    assert counted["steps"] > 20, counted
+    counted = live(1, 16, derandomize=True, phases=(Phase.generate,), database=None)
+    assert counted["steps"] > 12, counted
 
 
 @pytest.mark.soak

@@ -272,13 +272,23 @@ def _cleans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant,
 
 
 def _plans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant, CleanPlan]]:
-    """The plans of cleans with the states of these, newest first."""
+    """The plans of cleans with the states of these, newest first.
+
+    Of a completed clean, archiving that was interrupted may have deleted the plan, which is in the archive.
+    """
+    from hudisql.errors import NoSuchPathError
     from hudisql.services.clean_plan import clean_plan_of, read_clean_plan
     from hudisql.table.archived_timeline import read_archived_entries
 
     for instant in reversed(table.timeline.instants):
         if instant.action == CLEAN:
-            yield instant, read_clean_plan(table, instant)
+            try:
+                plan = read_clean_plan(table, instant)
+            except NoSuchPathError:
+                if instant.is_completed:
+                    continue
+                raise
+            yield instant, plan
     for entry in reversed(read_archived_entries(table) if with_archived else ()):
         record = entry.record.get("hoodieCleanerPlan")
         if record is not None and entry.instant.state is InstantState.REQUESTED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.replaced_groups import ReplacedGroups
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from tests.life.faults import DyingStorage, ProcessKilled
 from tests.sql.changed_tables import ChangedTable
 from tests.table.conftest import TableDirectory
 
@@ -169,21 +171,46 @@ def test_an_inline_compaction_runs_after_the_commit(
     assert table.rows() == rows
 
 
-def test_archived_cleans_and_commits_are_shown(session: Any, tmp_path: Path) -> None:
-    directory = TableDirectory(tmp_path / "table", {})
+KEEP_ONE = CleanOptions(commits_retained=1)
+ARCHIVED_SOON = ArchiveOptions(2, 3, clean=KEEP_ONE)
+
+
+def _often_cleaned(path: Path) -> HudiTable:
+    directory = TableDirectory(path, {})
     directory.partition("dt=a")
-    keep_one = CleanOptions(commits_retained=1)
     for number in range(8):
         instant_time = f"202611220000{number:02d}000"
         directory.base_file("dt=a", "f", instant_time)
         directory.commit(instant_time, written=(f"dt=a/f_0-0-0_{instant_time}.parquet",))
-        clean_table(open_table(Storage(), str(directory.path)), keep_one, SINGLE_WRITER)
-    table = open_table(Storage(), str(directory.path))
+        clean_table(open_table(Storage(), str(directory.path)), KEEP_ONE, SINGLE_WRITER)
+    return open_table(Storage(), str(directory.path))
+
+
+def test_cleans_are_shown_whose_archiving_was_killed(session: Any, tmp_path: Path) -> None:
+    table = _often_cleaned(tmp_path / "table")
     cleans = [each.timestamp for each in table.timeline.completed if each.action == CLEAN]
-    archive_table(table, ArchiveOptions(2, 3, clean=keep_one), SINGLE_WRITER)
+    plan = Path(table.base_path, ".hoodie", f"{cleans[0]}.clean.requested")
+    for step in count():
+        dying = open_table(DyingStorage(step=step), table.base_path)
+        with pytest.raises(ProcessKilled):
+            archive_table(dying, ARCHIVED_SOON, SINGLE_WRITER)
+        if not plan.exists():
+            break
+    assert plan.with_suffix("").exists(), "the clean itself goes last"
+    call = f"CALL show_clean_plans(path => '{table.base_path}', limit => 50{{}})"
+    assert [row.plan_time for row in session.sql(call.format("")).rows] == cleans[:0:-1]
+    archived = session.sql(call.format(", showArchived => true")).rows
+    assert {row.plan_time for row in archived} == set(cleans)
+
+
+def test_archived_cleans_and_commits_are_shown(session: Any, tmp_path: Path) -> None:
+    table = _often_cleaned(tmp_path / "table")
+    directory = Path(table.base_path)
+    cleans = [each.timestamp for each in table.timeline.completed if each.action == CLEAN]
+    archive_table(table, ARCHIVED_SOON, SINGLE_WRITER)
 
     def call(procedure: str, arguments: str) -> list[Any]:
-        return session.sql(f"CALL {procedure}(path => '{directory.path}', limit => 50{arguments})").rows
+        return session.sql(f"CALL {procedure}(path => '{directory}', limit => 50{arguments})").rows
 
     assert [row.clean_time for row in call("show_cleans", "")] == cleans[:-3:-1]
     for procedure, column in (
@@ -204,9 +231,9 @@ def test_archived_cleans_and_commits_are_shown(session: Any, tmp_path: Path) -> 
     kinds = [row.timeline_type for row in call("show_timeline", ", showArchived => true")]
     assert kinds == ["ACTIVE"] * 4 + ["ARCHIVED"] * (6 + len(cleans) - 2)
     with pytest.raises(InvalidArgumentError, match="enable_metadata must be false"):
-        session.sql(f"CALL archive_commits(path => '{directory.path}', enable_metadata => true)")
+        session.sql(f"CALL archive_commits(path => '{directory}', enable_metadata => true)")
     with pytest.raises(SettingsError, match=r"hoodie\.keep\.max\.commits \(5\) must be greater"):
-        session.sql(f"CALL archive_commits(path => '{directory.path}', min_commits => 5, max_commits => 5)")
+        session.sql(f"CALL archive_commits(path => '{directory}', min_commits => 5, max_commits => 5)")
 
 
 @dataclass(frozen=True)
