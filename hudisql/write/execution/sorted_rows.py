@@ -1,6 +1,6 @@
-"""Sort the rows of one task by columns, in bounded memory.
+"""Sort the rows of one task by columns, of which alone all values stay in memory.
 
-The sort keys stay in memory; the rows beyond 64 MB lie in Arrow files on the task's local disk, which are
+The rows beyond 64 MB lie in Arrow files on the task's local disk, which are
 memory-mapped while the sorted rows are put together. The order is Spark's: nulls first, NaN last.
 """
 
