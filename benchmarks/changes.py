@@ -162,14 +162,14 @@ def run_theirs(
                 action = _upserting(engine, pq.read_table(batch.path), path, typed)
                 costs[table_type, batch.name] = _second_time(engine, path, action)
                 costs.setdefault((table_type, SPREAD_GZIP), costs[table_type, batch.name])
-                _compare(engine, path, ours / f"{table_type}-{number}")
+                compare_tables(engine, path, ours / f"{table_type}-{number}")
                 if (table_type, READ) in GOALS and batch.name == SPREAD:
                     costs[table_type, READ] = _read(engine, "theirs")
         load = directory / "bulk"
         costs["COPY_ON_WRITE", BULK] = _second_run(
             engine, lambda: _bulk_insert(engine, source, load, settings)
         )
-        _compare(engine, load, ours / "COPY_ON_WRITE")
+        compare_tables(engine, load, ours / "COPY_ON_WRITE")
         return costs
     finally:
         engine.close()
@@ -236,10 +236,11 @@ def _bulk_insert(engine: RealHudiEngine, source: Path, path: Path, settings: dic
     return []
 
 
-def _compare(engine: RealHudiEngine, theirs: Path, ours: Path) -> None:
+def compare_tables(engine: RealHudiEngine, theirs: Path, ours: Path, query: str = SUMMARY) -> None:
+    """Raise UnequalResultsError if Apache Hudi reads other rows from our table by `query` of a table `{}`."""
     engine.view("theirs", str(theirs), "hudi")
     engine.view("ours", str(ours), "hudi")
-    left, right = (engine.sql(SUMMARY.format(name)) for name in ("theirs", "ours"))
+    left, right = (engine.sql(query.format(name)) for name in ("theirs", "ours"))
     if left != right:
         raise UnequalResultsError(f"Hudi's table {left} and ours {right}")
 

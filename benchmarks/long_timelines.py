@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from hudisql.format.commit_metadata import WriteStat, new_commit_metadata
 from hudisql.format.file_names import base_file_name
+from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.format.partition_metadata import (
     PARTITION_METADATA_FILE,
     PartitionMetadata,
@@ -31,13 +32,6 @@ from hudisql.table.new_table import (
 )
 
 FIRST_COMMIT = datetime(2026, 1, 1, tzinfo=UTC)
-META_COLUMNS = (
-    "_hoodie_commit_time",
-    "_hoodie_commit_seqno",
-    "_hoodie_record_key",
-    "_hoodie_partition_path",
-    "_hoodie_file_name",
-)
 AVRO_SCHEMA = (
     '{"type":"record","name":"t_record","namespace":"hoodie.t","fields":['
     '{"name":"id","type":["null","long"],"default":null},'

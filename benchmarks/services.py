@@ -19,7 +19,7 @@ from typing import Final
 
 import pyarrow.parquet as pq
 
-from benchmarks.changes import SUMMARY, make_batches
+from benchmarks.changes import SUMMARY, compare_tables, make_batches
 from benchmarks.engines import (
     Cost,
     HudisqlEngine,
@@ -188,19 +188,11 @@ def _theirs(options: Options, directory: Path, tables: Path, ours: Path) -> Meas
     try:
         services = run_services(engine, directory)
         for name, query in (*((each, SUMMARY) for each in REWRITES.values()), ("long", VERSIONS)):
-            _compare(engine, query, directory / name, ours / name)
+            compare_tables(engine, directory / name, ours / name, query)
         reads = run_reads(read, engine)
         return Measured({**services, **reads.costs}, reads.rows)
     finally:
         engine.close()
-
-
-def _compare(engine: RealHudiEngine, query: str, theirs: Path, ours: Path) -> None:
-    engine.view("theirs", str(theirs), "hudi")
-    engine.view("ours", str(ours), "hudi")
-    left, right = (engine.sql(query.format(name)) for name in ("theirs", "ours"))
-    if left != right:
-        raise UnequalResultsError(f"Hudi's table {left} and ours {right}")
 
 
 def render_page(options: Options, rows: int, ours: Costs, theirs: Costs) -> str:
