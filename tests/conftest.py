@@ -21,6 +21,8 @@ from hudisql.format.bootstrap_index import read_bootstrap_mappings
 from hudisql.storage import Storage
 from tests.hive.server import HiveServer, start_hive_server
 from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
+from tests.oracle.line_process import LineProcess
+from tests.write.crashed_commits import start_committer
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -121,6 +123,14 @@ def metastore_uri(warehouse: Path) -> Iterator[str]:
     # Derby without fsync: several times faster, and a crash may cost what nobody keeps.
     with acquire_embedded_metastore(warehouse, java_options=["-Dderby.system.durability=test"]) as metastore:
         yield metastore.uri
+
+
+@pytest.fixture(scope="module")
+def committer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineProcess]:
+    """The program that commits in children of its own, which are killed."""
+    process = start_committer(tmp_path_factory.mktemp("committer"))
+    yield process
+    process.close()
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -374,5 +374,7 @@ def test_short_lives_of_files(live: Callable[..., dict[str, int]]) -> None:
 
 @pytest.mark.soak
 def test_long_lives_of_files(live: Callable[..., dict[str, int]]) -> None:
-    counted = live(int(os.environ.get("HUDISQL_FILE_LIVES") or 500), 60)
+    lives = int(os.environ.get("HUDISQL_FILE_LIVES") or 500)
+    counted = live(lives, 60)
     print(counted)
+    assert counted["steps"] > 20 * lives, counted

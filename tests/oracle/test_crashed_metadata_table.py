@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,20 +15,12 @@ from tests.oracle.comparison import assert_same_rows
 from tests.oracle.line_process import LineProcess
 from tests.oracle.shapes import SHAPES
 from tests.oracle.sources import sample_rows
-from tests.write.crashed_commits import start_committer
 
 pytestmark = [pytest.mark.soak]
 
 SHAPE = SHAPES[0]
 WITH_METADATA = {"hoodie.metadata.enable": "true"}
 OPTIONS = SHAPE.write_options() | WITH_METADATA
-
-
-@pytest.fixture(scope="module")
-def committer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineProcess]:
-    process = start_committer(tmp_path_factory.mktemp("committer"))
-    yield process
-    process.close()
 
 
 def _rows(first: int, last: int) -> pa.Table:

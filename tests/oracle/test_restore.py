@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -22,7 +21,7 @@ from tests.oracle.line_process import LineProcess
 from tests.oracle.shapes import SHAPES, bootstrap_shape
 from tests.oracle.sources import sample_rows
 from tests.soak import parameters
-from tests.write.crashed_commits import crash, start_committer
+from tests.write.crashed_commits import crash
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
@@ -74,13 +73,6 @@ class RestoredTable:
         columns = "* EXCEPT (dt)"
         select = f"SELECT {columns}, '2024-04-01' FROM {self.name} WHERE seq % 3 = 1"
         self.session.sql(f"INSERT OVERWRITE {self.name} PARTITION (dt) {select}")
-
-
-@pytest.fixture(scope="module")
-def committer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineProcess]:
-    process = start_committer(tmp_path_factory.mktemp("committer"))
-    yield process
-    process.close()
 
 
 @pytest.fixture

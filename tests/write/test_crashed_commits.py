@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,18 +20,10 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import load_file_slices
 from tests.oracle.line_process import LineProcess
-from tests.write.crashed_commits import commit_a_file, crash, start_committer
+from tests.write.crashed_commits import commit_a_file, crash
 
 STORAGE = Storage()
 SILENT_SECONDS = 600
-
-
-@pytest.fixture(scope="module")
-def committer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineProcess]:
-    """The program that commits in children of its own."""
-    process = start_committer(tmp_path_factory.mktemp("committer"))
-    yield process
-    process.close()
 
 
 @dataclass

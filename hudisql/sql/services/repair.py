@@ -42,8 +42,8 @@ def _dry_run_parameter() -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RepairPartitionsArguments(Arguments):
-    """The parameters of `repair_add_partition_meta`."""
+class RepairArguments(Arguments):
+    """The parameters of repairs that need no more than the table."""
 
     table: str = parameter(help=_TABLE_HELP)
     dry_run: bool = _dry_run_parameter()
@@ -61,12 +61,10 @@ class RepairPartitionRow:
 @procedure(
     name="repair_add_partition_meta",
     summary="Marks directories with data files as partitions where the marker file is missing.",
-    arguments=RepairPartitionsArguments,
+    arguments=RepairArguments,
     row=RepairPartitionRow,
 )
-def repair_add_partition_meta(
-    context: Context, arguments: RepairPartitionsArguments
-) -> Iterable[RepairPartitionRow]:
+def repair_add_partition_meta(context: Context, arguments: RepairArguments) -> Iterable[RepairPartitionRow]:
     """A row for each directory; one that can be no partition is left as it is. Raises NoSuchTableError,
     UnsupportedTableError, InvalidArgumentError for a table without commits, TableLockedError, StorageError.
     """
@@ -150,14 +148,6 @@ def _mark(table: HudiTable, paths: Iterable[str]) -> None:
         table.storage.write(join(table.base_path, path, PARTITION_METADATA_FILE), content)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepairCleanFilesArguments(Arguments):
-    """The parameters of `repair_corrupted_clean_files`."""
-
-    table: str = parameter(help=_TABLE_HELP)
-    dry_run: bool = _dry_run_parameter()
-
-
 @dataclass(frozen=True)
 class RepairCleanFilesRow:
     """True if no plan of a pending clean is corrupt (any more)."""
@@ -168,11 +158,11 @@ class RepairCleanFilesRow:
 @procedure(
     name="repair_corrupted_clean_files",
     summary="Deletes pending cleans whose plan cannot be read.",
-    arguments=RepairCleanFilesArguments,
+    arguments=RepairArguments,
     row=RepairCleanFilesRow,
 )
 def repair_corrupted_clean_files(
-    context: Context, arguments: RepairCleanFilesArguments
+    context: Context, arguments: RepairArguments
 ) -> Iterable[RepairCleanFilesRow]:
     """One row. Raises NoSuchTableError, UnsupportedTableError, TableLockedError, StorageError."""
     from hudisql.format.instant import InstantState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +28,10 @@ from hudisql.write.transaction.commit import OpenCommit, begin_commit, rollback_
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.oracle.line_process import LineProcess
 from tests.soak import parameters
-from tests.write.crashed_commits import commit_a_file, crash, resync_files, start_committer
+from tests.write.crashed_commits import commit_a_file, crash, resync_files
 
 STORAGE = Storage()
 TWO_COMMITS = ArchiveOptions(2, 3, clean=CleanOptions(commits_retained=1))
-
-
-@pytest.fixture(scope="module")
-def committer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineProcess]:
-    process = start_committer(tmp_path_factory.mktemp("committer"))
-    yield process
-    process.close()
 
 
 @pytest.fixture
