@@ -34,8 +34,8 @@ test: $(STAMP) ## everything that CI runs: lint, types, tests, Apache Hudi, Apac
 	$(MAKE) test-fast
 	$(PYTEST_WORKERS) -m "(oracle or hive) and not soak"
 
-test-unit: $(STAMP) ## the tests without Spark, a metastore and oracles, in about a minute
-	$(PYTEST) -m "not spark and not hms and not hive and not oracle and not slow and not soak"
+test-unit: $(STAMP) ## the tests without Spark, a metastore, Kafka and oracles, in about a minute
+	$(PYTEST) -m "not spark and not hms and not hive and not oracle and not kafka and not slow and not soak"
 
 test-fast: $(STAMP) ## all tests but those with Apache Hudi and Apache Hive
 	$(PYTEST_WORKERS) -m "not oracle and not hive and not soak"
@@ -43,7 +43,7 @@ test-fast: $(STAMP) ## all tests but those with Apache Hudi and Apache Hive
 soak: oracles ## long matrices, crashes at every step (processes killed, disk full), 500 examples of each property (hours)
 	HYPOTHESIS_PROFILE=soak $(PYTEST) -m "soak or hypothesis"
 
-oracles: $(STAMP) ## fetch Apache Hudi (0.15, 1.2 on PySpark 3.5), hudi-rs, Delta and Apache Hive 2.3 into the user's cache
+oracles: $(STAMP) ## fetch Apache Hudi (0.15, 1.2 on PySpark 3.5), hudi-rs, Delta, Apache Hive 2.3 and Kafka into the user's cache
 	$(BIN)/python scripts/setup_oracles.py
 
 oracle: oracles ## Apache Hudi reads and goes on writing what we wrote

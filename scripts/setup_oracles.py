@@ -2,8 +2,8 @@
 
 Everything is cached below `${XDG_CACHE_HOME:-~/.cache}/hudisql` and made only if it is not there, so the
 Makefile and the test fixtures may both call it, also at the same time. Versions are pinned here, in
-`tests/hive/pom.xml` and in `tests/storage/pom.xml`. Uses the standard library alone, so that any Python 3.11
-can run it.
+the pom.xml of `tests/hive`, `tests/storage` and `tests/ingest`. Uses the standard library alone,
+so that any Python 3.11 can run it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ORACLE_PACKAGES = (
     "setuptools<81",
 )
 HUDI_VERSIONS = ("0.15.0", "1.2.0")
-ORACLES = ("hudi", "hive", "hdfs", "s3a", "delta", "hudi-rs")
+ORACLES = ("hudi", "hive", "hdfs", "s3a", "delta", "hudi-rs", "kafka")
 DELTA_PYSPARK_VERSION = "4.0.1"
 DELTA_PACKAGES = (f"pyspark=={DELTA_PYSPARK_VERSION}", "pandas>=2.2,<3", "numpy<2.3", "pyarrow>=18")
 DELTA_JARS = ("io.delta:delta-spark_2.13:4.0.1", "io.delta:delta-storage:4.0.1")
@@ -43,6 +43,7 @@ HIVE_AUXILIARY_JARS = (
     "org.objenesis:objenesis:3.3",
 )
 HADOOP_VERSION = "3.4.2"
+KAFKA_VERSION = "4.0.0"
 # The whole of a name node and a data node in shaded jars, and the two loggers that they do not shade.
 HADOOP_JARS = (
     f"org.apache.hadoop:hadoop-client-api:{HADOOP_VERSION}",
@@ -54,6 +55,7 @@ HADOOP_JARS = (
 HIVE_POM = Path(__file__).resolve().parent.parent / "tests" / "hive" / "pom.xml"
 # Hadoop's s3a for this project's own PySpark, which names its Hadoop.
 S3A_POM = HIVE_POM.parent.parent / "storage" / "pom.xml"
+KAFKA_POM = HIVE_POM.parent.parent / "ingest" / "pom.xml"
 S3A_VERSION = "3.5.0"
 # Spark brings these itself, in newer versions.
 S3A_LEFT_OUT = ("io.netty", "org.slf4j", "commons-codec", "commons-logging")
@@ -160,6 +162,18 @@ def install_s3a() -> Path:
     return directory
 
 
+def install_kafka() -> Path:
+    """Return the directory of the jars of a Kafka broker; fetch them with Maven if absent."""
+    directory = cache_directory() / f"kafka-{KAFKA_VERSION}"
+    complete = directory / "complete"
+    with _installing(f"kafka-{KAFKA_VERSION}"):
+        if not complete.exists():
+            command = [_maven(), "-q", "-B", "-f", str(KAFKA_POM), "dependency:copy-dependencies"]
+            _run([*command, f"-DoutputDirectory={directory}"])
+            complete.touch()
+    return directory
+
+
 def _install_python(name: str, proof: str, packages: Sequence[str]) -> Path:
     """A virtual environment with `packages`, made if the distribution `proof` is not in it."""
     directory = cache_directory() / "venvs" / name
@@ -245,6 +259,8 @@ def main() -> int:
             print(f"Hadoop {HADOOP_VERSION}: {install_hadoop()}")
         if "s3a" in wanted:
             print(f"s3a of Hadoop {S3A_VERSION}: {install_s3a()}")
+        if "kafka" in wanted:
+            print(f"Kafka {KAFKA_VERSION}: {install_kafka()}")
         if "hive" in wanted:
             print(f"Hive {HIVE_VERSION}: {install_hive().libraries}")
     except SetupError as error:
