@@ -175,6 +175,14 @@ class SyncFailedError(MetastoreError):
     """The commit stands, but the metastore could not follow it; the hint says how to run the sync again."""
 
 
+class EventsLostError(HudisqlError, LookupError):
+    """A source no longer has events that the table has not taken: its retention has deleted them."""
+
+
+class KafkaError(HudisqlError, ConnectionError):
+    """Kafka refused a request or cannot be reached; the message has its words."""
+
+
 class ExecutorEnvironmentError(HudisqlError, RuntimeError):
     """The executors' Python cannot run hudisql's tasks (other Python, pyarrow or missing dependency)."""
 
