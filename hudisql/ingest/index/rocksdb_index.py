@@ -24,7 +24,7 @@ from hudisql.ingest.index.key_index import AMBIGUOUS, MOST_GROUPS, UNKNOWN, Grou
 
 CACHE_BYTES: Final = 64 << 20
 """Block cache that all databases of a process share."""
-_BUFFER_BYTES: Final = 16 << 20
+_BUFFER_BYTES: Final = 4 << 20
 _BLOOM_BITS: Final = 10
 _ITEMS_AT_ONCE: Final = 1 << 16
 

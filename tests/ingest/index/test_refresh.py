@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hudisql.format.instant import Instant, InstantState
+from hudisql.format.timeline import Timeline
+from hudisql.ingest.index.key_hashes import key_hashes
 from hudisql.ingest.index.rebuild import build_partition_index
 from hudisql.ingest.index.refresh import apply_changes, changes_since, position_of
 from hudisql.ingest.index.sorted_index import SortedIndex
-from tests.ingest.index.test_rebuild import KEYS, groups_of
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.table.partitions import list_partition_paths
+from hudisql.write.index.slice_key_lookup import read_keys
+from tests.ingest.index.test_rebuild import KEYS, groups_of, lookups_of
 from tests.ingest.small_tables import SmallTable, instant_time
 
 PATH = "dt=a"
@@ -117,3 +126,36 @@ def test_what_the_timeline_no_longer_tells_asks_for_a_rebuild(table: SmallTable)
     _remove(table, 5)
     assert changes_since(table.open(), position_of(table.open().timeline)) == {}
     assert changes_since(table.open(), position) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cow_insert_overwrite",
+        "cow_bootstrap_then_upsert_delete",
+        "mor_compacted",
+        "mor_rollback",
+        "mor_two_log_generations",
+    ],
+)
+def test_an_index_follows_a_table_of_hudis_from_each_of_its_commits(
+    golden: Callable[[str], Any], name: str
+) -> None:
+    table = open_table(Storage(), str(golden(name).table))
+    commits = table.timeline.commits
+    assert len(commits) > 1
+    for last in commits[:-1]:
+        instants = tuple(each for each in table.timeline.instants if each.timestamp <= last.timestamp)
+        before = replace(table, timeline=Timeline(instants))
+        changes = changes_since(table, position_of(before.timeline))
+        assert changes is not None
+        for path in list_partition_paths(table):
+            index = build_partition_index(before, path, SortedIndex())
+            if path in changes:
+                apply_changes(table, index, changes[path])
+            for file_id, lookup in lookups_of(table, path).items():
+                for batch in read_keys(Storage(), lookup):
+                    hashes = key_hashes(batch.column(0))
+                    assert index.file_ids_of(index.keys.look_up(hashes)).to_pylist() == [file_id] * len(
+                        hashes
+                    )
