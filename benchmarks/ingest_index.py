@@ -21,16 +21,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.pages import replace_part
+from hudisql.format.table_properties import TableProperties
+from hudisql.format.timeline import Timeline
 from hudisql.ingest.index.key_hashes import Hashes, key_hashes
 from hudisql.ingest.index.key_index import UNKNOWN, KeyIndex
 from hudisql.ingest.index.partition_index import PartitionIndex
 from hudisql.ingest.index.pending_keys import PendingKeys
-from hudisql.ingest.index.rebuild import read_slice_keys
+from hudisql.ingest.index.rebuild import add_slices
 from hudisql.ingest.index.rocksdb_index import RocksDbIndex
 from hudisql.ingest.index.sorted_index import SortedIndex
 from hudisql.ingest.index.tag import tag_keys
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice
+from hudisql.table.hudi_table import HudiTable
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TITLE: Final = "Ingest index"
@@ -158,10 +161,8 @@ def measure_rebuild(keys: int, files: int) -> Speed:
 
 
 def _rebuild(slices: list[FileSlice]) -> None:
-    index = PartitionIndex("", SortedIndex())
-    for each in slices:
-        for batch in read_slice_keys(Storage(), each, None):
-            index.add(key_hashes(batch), each.file_id)
+    table = HudiTable("", TableProperties({}), Timeline(()), Storage())
+    add_slices(table, PartitionIndex("", SortedIndex()), slices)
 
 
 def render(speeds: list[Speed], peak_bytes: int) -> str:

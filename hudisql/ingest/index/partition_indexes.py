@@ -83,7 +83,7 @@ class PartitionIndexes:
 
         `now` is timezone-aware. Raises CorruptTableError, StorageError.
         """
-        if frozenset(table.timeline.commits) != self._position.commits:
+        if position_of(table.timeline) != self._position:
             self.refresh(table, now)
         if self._without.get(path) is NoIndexReason.MEMORY and self._has_room(path):
             del self._without[path]

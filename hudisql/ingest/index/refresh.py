@@ -24,17 +24,20 @@ _COMPACT = "COMPACT"
 
 @dataclass(frozen=True, slots=True)
 class TimelinePosition:
-    """The commits that an index has, the writes that were pending then, and the latest instant of all."""
+    """The commits that an index has; the writes that were pending and the latest instant of all when the
+    timeline was last looked at.
+    """
 
     commits: frozenset[Instant] = frozenset()
     pending: frozenset[str] = frozenset()
     latest: str = ""
 
     def after(self, commit: Instant) -> TimelinePosition:
-        """The position that includes a commit whose keys were published."""
-        latest = max(self.latest, commit.timestamp)
-        pending = self.pending - {commit.timestamp}
-        return replace(self, commits=self.commits | {commit}, pending=pending, latest=latest)
+        """The position that includes a commit whose keys were published.
+
+        `latest` stays: what others began before the commit has not been looked at.
+        """
+        return replace(self, commits=self.commits | {commit}, pending=self.pending - {commit.timestamp})
 
 
 @dataclass(slots=True)
@@ -74,7 +77,7 @@ def _tells_all(timeline: Timeline, position: TimelinePosition) -> bool:
     first = timeline.first_active_time
     if first is None:
         return not position.commits
-    if first > position.latest and position.latest:
+    if first > position.latest:
         return False
     active = {each.timestamp for each in timeline.instants if each.completed_action in COMMIT_ACTIONS}
     known = {each.timestamp for each in position.commits}

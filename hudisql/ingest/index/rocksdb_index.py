@@ -95,13 +95,18 @@ class RocksDbIndex:
         values = self._values(distinct)
         known_rows, known_groups = _groups_in(values)
         known = known_rows << 16 | known_groups
-        pairs = np.unique(places.astype(np.int64) << 16 | groups)
-        new = pairs[~np.isin(pairs, known)]
+        pairs = np.sort(places.astype(np.int64) << 16 | groups)
+        is_new = np.ones(len(pairs), np.bool_)
+        is_new[1:] = pairs[1:] != pairs[:-1]
+        if len(known):
+            is_new &= ~np.isin(pairs, known)
+        new = pairs[is_new]
         if not len(new):
             return
         self._count += len(new)
-        pairs = np.sort(np.concatenate([known[np.isin(known >> 16, new >> 16)], new]))
-        self._write(distinct, pairs)
+        if len(known):
+            new = np.sort(np.concatenate([known[np.isin(known >> 16, new >> 16)], new]))
+        self._write(distinct, new)
 
     def drop_groups(self, groups: Groups) -> None:
         """Forget all keys of the groups."""
@@ -120,7 +125,8 @@ class RocksDbIndex:
         """Put the groups of hashes: ascending pairs of a number in `hashes` and a group."""
         from rocksdict import WriteBatch
 
-        rows, starts = np.unique(pairs >> 16, return_index=True)
+        starts = np.flatnonzero(np.diff(pairs >> 16, prepend=-1))
+        rows = pairs[starts] >> 16
         content = (pairs & 0xFFFF).astype("<u2").tobytes()
         ends = [*(2 * starts[1:]).tolist(), len(content)]
         batch = WriteBatch(raw_mode=True)

@@ -6,8 +6,9 @@ several file groups, the stored keys themselves decide. Knows no rows, only keys
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,9 @@ from hudisql.errors import NoSuchStateError
 from hudisql.ingest.index.key_hashes import Hashes, key_hashes
 from hudisql.ingest.index.key_index import AMBIGUOUS, UNKNOWN, Groups, significant_bits
 from hudisql.ingest.index.partition_index import PartitionIndex
-from hudisql.storage import Storage
+from hudisql.read.merge_mode import log_merge_config_of
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.snapshot import list_file_slices
 from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys
 
 FindKeys = Callable[[str, pa.StringArray], list[pa.Array]]
@@ -82,20 +85,28 @@ def _settle(index: PartitionIndex, keys: pa.Array, hashes: Hashes, find: FindKey
     return found
 
 
-def find_in_slices(storage: Storage, lookups: Mapping[str, SliceLookup]) -> FindKeys:
-    """Look keys up in the table's latest file slices, given by file id.
+def find_in_partition(table: HudiTable, path: str) -> FindKeys:
+    """Look keys up in the latest file slices of a partition, which are listed when the first key is doubtful.
 
     The result raises what `find_keys` raises, and NoSuchStateError for a file group that the table no longer
     has: the index must be refreshed before.
     """
 
+    @cache
+    def lookups() -> dict[str, SliceLookup]:
+        slices = list_file_slices(table, [path], None)
+        config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
+        return {each.file_id: SliceLookup(each, log_merge_config=config) for each in slices}
+
     def find(file_id: str, keys: pa.StringArray) -> list[pa.Array]:
-        lookup = lookups.get(file_id)
+        lookup = lookups().get(file_id)
         if lookup is None:
             raise NoSuchStateError(
-                f"the ingest index names the file group {file_id}, which the table does not have",
+                f"the ingest index of partition '{path}' names the file group {file_id}, which the "
+                f"Hudi table at {table.base_path} does not have",
                 hint="another writer replaced it: refresh the index and tag again",
             )
-        return [batch.column(0) for batch in find_keys(storage, lookup, keys, prunes_by_footer=True)]
+        found = find_keys(table.storage, lookup, keys, prunes_by_footer=True)
+        return [batch.column(0) for batch in found]
 
     return find

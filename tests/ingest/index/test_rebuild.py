@@ -15,7 +15,7 @@ from hudisql.ingest.index.key_hashes import key_hashes
 from hudisql.ingest.index.partition_index import PartitionIndex
 from hudisql.ingest.index.rebuild import build_partition_index
 from hudisql.ingest.index.sorted_index import SortedIndex
-from hudisql.ingest.index.tag import find_in_slices, tag_keys
+from hudisql.ingest.index.tag import find_in_partition, tag_keys
 from hudisql.read.merge_mode import log_merge_config_of
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -69,7 +69,7 @@ def test_keys_of_base_files_and_logs_are_known_also_deleted_ones(tmp_path: Path)
 def test_doubtful_keys_are_looked_up_in_the_slices(tmp_path: Path) -> None:
     table = _table(tmp_path).open()
     index = build_partition_index(table, "dt=a", SortedIndex(1))
-    tagged = tag_keys(index, pa.array(KEYS), find_in_slices(Storage(), lookups_of(table, "dt=a")))
+    tagged = tag_keys(index, pa.array(KEYS), find_in_partition(table, "dt=a"))
     assert tagged.settled == 20
     expected = ["f1", None, "f1", "f1", "f1", *["f2"] * 5, "f1", "f4", *[None] * 8]
     assert tagged.file_ids.to_pylist() == expected

@@ -121,6 +121,15 @@ def test_what_the_timeline_no_longer_tells_asks_for_a_rebuild(table: SmallTable)
     assert changes_since(table.open(), position) == {}
     _remove(table, 2, 3)
     assert changes_since(table.open(), position) is None
+    # A write that began before an own commit, and may have been archived before that.
+    own = Instant(instant_time(7), "deltacommit", InstantState.COMPLETED)
+    table.commit(7, [])
+    assert changes_since(table.open(), position_of(table.open().timeline).after(own)) == {}
+    before = position_of(table.open().timeline)
+    table.commit(8, [])
+    _remove(table, 5, 7)
+    later = Instant(instant_time(8), "deltacommit", InstantState.COMPLETED)
+    assert changes_since(table.open(), before.after(later)) is None
     # Nothing that the index has is left.
     table.commit(9, [])
     _remove(table, 5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -16,8 +17,8 @@ from hudisql.ingest.index.partition_index import PartitionIndex
 from hudisql.ingest.index.pending_keys import PendingKeys
 from hudisql.ingest.index.rocksdb_index import RocksDbIndex
 from hudisql.ingest.index.sorted_index import SortedIndex
-from hudisql.ingest.index.tag import find_in_slices, tag_keys
-from hudisql.storage import Storage
+from hudisql.ingest.index.tag import find_in_partition, tag_keys
+from tests.ingest.small_tables import SmallTable
 
 KEYS = [f"k{number}" for number in range(40)]
 ACTIONS = some.one_of(
@@ -139,9 +140,12 @@ def test_an_empty_index_and_no_keys() -> None:
     assert len(tag_keys(partition.index, pa.array([], pa.string()), partition.find).file_ids) == 0
 
 
-def test_an_index_of_groups_that_are_gone_must_be_refreshed() -> None:
+def test_an_index_of_groups_that_are_gone_must_be_refreshed(tmp_path: Path) -> None:
     partition = Partition(SortedIndex())
     for file_id in ("g1", "g2"):
         partition.index.add(key_hashes(pa.array(["a"])), file_id)
-    with pytest.raises(NoSuchStateError, match=r"names the file group g1[^\n]*\n.*refresh the index"):
-        tag_keys(partition.index, pa.array(["a"]), find_in_slices(Storage(), {}))
+    find = find_in_partition(SmallTable(tmp_path).open(), "p")
+    with pytest.raises(
+        NoSuchStateError, match=r"of partition 'p' names the file group g1[^\n]*\n.*refresh the index"
+    ):
+        tag_keys(partition.index, pa.array(["a"]), find)
