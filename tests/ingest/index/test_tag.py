@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -132,6 +133,16 @@ def test_only_doubtful_keys_are_looked_up() -> None:
     partition.index.add(key_hashes(pa.array(["k0"])), "g2")
     assert tag_keys(partition.index, pa.array(["k0", "k1"]), find).file_ids.to_pylist() == ["g1", "g2"]
     assert asked == ["k0"]
+
+
+def test_keys_of_one_flush_with_one_hash_are_told_apart() -> None:
+    partition = Partition(SortedIndex(1))
+    same = [key for key in KEYS if key_hashes(pa.array([key]))[0] >> np.uint64(63)][:3]
+    partition.flush(same[:1], 1, 1, commits=True)
+    # Alone a key with a known hash goes to that group, where later look-ups find it.
+    assert tag_keys(partition.index, pa.array(same[1:2]), partition.find).file_ids.to_pylist() == ["g1"]
+    tagged = tag_keys(partition.index, pa.array(same), partition.find)
+    assert (tagged.file_ids.to_pylist(), tagged.settled) == (["g1", None, None], 3)
 
 
 def test_an_empty_index_and_no_keys() -> None:
