@@ -123,6 +123,18 @@ class PathExistsError(StorageError, FileExistsError):
     """An atomic creation lost: the path exists already."""
 
 
+class WriteAheadLogError(StorageError):
+    """The write-ahead log of pushed rows took no batch: its disk is full or failed, or it is closed."""
+
+
+class WriteAheadLogInUseError(WriteAheadLogError):
+    """Another process has opened the directory of the write-ahead log."""
+
+
+class CorruptWriteAheadLogError(WriteAheadLogError):
+    """Acknowledged batches of a write-ahead log cannot be read: the message names the file and the offset."""
+
+
 class SourceError(HudisqlError, ValueError):
     """A bootstrap source cannot be taken as it is (not parquet, another table format, no such source)."""
 
