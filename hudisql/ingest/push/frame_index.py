@@ -5,8 +5,9 @@ Knows no files and no locks.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 
 from hudisql.ingest.push.frames import FrameHeader
 from hudisql.ingest.push.segments import Segment
@@ -14,47 +15,71 @@ from hudisql.ingest.push.segments import Segment
 FrameLocation = tuple[FrameHeader, Segment]
 
 
+class _TableFrames:
+    """Frames in order; those before `start` are released."""
+
+    def __init__(self) -> None:
+        self.locations: list[FrameLocation] = []
+        self.start = 0
+        self.bytes = 0
+
+    def behind(self, sequence: int) -> int:
+        """Where the frames behind a sequence number begin."""
+        return bisect_right(self.locations, sequence, lo=self.start, key=lambda each: each[0].sequence)
+
+    def release(self, up_to: int) -> int:
+        """Forget frames up to a sequence number. Returns their bytes."""
+        end = self.behind(up_to)
+        size = 0
+        for header, segment in self.locations[self.start : end]:
+            segment.frames -= 1
+            size += header.size
+        self.start = end
+        self.bytes -= size
+        if self.start > len(self.locations) // 2:
+            del self.locations[: self.start]
+            self.start = 0
+        return size
+
+
 class FrameIndex:
     """The frames of each table in the order of their sequence numbers."""
 
     def __init__(self) -> None:
-        self._frames: defaultdict[str, deque[FrameLocation]] = defaultdict(deque)
-        self._bytes: defaultdict[str, int] = defaultdict(int)
+        self._frames: defaultdict[str, _TableFrames] = defaultdict(_TableFrames)
         self.total_bytes = 0
 
     def add(self, segment: Segment, headers: Iterable[FrameHeader]) -> None:
         """Take in frames that are durable now."""
         for header in headers:
-            self._frames[header.table].append((header, segment))
-            self._bytes[header.table] += header.size
+            frames = self._frames[header.table]
+            frames.locations.append((header, segment))
+            frames.bytes += header.size
             self.total_bytes += header.size
 
     def release(self, table: str, up_to: int) -> None:
         """Forget a table's frames up to a sequence number; their segments count fewer frames."""
         frames = self._frames.get(table)
-        while frames and frames[0][0].sequence <= up_to:
-            header, segment = frames.popleft()
-            segment.frames -= 1
-            self._bytes[table] -= header.size
-            self.total_bytes -= header.size
-        if not frames:
-            self._frames.pop(table, None)
-            self._bytes.pop(table, None)
+        if frames is None:
+            return
+        self.total_bytes -= frames.release(up_to)
+        if not frames.locations:
+            del self._frames[table]
 
     def bytes_of(self, table: str) -> int:
         """Bytes of a table's frames."""
-        return self._bytes.get(table, 0)
+        return self._frames[table].bytes if table in self._frames else 0
 
     def tables(self) -> dict[str, int]:
         """The tables that have frames, and the last sequence number of each."""
-        return {table: frames[-1][0].sequence for table, frames in self._frames.items()}
+        return {table: frames.locations[-1][0].sequence for table, frames in self._frames.items()}
 
     def all_after(self, after: Mapping[str, int]) -> list[FrameLocation]:
         """The frames of all tables behind each one's sequence number, in the order of the log."""
         found = [
             location
             for table, frames in self._frames.items()
-            for location in _behind(frames, after.get(table, 0))
+            for location in frames.locations[frames.behind(after.get(table, 0)) :]
         ]
         return sorted(found, key=lambda location: location[0].sequence)
 
@@ -62,13 +87,13 @@ class FrameIndex:
         """A table's next frames of together at most `maximum_bytes`, at least one if there is any."""
         found: list[FrameLocation] = []
         size = 0
-        for location in _behind(self._frames.get(table, ()), sequence):
+        frames = self._frames.get(table)
+        if frames is None:
+            return found
+        for position in range(frames.behind(sequence), len(frames.locations)):
+            location = frames.locations[position]
             size += location[0].payload_bytes
             if found and size > maximum_bytes:
                 break
             found.append(location)
         return found
-
-
-def _behind(frames: Iterable[FrameLocation], sequence: int) -> Iterator[FrameLocation]:
-    return (location for location in frames if location[0].sequence > sequence)
