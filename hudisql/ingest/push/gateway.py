@@ -67,7 +67,7 @@ class PushGateway:
         self._find_check = find_check
         self._take_bad_rows = take_bad_rows
         self._admission = Admission(
-            self.limits, lambda: log.unreleased_bytes, lambda table: log.unreleased_bytes_of(table)
+            self.limits, lambda: log.unreleased_bytes, log.unreleased_bytes_of, lambda: log.disk_bytes
         )
         self._lock = Lock()
         self._key_seconds = key_seconds
@@ -162,6 +162,8 @@ class PushGateway:
         return {
             "status": "stopping" if self._admission.stopping else "ok",
             "log_id": self.log.log_id,
+            "log_is_failing": self.log.is_failing,
+            "log_bytes": self.log.disk_bytes,
             "unflushed_bytes": self.log.unreleased_bytes,
         }
 

@@ -23,6 +23,7 @@ class PushLimits:
     concurrent_requests: int = 256
     unflushed_bytes: int = 2 << 30
     unflushed_table_bytes: int = 512 << 20
+    log_bytes: int = 16 << 30
     body_seconds: float = 30.0
     retry_seconds: int = 2
 
@@ -41,11 +42,16 @@ class Admission:
     """Counts the requests that are running and their bytes, and refuses what is beyond the limits."""
 
     def __init__(
-        self, limits: PushLimits, unflushed: Callable[[], int], unflushed_of: Callable[[str], int]
+        self,
+        limits: PushLimits,
+        unflushed: Callable[[], int],
+        unflushed_of: Callable[[str], int],
+        log_bytes: Callable[[], int],
     ) -> None:
         self.limits = limits
         self._unflushed = unflushed
         self._unflushed_of = unflushed_of
+        self._log_bytes = log_bytes
         self._lock = Lock()
         self._requests = 0
         self._bytes = 0
@@ -80,6 +86,8 @@ class Admission:
                     f"{limits.unflushed_table_bytes} bytes of rows for {table} are not yet in the table",
                     "table_log_full",
                 )
+            if self._log_bytes() > limits.log_bytes:
+                raise self._busy(f"the log takes more than {limits.log_bytes} bytes of its disk", "log_full")
             self._bytes += count
 
     def leave(self, count: int) -> None:

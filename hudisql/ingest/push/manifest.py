@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from hudisql.errors import CorruptWriteAheadLogError, WriteAheadLogError
+from hudisql.errors import CorruptWriteAheadLogError
 from hudisql.ingest.push.log_files import LogFiles
 
 MANIFEST_NAME: Final = "manifest"
@@ -38,7 +38,7 @@ class Manifest:
 
 
 class ManifestFile:
-    """The manifest as it is on disk. Raises OSError, WriteAheadLogError."""
+    """The manifest as it is on disk. Raises OSError."""
 
     def __init__(self, files: LogFiles, descriptor: int, current: Manifest) -> None:
         self._files = files
@@ -111,11 +111,7 @@ def _encode_slot(manifest: Manifest) -> bytes:
         },
         separators=(",", ":"),
     ).encode()
-    if len(text) + _SLOT_HEADER.size > _SLOT_BYTES:
-        raise WriteAheadLogError(
-            f"the write-ahead log {manifest.log_id} has {len(manifest.segments)} segments, too many",
-            hint="let the ingest worker commit the rows, or use larger segments",
-        )
+    assert len(text) + _SLOT_HEADER.size <= _SLOT_BYTES
     checksum = zlib.crc32(text, manifest.generation & 0xFFFFFFFF)
     return _SLOT_HEADER.pack(_SLOT_MAGIC, checksum, manifest.generation, len(text)) + text
 

@@ -16,13 +16,15 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final
 
-from hudisql.errors import CorruptWriteAheadLogError
+from hudisql.errors import CorruptWriteAheadLogError, WriteAheadLogError
 from hudisql.ingest.push.frames import FrameHeader, acknowledged_after, decode_frames
 from hudisql.ingest.push.log_files import LogFiles
 from hudisql.ingest.push.manifest import open_manifest
 
 # How many numbers are reserved at once: so many may be skipped when a process starts.
 RESERVED_SEQUENCES: Final = 1 << 20
+# What the manifest has room for.
+_MAXIMUM_SEGMENTS: Final = 8000
 _PREFIX: Final = "segment-"
 _HEADER: Final = struct.Struct("<4sIQI")
 _MAGIC: Final = b"hPs1"
@@ -62,6 +64,7 @@ class SegmentDirectory:
         self._lock = Lock()
         self._manifest = open_manifest(files)
         self.segments: dict[int, Segment] = {}
+        self.disk_bytes = 0
 
     @property
     def log_id(self) -> str:
@@ -89,11 +92,18 @@ class SegmentDirectory:
                 self._files.sync(descriptor)
             segment = Segment(number, descriptor, seed, len(content), found_end, True, len(headers))
             self.segments[number] = segment
+            self.disk_bytes += segment.size
             yield segment, headers
 
     def create_next(self, size: int, next_sequence: int) -> Segment:
         """A new segment of `size` bytes, after all others are sealed where their durable frames end."""
         with self._lock:
+            if len(self.segments) >= _MAXIMUM_SEGMENTS:
+                raise WriteAheadLogError(
+                    f"the write-ahead log {self._files.directory} has too many segments: "
+                    f"{len(self.segments)}",
+                    hint="let the ingest worker commit the rows, or use larger segments",
+                )
             for segment in self.segments.values():
                 segment.sealed = True
             number = self._next_number()
@@ -103,16 +113,18 @@ class SegmentDirectory:
             except OSError:
                 self._discard(segment_name(number))
                 raise
-            self._manifest.write(
-                replace(
-                    self._manifest.current,
-                    reserved_sequence=next_sequence - 1 + RESERVED_SEQUENCES,
-                    segments={**self._ends(), number: None},
-                )
-            )
+            try:
+                self._name_next(number, next_sequence)
+            except OSError:
+                # The manifest may be on disk in spite of the error: the file has to stay, but not its space.
+                self._files.close_file(descriptor)
+                with suppress(OSError):
+                    self._files.truncate(segment_name(number), _HEADER.size)
+                raise
             created = Segment(number, descriptor, seed, size, _HEADER.size)
             self._shorten_sealed()
             self.segments[number] = created
+            self.disk_bytes += size
             return created
 
     def delete_released(self) -> None:
@@ -136,6 +148,7 @@ class SegmentDirectory:
             )
             for segment in released:
                 del self.segments[segment.number]
+                self.disk_bytes -= segment.size
                 self._files.close_file(segment.descriptor)
                 self._discard(segment.name)
 
@@ -147,8 +160,16 @@ class SegmentDirectory:
         self._manifest.close()
         self._files.close()
 
-    def _ends(self) -> dict[int, int | None]:
-        return {number: segment.end for number, segment in self.segments.items()}
+    def _name_next(self, number: int, next_sequence: int) -> None:
+        """Let the manifest name a new segment, and where all others end."""
+        ends: dict[int, int | None] = {each: segment.end for each, segment in self.segments.items()}
+        self._manifest.write(
+            replace(
+                self._manifest.current,
+                reserved_sequence=next_sequence - 1 + RESERVED_SEQUENCES,
+                segments={**ends, number: None},
+            )
+        )
 
     def _next_number(self) -> int:
         # Never one that a failed attempt has used: the manifest of that attempt may be on disk.
@@ -176,6 +197,7 @@ class SegmentDirectory:
             if segment.size > segment.end:
                 with suppress(OSError):
                     self._files.truncate(segment.name, segment.end)
+                    self.disk_bytes -= segment.size - segment.end
                     segment.size = segment.end
 
     def _discard(self, name: str) -> None:

@@ -47,7 +47,8 @@ class WriteAheadLog:
     """A log in a local directory, of one process at a time.
 
     Raises StorageError if the directory cannot be used, WriteAheadLogInUseError if another process has it,
-    CorruptWriteAheadLogError if acknowledged frames cannot be read.
+    CorruptWriteAheadLogError if acknowledged frames cannot be read. `is_failing` says whether the last
+    batches could not be written.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class WriteAheadLog:
         self._queue: deque[_Appended] = deque()
         self._queued_bytes = 0
         self._closing = False
+        self.is_failing = False
         self._lock = Lock()
         self._queued = Condition(self._lock)
         self._durable = Condition(self._lock)
@@ -108,6 +110,11 @@ class WriteAheadLog:
         """Bytes that are queued, or durable and not released."""
         with self._lock:
             return self._queued_bytes + self._index.total_bytes
+
+    @property
+    def disk_bytes(self) -> int:
+        """Bytes of all segments: a segment stays as long as one frame in it is not released."""
+        return self._segments.disk_bytes
 
     def unreleased_bytes_of(self, table: str) -> int:
         """Bytes of one table that are durable and not released."""
@@ -260,6 +267,7 @@ class WriteAheadLog:
             segment.sealed = True
             raise
         segment.end = offset
+        self.is_failing = False
         with self._lock:
             segment.frames += len(headers)
             self._index.add(segment, headers)
@@ -282,6 +290,7 @@ class WriteAheadLog:
         return segment
 
     def _fail(self, frames: list[_Appended], error: Exception) -> None:
+        self.is_failing = True
         for frame, future in frames:
             failure = WriteAheadLogError(
                 f"a batch for {frame.table} was not taken: cannot write the log {self._directory}: {error}",

@@ -176,7 +176,13 @@ def test_other_paths_and_methods_are_refused(client: HttpClient) -> None:
 def test_health_needs_no_token_and_names_the_log(client: HttpClient, log: WriteAheadLog) -> None:
     answer = client.send("GET", "/health")
     assert answer.status == 200
-    assert answer.json == {"status": "ok", "log_id": log.log_id, "unflushed_bytes": 0}
+    assert answer.json == {
+        "status": "ok",
+        "log_id": log.log_id,
+        "log_is_failing": False,
+        "log_bytes": 0,
+        "unflushed_bytes": 0,
+    }
 
 
 def test_a_repeated_idempotency_key_gives_the_first_number_also_after_a_restart(tmp_path: Path) -> None:
@@ -245,6 +251,21 @@ def test_pushes_wait_while_tables_are_behind(log: WriteAheadLog) -> None:
         assert client.push(row).status == 200
 
 
+def test_pushes_wait_while_a_table_that_is_behind_keeps_segments_on_disk(tmp_path: Path) -> None:
+    log = WriteAheadLog(tmp_path, segment_bytes=4096)
+    with http_server(limited(log, log_bytes=10_000)) as client:
+        last = client.push(ROWS, "lake.riders", OTHER_TOKEN).json["sequence"]
+        row = b'{"id": 1, "name": "%s"}' % (b"x" * 2000)
+        log.release("lake.trips", client.push(row).json["sequence"])
+        numbers = [client.push(row).json["sequence"] for _ in range(3)]
+        assert log.disk_bytes > 10_000
+        assert client.push(row).error["code"] == "log_full"
+        log.release("lake.trips", numbers[-1])
+        log.release("lake.riders", last)
+        assert client.push(row).status == 200
+    log.close()
+
+
 def begin_push(port: int, length: int = 10) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port), 10)
     connection.sendall(
@@ -298,7 +319,9 @@ def test_a_failing_log_is_not_acknowledged(log: WriteAheadLog, monkeypatch: pyte
             answer = client.push(ROWS, Idempotency_Key="k")
             assert (answer.status, answer.error["code"]) == (503, "log_failed")
             assert "retry-after" in answer.headers
+            assert client.send("GET", "/health").json["log_is_failing"]
         assert client.push(ROWS, Idempotency_Key="k").status == 200
+        assert not client.send("GET", "/health").json["log_is_failing"]
     assert len(list(log.replay({}))) == 1
 
 

@@ -78,6 +78,7 @@ def test_a_segment_is_deleted_when_all_its_tables_are_committed(tmp_path: Path) 
     assert len(segments(tmp_path)) == count
     log.release("s.slow", last["s.slow"])
     assert len(segments(tmp_path)) == 1
+    assert log.disk_bytes == SMALL
     assert log.unreleased_bytes == 0
     assert log.tables() == {}
     log.close()
@@ -129,6 +130,19 @@ def test_reading_goes_on_behind_a_number_and_gives_at_least_one_frame(tmp_path: 
     assert [frame.sequence for frame in log.read("s.t", numbers[1], 1)] == numbers[2:3]
     assert log.read("s.t", numbers[4], 100) == []
     assert log.read("s.other", 0, 100) == []
+    log.close()
+
+
+def test_a_log_of_too_many_segments_takes_batches_again_after_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hudisql.ingest.push.segments._MAXIMUM_SEGMENTS", 3)
+    log = WriteAheadLog(tmp_path, segment_bytes=SMALL)
+    numbers = [append(log, "s.t", bytes(SMALL)) for _ in range(3)]
+    with pytest.raises(WriteAheadLogError, match="too many segments: 3"):
+        append(log, "s.t", bytes(SMALL))
+    log.release("s.t", numbers[1])
+    assert append(log, "s.t", bytes(SMALL)) > numbers[-1]
     log.close()
 
 
