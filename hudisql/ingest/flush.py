@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from hudisql.format.instant import InstantState
 from hudisql.ingest.offsets import OffsetsCheckpoint, TableOffsets
+from hudisql.ingest.table_index import TableIndex
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.driver_upsert import upsert_on_driver
@@ -29,23 +31,30 @@ class IngestTarget:
 
 
 def commit_rows(
-    target: IngestTarget, rows: pa.Table | None, previous: TableOffsets, reached: TableOffsets
+    target: IngestTarget,
+    index: TableIndex,
+    rows: pa.Table | None,
+    previous: TableOffsets,
+    reached: TableOffsets,
 ) -> WriteResult:
     """Upsert the rows (the table's columns, RECORD_KEY, PARTITION and `_hoodie_is_deleted`), in one commit
-    with the offsets `reached`; without rows the offsets alone.
+    with the offsets `reached`; without rows the offsets alone. The index then knows the new keys.
 
     Raises WriteConflictError if `previous` are not the table's offsets, or another writer conflicts;
     TableLockedError, UnsupportedTableError, WriteRefusedError, StorageError. Nothing is visible then.
     """
     table, options = target.table, target.options
+    written: list[tuple[OpenCommit, list[WrittenFile]]] = []
 
     def write(commit: OpenCommit) -> list[WrittenFile]:
         if rows is None:
             return []
         paths = PartitionPaths(commit.table, options.key_generator)
-        return upsert_on_driver(commit, options, paths, rows)
+        files = upsert_on_driver(commit, options, paths, rows, tag=index.tag)
+        written.append((commit, files))
+        return files
 
-    return commit_files(
+    result = commit_files(
         table,
         OPERATION_TYPE,
         table.schema,
@@ -53,3 +62,6 @@ def commit_rows(
         concurrency=options.concurrency,
         checkpoint=OffsetsCheckpoint(previous, reached),
     )
+    for commit, files in written:
+        index.learn(commit.table, files, commit.instant.in_state(InstantState.COMPLETED))
+    return result

@@ -15,15 +15,19 @@ import pyarrow as pa
 from hudisql.errors import WriteConflictError, WriteRefusedError
 from hudisql.ingest.declaration import STOP, IngestDeclaration
 from hudisql.ingest.flush import IngestTarget, commit_rows
+from hudisql.ingest.index.partition_indexes import IndexLimits
 from hudisql.ingest.offsets import NO_OFFSETS, SourcePartition, TableOffsets, find_offsets
 from hudisql.ingest.parse.parsed_batch import BadRecord, RecordParser
 from hudisql.ingest.row_keys import keyed_rows
 from hudisql.ingest.table_buffer import BadEvent, EventBatch, TableBuffer
+from hudisql.ingest.table_index import TableIndex
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.commit_files import WriteResult
 from hudisql.write.keygen.partition_paths import PartitionPaths
 
 _CONFLICT_ATTEMPTS: Final = 10
+INDEX_BYTES: Final = 512 << 20
+"""What the indexes of one table may take in memory: those of 64 million keys."""
 
 OpenTarget = Callable[[], IngestTarget]
 MakeParser = Callable[[HudiTable, IngestDeclaration], RecordParser]
@@ -50,10 +54,16 @@ class TableFeed:
     _target: IngestTarget | None = None
     _parser: RecordParser | None = None
     _paths: PartitionPaths | None = None
+    _index: TableIndex = field(init=False)
+
+    def __post_init__(self) -> None:
+        limits = IndexLimits(INDEX_BYTES, self.declaration.index_days)
+        self._index = TableIndex(limits)
 
     def take_over(self) -> Mapping[SourcePartition, int]:
         """Begin: the offsets of the table's last commit. Raises what opening the table raises."""
         self._buffer = TableBuffer()
+        self._index.forget()
         self._open()
         assert self._target is not None
         self._committed = find_offsets(self._target.table)
@@ -139,7 +149,7 @@ class TableFeed:
             self._open()
             assert self._target is not None
             try:
-                return commit_rows(self._target, rows, self._committed, reached)
+                return commit_rows(self._target, self._index, rows, self._committed, reached)
             except WriteConflictError:
                 lost = find_offsets(self._target.table.reopened()) != self._committed
                 if lost or attempt == _CONFLICT_ATTEMPTS:

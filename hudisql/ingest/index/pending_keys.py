@@ -6,9 +6,12 @@ would be written as updates of nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
-from hudisql.ingest.index.key_hashes import Hashes
+from hudisql.ingest.index.key_hashes import Hashes, key_hashes
+from hudisql.ingest.index.key_index import UNKNOWN
 from hudisql.ingest.index.partition_index import PartitionIndex, encoded_file_ids
 
 
@@ -25,6 +28,13 @@ class PendingKeys:
     def add(self, hashes: Hashes, file_ids: pa.Array) -> None:
         """Collect keys: the hash of each and the id of the file group that its row was written to."""
         self._parts.append((hashes, encoded_file_ids(file_ids)))
+
+    def add_unknown(self, keys: Iterable[pa.Array], file_id: str) -> None:
+        """Collect those keys of a file group that the index does not know."""
+        for batch in keys:
+            hashes = key_hashes(batch)
+            new = hashes[self.index.keys.look_up(hashes) == UNKNOWN]
+            self.add(new, pa.repeat(pa.scalar(file_id), len(new)))
 
     def publish(self) -> None:
         """Let the index know the keys, after the commit.

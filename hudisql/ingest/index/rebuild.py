@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format import meta_columns
@@ -82,6 +83,13 @@ def read_slice_keys(
     if file_slice.has_log_files:
         assert config is not None
         yield read_log_records(storage, file_slice.log_files, config, _KEY_SCHEMA).keys
+
+
+def written_keys(storage: Storage, path: str) -> Iterator[pa.Array]:
+    """The record keys of a base file that was just written. Raises StorageError."""
+    with storage.open_input(path) as stream, pq.ParquetFile(stream) as file:
+        for batch in file.iter_batches(_KEYS_AT_ONCE, columns=_KEY_SCHEMA.names, use_threads=False):
+            yield batch.column(0)
 
 
 def _hashes_of(batches: Iterable[pa.Array]) -> Iterator[Hashes]:

@@ -42,16 +42,17 @@ class TaggedKeys:
     settled: int
 
 
-def tag_keys(index: PartitionIndex, keys: pa.Array, find: FindKeys) -> TaggedKeys:
+def tag_keys(index: PartitionIndex, keys: pa.Array, find: FindKeys, *, compares: bool = False) -> TaggedKeys:
     """Tag distinct record keys; `find` looks keys up in a file group.
 
-    Raises what `find` raises, InvalidArgumentError for null keys.
+    With `compares` each key whose hash is known is looked up itself: deleted ones are then new. Raises what
+    `find` raises, InvalidArgumentError for null keys.
     """
     hashes = key_hashes(keys)
     groups = index.keys.look_up(hashes)
-    unsure = groups == AMBIGUOUS
     known = groups != UNKNOWN
-    if known.any():
+    unsure = known.copy() if compares else groups == AMBIGUOUS
+    if known.any() and not compares:
         unsure |= known & _is_repeated(significant_bits(hashes, index.keys.hash_bits))
     rows = np.flatnonzero(unsure)
     if len(rows):

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from hudisql.errors import InvalidArgumentError
+from hudisql.ingest.offsets import find_offsets
+from hudisql.procedures.table_argument import find_entry, location_of
 from hudisql.sql.ingest.run_ingest import run_worker
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
 from tests.ingest.broker import KafkaBroker
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.kafka]
@@ -25,7 +32,8 @@ def database(session: Any) -> str:
 def make_table(session: Any, name: str, kind: str) -> None:
     session.sql(
         f"CREATE TABLE {name} (id bigint, name string, ts bigint, dt string) USING hudi "
-        f"TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts', type = '{kind}') PARTITIONED BY (dt)"
+        f"TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts', type = '{kind}', "
+        "payloadClass = 'org.apache.hudi.common.model.DefaultHoodieRecordPayload') PARTITIONED BY (dt)"
     )
 
 
@@ -46,32 +54,75 @@ def catch_up(session: Any, group: str = "tests", **more: Any) -> bool:
     return run_worker(session.context, threading.Event(), group=group, until_caught_up=True, **more)
 
 
+def declare(session: Any, table: str, topic: str, broker: KafkaBroker, *more: str) -> None:
+    options = "".join(f", {each}" for each in more)
+    session.sql(
+        f"CALL ingest_table(table => '{table}', topic => '{topic}', "
+        f"bootstrap_servers => '{broker.servers}'{options})"
+    )
+
+
+@contextmanager
+def running_worker(session: Any) -> Iterator[None]:
+    """A worker in a thread of this process, which ends as after SIGTERM."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        worker = pool.submit(run_worker, session.context, stop, group="running", refresh_seconds=0.2)
+        try:
+            yield
+        finally:
+            stop.set()
+        assert worker.result(60)
+
+
+def committed(session: Any, table: str) -> Mapping[tuple[str, int], int]:
+    entry = find_entry(session.context, table)
+    return find_offsets(open_table(Storage(), location_of(entry))).offsets
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+# Ids, their ordering value, further fields. Late events have no effect; deleted keys are inserted again.
+ROUNDS: list[tuple[Sequence[int], int, dict[str, object]]] = [
+    (range(300), 0, {}),
+    (range(100), 5, {}),
+    (range(50), 4, {}),
+    (range(80, 100), 6, {"_hoodie_is_deleted": True}),
+    (range(300, 310), 1, {}),
+    (range(80, 90), 7, {}),
+    (range(305, 310), 2, {}),
+]
+
+
+@pytest.mark.parametrize("index_days", [0, 36_500])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_events_are_inserted_updated_and_deleted(
-    session: Any, broker: KafkaBroker, database: str, kind: str
+    session: Any, broker: KafkaBroker, database: str, kind: str, index_days: int
 ) -> None:
-    table, topic = f"{database}.first_{kind}", f"first_{kind}"
+    topic = f"first_{kind}_{index_days}"
+    table = f"{database}.{topic}"
     make_table(session, table, kind)
     broker.create_topic(topic, 3)
-    session.sql(
-        f"CALL ingest_table(table => '{table}', topic => '{topic}', bootstrap_servers => '{broker.servers}')"
-    )
-    broker.produce(topic, events(range(300)), keys(range(300)))
-    assert catch_up(session)
-    broker.produce(topic, events(range(100), ts=5), keys(range(100)))
-    # Late, so without effect; then deleted; and a second time to be inserted.
-    broker.produce(topic, events(range(50), ts=4), keys(range(50)))
-    broker.produce(topic, events(range(90, 100), ts=6, _hoodie_is_deleted=True), keys(range(90, 100)))
-    broker.produce(topic, events(range(300, 310), ts=1), keys(range(300, 310)))
-    assert catch_up(session)
+    declare(session, table, topic, broker, f"index_days => {index_days}, flush_seconds => 0.2")
+    with running_worker(session):
+        for number, (ids, ts, more) in enumerate(ROUNDS):
+            broker.produce(topic, events(ids, ts, **more), keys(ids))
+            taken = sum(len(ids) for ids, _, _ in ROUNDS[: number + 1])
+            wait_until(lambda: sum(committed(session, table).values()) == taken)  # noqa: B023
     rows = session.sql(f"SELECT id, name, ts, dt FROM {table}").rows
-    expected = {each: 5 if each < 90 else 0 for each in range(300) if not 90 <= each < 100}
-    expected |= dict.fromkeys(range(300, 310), 1)
+    expected = {each: 5 if each < 80 else 7 if each < 90 else 0 for each in range(300)}
+    expected = {each: ts for each, ts in expected.items() if not 90 <= each < 100}
+    expected |= {each: 1 if each < 305 else 2 for each in range(300, 310)}
     assert {row.id: row.ts for row in rows} == expected
     assert len(rows) == len(expected)
     assert all(row.name == f"n{row.ts}" and row.dt == f"2024-01-0{row.id % 3 + 1}" for row in rows)
     (shown,) = session.sql(f"CALL show_ingest(table => '{table}')").rows
-    assert (shown.lag, shown.epoch, shown.error) == (0, 2, None)
+    assert (shown.lag, shown.epoch, shown.error) == (0, 1, None)
     session.sql(f"CALL drop_ingest(table => '{table}')")
     assert session.sql(f"CALL show_ingest(table => '{table}')").rows == []
 
@@ -80,9 +131,7 @@ def test_events_that_are_no_rows_are_kept_apart(session: Any, broker: KafkaBroke
     table, topic = f"{database}.bad", "bad"
     make_table(session, table, "mor")
     broker.create_topic(topic)
-    session.sql(
-        f"CALL ingest_table(table => '{table}', topic => '{topic}', bootstrap_servers => '{broker.servers}')"
-    )
+    declare(session, table, topic, broker)
     bad = [b"{", b'{"id": "x"}', b'{"id": null, "dt": "a"}', b'{"id": 7, "dt": "__HIVE_DEFAULT_PARTITION__"}']
     broker.produce(topic, [*events(range(5)), *bad, *events(range(5, 9))])
     assert catch_up(session)
