@@ -175,6 +175,10 @@ class SyncFailedError(MetastoreError):
     """The commit stands, but the metastore could not follow it; the hint says how to run the sync again."""
 
 
+class SchemaRegistryError(HudisqlError, ConnectionError):
+    """A schema registry does not answer, refuses, or has a schema that cannot be used."""
+
+
 class ExecutorEnvironmentError(HudisqlError, RuntimeError):
     """The executors' Python cannot run hudisql's tasks (other Python, pyarrow or missing dependency)."""
 
