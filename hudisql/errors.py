@@ -218,6 +218,10 @@ class KafkaError(HudisqlError, ConnectionError):
     """Kafka refused a request or cannot be reached; the message has its words."""
 
 
+class SchemaRegistryError(HudisqlError, ConnectionError):
+    """A schema registry does not answer, refuses, or has a schema that cannot be used."""
+
+
 class ExecutorEnvironmentError(HudisqlError, RuntimeError):
     """The executors' Python cannot run hudisql's tasks (other Python, pyarrow or missing dependency)."""
 

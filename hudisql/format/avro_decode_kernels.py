@@ -153,7 +153,7 @@ def decode(  # type: ignore[no-untyped-def]
                 remaining[depth - 1] -= 1
                 if remaining[depth - 1] == 0:
                     remaining[depth - 1], position = _read_block_count(data, position, limit)
-                    if position > limit:
+                    if position > limit or remaining[depth - 1] > limit - position:
                         return row
                 if remaining[depth - 1] > 0:
                     node = loop + 1
@@ -166,6 +166,8 @@ def decode(  # type: ignore[no-untyped-def]
                 break
             if null_branch[node] >= 0 and kind[node] != UNION:
                 chosen, position = _read_varint(data, position, limit)
+                if position > limit:
+                    return row
                 if chosen == null_branch[node]:
                     _append_null(
                         node, kind, end, stored, fill, base, valid, values, wide, offsets, counts, used
@@ -196,7 +198,8 @@ def decode(  # type: ignore[no-untyped-def]
                 counts[node] += 1
             if what == LOOP:
                 count, position = _read_block_count(data, position, limit)
-                if position > limit:
+                # An item takes a byte at least: a count beyond that would be walked nearly for ever.
+                if position > limit or count > limit - position:
                     return row
                 if count == 0:
                     if keep and fill:

@@ -18,6 +18,7 @@ from hudisql.ingest.parse.json_program import (
     FLOAT,
     LIST,
     MAP,
+    RAW,
     RECORD,
     STRING,
     JsonNode,
@@ -121,7 +122,7 @@ class JsonColumns:
             if node.kind == FLOAT:
                 with np.errstate(over="ignore"):
                     physical = physical.astype(np.float32)
-        elif node.kind in (DECIMAL, BASE64_DECIMAL):
+        elif node.kind in (DECIMAL, BASE64_DECIMAL, RAW):
             physical = np.empty((count, 2), np.int64)
             physical[:, 0] = values
             physical[:, 1] = self._slots.wide[part]

@@ -29,8 +29,9 @@ from hudisql.errors import InvalidArgumentError, UnsupportedTableError
     TIMESTAMP,
     DECIMAL,
     BASE64_DECIMAL,
-) = range(13)
-"""Kinds of nodes; the first three hold others."""
+    RAW,
+) = range(14)
+"""Kinds of nodes; the first three hold others. RAW is any value, of which only the place is kept."""
 
 EPOCH_UNITS: Final[Mapping[str, int]] = {"seconds": 1_000_000, "millis": 1_000, "micros": 1, "nanos": -1_000}
 """Units of timestamps that are sent as integers: how many microseconds one is, or, negative, how many of them
@@ -58,6 +59,8 @@ class Encoding:
 
 
 DEFAULT_ENCODING: Final = Encoding()
+RAW_TYPE: Final = pa.binary(16)
+"""The type of a column of places: address and length of each value's text, as two words."""
 
 
 @dataclass(slots=True)
@@ -155,6 +158,8 @@ _LEAVES: Final = {
 
 def _node(name: str, kind: pa.DataType, encoding: Encoding) -> JsonNode:
     types = pa.types
+    if kind == RAW_TYPE:
+        return JsonNode(name, RAW, kind)
     if kind in _LEAVES:
         return JsonNode(name, _LEAVES[kind], kind)
     if types.is_signed_integer(kind):

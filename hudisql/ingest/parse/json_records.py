@@ -6,6 +6,7 @@ empty values in it shift nothing.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.ingest.parse.json_columns import Bytes, Integers, JsonColumns, make_slots
+from hudisql.ingest.parse.json_columns import Integers, JsonColumns, make_slots
 from hudisql.ingest.parse.json_program import DEFAULT_ENCODING, Encoding, JsonProgram, compile_program
 from hudisql.ingest.parse.parsed_batch import DELETE_FIELD, BadRecord, ParsedBatch
 
@@ -91,24 +92,31 @@ def scan_values(
     program: JsonProgram, values: Sequence[bytes], *, take_new_columns: bool = False
 ) -> ScannedRecords:
     """The columns of whole values."""
-    lengths = np.fromiter(map(len, values), np.int64, len(values))
-    ends = np.cumsum(lengths + 1) - 1
-    data = np.frombuffer(b"\0".join([*values, bytes(_PADDING)]), np.uint8)
-    return scan_spans(program, data, ends - lengths, ends, take_new_columns=take_new_columns)
+    text = RecordTexts(values)
+    return scan_texts(program, text.starts, text.ends, take_new_columns=take_new_columns)
 
 
-def scan_spans(
-    program: JsonProgram, data: Bytes, starts: Integers, ends: Integers, *, take_new_columns: bool = False
+class RecordTexts:
+    """Values in one padded buffer, a zero byte after each; it lives as long as the addresses are used."""
+
+    def __init__(self, values: Sequence[bytes]) -> None:
+        self._data = np.frombuffer(b"\0".join([*values, bytes(_PADDING)]), np.uint8)
+        if len(self._data) > _MOST_BYTES:
+            raise InvalidArgumentError("a batch of more than 2 GiB", hint="parse fewer records at once")
+        lengths = np.fromiter(map(len, values), np.int64, len(values))
+        self.ends = np.cumsum(lengths + 1) - 1 + self._data.ctypes.data
+        self.starts = self.ends - lengths
+
+
+def scan_texts(
+    program: JsonProgram, starts: Integers, ends: Integers, *, take_new_columns: bool = False
 ) -> ScannedRecords:
-    """The columns of the JSON texts at [starts, ends) of `data`, which is padded."""
+    """The columns of the JSON texts between the addresses, in buffers of `RecordTexts`."""
     from hudisql.ingest.parse import json_scan_kernels, json_text_kernels
 
-    if len(data) > _MOST_BYTES:
-        raise InvalidArgumentError("a batch of more than 2 GiB", hint="parse fewer records at once")
     count = len(starts)
     longest = int((ends - starts).max(initial=0))
     scratch = np.empty(longest + _PADDING, np.uint8)
-    first = data.ctypes.data
     opened = np.empty(json_text_kernels.DEEPEST, np.uint8)
     codes, nodes, places = (np.zeros(count, np.int64) for _ in range(3))
     growth = 1
@@ -116,8 +124,8 @@ def scan_spans(
         slots = make_slots(program, count, growth)
         new = _new_fields(_MOST_NEW_COLUMNS if take_new_columns else 0)
         full = json_scan_kernels.scan(
-            first + starts,
-            first + ends,
+            starts,
+            ends,
             program.arrays,
             slots,
             scratch.ctypes.data,
@@ -147,21 +155,25 @@ def scan_spans(
         pa.RecordBatch.from_arrays(arrays, schema=schema),
         np.flatnonzero(codes == 0),
         bad,
-        _new_columns(data, new),
+        _new_columns(new),
     )
+
+
+def text_at(start: int, end: int) -> bytes:
+    """A copy of the bytes between two addresses."""
+    return ctypes.string_at(start, end - start)
 
 
 def _new_fields(most: int) -> NewFields:
     return NewFields(*(np.zeros(size, np.int64) for size in (most, most, most, 1)))
 
 
-def _new_columns(data: Bytes, new: NewFields) -> pa.Schema:
+def _new_columns(new: NewFields) -> pa.Schema:
     from hudisql.ingest.parse.json_scan_kernels import NEW_BOOLEAN, NEW_INTEGER, NEW_NUMBER
 
     found = []
     for number in range(int(new.used[0])):
-        start = int(new.start[number]) - data.ctypes.data
-        name = data[start : start + int(new.end[number] - new.start[number])].tobytes().decode()
+        name = text_at(int(new.start[number]), int(new.end[number])).decode()
         kinds = int(new.kinds[number])
         if kinds == NEW_INTEGER:
             kind = pa.int64()

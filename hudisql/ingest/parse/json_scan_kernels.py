@@ -21,6 +21,7 @@ from hudisql.ingest.parse.json_program import (
     INTEGER,
     LIST,
     MAP,
+    RAW,
     RECORD,
     STRING,
     TIMESTAMP,
@@ -302,6 +303,14 @@ def _walk(  # type: ignore[no-untyped-def]
                 depth += 1
                 at += 1
                 just_opened = True
+            elif what == RAW:
+                end = skip_value(at, opened)
+                if end < 0:
+                    return NOT_JSON, node, at
+                valid[slot] = PRESENT
+                values[slot] = at
+                wide[slot] = end - at
+                at = end
             else:
                 code, validity, value, second, end = _read_leaf(
                     at, what, low[node], high[node], scale[node], scratch
@@ -406,12 +415,12 @@ def scan(starts, ends, program, slots, scratch, opened, new, codes, failed_nodes
             return node
         if code == OK:
             at = skip_space(at)
-            if at != ends[row]:
+            if at < ends[row]:
                 code = NOT_JSON
         elif code != NOT_JSON:
             # Whatever else is wrong, text that is no JSON is called that.
             last = skip_value(starts[row], opened)
-            if last < 0 or skip_space(last) != ends[row]:
+            if last < 0 or skip_space(last) < ends[row]:
                 code = NOT_JSON
         if code != OK:
             counts[:] = before
@@ -442,3 +451,19 @@ def gather_text(starts, lengths, out, offsets, is_base64, scratch):  # type: ign
             used += length
         offsets[slot + 1] = used - out
     return used - out
+
+
+@compiled
+def same_as_before(starts, ends, same):  # type: ignore[no-untyped-def]
+    """For each text whether its bytes are those of the text before it."""
+    for row in range(len(starts)):
+        length = ends[row] - starts[row]
+        equal = row > 0 and ends[row - 1] - starts[row - 1] == length
+        at = 0
+        while equal and at < length:
+            differs = word_at(starts[row] + at) ^ word_at(starts[row - 1] + at)
+            if length - at < 8:
+                differs &= (np.uint64(1) << np.uint64(8 * (length - at))) - np.uint64(1)
+            equal = differs == 0
+            at += 8
+        same[row] = equal

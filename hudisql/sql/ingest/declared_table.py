@@ -15,8 +15,12 @@ from hudisql.errors import InvalidArgumentError, SyncFailedError
 from hudisql.ingest.dead_letters import SUFFIX, open_dead_letter_table, write_bad_events
 from hudisql.ingest.declaration import PROPERTY, IngestDeclaration, declaration_of
 from hudisql.ingest.flush import IngestTarget
+from hudisql.ingest.parse.avro_records import AvroParser
+from hudisql.ingest.parse.debezium_avro import DebeziumAvroParser
+from hudisql.ingest.parse.debezium_json import DebeziumJsonParser
 from hudisql.ingest.parse.json_records import JsonParser
 from hudisql.ingest.parse.parsed_batch import RecordParser
+from hudisql.ingest.parse.schema_registry import SchemaRegistry
 from hudisql.ingest.table_buffer import BadEvent
 from hudisql.ingest.table_feed import TableFeed
 from hudisql.procedures.table_argument import location_of
@@ -127,9 +131,18 @@ def check_ingestible(call: ServiceCall) -> None:
 
 
 def make_parser(table: HudiTable, declaration: IngestDeclaration) -> RecordParser:
-    """The parser of the declaration's format for the table. Raises InvalidArgumentError."""
+    """The parser of the declaration's format for the table.
+
+    Raises InvalidArgumentError, UnsupportedTableError for columns that the format has no values for.
+    """
     fields = table.properties.record_key_fields
     key_column = fields[0] if len(fields) == 1 else None
-    if declaration.format != "json":
-        raise InvalidArgumentError(f"events of the format '{declaration.format}' cannot be read yet")
-    return JsonParser(table.schema, key_column)
+    address = declaration.schema_registry
+    if declaration.format == "json":
+        return JsonParser(table.schema, key_column)
+    if declaration.format == "debezium" and address is None:
+        return DebeziumJsonParser(table.schema, key_column)
+    assert address is not None
+    if declaration.format == "debezium":
+        return DebeziumAvroParser(table.schema, SchemaRegistry(address), key_column)
+    return AvroParser(table.schema, SchemaRegistry(address), key_column)

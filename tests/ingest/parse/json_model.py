@@ -8,7 +8,7 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ _TIME = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d)?(?:\.(\d{1,9}))?(Z|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII
 )
 _NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+_EXACT = Context(prec=2_000)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -162,10 +163,10 @@ def _decimal(value: Any, kind: pa.DataType, no_text: Exception, out_of_range: Ex
     text = value if isinstance(value, str) else value.text
     if not _NUMBER.fullmatch(text):
         raise no_text
-    unscaled = Decimal(text).scaleb(kind.scale)
-    if unscaled != unscaled.to_integral_value() or abs(unscaled) >= 10**kind.precision:
+    unscaled = Decimal(text).scaleb(kind.scale, _EXACT)
+    if unscaled != unscaled.to_integral_value(context=_EXACT) or abs(unscaled) >= 10**kind.precision:
         raise out_of_range
-    return Decimal(int(unscaled)).scaleb(-kind.scale)
+    return Decimal(int(unscaled)).scaleb(-kind.scale, _EXACT)
 
 
 def _date(text: str) -> date:
