@@ -367,7 +367,7 @@ CLEAN_INCREMENTAL: Final = flag_key(
 CLEAN_SOURCES: Final = flag_key(
     "hoodie.cleaner.delete.bootstrap.base.file",
     "false",
-    "only false: hudisql never deletes source files",
+    "source files go with their skeletons: only by `CALL run_clean(…, confirm_source_deletion => true)`",
     WRITES,
     "hoodie.clean.delete.bootstrap.base.file",
 )
