@@ -74,14 +74,14 @@ def show_file_status(context: Context, arguments: FileStatusArguments) -> Iterab
 
 
 def _deletion_of(table: HudiTable, partition: str, name: str) -> FileStatusRow | None:
-    for action, instant_time, timeline, record in _deleting_records(table):
+    for action, instant_time, timeline, record in _deleting_records(table, name):
         if name in _deleted_names(record, partition):
             return FileStatusRow("deleted", action, instant_time, timeline, "")
     return None
 
 
-def _deleting_records(table: HudiTable) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    """Action, instant time, timeline and record of what may have deleted files, newest first."""
+def _deleting_records(table: HudiTable, name: str) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+    """Action, instant time, timeline and record of what may have deleted a file, newest first."""
     from hudisql.format.avro_container import load_codec
     from hudisql.table.archived_timeline import read_archived_entries
 
@@ -91,7 +91,7 @@ def _deleting_records(table: HudiTable) -> Iterator[tuple[str, str, str, Mapping
             if content := table.storage.read(path):
                 record = load_codec(_RECORDS[instant.action][0]).decode(content, path)
                 yield instant.action, instant.timestamp, "active", record
-    for entry in reversed(read_archived_entries(table)):
+    for entry in reversed(read_archived_entries(table, containing=name.encode())):
         if entry.instant.is_completed and entry.instant.action in _RECORDS:
             archived = entry.record.get(_RECORDS[entry.instant.action][1])
             if archived is not None:

@@ -275,8 +275,9 @@ def _cleans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant,
     for instant in reversed(table.timeline.completed):
         if instant.action == CLEAN and (metadata := read_clean_metadata(table, instant)) is not None:
             yield instant, transition_time(table.storage.info(table.instant_path(instant))), metadata
-    for entry in reversed(read_archived_entries(table) if with_archived else ()):
-        if (record := entry.record.get("hoodieCleanMetadata")) is not None:
+    field = "hoodieCleanMetadata"
+    for entry in reversed(read_archived_entries(table, field) if with_archived else ()):
+        if (record := entry.record.get(field)) is not None:
             yield entry.instant, entry.transition_time, clean_metadata_of(record)
 
 
@@ -298,8 +299,9 @@ def _plans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant, 
                     continue
                 raise
             yield instant, plan
-    for entry in reversed(read_archived_entries(table) if with_archived else ()):
-        record = entry.record.get("hoodieCleanerPlan")
+    field = "hoodieCleanerPlan"
+    for entry in reversed(read_archived_entries(table, field) if with_archived else ()):
+        record = entry.record.get(field)
         if record is not None and entry.instant.state is InstantState.REQUESTED:
             yield entry.instant.in_state(InstantState.COMPLETED), clean_plan_of(record, table)
 

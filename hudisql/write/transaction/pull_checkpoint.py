@@ -75,7 +75,7 @@ def _newest_first(table: HudiTable) -> Iterator[Mapping[str, str | None]]:
     paths = [table.instant_path(each) for each in reversed(table.timeline.commits)]
     yield from read_many_extra_metadata(table.storage, paths)
     starts = table.timeline.first_active_time
-    for entry in reversed(read_archived_entries(table)):
+    for entry in reversed(read_archived_entries(table, containing=CHECKPOINT_KEY.encode())):
         # Where archiving was interrupted, the archive keeps commits that were rolled back afterwards.
         is_undone = starts is not None and entry.instant.timestamp >= starts
         if is_undone or entry.instant.action not in COMMIT_ACTIONS:
