@@ -39,6 +39,6 @@ def test_old_partitions_are_dropped(table: ChangedTable) -> None:
     assert _call(table, "") == ["dt=2024-03-02"]
     assert _call(table, "") == []
     assert [each.split()[1] for each in table.instants()] == ["commit", "replacecommit"]
-    assert {row[3].isoformat() for row in table.rows()} == {"2024-03-01", "2024-03-03"}
+    assert {str(row[3]) for row in table.rows()} == {"2024-03-01", "2024-03-03"}
     shown = [row[0] for row in table.session.sql(f"SHOW PARTITIONS {table.name}").rows]
     assert shown == ["dt=2024-03-01", "dt=2024-03-03"]
