@@ -7,6 +7,7 @@ nor a metastore client.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hudisql.console import Console, SilentConsole
@@ -88,13 +89,13 @@ class Context:
 
     def with_checkpoint(self, checkpoint: CommitCheckpoint | None) -> Context:
         """The same for a statement whose commit keeps the place of a pull."""
-        made = Context.of_parts(self._parts, self.settings, self.console)
+        made = copy(self)
         made.checkpoint = checkpoint
         return made
 
     def without_catalog(self) -> Context:
         """The same for a statement that needs no catalog: its Spark starts without the metastore."""
-        made = Context.of_parts(self._parts, self.settings, self.console)
+        made = copy(self)
         made._needs_catalog = False
         return made
 

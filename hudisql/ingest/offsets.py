@@ -50,7 +50,7 @@ def find_offsets(table: HudiTable) -> TableOffsets:
 
     Raises CorruptTableError, UnsupportedTableError, StorageError.
     """
-    for extra_metadata in newest_extra_metadata(table):
+    for extra_metadata in newest_extra_metadata(table, OFFSETS_KEY):
         text = extra_metadata.get(OFFSETS_KEY)
         if text is not None:
             return _read(text, table.base_path)

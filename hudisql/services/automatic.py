@@ -11,13 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudisql.errors import HudisqlError, SettingsError
+from hudisql.errors import HudisqlError
 from hudisql.format.instant import CLEAN, COMPACTION, InstantState
 from hudisql.format.timeline import Timeline
 from hudisql.hudi_config import (
     ARCHIVE_AUTOMATIC,
     CLEAN_AUTOMATIC,
-    CLEAN_SOURCES,
     CLUSTERING_INLINE,
     CLUSTERING_INLINE_COMMITS,
     CLUSTERING_SCHEDULE_COMMITS,
@@ -104,7 +103,6 @@ class AutomaticServices:
             and options.policy is not CleanPolicy.KEEP_LATEST_FILE_VERSIONS
         ):
             return False
-        check_keeps_sources(self.config)
         return clean_table(self.table, options, self.options().concurrency) is not None
 
     def _archive(self) -> bool:
@@ -150,15 +148,6 @@ class AutomaticServices:
             instant_time = scheduled.timestamp
             run_clustering(spark, table.reopened(), instant_time, self.options(), options.target_file_bytes)
         return bool(pending) or scheduled is not None
-
-
-def check_keeps_sources(config: HudiConfig) -> None:
-    """Raise SettingsError if a clean is told to delete source files of a bootstrap."""
-    if config.get(CLEAN_SOURCES):
-        raise SettingsError(
-            f"{CLEAN_SOURCES} = true is not supported: hudisql never deletes source files of a bootstrap",
-            hint=f"RESET {CLEAN_SOURCES}, or let Apache Hudi run this clean",
-        )
 
 
 def _pending_compactions(timeline: Timeline, options: WriteOptions) -> list[str]:

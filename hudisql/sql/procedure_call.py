@@ -24,6 +24,7 @@ from hudisql.sql.services import (  # noqa: F401 (declare their procedures)
     clustering,
     compaction,
     instant_rollback,
+    partition_ttl,
     pending_service,
     repair,
     savepoint,

@@ -59,6 +59,8 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "clustering",
         "compaction",
         "instant_rollback",
+        "partition_ttl",
+        "show_file_status",
         "savepoint",
         "show_services",
         "show_archived",

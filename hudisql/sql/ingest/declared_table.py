@@ -104,7 +104,7 @@ def declared_tables(context: Context, storage: Storage) -> list[DeclaredTable]:
     A declaration that cannot be read is a warning.
     """
     found = []
-    for entry in main_entries(context.metastore.find_tables_with_property(PROPERTY)):
+    for entry in main_entries(context.metastore.find_tables_with_property(PROPERTY), storage):
         try:
             declaration = declaration_of(entry.parameters)
         except InvalidArgumentError as error:

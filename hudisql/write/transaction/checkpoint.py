@@ -26,15 +26,16 @@ class CommitCheckpoint(Protocol):
         """Raise WriteConflictError if another commit has moved the place since; called under the lock."""
 
 
-def newest_extra_metadata(table: HudiTable) -> Iterator[Mapping[str, str | None]]:
+def newest_extra_metadata(table: HudiTable, key: str) -> Iterator[Mapping[str, str | None]]:
     """The extra metadata of the table's commits, the newest first; archived ones are read last.
 
-    Raises CorruptTableError, UnsupportedTableError, StorageError.
+    Of the archived commits only those that name `key` are decoded. Raises CorruptTableError,
+    UnsupportedTableError, StorageError.
     """
     paths = [table.instant_path(each) for each in reversed(table.timeline.commits)]
     yield from read_many_extra_metadata(table.storage, paths)
     starts = table.timeline.first_active_time
-    for entry in reversed(read_archived_entries(table)):
+    for entry in reversed(read_archived_entries(table, containing=key.encode())):
         # Where archiving was interrupted, the archive keeps commits that were rolled back afterwards.
         is_undone = starts is not None and entry.instant.timestamp >= starts
         if is_undone or entry.instant.action not in COMMIT_ACTIONS:

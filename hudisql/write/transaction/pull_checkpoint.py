@@ -53,7 +53,7 @@ def find_checkpoint(target: HudiTable, source: str) -> str | None:
     Reads the newest commits until one has it, and archived ones if none of the timeline has. Raises
     CorruptTableError, UnsupportedTableError, StorageError.
     """
-    for extra_metadata in newest_extra_metadata(target):
+    for extra_metadata in newest_extra_metadata(target, CHECKPOINT_KEY):
         text = extra_metadata.get(CHECKPOINT_KEY)
         if text is None:
             continue
