@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hudisql.catalog.client import MetastoreClient
-    from hudisql.write.transaction.pull_checkpoint import PullCheckpoint
+    from hudisql.write.transaction.checkpoint import CommitCheckpoint
 
 
 class LiveParts(Protocol):
@@ -74,7 +74,7 @@ class Context:
         self._parts: LiveParts = RunningParts(spark, metastore, storage or Storage())
         self.settings = settings or Settings()
         self.console: Console = console or SilentConsole()
-        self.checkpoint: PullCheckpoint | None = None
+        self.checkpoint: CommitCheckpoint | None = None
         self._needs_catalog = True
 
     @classmethod
@@ -86,7 +86,7 @@ class Context:
         made._needs_catalog = True
         return made
 
-    def with_checkpoint(self, checkpoint: PullCheckpoint | None) -> Context:
+    def with_checkpoint(self, checkpoint: CommitCheckpoint | None) -> Context:
         """The same for a statement whose commit keeps the place of a pull."""
         made = Context.of_parts(self._parts, self.settings, self.console)
         made.checkpoint = checkpoint

@@ -65,7 +65,7 @@ def decode_rows(
     arenas = _Arenas(len(program.nodes))
     for fill in (False, True):
         failed = avro_decode_kernels.decode(
-            data,
+            data.ctypes.data,
             starts,
             ends,
             program.kind,
@@ -82,7 +82,7 @@ def decode_rows(
             arenas.values,
             arenas.wide,
             arenas.offsets,
-            arenas.text,
+            arenas.text.ctypes.data,
             arenas.counts,
             arenas.used,
         )

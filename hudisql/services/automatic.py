@@ -68,20 +68,22 @@ class AutomaticServices:
 
     def run(self, spark: SparkSession) -> bool:
         """Run what is due; True if something was. Raises no error of hudisql's or Spark's."""
-        services: tuple[tuple[str, str, Callable[[], bool]], ...] = (
-            ("clean", "CALL run_clean", self._clean),
-            ("archiving", "CALL archive_commits", self._archive),
-            ("compaction", "CALL run_compaction", lambda: self._compact(spark)),
-            ("clustering", "CALL run_clustering", lambda: self._cluster(spark)),
-        )
-        done = False
-        for name, call, run in services:
-            try:
-                done = (self.config.get(TABLE_SERVICES) and run()) or done
-            except Exception as error:
-                self._warn_of_failure(name, call, error)
-                done = True
-        return done
+        done = self.run_without_spark()
+        done = self._attempt("compaction", "CALL run_compaction", lambda: self._compact(spark)) or done
+        return self._attempt("clustering", "CALL run_clustering", lambda: self._cluster(spark)) or done
+
+    def run_without_spark(self) -> bool:
+        """Run the clean and the archiving if they are due; True if something was. Raises as `run`."""
+        done = self._attempt("clean", "CALL run_clean", self._clean)
+        return self._attempt("archiving", "CALL archive_commits", self._archive) or done
+
+    def _attempt(self, name: str, call: str, run: Callable[[], bool]) -> bool:
+        """True if the service did something, or failed; `call` is the statement that runs it again."""
+        try:
+            return self.config.get(TABLE_SERVICES) and run()
+        except Exception as error:
+            self._warn_of_failure(name, call, error)
+            return True
 
     def _warn_of_failure(self, name: str, call: str, error: Exception) -> None:
         name_of_error = type(error).__name__

@@ -51,6 +51,8 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "sync",
         "help",
         "resync_bootstrap",
+        "ingest_table",
+        "show_ingest",
         "rewrite_bootstrap_files",
         "archive",
         "clean",

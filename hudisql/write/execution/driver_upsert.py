@@ -35,6 +35,7 @@ from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys
 from hudisql.write.keygen.partition_paths import PartitionPaths
+from hudisql.write.keygen.record_keys import NullKeys, render_record_keys
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.pending_table_services import check_not_clustered
 
@@ -53,6 +54,18 @@ def upsert_on_driver(
     few = profile_few_changes(table, changes, table.schema, options, paths)
     check_not_clustered(table, few.changed)
     return write_few_changes(commit, few, table.schema, options, paths, DEFAULT_CALENDARS)
+
+
+def with_keys(
+    rows: pa.RecordBatch, table: HudiTable, options: WriteOptions, paths: PartitionPaths
+) -> tuple[pa.RecordBatch, NullKeys]:
+    """The rows (the table's columns) with RECORD_KEY and PARTITION, and those whose key Hudi refuses.
+
+    Raises WriteRefusedError for partition values that no directory can stand for.
+    """
+    rendered = render_record_keys(rows, table.properties.record_key_fields, complex_keys=options.complex_keys)
+    keyed = rows.append_column(RECORD_KEY, rendered.keys).append_column(PARTITION, paths.of(rows))
+    return keyed, rendered.null_keys
 
 
 def slices_of_rows(table: HudiTable, paths: PartitionPaths, rows: pa.Table) -> list[FileSlice]:
