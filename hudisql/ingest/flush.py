@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudisql.format.instant import InstantState
 from hudisql.ingest.offsets import OffsetsCheckpoint, TableOffsets
 from hudisql.ingest.table_index import TableIndex
 from hudisql.table.hudi_table import HudiTable
+from hudisql.write.changes import PARTITION
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.driver_upsert import upsert_on_driver
 from hudisql.write.execution.write_context import WrittenFile
@@ -18,7 +21,12 @@ from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.transaction.commit import OpenCommit
 
-OPERATION_TYPE = "UPSERT"
+OPERATION_TYPE: Final = "UPSERT"
+# What rows in memory take in a file, about.
+_BYTES_IN_FILE: Final = 0.3
+# A file is filled up if it has at most so many bytes, or so many times those of the partition's rows.
+_ALWAYS_SMALL: Final = 256 << 10
+_MOST_REWRITTEN: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +51,14 @@ def commit_rows(
     Raises WriteConflictError if `previous` are not the table's offsets, or another writer conflicts;
     TableLockedError, UnsupportedTableError, WriteRefusedError, StorageError. Nothing is visible then.
     """
-    table, options = target.table, target.options
+    table, options = target.table, _sized(target.options, rows)
     written: list[tuple[OpenCommit, list[WrittenFile]]] = []
 
     def write(commit: OpenCommit) -> list[WrittenFile]:
         if rows is None:
             return []
         paths = PartitionPaths(commit.table, options.key_generator)
-        files = upsert_on_driver(commit, options, paths, rows, tag=index.tag)
+        files = upsert_on_driver(commit, options, paths, rows, last_of_equals=True, tag=index.tag)
         written.append((commit, files))
         return files
 
@@ -65,3 +73,18 @@ def commit_rows(
     for commit, files in written:
         index.learn(commit.table, files, commit.instant.in_state(InstantState.COMPLETED))
     return result
+
+
+def _sized(options: WriteOptions, rows: pa.Table | None) -> WriteOptions:
+    """The options with a limit of small files that follows the rows.
+
+    Hudi's default fills files of up to 100 MB by rewriting them: for a commit a minute of a few rows that
+    would be most of the work. Clustering joins what stays small.
+    """
+    if rows is None:
+        return options
+    partitions = max(len(pc.unique(rows.column(PARTITION))), 1)
+    new_bytes = int(rows.nbytes * _BYTES_IN_FILE / partitions)
+    limit = max(_ALWAYS_SMALL, new_bytes * _MOST_REWRITTEN)
+    sizing = replace(options.sizing, small_file_bytes=min(options.sizing.small_file_bytes, limit))
+    return replace(options, sizing=sizing)

@@ -101,11 +101,10 @@ class TableBuffer:
         return sum(each.nbytes for each in self._rows)
 
     def rows(self) -> pa.Table | None:
-        """All rows, the latest first: of equal ordering values the latest counts. None without any."""
+        """All rows in the order in which they came; None without any."""
         if not any(each.num_rows for each in self._rows):
             return None
-        together = pa.concat_tables(self._rows, promote_options="default").combine_chunks()
-        return together.take(pa.array(np.arange(together.num_rows - 1, -1, -1)))
+        return pa.concat_tables(self._rows, promote_options="default").combine_chunks()
 
     def reached(self, previous: Mapping[SourcePartition, int]) -> dict[SourcePartition, int]:
         """The offsets that the table has taken once the rows are committed."""

@@ -49,19 +49,25 @@ def is_higher(values: pa.Array, others: pa.Array, *, null_is_lowest: bool = Fals
 
 
 def newest_first(
-    rows: pa.Table, key: Sequence[str], precombine_field: str | None
+    rows: pa.Table, key: Sequence[str], precombine_field: str | None, *, last_of_equals: bool = False
 ) -> tuple[pa.Table, npt.NDArray[np.bool_]]:
     """The rows sorted by `key`, those of one key by descending ordering value; and which begin a key.
 
     So the rows that begin a key are the newest ones; of equal values, and without a field, the first in
-    `rows`. The key columns hold no nulls.
+    `rows`, or with `last_of_equals` the last. The key columns hold no nulls.
     """
-    columns = {name: rows.column(name) for name in key}
+    places = np.arange(rows.num_rows)
+    if last_of_equals:
+        places = places[::-1]
+    at = pa.array(places)
+    columns = {name: rows.column(name).take(at) if last_of_equals else rows.column(name) for name in key}
     sort_keys = [(name, "ascending") for name in key]
     if precombine_field is not None:
-        columns[_ORDERING] = comparable(rows.column(precombine_field).combine_chunks())
+        values = comparable(rows.column(precombine_field).combine_chunks())
+        columns[_ORDERING] = values.take(at) if last_of_equals else values
         sort_keys.append((_ORDERING, "descending"))
-    ordered = rows.take(pc.sort_indices(pa.table(columns), sort_keys=sort_keys))
+    order = pc.sort_indices(pa.table(columns), sort_keys=sort_keys)
+    ordered = rows.take(at.take(order) if last_of_equals else order)
     is_first = np.zeros(ordered.num_rows, dtype=bool)
     is_first[:1] = True
     for name in key:

@@ -52,17 +52,19 @@ def upsert_on_driver(
     rows: pa.Table,
     *,
     deletes: bool = False,
+    last_of_equals: bool = False,
     tag: TagKeys = lambda _table, _path, _keys: None,
 ) -> list[WrittenFile]:
     """Write the rows (the table's columns, RECORD_KEY, PARTITION) by key; with `deletes` delete their keys.
 
-    Keys that `tag` does not know are looked up in the slices of their partitions.
+    Of rows with equal ordering values the first counts, or with `last_of_equals` the last. Keys that `tag`
+    does not know are looked up in the slices of their partitions.
 
     Memory: the rows, and what `write_buckets` takes for one slice. Raises what `write_buckets` raises, and
     UnsupportedTableError for rows of file groups with a pending clustering.
     """
     table = commit.table
-    newest = precombine_rows(rows, table.precombine_field)
+    newest = precombine_rows(rows, table.precombine_field, last_of_equals=last_of_equals)
     tagged, left = _tag_by_index(table, newest, tag, deletes=deletes)
     looked_up = tag_few_rows(table, options, left, slices_of_rows(table, paths, left), deletes=deletes)
     changes = pa.concat_tables([*tagged, looked_up])
@@ -89,11 +91,17 @@ def slices_of_rows(table: HudiTable, paths: PartitionPaths, rows: pa.Table) -> l
     return load_file_slices(table, [paths.existing[path] for path in found if path in paths.existing])
 
 
-def precombine_rows(rows: pa.Table, precombine_field: str | None) -> pa.Table:
-    """One row for each key and partition: the one with the highest ordering value, else the first."""
+def precombine_rows(
+    rows: pa.Table, precombine_field: str | None, *, last_of_equals: bool = False
+) -> pa.Table:
+    """One row for each key and partition: the one with the highest ordering value; of equal ones, and without
+    a field, the first, or with `last_of_equals` the last.
+    """
     if not rows.num_rows:
         return rows
-    ordered, is_first = newest_first(rows, (PARTITION, RECORD_KEY), precombine_field)
+    ordered, is_first = newest_first(
+        rows, (PARTITION, RECORD_KEY), precombine_field, last_of_equals=last_of_equals
+    )
     return ordered.filter(pa.array(is_first))
 
 
