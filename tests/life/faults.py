@@ -11,8 +11,8 @@ from hudisql.storage import Storage
 from tests.fault_injection import CALLS
 
 
-class ProcessKilled(BaseException):
-    """Stands for SIGKILL: the storage refuses all that is done to clear up."""
+class ProcessKilled(SystemExit):
+    """Stands for SIGKILL: the storage refuses all that is done to clear up. Threads end by it silently."""
 
 
 @dataclass(frozen=True)
