@@ -12,7 +12,7 @@ from itertools import count
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
-from tests.life.steps import StepCounts
+from tests.life.steps import LifeFailedError, StepCounts
 
 MOST_FAILURES = 5
 SEED = "HUDISQL_LIFE_SEED"
@@ -36,9 +36,9 @@ def run_lives(
     """Live lives of up to `length` steps until it `is_enough`, and report what happened in them.
 
     The machine of each life is made by its seed. A life that fails does not keep the others from being
-    lived. Raises ExceptionGroup of all failures.
+    lived. Raises BaseExceptionGroup of all failures.
     """
-    failures: list[Exception] = []
+    failures: list[BaseException] = []
     begun = time.monotonic()
     for number in count(seed_of_first):
         if is_enough() or len(failures) == MOST_FAILURES:
@@ -46,8 +46,8 @@ def run_lives(
         counts.lives += 1
         try:
             run_life(make_machine(number), number, length, phases)
-        except Exception as error:
-            error.add_note(f"repeat it with {SEED}={number} and one life")
+        except (LifeFailedError, Exception) as error:
+            error.add_note(f"repeat it with {SEED}={number}")
             failures.append(error)
             print("".join(traceback.format_exception(error)), flush=True)
         seconds = time.monotonic() - begun
@@ -57,7 +57,7 @@ def run_lives(
         f"{seed_of_first + counts.lives - 1}, {len(failures)} failures\n{counts.table()}"
     )
     if failures:
-        raise ExceptionGroup(f"{len(failures)} lives failed", failures)
+        raise BaseExceptionGroup(f"{len(failures)} lives failed", failures)
 
 
 def run_life(

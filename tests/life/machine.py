@@ -38,7 +38,7 @@ from tests.life.service_calls import (
     service_calls,
 )
 from tests.life.statements import DAYS, MOST_COLUMNS, Statement, Statements, days, ids, numbers
-from tests.life.steps import DONE, IDLE, KILLED, REFUSED, StepCounts, step
+from tests.life.steps import DONE, IDLE, KILLED, REFUSED, StepCounts, failing, step
 from tests.life.table import LivingTable
 
 SHARED = {
@@ -74,6 +74,7 @@ class RandomLife(RuleBasedStateMachine):
     bootstrapped: bool
     hudi: HudiActor | None = None
     counts = StepCounts()
+    failed = False
     table: LivingTable
 
     @initialize(
@@ -102,18 +103,22 @@ class RandomLife(RuleBasedStateMachine):
             "hoodie.clustering.inline": str(clusters).lower(),
             "hoodie.archive.beyond.savepoint": str(beyond).lower(),
         }
+        self.log = [f"begin({properties}), {self.type_}, bootstrapped={self.bootstrapped}"]
         self.ts = 100
         self.is_mor = self.type_ == "mor"
         self.savepoints: list[str] = []
         self.table = self.make_table(self.type_, self.bootstrapped, properties)
+        self.table.log = self.log
         self.counts.checks[f"lives of {self.type_}{', bootstrapped' if self.bootstrapped else ''}"] += 1
 
     def teardown(self) -> None:
         if hasattr(self, "table"):
             try:
                 # The files of a table that failed stay.
-                self.end()
-                shutil.rmtree(self.table.path)
+                if not self.failed:
+                    with failing(self):
+                        self.end()
+                    shutil.rmtree(self.table.path)
             finally:
                 self.table.session.sql(f"DROP TABLE IF EXISTS {self.table.name}")
 
@@ -134,7 +139,8 @@ class RandomLife(RuleBasedStateMachine):
     @invariant()
     def rows_are_those_of_the_model(self) -> None:
         if hasattr(self, "table"):
-            self.table.check()
+            with failing(self):
+                self.table.check()
             self.counts.checks["reads"] += 1
 
     # Changes of rows

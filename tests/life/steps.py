@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any
@@ -53,10 +54,27 @@ def step(**drawn: Any) -> Callable[[Callable[..., str | None]], Any]:
 
     def decorate(method: Callable[..., str | None]) -> Any:
         @wraps(method)
-        def run(machine: Any, *arguments: Any, **named: Any) -> None:
-            outcome = method(machine, *arguments, **named) or DONE
+        def run(machine: Any, **named: Any) -> None:
+            shown = ", ".join(f"{name}={value!r}" for name, value in named.items() if name != "data")
+            machine.log.append(f"{method.__name__}({shown})")
+            with failing(machine):
+                outcome = method(machine, **named) or DONE
             machine.counts.steps[method.__name__.replace("_", " "), outcome] += 1
 
         return rule(**drawn)(run)
 
     return decorate
+
+
+class LifeFailedError(BaseException):
+    """Ends a life at once. Hypothesis would live it again to report it, which the clock makes another one."""
+
+
+@contextmanager
+def failing(machine: Any) -> Iterator[None]:
+    """Let an error within end the life, with what was done in it."""
+    try:
+        yield
+    except Exception as error:
+        machine.failed = True
+        raise LifeFailedError("\n".join(["what was done:", *machine.log])) from error

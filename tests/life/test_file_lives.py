@@ -44,7 +44,7 @@ from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.life.faults import DyingStorage, ProcessKilled
 from tests.life.lives import first_seed, run_lives
-from tests.life.steps import DONE, KILLED, REFUSED, StepCounts, step
+from tests.life.steps import DONE, KILLED, REFUSED, StepCounts, failing, step
 from tests.table.conftest import SCHEMA, TableDirectory
 
 PARTITIONS = ("dt=a", "dt=b")
@@ -62,11 +62,13 @@ class FileLife(RuleBasedStateMachine):
 
     directory: Path
     counts: StepCounts
+    failed = False
 
     @initialize(number=numbers)
     def begin(self, number: int) -> None:
         # Hypothesis begins with the simplest of all lives, one insert again and again.
         assume(number)
+        self.log: list[str] = []
         self.path = self.directory / uuid.uuid4().hex
         TableDirectory(
             self.path, {"hoodie.table.timeline.timezone": "UTC", "hoodie.table.create.schema": SCHEMA}
@@ -75,16 +77,17 @@ class FileLife(RuleBasedStateMachine):
         self.savepoints: list[str] = []
         self.unsettled: set[str] = set()
         self.kept_from = ""
-        self.insert("dt=a", None)
-        self.insert("dt=b", None)
+        for partition in PARTITIONS:
+            self.insert(partition=partition, killed=None)
 
     def teardown(self) -> None:
-        if not hasattr(self, "states"):
+        if self.failed or not hasattr(self, "states"):
             return
-        for instant in self.instants:
-            self.check_past(instant)
-        for begin in self.instants[-6:]:
-            self.check_window(begin, self.instants[-1])
+        with failing(self):
+            for instant in self.instants:
+                self.check_past(instant)
+            for begin in self.instants[-6:]:
+                self.check_window(begin, self.instants[-1])
         shutil.rmtree(self.path)
 
     # Commits
@@ -164,9 +167,10 @@ class FileLife(RuleBasedStateMachine):
     @invariant()
     def readers_see_the_files_of_the_model(self) -> None:
         if hasattr(self, "states"):
-            self.settle()
-            assert set(self.states) == self.commits()
-            assert self.seen(None) == self.files
+            with failing(self):
+                self.settle()
+                assert set(self.states) == self.commits()
+                assert self.seen(None) == self.files
             self.counts.checks["listings"] += 1
 
     @step(number=numbers)
