@@ -229,10 +229,9 @@ class RandomLife(RuleBasedStateMachine):
         self.table.run_due_services()
 
     @step(retained=some.integers(1, 4))
-    def set_retention(self, retained: int) -> str:
-        return self.serve(
-            f"ALTER TABLE {{t}} SET TBLPROPERTIES ('hoodie.clean.commits.retained' = '{retained}')"
-        )
+    def set_retention(self, retained: int) -> None:
+        key = "hoodie.clean.commits.retained"
+        self.table.run(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('{key}' = '{retained}')")
 
     # Undoing
 
