@@ -55,6 +55,7 @@ hive: oracles ## beeline, spark-sql + Hudi, hudisql and plain Spark by table nam
 bench: oracles ## side by side with Apache Hudi and plain Spark; writes docs/benchmarks*.md
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.changes
+	$(BIN)/python -m benchmarks.merged_reads
 	$(BIN)/python -m benchmarks.services
 
 scale: $(STAMP) ## 1,000 to 10,000 files in 500 partitions; writes docs/benchmarks-scale.md

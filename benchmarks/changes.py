@@ -201,7 +201,10 @@ def _undone(table: Path, action: Callable[[], Result]) -> Result:
 
 def _read(engine: HudisqlEngine | RealHudiEngine, name: str) -> Cost:
     text = SUMMARY.format(name).replace("count(DISTINCT _hoodie_record_key), ", "")
-    return _second_run(engine, lambda: engine.sql(text))
+    engine.sql(text)
+    if isinstance(engine, HudisqlEngine):
+        engine.forget()
+    return measured(engine, lambda: engine.sql(text))[1]
 
 
 def _second_run(engine: HudisqlEngine | RealHudiEngine, action: Callable[[], Rows]) -> Cost:

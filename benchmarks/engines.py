@@ -82,6 +82,10 @@ class HudisqlEngine:
         """Read plain parquet and write it again, as a migration without metadata-only bootstrap would."""
         return self._rows({"command": "rewrite", "source": source, "target": target})
 
+    def forget(self) -> None:
+        """Let the next read match the keys of log records anew, as the first of a session does."""
+        self._rows({"command": "forget"})
+
     def jobs(self) -> dict[int, int]:
         """The completed tasks of each Spark job of the session so far, by the job's number."""
         return {int(str(job)): int(str(tasks)) for job, tasks in self._rows({"command": "jobs"})}

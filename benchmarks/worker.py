@@ -1,8 +1,8 @@
 """The process that hudisql is measured in: a session on PySpark 4, told what to do by lines of JSON.
 
 The first line holds the session's settings. `{"command": "sql", "text": …}` runs a statement in hudisql,
-`spark` one in plain Spark, `rewrite` writes parquet again, `jobs` lists Spark's jobs and their tasks;
-rows come back as text.
+`spark` one in plain Spark, `rewrite` writes parquet again, `jobs` lists Spark's jobs and their tasks,
+`forget` lets the next read match log records anew; rows come back as text.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import hudisql
 from hudisql.console import SilentConsole
+from hudisql.read.merged_scan import MATCHES
 
 
 def answer(session: Any, request: dict[str, Any]) -> dict[str, Any]:
@@ -27,6 +28,9 @@ def answer(session: Any, request: dict[str, Any]) -> dict[str, Any]:
             rows = spark.sql(request["text"]).collect()
         case "view":
             spark.read.parquet(request["path"]).createOrReplaceTempView(request["name"])
+            rows = []
+        case "forget":
+            MATCHES.clear()
             rows = []
         case "rewrite":
             frame = spark.read.parquet(request["source"])

@@ -7,6 +7,7 @@ nor a metastore client.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hudisql.console import Console, SilentConsole
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from hudisql.catalog.client import MetastoreClient
-    from hudisql.write.transaction.pull_checkpoint import PullCheckpoint
+    from hudisql.write.transaction.checkpoint import CommitCheckpoint
 
 
 class LiveParts(Protocol):
@@ -74,7 +75,7 @@ class Context:
         self._parts: LiveParts = RunningParts(spark, metastore, storage or Storage())
         self.settings = settings or Settings()
         self.console: Console = console or SilentConsole()
-        self.checkpoint: PullCheckpoint | None = None
+        self.checkpoint: CommitCheckpoint | None = None
         self._needs_catalog = True
 
     @classmethod
@@ -86,15 +87,15 @@ class Context:
         made._needs_catalog = True
         return made
 
-    def with_checkpoint(self, checkpoint: PullCheckpoint | None) -> Context:
+    def with_checkpoint(self, checkpoint: CommitCheckpoint | None) -> Context:
         """The same for a statement whose commit keeps the place of a pull."""
-        made = Context.of_parts(self._parts, self.settings, self.console)
+        made = copy(self)
         made.checkpoint = checkpoint
         return made
 
     def without_catalog(self) -> Context:
         """The same for a statement that needs no catalog: its Spark starts without the metastore."""
-        made = Context.of_parts(self._parts, self.settings, self.console)
+        made = copy(self)
         made._needs_catalog = False
         return made
 

@@ -123,6 +123,41 @@ class PathExistsError(StorageError, FileExistsError):
     """An atomic creation lost: the path exists already."""
 
 
+class WriteAheadLogError(StorageError):
+    """The write-ahead log of pushed rows took no batch: its disk is full or failed, or it is closed."""
+
+
+class WriteAheadLogInUseError(WriteAheadLogError):
+    """Another process has opened the directory of the write-ahead log."""
+
+
+class CorruptWriteAheadLogError(WriteAheadLogError):
+    """Acknowledged batches of a write-ahead log cannot be read: the message names the file and the offset."""
+
+
+class PushRefusedError(HudisqlError):
+    """A push of rows is answered by an error: `status` is that of HTTP, `code` its name for programs.
+
+    `retry_after` is in seconds; `bad_rows` are line numbers, counted from 1, with what is wrong.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        status: int = 400,
+        code: str = "bad_request",
+        retry_after: int | None = None,
+        bad_rows: Sequence[tuple[int, str]] = (),
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+        self.bad_rows = tuple(bad_rows)
+
+
 class SourceError(HudisqlError, ValueError):
     """A bootstrap source cannot be taken as it is (not parquet, another table format, no such source)."""
 
@@ -173,6 +208,18 @@ class MetastoreUnavailableError(MetastoreError, ConnectionError):
 
 class SyncFailedError(MetastoreError):
     """The commit stands, but the metastore could not follow it; the hint says how to run the sync again."""
+
+
+class EventsLostError(HudisqlError, LookupError):
+    """A source no longer has events that the table has not taken: its retention has deleted them."""
+
+
+class KafkaError(HudisqlError, ConnectionError):
+    """Kafka refused a request or cannot be reached; the message has its words."""
+
+
+class SchemaRegistryError(HudisqlError, ConnectionError):
+    """A schema registry does not answer, refuses, or has a schema that cannot be used."""
 
 
 class ExecutorEnvironmentError(HudisqlError, RuntimeError):

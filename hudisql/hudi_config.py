@@ -367,9 +367,25 @@ CLEAN_INCREMENTAL: Final = flag_key(
 CLEAN_SOURCES: Final = flag_key(
     "hoodie.cleaner.delete.bootstrap.base.file",
     "false",
-    "only false: hudisql never deletes source files",
+    "source files go with their skeletons: only by `CALL run_clean(…, confirm_source_deletion => true)`",
     WRITES,
     "hoodie.clean.delete.bootstrap.base.file",
+)
+TTL_STRATEGY: Final = choice_key(
+    "hoodie.partition.ttl.management.strategy.type",
+    "KEEP_BY_TIME",
+    ("KEEP_BY_TIME", "KEEP_BY_CREATION_TIME"),
+    "`run_ttl` counts a partition's age from its last write, or from its first",
+)
+TTL_DAYS: Final = number_key(
+    "hoodie.partition.ttl.strategy.days.retain", 0, "days after which `run_ttl` drops a partition; 0: unset"
+)
+TTL_MAX_PARTITIONS: Final = number_key(
+    "hoodie.partition.ttl.strategy.max.delete.partitions", 1000, "partitions that one `run_ttl` drops at most"
+)
+TTL_SELECTED: Final = names_key(
+    "hoodie.partition.ttl.strategy.partition.selected",
+    "paths of the partitions that `run_ttl` looks at; unset: all",
 )
 ARCHIVE_AUTOMATIC: Final = flag_key(
     "hoodie.archive.automatic", "true", "instants are archived after a commit when there are enough"

@@ -47,6 +47,9 @@ START_OFFSET: Final = "hoodie.datasource.streaming.startOffset"
 _LATEST: Final = "latest"
 _COMMIT_TIME: Final = "commitTime"
 _BEFORE_ALL: Final = "00000000000000"
+_WAIT: Final = (
+    "wait until it is completed or rolled back, then start the stream again: it goes on where it was"
+)
 
 
 class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -118,7 +121,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if begin >= last:
                 return []
             # Spark goes on after `end`: what a pending commit hides now would never be read.
-            window = timeline_window(table, begin, last, "FAIL")
+            window = timeline_window(table, begin, last, "FAIL", _WAIT)
             if is_cdc_query(self._options):
                 return list(capture_inputs(table, window, below, self._output))
             state = changes_of_options(table, window, self._options)

@@ -17,11 +17,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from hudisql.errors import InvalidArgumentError, WriteRefusedError
 from hudisql.read.conform import conform_batch
 from hudisql.spark.python_worker import complete_input
-from hudisql.write.changes import PARTITION, RECORD_KEY
 from hudisql.write.execution.commit_files import finish_commit
-from hudisql.write.execution.driver_upsert import precombine_rows, upsert_on_driver
+from hudisql.write.execution.driver_upsert import precombine_rows, upsert_on_driver, with_keys
 from hudisql.write.keygen.new_row_keys import null_key_error
-from hudisql.write.keygen.record_keys import render_record_keys
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, rollback_commit
 from pyspark_hudisql.sink import PreparedWrite
 
@@ -77,13 +75,10 @@ class HudiUpsertWriter(DataSourceArrowWriter):
     def _with_keys(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         named = batch.select(self._prepared.columns).rename_columns(self._schema.names)
         rows = conform_batch(named, self._schema)
-        rendered = render_record_keys(
-            rows, self._key_fields, complex_keys=self._prepared.options.complex_keys
-        )
-        if rendered.null_keys.count:
-            raise null_key_error(self._key_fields, "", rendered.null_keys.count)
-        places = self._prepared.paths.of(rows)
-        return rows.append_column(RECORD_KEY, rendered.keys).append_column(PARTITION, places)
+        keyed, null_keys = with_keys(rows, self._commit.table, self._prepared.options, self._prepared.paths)
+        if null_keys.count:
+            raise null_key_error(self._key_fields, "", null_keys.count)
+        return keyed
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Look the keys up, write, and make it visible.

@@ -79,6 +79,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "ddl",
         "dataframe",
         "services",
+        "ingest",
         "spark_scripts",
         "explain_query",
         "explain_dml",

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hudisql.errors import InvalidArgumentError, StorageError
+from hudisql.storage import Storage
+
 HUDI_INPUT_FORMAT = "org.apache.hudi.hadoop.HoodieParquetInputFormat"
 HUDI_REALTIME_INPUT_FORMAT = "org.apache.hudi.hadoop.realtime.HoodieParquetRealtimeInputFormat"
 PARQUET_INPUT_FORMAT = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
@@ -126,18 +129,29 @@ def hudi_base_path(table: MetastoreTable) -> str | None:
     return table.serde_properties.get("path") or table.location
 
 
-def main_entries(entries: Iterable[MetastoreTable]) -> list[MetastoreTable]:
-    """One entry of each Hudi table among them, by name: that without a suffix, where there is one."""
+def main_entries(entries: Iterable[MetastoreTable], storage: Storage) -> list[MetastoreTable]:
+    """One entry of each Hudi table among them, by name: that without a suffix, where there is one.
+
+    Entries are of one table if their locations are one directory to `storage`, however these are written.
+    """
     by_path: dict[str, list[MetastoreTable]] = {}
     for entry in entries:
         location = hudi_base_path(entry)
         if location is not None:
-            by_path.setdefault(location.rstrip("/"), []).append(entry)
+            by_path.setdefault(_resolved(storage, location), []).append(entry)
     chosen = [
         min(some, key=lambda each: (each.name.endswith(FURTHER_SUFFIXES), each.full_name))
         for some in by_path.values()
     ]
     return sorted(chosen, key=lambda each: each.full_name)
+
+
+def _resolved(storage: Storage, location: str) -> str:
+    try:
+        return storage.resolve(storage.qualify(location))
+    except (StorageError, InvalidArgumentError):
+        # What cannot be opened is reported where it is.
+        return location.rstrip("/")
 
 
 def source_directories_of(table: MetastoreTable) -> tuple[str, ...]:

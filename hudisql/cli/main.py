@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from hudisql import __version__
+from hudisql.cli.ingest import ingest_app
 from hudisql.cli.services import services_app
 from hudisql.console import open_console
 from hudisql.errors import HudisqlError, SettingsError
@@ -35,6 +36,7 @@ app = typer.Typer(
 metastore_app = typer.Typer(help="Start, stop or look at the warehouse's embedded Hive Metastore.")
 app.add_typer(metastore_app, name="metastore")
 app.add_typer(services_app, name="services")
+app.add_typer(ingest_app, name="ingest")
 # Editors on Windows begin a script with a mark of its encoding.
 _SCRIPTS = "utf-8-sig"
 _WarehouseOption = Annotated[

@@ -41,6 +41,7 @@ from hudisql.format.log_block import (
 )
 from hudisql.format.log_block_content import DATA_BLOCK_VERSION
 
+_NAMES: Final = frozenset({"commitTime", "actionType", "actionState", "stateTransitionTime"})
 _ENTRIES_A_BLOCK: Final = 10
 _FILE_NAME: Final = re.compile(r"\.commits_\.archive\.(\d+)(?:_.*)?", re.ASCII)
 _PREFIX: Final = struct.Struct(">ii")
@@ -113,22 +114,46 @@ def encode_archive_file(entries: Sequence[ArchivedEntry]) -> bytes:
     return b"".join(blocks)
 
 
-def parse_archive_file(content: bytes, path: str, payload: str | None = None) -> Iterator[ArchivedEntry]:
+def parse_archive_file(
+    content: bytes, path: str, payload: str | None = None, containing: bytes = b""
+) -> Iterator[ArchivedEntry]:
     """The entries of an archive file in their order; torn blocks, which a crash leaves, are skipped.
 
-    With `payload` only those that have this field, such as `hoodieCleanMetadata`: others are not decoded.
-    Raises CorruptTableError, UnsupportedTableError.
+    With `payload` only those that have this field, such as `hoodieCleanMetadata`, and with `containing` those
+    whose Avro bytes contain it: others are not decoded. Raises CorruptTableError, UnsupportedTableError.
     """
-    for block in parse_log_blocks(content, path):
-        if isinstance(block, CorruptBlock) or block.block_type is not BlockType.AVRO_DATA:
-            continue
-        for record in _records(block, path, payload):
+    for block in _data_blocks(content, path):
+        for record in _records(block, path, payload, containing):
             if payload is None or record.get(payload) is not None:
                 yield _entry(record, path)
 
 
-def _records(block: LogBlock, path: str, payload: str | None) -> Iterator[dict[str, Any]]:
-    schema = _parsed(block.header.get(HeaderKey.SCHEMA, "null"))
+def parse_archived_instants(content: bytes, path: str) -> Iterator[Instant]:
+    """The instants of an archive file's entries, whose payloads are skipped. Raises as
+    `parse_archive_file`.
+    """
+    for block in _data_blocks(content, path):
+        for record in _records(block, path, names_alone=True):
+            yield _entry(record, path).instant
+
+
+def _data_blocks(content: bytes, path: str) -> Iterator[LogBlock]:
+    for block in parse_log_blocks(content, path):
+        if not isinstance(block, CorruptBlock) and block.block_type is BlockType.AVRO_DATA:
+            yield block
+
+
+def _records(
+    block: LogBlock,
+    path: str,
+    payload: str | None = None,
+    containing: bytes = b"",
+    *,
+    names_alone: bool = False,
+) -> Iterator[dict[str, Any]]:
+    schema_text = block.header.get(HeaderKey.SCHEMA, "null")
+    schema = _parsed(schema_text)
+    wanted = _parsed_names(schema_text) if names_alone else None
     nulls = b"" if payload is None else _nulls_before(schema, payload)
     content = bytes(block.content)
     try:
@@ -140,9 +165,12 @@ def _records(block: LogBlock, path: str, payload: str | None) -> Iterator[dict[s
             (length,) = _LENGTH.unpack_from(content, position)
             position += _LENGTH.size
             # An entry has one payload: the unions before it are null, which is a byte each.
-            if content.startswith(nulls, position):
+            if (
+                content.startswith(nulls, position)
+                and content.find(containing, position, position + length) >= 0
+            ):
                 body = io.BytesIO(content[position : position + length])
-                yield cast("dict[str, Any]", fastavro.schemaless_reader(body, schema, None))
+                yield cast("dict[str, Any]", fastavro.schemaless_reader(body, schema, wanted))
             position += length
     except (struct.error, EOFError, ValueError, IndexError, KeyError, TypeError) as error:
         raise CorruptTableError(f"cannot decode {path}: {error}") from error
@@ -160,6 +188,15 @@ def _nulls_before(schema: Any, payload: str) -> bytes:
 @cache
 def _parsed(schema_text: str) -> Any:
     return fastavro.parse_schema(json.loads(schema_text))
+
+
+@cache
+def _parsed_names(schema_text: str) -> Any:
+    """The schema without payloads."""
+    schema = json.loads(schema_text)
+    return fastavro.parse_schema(
+        {**schema, "fields": [each for each in schema["fields"] if each["name"] in _NAMES]}
+    )
 
 
 def _entry(record: dict[str, Any], path: str) -> ArchivedEntry:

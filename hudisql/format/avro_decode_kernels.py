@@ -23,6 +23,7 @@ from hudisql.format.avro_program import (
     UNION,
     VARINT,
 )
+from hudisql.format.byte_kernels import byte_at, copy_bytes
 from hudisql.format.numba_compiled import compiled
 
 
@@ -54,7 +55,7 @@ def _read_varint(data, position, limit):  # type: ignore[no-untyped-def]
     value = np.uint64(0)
     shift = np.uint64(0)
     while position < limit and shift < np.uint64(70):
-        byte = data[position]
+        byte = byte_at(data + position)
         position += 1
         value |= np.uint64(byte & np.uint8(0x7F)) << shift
         if byte < 0x80:
@@ -110,20 +111,20 @@ def _read_leaf(data, position, limit, what, width):  # type: ignore[no-untyped-d
             return value, high, length, limit + 1
         bits = np.uint64(0)
         for byte in range(size):
-            bits |= np.uint64(data[position + byte]) << np.uint64(8 * byte)
+            bits |= np.uint64(byte_at(data + position + byte)) << np.uint64(8 * byte)
         value = np.int64(bits)
         position += size
-    if length >= 0 and position + length > limit:
+    if length >= 0 and length > limit - position:
         return value, high, length, limit + 1
     if what in (FIXED_DECIMAL, BYTES_DECIMAL):
         low = np.uint64(0)
         top = np.uint64(0)
-        if length > 0 and data[position] >= 128:
+        if length > 0 and byte_at(data + position) >= 128:
             low = ~low
             top = ~top
         for byte in range(length):
             top = (top << np.uint64(8)) | (low >> np.uint64(56))
-            low = (low << np.uint64(8)) | np.uint64(data[position + byte])
+            low = (low << np.uint64(8)) | np.uint64(byte_at(data + position + byte))
         return np.int64(low), np.int64(top), np.int64(-1), position + length
     return value, high, length, position
 
@@ -136,7 +137,7 @@ def decode(  # type: ignore[no-untyped-def]
     """Walk all rows; count slots and bytes of each node, and with `fill` write them into the arenas.
 
     A node's slot i is at `base + i` of `valid`, `values` and `wide`, its end offset at `base + node + i + 1`
-    of `offsets`; its bytes begin at `bytes_base` of `text`.
+    of `offsets`; its bytes begin at `bytes_base` of `text`. `data` and `text` are addresses.
     """
     nodes = len(kind)
     open_loops = np.zeros(nodes + 1, np.int64)
@@ -152,7 +153,7 @@ def decode(  # type: ignore[no-untyped-def]
                 remaining[depth - 1] -= 1
                 if remaining[depth - 1] == 0:
                     remaining[depth - 1], position = _read_block_count(data, position, limit)
-                    if position > limit:
+                    if position > limit or remaining[depth - 1] > limit - position:
                         return row
                 if remaining[depth - 1] > 0:
                     node = loop + 1
@@ -165,6 +166,8 @@ def decode(  # type: ignore[no-untyped-def]
                 break
             if null_branch[node] >= 0 and kind[node] != UNION:
                 chosen, position = _read_varint(data, position, limit)
+                if position > limit:
+                    return row
                 if chosen == null_branch[node]:
                     _append_null(
                         node, kind, end, stored, fill, base, valid, values, wide, offsets, counts, used
@@ -183,8 +186,7 @@ def decode(  # type: ignore[no-untyped-def]
                 if keep:
                     if fill:
                         target = bytes_base[node] + used[node]
-                        for byte in range(length):
-                            text[target + byte] = data[position + byte]
+                        copy_bytes(text + target, data + position, length)
                     used[node] += length
                 position += length
             if keep:
@@ -196,7 +198,8 @@ def decode(  # type: ignore[no-untyped-def]
                 counts[node] += 1
             if what == LOOP:
                 count, position = _read_block_count(data, position, limit)
-                if position > limit:
+                # An item takes a byte at least: a count beyond that would be walked nearly for ever.
+                if position > limit or count > limit - position:
                     return row
                 if count == 0:
                     if keep and fill:

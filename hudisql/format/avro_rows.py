@@ -58,34 +58,11 @@ def decode_rows(
     data: Bytes, starts: Integers, ends: Integers, schema_text: str, names: Collection[str] | None = None
 ) -> pa.RecordBatch:
     """The rows at [starts, ends) of `data` as columns; see `decode_framed_rows`."""
-    from hudisql.format import avro_decode_kernels
-
     program = program_of(schema_text)
     stored = program.stored(names)
     arenas = _Arenas(len(program.nodes))
     for fill in (False, True):
-        failed = avro_decode_kernels.decode(
-            data,
-            starts,
-            ends,
-            program.kind,
-            program.null_branch,
-            program.branch,
-            program.end,
-            program.following,
-            program.width,
-            stored,
-            fill,
-            arenas.base,
-            arenas.bytes_base,
-            arenas.valid,
-            arenas.values,
-            arenas.wide,
-            arenas.offsets,
-            arenas.text,
-            arenas.counts,
-            arenas.used,
-        )
+        failed = _walk(data, starts, ends, program, stored, arenas, fill=fill)
         if failed != DONE:
             raise CorruptTableError(f"row {failed} of a log block is not of the block's schema")
         if not fill:
@@ -98,6 +75,58 @@ def decode_rows(
             pa.StructArray.from_buffers(pa.struct([]), len(starts), [None])
         )
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def undecodable_rows(data: Bytes, starts: Integers, ends: Integers, schema_text: str) -> Integers:
+    """The numbers of the rows at [starts, ends) of `data` that are not of the schema."""
+    program = program_of(schema_text)
+    stored = np.zeros(len(program.nodes), np.bool_)
+    found: list[int] = []
+    first = 0
+    while True:
+        arenas = _Arenas(len(program.nodes))
+        failed = _walk(data, starts[first:], ends[first:], program, stored, arenas, fill=False)
+        if failed == DONE:
+            return np.array(found, np.int64)
+        found.append(first + failed)
+        first += failed + 1
+
+
+def _walk(
+    data: Bytes,
+    starts: Integers,
+    ends: Integers,
+    program: AvroProgram,
+    stored: npt.NDArray[np.bool_],
+    arenas: _Arenas,
+    *,
+    fill: bool,
+) -> int:
+    from hudisql.format import avro_decode_kernels
+
+    failed = avro_decode_kernels.decode(
+        data.ctypes.data,
+        starts,
+        ends,
+        program.kind,
+        program.null_branch,
+        program.branch,
+        program.end,
+        program.following,
+        program.width,
+        stored,
+        fill,
+        arenas.base,
+        arenas.bytes_base,
+        arenas.valid,
+        arenas.values,
+        arenas.wide,
+        arenas.offsets,
+        arenas.text.ctypes.data,
+        arenas.counts,
+        arenas.used,
+    )
+    return int(failed)
 
 
 def encode_rows(batch: pa.RecordBatch, schema_text: str, *, framed: bool = True) -> bytes:

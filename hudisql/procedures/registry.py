@@ -44,6 +44,7 @@ FAMILIES: Final = (
     "show_archived",
     "show_commit",
     "show_file_slices",
+    "show_file_status",
     "show_log_files",
     "file_stats",
     "timeline_files",

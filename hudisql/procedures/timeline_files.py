@@ -133,8 +133,9 @@ def exported_instants(table: HudiTable, actions: set[str], newest_first: bool) -
     """Name and content of each file, in the order of the instants; no active one is read ahead."""
     from hudisql.table.archived_timeline import read_archived_entries
 
+    payload = _ARCHIVED_FIELDS.get(next(iter(actions))) if len(actions) == 1 else None
     found: dict[tuple[str, str], tuple[str, Callable[[], bytes | None]]] = {}
-    for entry in read_archived_entries(table):
+    for entry in read_archived_entries(table, payload):
         time, action = entry.instant.timestamp, entry.instant.completed_action
         if entry.instant.is_completed and action in actions:
             found[time, action] = (f"{time}.{action}", partial(_archived_json, entry))

@@ -10,7 +10,6 @@ _METADATA_TABLE: Final = (
     "hudisql keeps no metadata table: readers list directories, and the first write drops one that is there",
     "CALL it in Apache Hudi, or set hoodie.metadata.enable=false for the table's other writers",
 )
-_NOT_YET: Final = "it is not implemented yet"
 _AUDIT: Final = ("hudisql takes no part in Hudi's audit of storage locks", "CALL it in Apache Hudi")
 
 UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -51,15 +50,10 @@ UNSUPPORTED: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "hudisql knows bucket indexes of one number of buckets for all partitions",
             "CALL it in Apache Hudi",
         ),
-        "run_ttl": (_NOT_YET, "ALTER TABLE table DROP PARTITION (column = value) for each old partition"),
         "sync_validate": (
             "Hudi's own asks HiveServer2 to count the rows, with a password in the statement",
             "CALL commits_compare compares the commits of two tables, SELECT count(*) their rows; "
             "CALL hive_sync makes an entry agree with its table",
-        ),
-        "show_file_status": (
-            _NOT_YET,
-            "CALL show_fsview_all lists files, show_commits_metadata who wrote them",
         ),
         "repair_migrate_partition_meta": (
             "hudisql writes the text files that every reader takes (.hoodie_partition_metadata)",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -26,7 +27,7 @@ from hudisql.spark.java_objects import java_class
 from hudisql.storage import parent_of, scheme_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from hudisql.read.scan import ScanPlan
 
@@ -60,28 +61,53 @@ def native_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     return whole.coalesce(1) if _is_small(plan) else whole
 
 
-def native_dataframe_without(
-    spark: SparkSession, plan: ScanPlan, replaced: Callable[[Mapping[str, int]], DataFrame]
+@dataclass(frozen=True)
+class ScannedFiles:
+    """The rows of a plan's files before any is chosen, with Spark's `_metadata` column."""
+
+    frame: DataFrame
+    _spark: SparkSession
+    _plan: ScanPlan
+    _index: Any
+
+    def where(self, condition: Callable[[Column], Column]) -> DataFrame:
+        """The rows that meet a condition on the `_metadata` column. Raises SourceChangedError if the files
+        have other lengths than the plan says."""
+        if self._index.sizeInBytes() != sum(self._plan.scanned_bytes()):
+            raise SourceChangedError(f"files of {self._plan.base_path} have other lengths than planned")
+        return self.frame.where(condition(self._metadata))
+
+    def without(self, replaced: Callable[[Mapping[str, int]], DataFrame]) -> DataFrame:
+        """The rows that `replaced` does not name by one long each, its only column.
+
+        It is called with a number for each of the plan's files, by path; a row is named by
+        `number << 32 | position in the file`. Raises QueryError if two files have the same number.
+        """
+        from pyspark.sql import functions
+
+        uris = _uris(self._spark, self._plan, self._index)
+        numbers = {path: zlib.crc32(uri.encode()) for path, uri in uris.items()}
+        if len(set(numbers.values())) < len(numbers):
+            raise QueryError("two files of the scan have the same checksum of their paths")
+        number = functions.shiftleft(functions.crc32(self._metadata["file_path"]), _POSITION_BITS)
+        numbered = self.frame.withColumn(_ROW, number.bitwiseOR(self._metadata["row_index"]))
+        left = functions.broadcast(replaced(numbers).toDF(_ROW))
+        return numbered.join(left, _ROW, "left_anti").drop(_ROW)
+
+    @property
+    def _metadata(self) -> Column:
+        # A column of the table may have this name, too.
+        return self.frame.metadataColumn("_metadata")
+
+
+def native_dataframe_of(
+    spark: SparkSession, plan: ScanPlan, choose: Callable[[ScannedFiles], DataFrame]
 ) -> DataFrame:
-    """As `native_dataframe`, without the rows that `replaced` names by one long each, its only column.
-
-    It is called with a number for each of the plan's files, by path; a row is named by
-    `number << 32 | position in the file`. Raises QueryError also if two files have the same number.
-    """
-    from pyspark.sql import functions
-
+    """As `native_dataframe`, the rows that `choose` takes of the files."""
     names = _names_in_files(plan)
     frame, index = _scan_files(spark, plan, names)
-    numbers = {path: zlib.crc32(uri.encode()) for path, uri in _uris(spark, plan, index).items()}
-    if len(set(numbers.values())) < len(numbers):
-        raise QueryError("two files of the scan have the same checksum of their paths")
-    # A column of the table may have this name, too.
-    metadata = frame.metadataColumn("_metadata")
-    number = functions.shiftleft(functions.crc32(metadata["file_path"]), _POSITION_BITS)
-    numbered = frame.withColumn(_ROW, number.bitwiseOR(metadata["row_index"]))
-    left = functions.broadcast(replaced(numbers).toDF(_ROW))
-    remaining = numbered.join(left, _ROW, "left_anti").drop(_ROW)
-    return complete_columns(remaining, plan, names, unpushable=_floating(plan, names))
+    chosen = choose(ScannedFiles(frame, spark, plan, index))
+    return complete_columns(chosen, plan, names, unpushable=_floating(plan, names))
 
 
 def replaced_rows_of(number: int, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

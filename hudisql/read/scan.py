@@ -35,6 +35,7 @@ from hudisql.read.splits import (
     DEFAULT_MAX_SPLIT_BYTES,
     DEFAULT_OPEN_COST_BYTES,
     ScanTask,
+    driving_file_bytes,
     plan_splits,
 )
 from hudisql.storage import Storage
@@ -105,6 +106,10 @@ class ScanPlan:
         """The paths of the files that Spark's own scan reads of the slices, none of which are logs alone."""
         paths = [scanned_file(file_slice, needs_data=self.needs_data) for file_slice, _ in self.slices]
         return [path for path in paths if path is not None]
+
+    def scanned_bytes(self) -> list[int]:
+        """The lengths of `scanned_files`."""
+        return [driving_file_bytes(file_slice, needs_data=self.needs_data) for file_slice, _ in self.slices]
 
     @property
     def splits_read(self) -> int:

@@ -22,19 +22,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def scan_to_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+def scan_to_dataframe(spark: SparkSession, plan: ScanPlan, *, runs_jobs: bool = True) -> DataFrame:
     """The plan's rows as a DataFrame with the table's whole schema, in the table's column order.
+
+    The keys of log records may be matched at once by Spark jobs, which makes the query cheaper; not so if
+    `runs_jobs` is False, for queries that are explained and not run.
 
     Columns outside `plan.columns` are there by name and type, so that `*`, positions and EXCEPT in the user's
     text mean what they say, but evaluating one raises an error: the plan contains every column that is
     needed.
     """
-    frame = _read(spark, plan)
+    frame = _read(spark, plan, runs_jobs)
     # Spark's own scan takes the plan's predicate for skipping alone; the query does not know this one.
     return frame if plan.changes is None else frame.where(plan.changes.condition)
 
 
-def _read(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+def _read(spark: SparkSession, plan: ScanPlan, runs_jobs: bool) -> DataFrame:
     from hudisql.read.arrow_scan import arrow_dataframe, driver_dataframe
 
     if plan.on_driver:
@@ -42,7 +45,7 @@ def _read(spark: SparkSession, plan: ScanPlan) -> DataFrame:
         return arrow_dataframe(spark, plan) if rows is None else rows
     if plan.mode == "native":
         try:
-            return _by_method(spark, plan)
+            return _by_method(spark, plan, runs_jobs)
         except QueryError as error:
             what_to_do = f" ({error.hint})" if error.hint else ""
             warnings.warn(
@@ -53,37 +56,33 @@ def _read(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     return arrow_dataframe(spark, plan)
 
 
-def _by_method(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+def _by_method(spark: SparkSession, plan: ScanPlan, runs_jobs: bool) -> DataFrame:
     """The rows of all slices, each read by its method. Raises as `native_dataframe`."""
     from pyspark.sql import DataFrame
 
     from hudisql.read.arrow_scan import arrow_dataframe
-    from hudisql.read.merged_scan import merged_dataframe
+    from hudisql.read.merged_scan import lazily_merged_dataframe, merged_dataframe
     from hudisql.read.native_scan import native_dataframe
 
     readers = {
         ScanMethod.NATIVE: native_dataframe,
-        ScanMethod.MERGED: merged_dataframe,
+        ScanMethod.MERGED: merged_dataframe if runs_jobs else lazily_merged_dataframe,
         ScanMethod.STITCHED: arrow_dataframe,
     }
     methods = plan.methods()
     used = [method for method in ScanMethod if method in methods] or [ScanMethod.NATIVE]
     if len(used) == 1:
         return readers[used[0]](spark, plan)
-    method_of = dict(zip((_file_group(each) for each, _ in plan.slices), methods, strict=True))
+    method_of = dict(zip((each.file_group for each, _ in plan.slices), methods, strict=True))
     frames = [readers[method](spark, _part_of(plan, method, method_of)) for method in used]
     return reduce(DataFrame.unionAll, frames)
-
-
-def _file_group(file_slice: FileSlice) -> tuple[str, str]:
-    return file_slice.partition_path, file_slice.file_id
 
 
 def _part_of(plan: ScanPlan, method: ScanMethod, method_of: Mapping[tuple[str, str], ScanMethod]) -> ScanPlan:
     """The part of the plan whose slices are read by one method."""
 
     def has_method(file_slice: FileSlice) -> bool:
-        return method_of[_file_group(file_slice)] is method
+        return method_of[file_slice.file_group] is method
 
     works = [tuple(work for work in task.works if has_method(work.file_slice)) for task in plan.tasks]
     return replace(

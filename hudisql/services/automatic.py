@@ -11,13 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudisql.errors import HudisqlError, SettingsError
+from hudisql.errors import HudisqlError
 from hudisql.format.instant import CLEAN, COMPACTION, InstantState
 from hudisql.format.timeline import Timeline
 from hudisql.hudi_config import (
     ARCHIVE_AUTOMATIC,
     CLEAN_AUTOMATIC,
-    CLEAN_SOURCES,
     CLUSTERING_INLINE,
     CLUSTERING_INLINE_COMMITS,
     CLUSTERING_SCHEDULE_COMMITS,
@@ -68,20 +67,22 @@ class AutomaticServices:
 
     def run(self, spark: SparkSession) -> bool:
         """Run what is due; True if something was. Raises no error of hudisql's or Spark's."""
-        services: tuple[tuple[str, str, Callable[[], bool]], ...] = (
-            ("clean", "CALL run_clean", self._clean),
-            ("archiving", "CALL archive_commits", self._archive),
-            ("compaction", "CALL run_compaction", lambda: self._compact(spark)),
-            ("clustering", "CALL run_clustering", lambda: self._cluster(spark)),
-        )
-        done = False
-        for name, call, run in services:
-            try:
-                done = (self.config.get(TABLE_SERVICES) and run()) or done
-            except Exception as error:
-                self._warn_of_failure(name, call, error)
-                done = True
-        return done
+        done = self.run_without_spark()
+        done = self._attempt("compaction", "CALL run_compaction", lambda: self._compact(spark)) or done
+        return self._attempt("clustering", "CALL run_clustering", lambda: self._cluster(spark)) or done
+
+    def run_without_spark(self) -> bool:
+        """Run the clean and the archiving if they are due; True if something was. Raises as `run`."""
+        done = self._attempt("clean", "CALL run_clean", self._clean)
+        return self._attempt("archiving", "CALL archive_commits", self._archive) or done
+
+    def _attempt(self, name: str, call: str, run: Callable[[], bool]) -> bool:
+        """True if the service did something, or failed; `call` is the statement that runs it again."""
+        try:
+            return self.config.get(TABLE_SERVICES) and run()
+        except Exception as error:
+            self._warn_of_failure(name, call, error)
+            return True
 
     def _warn_of_failure(self, name: str, call: str, error: Exception) -> None:
         name_of_error = type(error).__name__
@@ -102,7 +103,6 @@ class AutomaticServices:
             and options.policy is not CleanPolicy.KEEP_LATEST_FILE_VERSIONS
         ):
             return False
-        check_keeps_sources(self.config)
         return clean_table(self.table, options, self.options().concurrency) is not None
 
     def _archive(self) -> bool:
@@ -148,15 +148,6 @@ class AutomaticServices:
             instant_time = scheduled.timestamp
             run_clustering(spark, table.reopened(), instant_time, self.options(), options.target_file_bytes)
         return bool(pending) or scheduled is not None
-
-
-def check_keeps_sources(config: HudiConfig) -> None:
-    """Raise SettingsError if a clean is told to delete source files of a bootstrap."""
-    if config.get(CLEAN_SOURCES):
-        raise SettingsError(
-            f"{CLEAN_SOURCES} = true is not supported: hudisql never deletes source files of a bootstrap",
-            hint=f"RESET {CLEAN_SOURCES}, or let Apache Hudi run this clean",
-        )
 
 
 def _pending_compactions(timeline: Timeline, options: WriteOptions) -> list[str]:

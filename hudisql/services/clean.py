@@ -2,15 +2,14 @@
 
 Follows `CleanPlanActionExecutor`, `CleanActionExecutor` and `BaseHoodieTableServiceClient.clean` of Hudi
 0.15: `<t>.clean.requested` with the plan, `<t>.clean.inflight` while files are deleted, `<t>.clean` with what
-was deleted. A clean that was killed is finished by the next one. Source files of a bootstrap are never
-deleted, whoever planned it.
+was deleted. A clean that was killed is finished by the next one. Source files of a bootstrap are deleted only
+by a caller that has a `SourceDeletion`, whoever planned it.
 """
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -22,12 +21,12 @@ from hudisql.services.clean_metadata import CleanedPartition, CleanMetadata, rea
 from hudisql.services.clean_plan import (
     CleanOptions,
     CleanPlan,
-    FileToClean,
     earliest_commit_to_retain,
     is_clean_due,
     parse_clean_plan,
     plan_clean,
 )
+from hudisql.services.clean_sources import SourceDeletion, deletable_sources
 from hudisql.storage import FileInfo, Storage, is_inside, join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.savepoints import savepointed_files
@@ -51,31 +50,44 @@ _MOST_REMEMBERED: Final = 10_000
 _looked_at_until: Final[dict[tuple[str, CleanOptions, frozenset[str]], str]] = {}
 
 
-def clean_table(table: HudiTable, options: CleanOptions, concurrency: Concurrency) -> CleanMetadata | None:
+def clean_table(
+    table: HudiTable,
+    options: CleanOptions,
+    concurrency: Concurrency,
+    sources: SourceDeletion | None = None,
+) -> CleanMetadata | None:
     """Finish the pending cleans, then plan and run a new one if it is due; what the last of them did.
 
-    None if there was nothing to do. Raises UnsupportedTableError, CorruptTableError, TableLockedError,
-    StorageError; a clean that has begun then stays pending.
+    With `sources` it is due in any case, and deletes source files too. None if there was nothing to do.
+    Raises UnsupportedTableError, CorruptTableError, TableLockedError, StorageError, MetastoreError; a clean
+    that has begun then stays pending.
     """
-    finished = run_pending_cleans(table, concurrency)
-    requested = schedule_clean(table.reopened() if finished else table, options, concurrency)
+    finished = run_pending_cleans(table, concurrency, sources)
+    requested = schedule_clean(table.reopened() if finished else table, options, concurrency, sources)
     if requested is None:
         return finished
-    return run_clean(table.reopened(), requested, concurrency)
+    return run_clean(table.reopened(), requested, concurrency, sources)
 
 
-def run_pending_cleans(table: HudiTable, concurrency: Concurrency) -> CleanMetadata | None:
+def run_pending_cleans(
+    table: HudiTable, concurrency: Concurrency, sources: SourceDeletion | None = None
+) -> CleanMetadata | None:
     """Finish the cleans that others have planned or begun, oldest first; what the last of them did.
 
     None if there were none. Raises as `clean_table`.
     """
     metadata = None
     for pending in [each for each in table.timeline.pending if each.action == CLEAN]:
-        metadata = run_clean(table.reopened(), pending, concurrency)
+        metadata = run_clean(table.reopened(), pending, concurrency, sources)
     return metadata
 
 
-def schedule_clean(table: HudiTable, options: CleanOptions, concurrency: Concurrency) -> Instant | None:
+def schedule_clean(
+    table: HudiTable,
+    options: CleanOptions,
+    concurrency: Concurrency,
+    sources: SourceDeletion | None = None,
+) -> Instant | None:
     """Put a clean plan on the timeline; None if none is due or there is nothing to delete.
 
     With the LAZY policy failed writes are rolled back first, as in Hudi. Rollbacks of completed commits are
@@ -90,11 +102,11 @@ def schedule_clean(table: HudiTable, options: CleanOptions, concurrency: Concurr
             table = table.reopened()
         if complete_interrupted_undoings(table, concurrency):
             table = table.reopened()
-        if commits_being_undone(table) or not is_clean_due(table, options):
+        if commits_being_undone(table) or (sources is None and not is_clean_due(table, options)):
             return None
         now = now_on_timeline(table)
         key = (table.base_path, options, table.timeline.savepoints)
-        plan = plan_clean(table, options, now, _looked_at_until.get(key, ""))
+        plan = plan_clean(table, options, now, _looked_at_until.get(key, ""), sources)
         if plan is None:
             earliest = earliest_commit_to_retain(table.timeline, options, now)
             if len(_looked_at_until) >= _MOST_REMEMBERED:
@@ -107,7 +119,12 @@ def schedule_clean(table: HudiTable, options: CleanOptions, concurrency: Concurr
         return requested
 
 
-def run_clean(table: HudiTable, instant: Instant, concurrency: Concurrency) -> CleanMetadata | None:
+def run_clean(
+    table: HudiTable,
+    instant: Instant,
+    concurrency: Concurrency,
+    sources: SourceDeletion | None = None,
+) -> CleanMetadata | None:
     """Delete what the plan of a pending clean names, and complete it; None for a plan that was never written.
 
     Another process may run the same plan. Files that readers see by now, or a savepoint protects, stay.
@@ -136,12 +153,14 @@ def run_clean(table: HudiTable, instant: Instant, concurrency: Concurrency) -> C
     paths = _paths_by_partition(table, plan)
     with suppress(PathExistsError):
         storage.create(table.instant_path(instant.in_state(InstantState.INFLIGHT)), content)
-    failed = _delete_files(table, paths)
+    failed = _delete_files(table, paths, _files_in_use(table, paths))
+    external = _source_paths(table, plan)
+    failed |= _delete_sources(table, external, sources)
     completed = instant.in_state(InstantState.COMPLETED)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
         emptied = _delete_partitions(table.reopened(), plan.partitions_to_delete)
         milliseconds = round((time.monotonic() - started) * 1000)
-        metadata = _metadata(instant, plan, paths, failed, emptied, milliseconds)
+        metadata = _metadata(instant, plan, paths, external, failed, emptied, milliseconds)
         held.check()
         try:
             storage.create(table.instant_path(completed), metadata.to_avro())
@@ -169,9 +188,33 @@ def _paths_by_partition(table: HudiTable, plan: CleanPlan) -> dict[str, tuple[st
     return found
 
 
-def _delete_files(table: HudiTable, paths: Mapping[str, Sequence[str]]) -> frozenset[str]:
-    """Delete the files but those in use; the ones that are still there."""
-    kept = _files_in_use(table, paths)
+def _source_paths(table: HudiTable, plan: CleanPlan) -> dict[str, tuple[str, ...]]:
+    found = {
+        partition: tuple(table.storage.qualify(each.uri) for each in files if each.is_source)
+        for partition, files in plan.files.items()
+    }
+    return {partition: paths for partition, paths in found.items() if paths}
+
+
+def _delete_sources(
+    table: HudiTable, paths: Mapping[str, Sequence[str]], deletion: SourceDeletion | None
+) -> frozenset[str]:
+    """Delete the source files that nothing needs, if the caller may; the ones that are still there.
+
+    Their skeletons are gone by now, so that a clean that is killed leaves no skeleton without its file.
+    """
+    planned = [path for some in paths.values() for path in some]
+    there = {
+        path for path, info in zip(planned, table.storage.infos(planned), strict=True) if info is not None
+    }
+    free = deletable_sources(table, there, deletion) if there and deletion is not None else frozenset()
+    return _delete_files(table, {"": sorted(there)}, there - free)
+
+
+def _delete_files(
+    table: HudiTable, paths: Mapping[str, Sequence[str]], kept: Collection[str]
+) -> frozenset[str]:
+    """Delete the files but those to keep; the ones that are still there."""
     chosen = [path for some in paths.values() for path in some if path not in kept]
     failed: set[str] = {path for some in paths.values() for path in some if path in kept}
     for start in range(0, len(chosen), _AT_ONCE):
@@ -243,21 +286,25 @@ def _metadata(
     instant: Instant,
     plan: CleanPlan,
     paths: Mapping[str, Sequence[str]],
+    sources: Mapping[str, Sequence[str]],
     failed: Collection[str],
     emptied: Collection[str],
     milliseconds: int,
 ) -> CleanMetadata:
-    partitions = tuple(
-        CleanedPartition(
+    def cleaned(
+        partition: str, some: Sequence[str], write: Callable[[str], str], is_deleted: bool
+    ) -> CleanedPartition:
+        return CleanedPartition(
             partition,
             plan.policy,
-            patterns=tuple(_name(path) for path in some),
-            deleted=tuple(_name(path) for path in some if path not in failed),
-            failed=tuple(_name(path) for path in some if path in failed),
-            is_partition_deleted=partition in emptied,
+            patterns=tuple(write(path) for path in some),
+            deleted=tuple(write(path) for path in some if path not in failed),
+            failed=tuple(write(path) for path in some if path in failed),
+            is_partition_deleted=is_deleted,
         )
-        for partition, some in paths.items()
-    )
+
+    partitions = tuple(cleaned(path, some, _name, path in emptied) for path, some in paths.items())
+    uri = Storage().hadoop_uri
     earliest = plan.earliest_retained
     return CleanMetadata(
         start_time=instant.timestamp,
@@ -265,23 +312,9 @@ def _metadata(
         earliest_retained="" if earliest is None else earliest.timestamp,
         last_completed=plan.last_completed,
         partitions=partitions,
-        sources=_sources(plan),
+        sources=tuple(cleaned(path, some, uri, is_deleted=False) for path, some in sources.items()),
         extra_metadata=plan.extra_metadata,
         files_deleted=sum(len(each.deleted) for each in partitions),
-    )
-
-
-def _sources(plan: CleanPlan) -> tuple[CleanedPartition, ...]:
-    """The source files that another planner wanted to be deleted: none was."""
-    found: defaultdict[str, list[FileToClean]] = defaultdict(list)
-    for partition, files in plan.files.items():
-        for each in files:
-            if each.is_source:
-                found[partition].append(each)
-    return tuple(
-        CleanedPartition(partition, plan.policy, patterns=uris, failed=uris)
-        for partition, some in found.items()
-        for uris in [tuple(each.uri for each in some)]
     )
 
 

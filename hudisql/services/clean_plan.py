@@ -6,7 +6,7 @@ Reads the timeline, commit metadata and directories; opens no data file, and del
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -28,6 +28,7 @@ from hudisql.hudi_config import (
     HudiConfig,
 )
 from hudisql.services.clean_metadata import SAVEPOINTED_TIMESTAMPS, CleanMetadata, read_clean_metadata
+from hudisql.services.clean_sources import SourceDeletion, plan_source_files
 from hudisql.services.compaction_plan import read_compaction_plan
 from hudisql.storage import FileInfo, join
 from hudisql.table.file_groups import FileGroupVersions, group_files
@@ -76,7 +77,7 @@ def clean_options(config: HudiConfig) -> CleanOptions:
 
 @dataclass(frozen=True, slots=True)
 class FileToClean:
-    """A file to delete, as URI; `is_source` marks an external file of a bootstrap (in Hudi's plans only)."""
+    """A file to delete, as URI; `is_source` marks an external file of a bootstrap."""
 
     uri: str
     is_source: bool = False
@@ -218,22 +219,52 @@ def commits_since_clean(table: HudiTable) -> int:
 
 
 def plan_clean(
-    table: HudiTable, options: CleanOptions, now: datetime, looked_at_until: str = ""
+    table: HudiTable,
+    options: CleanOptions,
+    now: datetime,
+    looked_at_until: str = "",
+    sources: SourceDeletion | None = None,
 ) -> CleanPlan | None:
     """What a clean of the table as it was opened deletes; None if there is nothing to delete.
 
     `looked_at_until` is an earlier plan's earliest commit to retain, if that plan found nothing to delete.
-    Raises CorruptTableError, StorageError.
+    With `sources` the plan names the source files that nothing needs afterwards. Raises CorruptTableError,
+    StorageError, MetastoreError.
     """
     earliest = earliest_commit_to_retain(table.timeline, options, now)
     if earliest is None and options.policy is not CleanPolicy.KEEP_LATEST_FILE_VERSIONS:
         return None
     partitions = _partitions_to_look_at(table, options, earliest, looked_at_until)
-    if not partitions:
+    paths, emptied = _superfluous_files(table, partitions, options, earliest)
+    external = {} if sources is None else plan_source_files(table, paths, sources)
+    if not paths and not external:
         return None
-    planner = _Planner(table, options, earliest)
-    files: dict[str, tuple[FileToClean, ...]] = {}
+    savepoints = sorted(table.timeline.savepoints) if table.properties.partition_fields else []
+    return CleanPlan(
+        earliest_retained=earliest,
+        last_completed=table.timeline.commits[-1].timestamp,
+        policy=options.policy.value,
+        files={
+            partition: (
+                *(FileToClean(table.storage.hadoop_uri(path)) for path in paths.get(partition, ())),
+                *(FileToClean(table.storage.hadoop_uri(path), True) for path in external.get(partition, ())),
+            )
+            for partition in {**paths, **external}
+        },
+        partitions_to_delete=tuple(emptied),
+        extra_metadata={SAVEPOINTED_TIMESTAMPS: ",".join(savepoints)} if savepoints else {},
+    )
+
+
+def _superfluous_files(
+    table: HudiTable, partitions: Sequence[str], options: CleanOptions, earliest: Instant | None
+) -> tuple[dict[str, list[str]], list[str]]:
+    """The paths of the files to delete by partition, and the partitions of which nothing is left then."""
+    files: dict[str, list[str]] = {}
     emptied: list[str] = []
+    if not partitions:
+        return files, emptied
+    planner = _Planner(table, options, earliest)
     for start in range(0, len(partitions), _AT_ONCE):
         some = partitions[start : start + _AT_ONCE]
         # A commit may name a partition that an earlier clean has deleted.
@@ -242,23 +273,13 @@ def plan_clean(
         for path, entries in zip(existing, listings, strict=True):
             found = planner.files_to_clean(path, entries)
             if found:
-                files[path] = tuple(FileToClean(table.storage.hadoop_uri(each)) for each in found)
+                files[path] = found
             if found and path and planner.is_emptied(path, entries, found):
                 emptied.append(path)
-    if not files:
-        return None
-    savepoints = sorted(table.timeline.savepoints) if table.properties.partition_fields else []
-    return CleanPlan(
-        earliest_retained=earliest,
-        last_completed=table.timeline.commits[-1].timestamp,
-        policy=options.policy.value,
-        files=files,
-        partitions_to_delete=tuple(emptied),
-        extra_metadata={SAVEPOINTED_TIMESTAMPS: ",".join(savepoints)} if savepoints else {},
-    )
+    return files, emptied
 
 
-def _existing(table: HudiTable, partitions: list[str]) -> list[str]:
+def _existing(table: HudiTable, partitions: Sequence[str]) -> list[str]:
     infos = table.storage.infos([join(table.base_path, path) for path in partitions])
     return [path for path, info in zip(partitions, infos, strict=True) if info is not None or not path]
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from hudisql.hudi_config import HudiConfig
 from hudisql.services.archive import archive_table
 from hudisql.services.archive_plan import archive_options
-from hudisql.services.automatic import check_keeps_sources
 from hudisql.services.clean import clean_table, run_pending_cleans
 from hudisql.services.clean_plan import clean_options
 from hudisql.services.clustering import clustering_options, run_clustering, schedule_clustering
@@ -85,7 +84,6 @@ class ServiceRun:
         return "; ".join(said) or None
 
     def _clean(self) -> str | None:
-        check_keeps_sources(self.config)
         concurrency = self.concurrency()
         metadata = run_pending_cleans(self.table, concurrency)
         if metadata is None:

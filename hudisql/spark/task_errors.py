@@ -48,7 +48,7 @@ def translate_task_error(exception: BaseException) -> errors.HudisqlError | None
     """The HudisqlError that a task raised, found in a Spark exception's text; None if there is none."""
     for seen in errors.error_chain(exception):
         if isinstance(seen, errors.HudisqlError):
-            return seen
+            return _explained(seen)
         found = _decode(str(seen))
         if found is not None:
             return _explained(found)

@@ -14,15 +14,16 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
-from hudisql.console import Console
+from hudisql.console import Console, SilentConsole
 from hudisql.errors import HudisqlError, QueryError, StorageError
 from hudisql.spark.python_worker import freeze_loaded_modules
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
+SILENT: Final = SilentConsole()
 _POLL_SECONDS = 0.5
 _TASKS_PER_CORE = 16
 _EXCEPTION_LINE = re.compile(r"^[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit): ")
@@ -39,8 +40,8 @@ def run_on_files(
     work: Callable[[Iterable[Item]], Iterator[Outcome]],
     *,
     weight: Callable[[Item], int],
-    console: Console,
     label: str,
+    console: Console = SILENT,
     describe: Callable[[int, int, float], str] | None = None,
     measure: Callable[[Outcome], tuple[int, int]] | None = None,
     parallelism: int | None = None,

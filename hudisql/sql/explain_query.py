@@ -57,6 +57,6 @@ def _describe_scan(position: int, scan: PlannedRelation) -> str:
 
 
 def _explain_by_spark(context: Context, prepared: PreparedQuery, mode: str) -> str:
-    with planned_scans(context, prepared), bound_errors(prepared.bound):
+    with planned_scans(context, prepared, runs_jobs=False), bound_errors(prepared.bound):
         row = context.spark.sql(f"EXPLAIN {mode} {prepared.bound.text}").head()
     return prepared.bound.restore_names(str(row[0])) if row is not None else ""

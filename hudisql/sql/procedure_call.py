@@ -14,12 +14,17 @@ from hudisql.sql.dml import (  # noqa: F401 (declare their procedures)
     resync_bootstrap,
     rewrite_bootstrap_files,
 )
+from hudisql.sql.ingest import (  # noqa: F401 (declare their procedures)
+    ingest_table,
+    show_ingest,
+)
 from hudisql.sql.services import (  # noqa: F401 (declare their procedures)
     archive,
     clean,
     clustering,
     compaction,
     instant_rollback,
+    partition_ttl,
     pending_service,
     repair,
     savepoint,

@@ -10,7 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from hudisql.errors import NoSuchPathError
-from hudisql.format.archived_timeline import ArchivedEntry, archive_file_number, parse_archive_file
+from hudisql.format.archived_timeline import (
+    ArchivedEntry,
+    archive_file_number,
+    parse_archive_file,
+    parse_archived_instants,
+)
 from hudisql.format.instant import CLEAN, COMMIT_ACTIONS, REPLACE_COMMIT
 from hudisql.format.timeline import Timeline
 from hudisql.format.timeline_layout import archive_directory
@@ -34,18 +39,20 @@ def list_archive_files(table: HudiTable) -> list[tuple[int, FileInfo]]:
     )
 
 
-def read_archived_entries(table: HudiTable, since: str = "0") -> list[ArchivedEntry]:
+def read_archived_entries(
+    table: HudiTable, payload: str | None = None, containing: bytes = b""
+) -> list[ArchivedEntry]:
     """All archived states of instants in the order of their instants, each once.
 
-    Archive files that were certainly written before the instant time `since` are not read. A crash while
-    instants are archived, or archive files merged, leaves some of them twice. Raises CorruptTableError,
-    UnsupportedTableError, StorageError.
+    With `payload` or `containing` only those of `parse_archive_file`. A crash while instants are archived, or
+    archive files merged, leaves some of them twice. Raises
+    CorruptTableError, UnsupportedTableError, StorageError.
     """
-    paths = _paths_written_since(table, since)
+    paths = [entry.path for _, entry in list_archive_files(table)]
     found = {
         (each.instant.timestamp, each.instant.action, each.instant.state): each
         for path, content in zip(paths, table.storage.read_files(paths), strict=True)
-        for each in parse_archive_file(content, path)
+        for each in parse_archive_file(content, path, payload, containing)
     }
     return [found[key] for key in sorted(found)]
 
@@ -63,10 +70,12 @@ def commits_in_archive(table: HudiTable, since: str = "0") -> frozenset[str]:
 
     Where archiving was interrupted some are on the active timeline, too. Raises as `archived_commits`.
     """
+    paths = _paths_written_since(table, since)
     return frozenset(
-        entry.instant.timestamp
-        for entry in read_archived_entries(table, since)
-        if entry.instant.is_completed and entry.instant.action in COMMIT_ACTIONS
+        instant.timestamp
+        for path, content in zip(paths, table.storage.read_files(paths), strict=True)
+        for instant in parse_archived_instants(content, path)
+        if instant.is_completed and instant.action in COMMIT_ACTIONS
     )
 
 
@@ -91,7 +100,7 @@ def archived_replacements(table: HudiTable) -> dict[tuple[str, str], str]:
     """
     return {
         (partition, file_id): entry.instant.timestamp
-        for entry in read_archived_entries(table)
+        for entry in read_archived_entries(table, "hoodieReplaceCommitMetadata")
         if entry.instant.action == REPLACE_COMMIT and (metadata := entry.commit_metadata) is not None
         for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items()
         for file_id in file_ids

@@ -53,6 +53,11 @@ class FileSlice:
     accepts_changed_source: bool = False
 
     @property
+    def file_group(self) -> tuple[str, str]:
+        """What tells the file group from all others of the table: partition path and file id."""
+        return self.partition_path, self.file_id
+
+    @property
     def log_base_instant(self) -> str:
         """The base instant of the next log file: the slice's own, or the pending compaction's."""
         return self.compaction_instant or self.base_instant_time

@@ -139,7 +139,7 @@ def list_partition_paths(table: HudiTable) -> list[str]:
             f"{path}/{entry.name}" if path else entry.name
             for (path, _), entries in zip(unmarked, listings, strict=True)
             for entry in entries
-            if entry.is_directory and (path or entry.name != METADATA_DIRECTORY)
+            if entry.is_directory and entry.name != METADATA_DIRECTORY
         ]
     return sorted(found)
 
@@ -177,6 +177,6 @@ def list_data_directories(table: HudiTable) -> list[str]:
             f"{path}/{entry.name}" if path else entry.name
             for path, entries in by_path
             for entry in entries
-            if entry.is_directory and (path or entry.name != METADATA_DIRECTORY)
+            if entry.is_directory and entry.name != METADATA_DIRECTORY
         ]
     return sorted(found)

@@ -7,6 +7,7 @@ them. A bootstrap is a commit like any other. Reads commits and no data files.
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -64,11 +65,17 @@ class ChangedGroups:
 
 
 def timeline_window(
-    table: HudiTable, begin: str, end: str | None = None, policy: str = "FAIL"
+    table: HudiTable,
+    begin: str,
+    end: str | None = None,
+    policy: str = "FAIL",
+    hint: str = f"wait for it, or set {HOLLOW_COMMIT_POLICY} to BLOCK (read what lies before it) or "
+    "USE_TRANSITION_TIME (begin and end are times of completion)",
 ) -> TimelineWindow:
     """The commits after `begin` up to and with `end` (the newest by default), both as users write them.
 
-    `policy` is Hudi's for commits that are pending while later ones are completed. Raises
+    `policy` is Hudi's for commits that are pending while later ones are completed, `hint` says what to do
+    about one where the policy is FAIL. Raises
     InvalidArgumentError for texts that are no time, HollowCommitError, NoSuchStateError (by times of
     completion, if commits of the window are archived).
     """
@@ -85,7 +92,7 @@ def timeline_window(
                 table, first, "commits after it are archived, and their times of completion with them", None
             )
         return TimelineWindow(first, tuple(chosen), by_transition_time=True)
-    commits = _without_hollow_commits(table, last, policy)
+    commits = _without_hollow_commits(table, last, policy, hint)
     chosen = [each for each in commits if first < each.timestamp and (last is None or each.timestamp <= last)]
     starts = table.timeline.first_active_time
     if starts is None or first >= starts or not is_archived(table):
@@ -124,18 +131,22 @@ def version_of_file(path: str | None) -> str:
 
 def newest_commit_time(table: HudiTable, policy: str = "FAIL") -> str | None:
     """The newest commit that a window without end has; None without one. Raises HollowCommitError."""
-    commits = _without_hollow_commits(table, None, policy)
+    hint = f"wait for it, or set {HOLLOW_COMMIT_POLICY} to BLOCK (read what lies before it)"
+    commits = _without_hollow_commits(table, None, policy, hint)
     return commits[-1].timestamp if commits else None
 
 
 def check_not_undone(table: HudiTable, taken_until: str) -> None:
     """Raise NoSuchStateError if the commit up to which changes were taken was rolled back since.
 
-    What it wrote was taken, and no later commit says that it is gone. Apache Hudi goes on silently.
+    What it wrote was taken, and no later commit says that it is gone. Apache Hudi goes on silently. A time in
+    the future is where a reader began that waits for it: no commit was taken.
     """
     timeline = table.timeline
     starts = timeline.first_active_time
     if starts is None or taken_until < starts or taken_until in {each.timestamp for each in timeline.commits}:
+        return
+    if taken_until > instant_time_of_millis(table, round(time.time() * 1000)):
         return
     last = max((each.timestamp for each in timeline.commits if each.timestamp < taken_until), default="")
     raise NoSuchStateError(
@@ -164,7 +175,9 @@ def instant_time_of_bound(text: str, what: str) -> str:
     return found
 
 
-def _without_hollow_commits(table: HudiTable, last: str | None, policy: str) -> tuple[Instant, ...]:
+def _without_hollow_commits(
+    table: HudiTable, last: str | None, policy: str, hint: str
+) -> tuple[Instant, ...]:
     """The completed commits before the first one that is pending, or all if none of them comes after it."""
     commits = table.timeline.commits
     hollow = _first_pending_commit(table)
@@ -174,8 +187,7 @@ def _without_hollow_commits(table: HudiTable, last: str | None, policy: str) -> 
         raise HollowCommitError(
             f"the commit {hollow.timestamp} of the Hudi table at {table.base_path} is pending, while later "
             "ones are completed: a pull that goes on from these would never see its rows",
-            hint=f"wait for it, or set {HOLLOW_COMMIT_POLICY} to BLOCK (read what lies before it) or "
-            "USE_TRANSITION_TIME (begin and end are times of completion)",
+            hint=hint,
         )
     return tuple(each for each in commits if each.timestamp < hollow.timestamp)
 

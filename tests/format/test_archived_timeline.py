@@ -7,7 +7,12 @@ from unittest.mock import Mock
 import fastavro
 import pytest
 
-from hudisql.format.archived_timeline import archived_entry, encode_archive_file, parse_archive_file
+from hudisql.format.archived_timeline import (
+    archived_entry,
+    encode_archive_file,
+    parse_archive_file,
+    parse_archived_instants,
+)
 from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.instant import CLEAN, COMMIT, REPLACE_COMMIT, Instant, InstantState
 from tests.table.test_past_state import clean_metadata
@@ -49,3 +54,19 @@ def test_commits_are_not_decoded_for_cleans(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(list(parse_archive_file(content, "file", "hoodieCleanMetadata"))) == 12
     # Replacements, whose payload comes later, begin with the same null as cleans.
     assert read.call_count == 24
+
+
+def test_names_are_read_without_payloads() -> None:
+    content = encode_archive_file(ENTRIES)
+    assert list(parse_archived_instants(content, "file")) == [each.instant for each in ENTRIES]
+
+
+def test_entries_without_a_text_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    keyed = CommitMetadata(partition_to_write_stats={}, extra_metadata={"a.key": "value"}).to_json()
+    entry = archived_entry(Instant("20260113000000000", COMMIT, InstantState.COMPLETED), keyed, None, "")
+    content = encode_archive_file([*ENTRIES, entry])
+    read = Mock(wraps=fastavro.schemaless_reader)
+    monkeypatch.setattr(fastavro, "schemaless_reader", read)
+    (found,) = parse_archive_file(content, "file", containing=b"a.key")
+    assert found.instant == entry.instant
+    assert read.call_count == 1

@@ -170,3 +170,50 @@ def _names(partition: Any) -> tuple[Any, ...]:
         set(partition.failed),
         partition.is_partition_deleted,
     )
+
+
+def test_source_files_go_as_apache_hudi_deletes_them(
+    oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    shape = next(each for each in SHAPES if each.name == "partitioned")
+    made = bootstrap_shape(session, shape, tmp_path, table="oracle.with_sources")
+    for number in (1, 2, 3):
+        session.sql(f"UPDATE oracle.with_sources SET note = '{number}' WHERE dt <> '2024-03-03'")
+    saved, source = f"{made.path}_saved", Path(made.source)
+    shutil.copytree(made.path, saved)
+    shutil.copytree(source, tmp_path / "kept", copy_function=shutil.copy2)
+    copies = Copies(session, oracle_015, "oracle.with_sources", made.path, saved)
+    setting = "options => 'hoodie.cleaner.delete.bootstrap.base.file=true'"
+    copies.call_hudi(f"retain_commits=>1, {setting}")
+    theirs = copies.open()
+    plan, metadata = read_clean_plan(theirs, _clean(theirs)), read_clean_metadata(theirs, _clean(theirs))
+    left = {path.relative_to(source) for path in source.rglob("*.parquet")}
+    assert {path.parent.name for path in left} == {"dt=2024-03-03"}
+    # The same by hudisql.
+    copies.restore()
+    shutil.rmtree(source)
+    shutil.copytree(tmp_path / "kept", source, copy_function=shutil.copy2)
+    session.sql(
+        f"CALL run_clean(table => 'oracle.with_sources', retain_commits => 1, {setting}, "
+        "confirm_source_deletion => true)"
+    )
+    table = copies.open()
+    ours, done = read_clean_plan(table, _clean(table)), read_clean_metadata(table, _clean(table))
+    assert metadata is not None
+    assert done is not None
+    assert {path.relative_to(source) for path in source.rglob("*.parquet")} == left
+    assert {path: set(files) for path, files in ours.files.items()} == {
+        path: set(files) for path, files in plan.files.items()
+    }
+    assert {each.partition_path: _names(each) for each in done.sources} == {
+        each.partition_path: _names(each) for each in metadata.sources
+    }
+    assert done.files_deleted == metadata.files_deleted
+    copies.check_rows()
+    # Both versions of Apache Hudi write on.
+    rows = shape.expected_rows()
+    for oracle in (oracle_015, oracle_120):
+        oracle.upsert(rows, made.path, {**shape.write_options(), "hoodie.table.name": "with_sources"})
+        assert_same_rows(
+            session.sql("SELECT * FROM oracle.with_sources").arrow(), oracle.read(made.path), sort_by=["seq"]
+        )

@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 
 from hudisql.errors import InvalidArgumentError
+from hudisql.format.archived_timeline import archived_entry, encode_archive_file
+from hudisql.format.avro_container import load_codec
+from hudisql.format.instant import InstantState
 from hudisql.procedures.path_pattern import find_paths
+from hudisql.services.clean_metadata import read_clean_metadata
 from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -105,3 +110,47 @@ def test_directories_are_counted_with_all_that_is_below(call, tmp_path: Path):
     ]
     (row,) = call("show_fs_path_detail", path=tmp_path, filter="`storage_size(unit)` = '2.00KB'")
     assert (row["path_num"], row["space_consumed"], row["quota"]) == (4, 2048, -1)
+
+
+def test_a_file_is_there_or_was_deleted_by_an_instant(call, golden, tmp_path):
+    table = tmp_path / "table"
+    shutil.copytree(golden("cow_savepoint_clean").table, table)
+    opened = open_table(Storage(), str(table))
+    clean = next(each for each in opened.timeline.completed if each.action == "clean")
+    cleaned = next(each for each in read_clean_metadata(opened, clean).partitions if each.deleted)
+    place = {"path": table, "partition": cleaned.partition_path}
+    answer = {"status": "deleted", "action": "clean", "instant": clean.timestamp, "full_path": ""}
+    assert call("show_file_status", **place, file=cleaned.deleted[0]) == [{**answer, "timeline": "active"}]
+    there = next((table / cleaned.partition_path).glob("*.parquet"))
+    (row,) = call("show_file_status", **place, file=there.name)
+    assert (row["status"], row["timeline"], row["full_path"]) == ("exist", "active", str(there))
+    rolled_back = {"partitionPath": cleaned.partition_path, "successDeleteFiles": ["/table/dt/gone.parquet"]}
+    record = {
+        "startRollbackTime": "",
+        "timeTakenInMillis": 0,
+        "totalFilesDeleted": 1,
+        "commitsRollback": [],
+        "partitionMetadata": {cleaned.partition_path: {**rolled_back, "failedDeleteFiles": []}},
+    }
+    rollback = Path(table, ".hoodie/99991231235959999.rollback")
+    rollback.write_bytes(load_codec("HoodieRollbackMetadata").encode(record))
+    (row,) = call("show_file_status", **place, file="gone.parquet")
+    assert (row["action"], row["instant"]) == ("rollback", "99991231235959999")
+    rollback.unlink()
+    (row,) = call("show_file_status", **place, file="none.parquet")
+    assert set(row.values()) == {"unknown", ""}
+    assert call("show_file_status", **place, file="none.parquet", filter="status = 'deleted'") == []
+    states = [clean.in_state(state) for state in InstantState]
+    entries = [
+        archived_entry(each, Path(opened.instant_path(each)).read_bytes(), None, opened.instant_path(each))
+        for each in states
+    ]
+    archived = table / ".hoodie/archived/.commits_.archive.99_1-0-1"
+    archived.write_bytes(encode_archive_file(entries))
+    for each in states:
+        Path(opened.instant_path(each)).unlink()
+    assert call("show_file_status", **place, file=cleaned.deleted[0]) == [{**answer, "timeline": "archived"}]
+    with pytest.raises(InvalidArgumentError, match="is a partitioned table: the file's partition is missing"):
+        call("show_file_status", path=table, file="none.parquet")
+    with pytest.raises(InvalidArgumentError, match="file must be the name of a file"):
+        call("show_file_status", **place, file="../../other/file")

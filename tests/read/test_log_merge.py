@@ -24,7 +24,7 @@ from hudisql.format.schema import avro_from_arrow
 from hudisql.read import merged_log_scanner as log_records
 from hudisql.read.merge_mode import InstantRange, LogMergeConfig, RecordMergeMode, log_merge_config_of
 from hudisql.read.predicates import Comparison
-from hudisql.read.replaced_rows import read_log_rows, read_replaced_positions
+from hudisql.read.replaced_rows import match_log_records, read_log_rows
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.storage import Storage
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
@@ -232,9 +232,12 @@ def test_merged_rows_are_those_of_a_plain_model(
     )
     assert count == len(values)
     read = SliceRead(file_slice, FULL, predicate=predicate, log_merge_config=config)
-    replaced = set(read_replaced_positions(Storage(), read).tolist())
+    match = match_log_records(Storage(), read)
+    replaced = set(match.replaced.tolist())
+    assert match.base_rows == len(base_rows or [])
     kept = [row for position, row in enumerate(base_rows or []) if position not in replaced]
-    beside = pa.Table.from_batches(list(read_log_rows(Storage(), read)), FULL)
+    beside = pa.Table.from_batches(list(read_log_rows(Storage(), read, match.shown)), FULL)
+    assert beside.equals(pa.Table.from_batches(list(read_log_rows(Storage(), read)), FULL))
     in_two_parts = [*(row for row in kept if wanted is None or row[1] == wanted), *_as_rows(beside)]
     assert sorted(in_two_parts) == expected
 

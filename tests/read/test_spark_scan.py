@@ -16,8 +16,9 @@ from pyspark.errors import PySparkException
 
 from hudisql.errors import SourceChangedError
 from hudisql.format.meta_columns import META_COLUMNS, META_SCHEMA, RECORD_KEY
-from hudisql.read import native_scan, scan_method
+from hudisql.read import merged_scan, native_scan, row_bitmap, scan_method
 from hudisql.read.predicates import Comparison
+from hudisql.read.replaced_rows import LogMatch
 from hudisql.read.scan import ScanPlan, plan_scan
 from hudisql.read.scan_dataframe import scan_to_dataframe
 from hudisql.read.scan_method import ScanMethod, scan_methods
@@ -136,10 +137,54 @@ def test_spark_merges_log_records_as_the_slice_reader_does(
         plan = plan_scan(table, columns)
         methods = scan_methods([each for each, _ in plan.slices], columns, [])
         has_native_log |= ScanMethod.MERGED in methods
-        rows = scan_to_dataframe(spark, plan).select(*columns.names)
-        wanted = [json.dumps(row, sort_keys=True) for row in getattr(golden(name), expected)]
-        assert json_rows(rows) == sorted(wanted)
+        rows = scan_to_dataframe(spark, plan)
+        assert _joins(rows) == 0
+        wanted = sorted(json.dumps(row, sort_keys=True) for row in getattr(golden(name), expected))
+        assert json_rows(rows.select(*columns.names)) == wanted
+        with monkeypatch.context() as patch:
+            patch.setattr(row_bitmap, "MOST_WORDS", -1)
+            patch.setattr(merged_scan, "run_on_files", _match_nothing)
+            joined = scan_to_dataframe(spark, plan)
+        lazily = scan_to_dataframe(spark, plan, runs_jobs=False)
+        for each in (joined, lazily):
+            assert _joins(each) == (ScanMethod.MERGED in methods)
+            assert json_rows(each.select(*columns.names)) == wanted
     assert has_native_log
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT count(*) FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE b.id = a.id AND b.seq >= a.seq)",
+        "SELECT count(*) FROM t a WHERE id NOT IN (SELECT b.id FROM t b WHERE b.seq > 3)",
+        "SELECT sum((SELECT max(b.seq) FROM t b WHERE b.id = a.id)) FROM t a",
+        "SELECT count(*) FROM t a, LATERAL (SELECT b.seq FROM t b WHERE b.id = a.id)",
+        "WITH r AS (SELECT * FROM t) SELECT count(*) FROM r a FULL JOIN r b ON a.seq = b.seq + 1",
+    ],
+)
+def test_merged_slices_are_read_right_in_subqueries(
+    spark: Any, open_golden: Callable[[str], HudiTable], monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    monkeypatch.setattr(scan_method, "_LEAST_BYTES_TO_MERGE", 0)
+    monkeypatch.setattr(scan_method, "_MOST_LOG_SHARE", 1e9)
+    table = open_golden("mor_upsert_only_updates")
+    plan = plan_scan(table, table.schema)
+    assert ScanMethod.MERGED in plan.methods()
+    results = []
+    for each in (plan, replace(plan_scan(table, table.full_schema), mode="stitched")):
+        scan_to_dataframe(spark, each).createOrReplaceTempView("t")
+        results.append(spark.sql(query).collect())
+    assert results[0] == results[1]
+
+
+def _match_nothing(_spark: Any, slices: list[FileSlice], *_: object, **__: object) -> list[LogMatch]:
+    """What is asked of the tasks if all matches are known from the query before."""
+    assert not slices
+    return []
+
+
+def _joins(frame: Any) -> int:
+    return str(frame._jdf.queryExecution().analyzed()).count("Join LeftAnti")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from hudisql.errors import CorruptTableError
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.table.partitions import TablePartition, list_partitions
+from hudisql.table.partitions import TablePartition, list_data_directories, list_partitions
 
 
 def schema_of_partition(avro_type: str) -> str:
@@ -113,3 +113,10 @@ def test_markers_of_both_formats_count_where_the_table_has_those_of_parquet(
     directory.file("dt=2024-03-02/.hoodie_partition_metadata.parquet")
     found = list_partitions(open_table(storage, str(directory.path)))
     assert [each.path for each in found] == ["dt=2024-03-01", "dt=2024-03-02"]
+
+
+def test_data_files_of_a_table_inside_a_partition_are_not_its_metadata(make_table, storage: Storage) -> None:
+    table = make_table()
+    for path in (".hoodie/.temp", "dt=a", "dt=a/.hoodie/metadata/files", "dt=b/nested/.hoodie/.temp"):
+        table.base_file(path, "f", "20260101000000000")
+    assert list_data_directories(open_table(storage, str(table.path))) == ["dt=a"]

@@ -338,8 +338,11 @@ def placeholders(context: Context, binder: TableBinder, bound: BoundText) -> Ite
 
 
 @contextmanager
-def planned_scans(context: Context, prepared: PreparedQuery) -> Iterator[None]:
-    """The bound text's names as views over the planned scans, while the context is open."""
+def planned_scans(context: Context, prepared: PreparedQuery, *, runs_jobs: bool = True) -> Iterator[None]:
+    """The bound text's names as views over the planned scans, while the context is open.
+
+    `runs_jobs` is that of `scan_to_dataframe`.
+    """
     by_name = {scan.relation.view_name: scan for scan in prepared.scans}
     calls = {each.view_name: each for each in prepared.calls}
 
@@ -348,7 +351,7 @@ def planned_scans(context: Context, prepared: PreparedQuery) -> Iterator[None]:
             return function_rows(planned.session, planned.table, planned.call)
         scan = by_name[relation.view_name]
         if scan.plan is not None:
-            return scan_to_dataframe(context.spark, scan.plan)
+            return scan_to_dataframe(context.spark, scan.plan, runs_jobs=runs_jobs)
         from pyspark.sql.types import StructType
 
         schema = StructType.fromJson(_json(spark_json_from_arrow(scan.table.full_schema)))

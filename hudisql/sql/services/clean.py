@@ -16,6 +16,7 @@ from hudisql.hudi_config import (
     CLEAN_COMMITS,
     CLEAN_HOURS,
     CLEAN_POLICY,
+    CLEAN_SOURCES,
     CLEAN_TRIGGER,
     CLEAN_TRIGGER_COMMITS,
     CLEAN_VERSIONS,
@@ -48,6 +49,10 @@ class RunCleanArguments(Arguments):
     trigger_max_commits: int | None = parameter(None, help="commits since the last clean for one to be due")
     options: str | None = parameter(None, help="settings for this call, as key=value, separated by commas")
     path: str | None = parameter(None, help="the table's directory, instead of table")
+    confirm_source_deletion: bool = parameter(
+        False, help=f"with {CLEAN_SOURCES.name} = true: source files of the bootstrap are deleted"
+    )
+    dry_run: bool = parameter(False, help="only show what a new plan would delete; nothing is changed")
 
 
 @dataclass(frozen=True)
@@ -69,23 +74,27 @@ class CleanRow:
     row=CleanRow,
 )
 def run_clean_procedure(context: Context, arguments: RunCleanArguments) -> Iterable[CleanRow]:
-    """A row for the clean; none if there was nothing to do.
+    """A row for the clean, or with `dry_run` for its plan; none if there was nothing to do.
 
-    Raises InvalidArgumentError, NoSuchTableError, SettingsError, UnsupportedTableError, CorruptTableError,
-    TableLockedError, StorageError.
+    Raises InvalidArgumentError, SourceProtectedError, NoSuchTableError, SettingsError, UnsupportedTableError,
+    CorruptTableError, TableLockedError, MetastoreError, StorageError.
     """
-    from hudisql.services.automatic import check_keeps_sources
     from hudisql.services.clean import clean_table, run_pending_cleans
     from hudisql.services.clean_plan import clean_options
     from hudisql.sql.services.service_call import open_service_call
+    from hudisql.sql.services.source_deletion import check_confirmed, dry_run_of, source_deletion
 
     call = open_service_call(context, arguments, arguments.options, _settings(arguments))
-    check_keeps_sources(call.config)
     options, concurrency = clean_options(call.config), call.concurrency()
-    if arguments.schedule_in_line:
-        metadata = clean_table(call.table, options, concurrency)
+    sources = source_deletion(call) if call.config.get(CLEAN_SOURCES) else None
+    if arguments.dry_run:
+        metadata = dry_run_of(call.table, options, sources)
     else:
-        metadata = run_pending_cleans(call.table, concurrency)
+        check_confirmed(call.table, options, sources, is_confirmed=arguments.confirm_source_deletion)
+        if arguments.schedule_in_line:
+            metadata = clean_table(call.table, options, concurrency, sources)
+        else:
+            metadata = run_pending_cleans(call.table, concurrency, sources)
     if metadata is None:
         return []
     return [
@@ -266,8 +275,9 @@ def _cleans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant,
     for instant in reversed(table.timeline.completed):
         if instant.action == CLEAN and (metadata := read_clean_metadata(table, instant)) is not None:
             yield instant, transition_time(table.storage.info(table.instant_path(instant))), metadata
-    for entry in reversed(read_archived_entries(table) if with_archived else ()):
-        if (record := entry.record.get("hoodieCleanMetadata")) is not None:
+    field = "hoodieCleanMetadata"
+    for entry in reversed(read_archived_entries(table, field) if with_archived else ()):
+        if (record := entry.record.get(field)) is not None:
             yield entry.instant, entry.transition_time, clean_metadata_of(record)
 
 
@@ -289,8 +299,9 @@ def _plans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant, 
                     continue
                 raise
             yield instant, plan
-    for entry in reversed(read_archived_entries(table) if with_archived else ()):
-        record = entry.record.get("hoodieCleanerPlan")
+    field = "hoodieCleanerPlan"
+    for entry in reversed(read_archived_entries(table, field) if with_archived else ()):
+        record = entry.record.get(field)
         if record is not None and entry.instant.state is InstantState.REQUESTED:
             yield entry.instant.in_state(InstantState.COMPLETED), clean_plan_of(record, table)
 

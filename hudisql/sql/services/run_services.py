@@ -113,14 +113,14 @@ def served_entries(context: Context, served: ServedTables) -> list[MetastoreTabl
     """One metastore entry of each table. Raises NoSuchTableError, InvalidArgumentError, MetastoreError."""
     named = [find_entry(context, name) for name in served.tables]
     if named:
-        return main_entries(named)
+        return main_entries(named, storage_without_spark(context))
     databases = [served.database] if served.database is not None else context.metastore.list_databases()
     found: list[MetastoreTable] = []
     for database in databases:
         if served.database is not None and context.metastore.get_database(database) is None:
             raise NoSuchTableError(f"the metastore has no database {database}")
         found += context.metastore.get_tables(database, context.metastore.list_tables(database))
-    return main_entries(found)
+    return main_entries(found, storage_without_spark(context))
 
 
 def storage_without_spark(context: Context) -> Storage:

@@ -92,10 +92,9 @@ def cluster_slices(
     of the same name. Raises SourceChangedError, UnsupportedTableError, WriteConflictError, StorageError, and
     Spark's own exceptions.
     """
-    job = _make_job(spark, commit, groups, order, options)
+    job, sorted_by_spark = _make_job(spark, commit, groups, order, options).with_single_tasks_last()
     shared = spark.sparkContext.broadcast(pickle.dumps(job))
-    single = [number for number in range(len(groups)) if job.is_single_task(number)]
-    others = [number for number in range(len(groups)) if not job.is_single_task(number)]
+    others, single = range(sorted_by_spark), range(sorted_by_spark, len(groups))
 
     def write_sorted(number: int, attempt: int, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         own: _Job = pickle.loads(shared.value)
@@ -149,6 +148,17 @@ class _Job:
         is_small = group.output_files == 1 and sum(each.length for each in group.slices) <= _MOST_SORTED_BYTES
         sorts = all(can_sort(self.schema.field(name).type) for name in self.order.columns)
         return not self.order.columns or (is_small and sorts)
+
+    def with_single_tasks_last(self) -> tuple[_Job, int]:
+        """The job with the groups that Spark sorts in front, and how many these are.
+
+        Spark takes their numbers for numbers of its partitions: a gap would be a partition without rows.
+        """
+        numbers = sorted(range(len(self.groups)), key=self.is_single_task)
+        groups = tuple(self.groups[number] for number in numbers)
+        values = tuple(self.values[number] for number in numbers)
+        count = sum(not self.is_single_task(number) for number in numbers)
+        return replace(self, groups=groups, values=values), count
 
     def read_group(self, number: int) -> Iterator[pa.RecordBatch]:
         """The rows of one group: slice by slice, or in their order."""

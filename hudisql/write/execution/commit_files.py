@@ -17,6 +17,7 @@ from hudisql.format.schema import avro_from_arrow
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.overwrite import Overwrite, replaced_file_ids
+from hudisql.write.transaction.checkpoint import CommitCheckpoint
 from hudisql.write.transaction.commit import (
     OpenCommit,
     begin_commit,
@@ -26,7 +27,6 @@ from hudisql.write.transaction.commit import (
 )
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.conflicts import FileGroup
-from hudisql.write.transaction.pull_checkpoint import PullCheckpoint
 
 NO_EXTRA_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
 Begun: TypeAlias = Callable[[OpenCommit], Mapping[str, str]]
@@ -62,7 +62,7 @@ def commit_files(
     *,
     concurrency: Concurrency = SINGLE_WRITER,
     changed: Collection[FileGroup] = (),
-    checkpoint: PullCheckpoint | None = None,
+    checkpoint: CommitCheckpoint | None = None,
     begun: Begun | None = None,
 ) -> WriteResult:
     """Commit the files that `write` writes; nothing is visible before.

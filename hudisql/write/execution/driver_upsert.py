@@ -8,7 +8,8 @@ partition (Hudi's BLOOM and SIMPLE indexes); `driver_apply` writes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -35,24 +36,51 @@ from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys
 from hudisql.write.keygen.partition_paths import PartitionPaths
+from hudisql.write.keygen.record_keys import NullKeys, render_record_keys
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.pending_table_services import check_not_clustered
 
+TagKeys = Callable[[HudiTable, str, pa.Array], pa.Array | None]
+"""An index beside the table's own: the id of the file group of each distinct key in the partition with this
+path, null where it has none. None if the index does not know the partition."""
+
 
 def upsert_on_driver(
-    commit: OpenCommit, options: WriteOptions, paths: PartitionPaths, rows: pa.Table, *, deletes: bool = False
+    commit: OpenCommit,
+    options: WriteOptions,
+    paths: PartitionPaths,
+    rows: pa.Table,
+    *,
+    deletes: bool = False,
+    tag: TagKeys = lambda _table, _path, _keys: None,
 ) -> list[WrittenFile]:
     """Write the rows (the table's columns, RECORD_KEY, PARTITION) by key; with `deletes` delete their keys.
+
+    Keys that `tag` does not know are looked up in the slices of their partitions.
 
     Memory: the rows, and what `write_buckets` takes for one slice. Raises what `write_buckets` raises, and
     UnsupportedTableError for rows of file groups with a pending clustering.
     """
     table = commit.table
     newest = precombine_rows(rows, table.precombine_field)
-    changes = tag_few_rows(table, options, newest, slices_of_rows(table, paths, newest), deletes=deletes)
+    tagged, left = _tag_by_index(table, newest, tag, deletes=deletes)
+    looked_up = tag_few_rows(table, options, left, slices_of_rows(table, paths, left), deletes=deletes)
+    changes = pa.concat_tables([*tagged, looked_up])
     few = profile_few_changes(table, changes, table.schema, options, paths)
     check_not_clustered(table, few.changed)
     return write_few_changes(commit, few, table.schema, options, paths, DEFAULT_CALENDARS)
+
+
+def with_keys(
+    rows: pa.RecordBatch, table: HudiTable, options: WriteOptions, paths: PartitionPaths
+) -> tuple[pa.RecordBatch, NullKeys]:
+    """The rows (the table's columns) with RECORD_KEY and PARTITION, and those whose key Hudi refuses.
+
+    Raises WriteRefusedError for partition values that no directory can stand for.
+    """
+    rendered = render_record_keys(rows, table.properties.record_key_fields, complex_keys=options.complex_keys)
+    keyed = rows.append_column(RECORD_KEY, rendered.keys).append_column(PARTITION, paths.of(rows))
+    return keyed, rendered.null_keys
 
 
 def slices_of_rows(table: HudiTable, paths: PartitionPaths, rows: pa.Table) -> list[FileSlice]:
@@ -98,13 +126,40 @@ def tag_few_rows(
                 is_known[at] = True
                 operations = np.where(is_deleted[at], int(Operation.DELETE), int(Operation.UPSERT))
                 chosen = incoming.take(pa.array(at))
-                found.append(_changes(chosen, table.schema, operations, file_slice.file_id))
+                file_ids = pa.repeat(pa.scalar(file_slice.file_id, pa.string()), chosen.num_rows)
+                found.append(_changes(chosen, table.schema, operations, file_ids))
         is_new = ~is_known & ~is_deleted
         if is_new.any():
             new = incoming.filter(pa.array(is_new))
             operations = np.full(new.num_rows, int(Operation.INSERT))
-            found.append(_changes(new, table.schema, operations, None))
+            found.append(_changes(new, table.schema, operations, pa.nulls(new.num_rows, pa.string())))
     return pa.concat_tables(found)
+
+
+def _tag_by_index(
+    table: HudiTable, rows: pa.Table, tag: TagKeys, *, deletes: bool
+) -> tuple[list[pa.Table], pa.Table]:
+    """The rows (sorted by PARTITION, each key once) of indexed partitions as changes, and the others."""
+    tagged: list[pa.Table] = []
+    left = [rows.slice(0, 0)]
+    paths = rows.column(PARTITION).combine_chunks()
+    begins = np.flatnonzero(pc.not_equal(paths[1:], paths[:-1]).to_numpy(zero_copy_only=False)) + 1
+    bounds = [0, *begins.tolist(), rows.num_rows]
+    for start, stop in pairwise(bounds):
+        incoming = rows.slice(start, stop - start)
+        if not incoming.num_rows:
+            continue
+        file_ids = tag(table, paths[start].as_py(), incoming.column(RECORD_KEY).combine_chunks())
+        if file_ids is None:
+            left.append(incoming)
+            continue
+        is_known = file_ids.is_valid().to_numpy(zero_copy_only=False)
+        is_deleted = _deleted(incoming, deletes=deletes)
+        operations = np.where(is_deleted, int(Operation.DELETE), int(Operation.UPSERT))
+        operations[~is_known] = int(Operation.INSERT)
+        changes = _changes(incoming, table.schema, operations, file_ids)
+        tagged.append(changes.filter(pa.array(is_known | ~is_deleted)))
+    return tagged, pa.concat_tables(left)
 
 
 def _deleted(rows: pa.Table, *, deletes: bool) -> npt.NDArray[np.bool_]:
@@ -115,14 +170,15 @@ def _deleted(rows: pa.Table, *, deletes: bool) -> npt.NDArray[np.bool_]:
 
 
 def _changes(
-    rows: pa.Table, schema: pa.Schema, operations: npt.NDArray[np.int64], file_id: str | None
+    rows: pa.Table, schema: pa.Schema, operations: npt.NDArray[np.int64], file_ids: pa.Array
 ) -> pa.Table:
-    """The rows as `change_schema` has them; without a file group they are new."""
-    nothing = pa.nulls(rows.num_rows, pa.string())
+    """The rows as `change_schema` has them; rows whose file id is null are new."""
+    is_known = file_ids.is_valid()
+    nothing = pa.scalar(None, pa.string())
     locations = {
-        PARTITION: rows.column(PARTITION),
-        FILE_GROUP: pa.repeat(pa.scalar(file_id, pa.string()), rows.num_rows),
-        RECORD_KEY: rows.column(RECORD_KEY),
+        PARTITION: pc.if_else(is_known, rows.column(PARTITION), nothing),
+        FILE_GROUP: file_ids.cast(pa.string()),
+        RECORD_KEY: pc.if_else(is_known, rows.column(RECORD_KEY), nothing),
     }
     columns = []
     for each in change_schema(schema):
@@ -131,5 +187,5 @@ def _changes(
         elif each.name in schema.names:
             columns.append(rows.column(each.name))
         else:
-            columns.append(nothing if file_id is None else locations.get(each.name, nothing))
+            columns.append(locations.get(each.name, pa.nulls(rows.num_rows, pa.string())))
     return pa.Table.from_arrays(columns, schema=change_schema(schema))

@@ -10,8 +10,8 @@ from hudisql.write.handle.base_file import BaseFileConfig
 from hudisql.write.handle.log_file import LogFileConfig
 from hudisql.write.index.record_index import RecordIndex
 from hudisql.write.keygen.key_generator import KeyGenerator
+from hudisql.write.transaction.checkpoint import CommitCheckpoint
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
-from hudisql.write.transaction.pull_checkpoint import PullCheckpoint
 
 SortMode = Literal["partition", "none", "local", "global"]
 
@@ -45,5 +45,5 @@ class WriteOptions:
     index: RecordIndex = field(default_factory=RecordIndex)
     key_generator: KeyGenerator | None = None
     complex_keys: bool = False
-    checkpoint: PullCheckpoint | None = None
+    checkpoint: CommitCheckpoint | None = None
     driver_max_bytes: int = 8 << 20

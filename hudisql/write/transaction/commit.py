@@ -42,6 +42,7 @@ from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.write.transaction.checkpoint import CommitCheckpoint
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from hudisql.write.transaction.conflicts import (
     FileGroup,
@@ -65,7 +66,6 @@ from hudisql.write.transaction.pending_rollbacks import (
     rollbacks_of_failed_writes,
 )
 from hudisql.write.transaction.pending_table_services import check_not_clustered
-from hudisql.write.transaction.pull_checkpoint import PullCheckpoint
 from hudisql.write.transaction.rollback import now_on_timeline, roll_back_instant
 from hudisql.write.transaction.stale_files import delete_stale_files
 from hudisql.write.transaction.timeline_payloads import render_requested_replace
@@ -95,7 +95,7 @@ class OpenCommit:
     dropped_metadata_table: bool = False
     concurrency: Concurrency = SINGLE_WRITER
     heartbeat: Heartbeat | None = None
-    checkpoint: PullCheckpoint | None = None
+    checkpoint: CommitCheckpoint | None = None
 
     @property
     def instant_time(self) -> str:
@@ -110,7 +110,7 @@ def begin_commit(
     replaces: bool = False,
     concurrency: Concurrency = SINGLE_WRITER,
     changed: Collection[FileGroup] = (),
-    checkpoint: PullCheckpoint | None = None,
+    checkpoint: CommitCheckpoint | None = None,
 ) -> OpenCommit:
     """Roll back failed writes, then put a new instant on the timeline, requested and inflight.
 

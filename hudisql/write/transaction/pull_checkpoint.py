@@ -1,23 +1,20 @@
 """The place of an incremental pull in the commits of the table that its rows go to.
 
 A commit that writes the rows of a pull says in its extra metadata up to which instant of the source they go,
-so that rows and place become visible in one step. As with the checkpoints of Hudi's streaming sink
-(`_hudi_streaming_sink_checkpoint`), the value is a JSON object by source; a commit has only its own entry,
-and the newest commit with one counts, so that other writers need not know of it.
+so that rows and place become visible in one step. The value is a JSON object by source; a commit has only
+its own entry, and the newest commit with one counts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from hudisql.errors import CorruptTableError, WriteConflictError
-from hudisql.format.commit_metadata import read_many_extra_metadata
-from hudisql.format.instant import COMMIT_ACTIONS
-from hudisql.table.archived_timeline import read_archived_entries
 from hudisql.table.hudi_table import HudiTable
+from hudisql.write.transaction.checkpoint import newest_extra_metadata
 
 CHECKPOINT_KEY: Final = "hudisql.incremental.checkpoint"
 """Key of the extra metadata; Hudi Streamer's `deltastreamer.checkpoint.key` names no source."""
@@ -56,7 +53,7 @@ def find_checkpoint(target: HudiTable, source: str) -> str | None:
     Reads the newest commits until one has it, and archived ones if none of the timeline has. Raises
     CorruptTableError, UnsupportedTableError, StorageError.
     """
-    for extra_metadata in _newest_first(target):
+    for extra_metadata in newest_extra_metadata(target, CHECKPOINT_KEY):
         text = extra_metadata.get(CHECKPOINT_KEY)
         if text is None:
             continue
@@ -69,16 +66,3 @@ def find_checkpoint(target: HudiTable, source: str) -> str | None:
         if end is not None:
             return str(end)
     return None
-
-
-def _newest_first(table: HudiTable) -> Iterator[Mapping[str, str | None]]:
-    paths = [table.instant_path(each) for each in reversed(table.timeline.commits)]
-    yield from read_many_extra_metadata(table.storage, paths)
-    starts = table.timeline.first_active_time
-    for entry in reversed(read_archived_entries(table)):
-        # Where archiving was interrupted, the archive keeps commits that were rolled back afterwards.
-        is_undone = starts is not None and entry.instant.timestamp >= starts
-        if is_undone or entry.instant.action not in COMMIT_ACTIONS:
-            continue
-        if (metadata := entry.commit_metadata) is not None:
-            yield metadata.extra_metadata

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -16,6 +17,7 @@ from hudisql.errors import (
     InvalidArgumentError,
     NoSuchTableError,
     SettingsError,
+    SourceProtectedError,
     StorageError,
 )
 from hudisql.format.instant import CLEAN
@@ -30,7 +32,7 @@ from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.replaced_groups import ReplacedGroups
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.life.faults import DyingStorage, ProcessKilled
-from tests.sql.changed_tables import ChangedTable
+from tests.sql.changed_tables import ChangedTable, own_database, write_source
 from tests.table.conftest import TableDirectory
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -90,9 +92,10 @@ def test_a_clean_deletes_old_slices_and_is_shown(table: ChangedTable) -> None:
         ("trigger_strategy => 'TIME'", SettingsError, "hoodie.clean.trigger.strategy must be one of"),
         (
             "options => 'hoodie.cleaner.delete.bootstrap.base.file=true'",
-            SettingsError,
-            "never deletes source files",
+            SourceProtectedError,
+            "would delete 0 source files of the bootstrap; nothing was deleted",
         ),
+        ("confirm_source_deletion => true", InvalidArgumentError, "confirms nothing while hoodie.cleaner"),
         ("path => '/no/such/table'", NoSuchTableError, "no such path: /no/such/table"),
     ],
 )
@@ -102,6 +105,56 @@ def test_what_a_clean_cannot_do_is_said(
     where = "" if "path" in arguments else f"path => '{bootstrapped_original}/table', "
     with pytest.raises(error, match=message):
         session.sql(f"CALL run_clean({where}{arguments})")
+
+
+WITH_SOURCES = ", options => 'hoodie.cleaner.delete.bootstrap.base.file=true', retain_commits => 1"
+
+
+def test_source_files_are_deleted_by_a_confirmed_call_alone(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings: list[str] = []
+    monkeypatch.setattr(session.context.console, "warning", warnings.append)
+    source = write_source(tmp_path / "source")
+    with own_database(session, "cleaned"):
+        for name in ("t", "other"):
+            session.sql(
+                f"CALL bootstrap_table(table => 'cleaned.{name}', source => '{source}', record_key => 'id', "
+                f"precombine => 'seq', target_path => '{tmp_path / name}')"
+            )
+        table = ChangedTable(session, "cleaned.t", str(tmp_path / "t"))
+        _set(table, hoodie__cleaner__delete__bootstrap__base__file="true")
+        for number in range(2):
+            table.run(f"UPDATE {{t}} SET price = {number} WHERE true")
+        rows = table.rows()
+        first, second, third = (source / f"dt=2024-03-0{day}" / "part-0.parquet" for day in (1, 2, 3))
+        session.sql(f"CREATE TABLE cleaned.plain (id STRING) USING parquet LOCATION '{second.parent}'")
+        with pytest.raises(
+            SourceProtectedError, match=r"would delete 0 source files .*; nothing was deleted"
+        ):
+            _call(table, "run_clean", WITH_SOURCES)
+        assert any("stay: the table cleaned.other names it" in each for each in warnings)
+        session.sql("DROP TABLE cleaned.other")
+        (planned,) = _call(table, "run_clean", f"{WITH_SOURCES}, dry_run => true")
+        patterns = [
+            each["deletePathPatterns"] for each in json.loads(planned["bootstrap_part_metadata"]).values()
+        ]
+        assert patterns == [[f"file:{first}"], [f"file:{third}"]]
+        assert planned["total_files_deleted"] == 3
+        # An automatic clean takes the skeletons alone.
+        _set(table, hoodie__cleaner__commits__retained="1")
+        table.run("UPDATE {t} SET price = 1 WHERE seq = 1")
+        assert all(path.exists() for path in (first, second, third))
+        assert not any("00000000000001" in name for name in _files(table))
+        with pytest.raises(SourceProtectedError, match=r"would delete 2 source files .*part-0\.parquet"):
+            _call(table, "run_clean", WITH_SOURCES)
+        _call(table, "run_clean", f"{WITH_SOURCES}, confirm_source_deletion => true")
+        assert [path.exists() for path in (first, second, third)] == [False, True, False]
+        session.sql("DROP TABLE cleaned.plain")
+        _call(table, "run_clean", f"{WITH_SOURCES}, confirm_source_deletion => true")
+        assert not second.exists()
+        assert [row[:2] for row in table.rows()] == [row[:2] for row in rows]
+        assert _call(table, "run_clean", f"{WITH_SOURCES}, confirm_source_deletion => true") == []
 
 
 def test_a_clean_that_is_due_runs_after_the_commit(table: ChangedTable, monkeypatch: Any) -> None:

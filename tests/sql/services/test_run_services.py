@@ -228,6 +228,6 @@ def test_a_table_with_several_entries_is_served_once(
     client = session.context.metastore
     names = [name for name in client.list_tables("changes") if name in ("m", "m_ro", "m_rt")]
     assert len(names) > 1
-    assert [each.name for each in main_entries(client.get_tables("changes", names))] == ["m"]
+    assert [each.name for each in main_entries(client.get_tables("changes", names), Storage())] == ["m"]
     assert client.get_tables("changes", ["absent"]) == []
     assert merge_on_read_table.name == "changes.m"

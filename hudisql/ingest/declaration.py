@@ -1,0 +1,125 @@
+"""What a table says of the events that are written to it: the topic, their format, when they are committed.
+
+`CALL ingest_table` keeps it as one property of the table's metastore entry, so that every worker finds it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from hudisql.errors import InvalidArgumentError
+
+PROPERTY: Final = "hudisql_ingest"
+"""The property of the metastore entry. Filters of the metastore take no dots."""
+FORMATS: Final = ("json", "avro", "debezium")
+EARLIEST: Final = "earliest"
+LATEST: Final = "latest"
+DEAD_LETTER: Final = "dead_letter"
+STOP: Final = "stop"
+_LEAST_FLUSH_BYTES: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestDeclaration:
+    """How events become rows of one table.
+
+    - `topic`, `bootstrap_servers`: Kafka's; both None for a table that clients push to.
+    - `format`: one of FORMATS; `schema_registry` is the address of Avro's schemas.
+    - `start`: where a partition of the topic begins that the table has taken nothing of: `earliest`, `latest`
+      or an ISO 8601 time.
+    - `flush_bytes`, `flush_seconds`: a commit follows so many bytes of events, or so long after the first.
+    - `on_bad_record`: `dead_letter` writes events that are no rows to the dead-letter table, `stop` stops.
+    - `fail_on_data_loss`: stop if the topic's retention has deleted events that were not taken.
+    - `new_columns`: columns that events have and the table lacks are added to it.
+    - `services`: the worker runs the clean and the archiving that are due after its commits.
+    - `paused`: no worker takes events.
+    """
+
+    topic: str | None = None
+    bootstrap_servers: str | None = None
+    format: str = "json"
+    schema_registry: str | None = None
+    start: str = EARLIEST
+    flush_bytes: int = 64 << 20
+    flush_seconds: float = 60.0
+    index_days: int = 30
+    on_bad_record: str = DEAD_LETTER
+    fail_on_data_loss: bool = True
+    new_columns: bool = False
+    services: bool = True
+    paused: bool = False
+
+    def check(self) -> None:
+        """Raise InvalidArgumentError for values that cannot be."""
+        if (self.topic is None) != (self.bootstrap_servers is None):
+            raise InvalidArgumentError(
+                "topic and bootstrap_servers belong together",
+                hint="leave both out for a table that clients push to",
+            )
+        if self.format not in FORMATS:
+            raise InvalidArgumentError(f"format is '{self.format}'; it is one of {', '.join(FORMATS)}")
+        if self.format == "avro" and self.schema_registry is None:
+            raise InvalidArgumentError("format 'avro' needs schema_registry, the address of its schemas")
+        if self.on_bad_record not in (DEAD_LETTER, STOP):
+            raise InvalidArgumentError(
+                f"on_bad_record is '{self.on_bad_record}'; it is '{DEAD_LETTER}' or '{STOP}'"
+            )
+        if self.flush_bytes < _LEAST_FLUSH_BYTES or self.flush_seconds <= 0:
+            raise InvalidArgumentError(
+                f"flush_bytes must be at least {_LEAST_FLUSH_BYTES:,}, and flush_seconds above 0"
+            )
+        if self.index_days < 0:
+            raise InvalidArgumentError("index_days must be 0 or more")
+        self.start_milliseconds()
+
+    def start_milliseconds(self) -> int | None:
+        """The time of `start` in milliseconds since 1970, None for `earliest` and `latest`.
+
+        Raises InvalidArgumentError.
+        """
+        if self.start in (EARLIEST, LATEST):
+            return None
+        try:
+            moment = datetime.fromisoformat(self.start)
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"start is '{self.start}'; it is '{EARLIEST}', '{LATEST}' or a time such as "
+                "'2024-03-01T00:00:00Z'"
+            ) from error
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1000)
+
+    def to_property(self) -> str:
+        """The text of the property; values that are as by default are left out."""
+        default = IngestDeclaration()
+        values = {name: value for name, value in asdict(self).items() if value != getattr(default, name)}
+        return json.dumps(values, sort_keys=True)
+
+
+def declaration_of(parameters: Mapping[str, str]) -> IngestDeclaration | None:
+    """The declaration among the properties of a metastore entry, None if there is none.
+
+    Raises InvalidArgumentError for one that cannot be read.
+    """
+    text = parameters.get(PROPERTY)
+    if text is None:
+        return None
+    known = {each.name for each in fields(IngestDeclaration)}
+    try:
+        values: dict[str, Any] = json.loads(text)
+        strangers = sorted(set(values) - known)
+        if strangers:
+            raise ValueError(f"unknown: {', '.join(strangers)}")
+        declaration = IngestDeclaration(**values)
+        declaration.check()
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidArgumentError(
+            f"the property {PROPERTY} is no declaration of this release: {text} ({error})",
+            hint="CALL drop_ingest removes it, CALL ingest_table makes a new one",
+        ) from error
+    return declaration

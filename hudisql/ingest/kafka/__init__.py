@@ -1,0 +1,1 @@
+"""Kafka as the source of events, and as what spreads tables over workers."""

@@ -1,0 +1,186 @@
+"""Takes events of many topics from one Kafka cluster, from the offsets that tables have committed.
+
+Partitions are assigned by hand: which worker reads a topic, and from where, is not Kafka's decision, and no
+offsets are committed to Kafka. What librdkafka fetches ahead is bounded for all partitions together.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from confluent_kafka import (
+    OFFSET_END,
+    Consumer,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka import KafkaError as ClientError
+
+from hudisql.errors import EventsLostError, KafkaError
+from hudisql.ingest.declaration import EARLIEST, LATEST, IngestDeclaration
+from hudisql.ingest.offsets import SourcePartition
+from hudisql.ingest.table_buffer import EventBatch
+
+BATCH_EVENTS: Final = 10_000
+_TIMEOUT: Final = 10.0
+_LOG: Final = logging.getLogger("hudisql.ingest.kafka")
+_CONFIG: Final[Mapping[str, str | int | bool]] = {
+    # It is not joined: librdkafka asks for one.
+    "group.id": "hudisql-ingest-data",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
+    # By default it waits a second once its queue was full.
+    "fetch.queue.backoff.ms": 5,
+    "queued.max.messages.kbytes": 32 << 10,
+    "fetch.message.max.bytes": 4 << 20,
+    "topic.metadata.refresh.interval.ms": 60_000,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What one poll gave: events by source partition, and the partitions whose end was reached.
+
+    `lost` names the partitions whose next event the topic no longer has.
+    """
+
+    batches: tuple[EventBatch, ...] = ()
+    ended: tuple[SourcePartition, ...] = ()
+    lost: tuple[SourcePartition, ...] = ()
+
+
+class KafkaSource:
+    """A consumer of one cluster. Not for several threads at once."""
+
+    def __init__(self, bootstrap_servers: str, config: Mapping[str, str] | None = None) -> None:
+        """`config` are further settings of librdkafka, such as those of TLS and SASL."""
+        self.bootstrap_servers = bootstrap_servers
+        settings = {**_CONFIG, "bootstrap.servers": bootstrap_servers, **(config or {})}
+        self._consumer = Consumer(settings, logger=_LOG)
+        self._assigned: set[SourcePartition] = set()
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._consumer.close()
+
+    @property
+    def assigned(self) -> Collection[SourcePartition]:
+        """The partitions that are read."""
+        return self._assigned
+
+    def partitions(self, topic: str) -> list[int]:
+        """The numbers of the topic's partitions. Raises KafkaError, also if there is no such topic."""
+        with self._translated(f"list the partitions of {topic}"):
+            described = self._consumer.list_topics(topic, timeout=_TIMEOUT).topics[topic]
+        if described.error is not None:
+            raise KafkaError(
+                f"the topic {topic} at {self.bootstrap_servers} cannot be read: {described.error.str()}",
+                hint="create the topic, or CALL ingest_table with the right one",
+            )
+        return sorted(described.partitions)
+
+    def start_offset(self, source: SourcePartition, declaration: IngestDeclaration) -> int:
+        """Where a partition begins that the table has taken nothing of. Raises KafkaError."""
+        topic, partition = source
+        with self._translated(f"look for the first offset of {topic}, partition {partition}"):
+            first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
+            if declaration.start == EARLIEST:
+                return int(first)
+            if declaration.start == LATEST:
+                return int(end)
+            moment = declaration.start_milliseconds()
+            asked = TopicPartition(topic, partition, moment or 0)
+            found = self._consumer.offsets_for_times([asked], timeout=_TIMEOUT)[0]
+        return int(end) if found.offset in (OFFSET_END, -1) else int(found.offset)
+
+    def retained(self, source: SourcePartition) -> tuple[int, int]:
+        """The first offset that the topic still has of a partition, and its end. Raises KafkaError."""
+        topic, partition = source
+        with self._translated(f"look for the offsets of {topic}, partition {partition}"):
+            first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
+        return int(first), int(end)
+
+    def assign(self, offsets: Mapping[SourcePartition, int]) -> None:
+        """Read these partitions too, from these offsets on. Raises KafkaError."""
+        self.unassign([each for each in offsets if each in self._assigned])
+        wanted = [TopicPartition(*each, offset) for each, offset in offsets.items()]
+        if wanted:
+            with self._translated("read partitions"):
+                self._consumer.incremental_assign(wanted)
+        self._assigned |= set(offsets)
+
+    def unassign(self, sources: Collection[SourcePartition]) -> None:
+        """Read these partitions no longer. Raises KafkaError."""
+        dropped = [TopicPartition(*each) for each in sources if each in self._assigned]
+        if dropped:
+            with self._translated("leave partitions"):
+                self._consumer.incremental_unassign(dropped)
+        self._assigned -= set(sources)
+
+    def poll(self, timeout: float) -> Polled:
+        """The next events, up to BATCH_EVENTS; none if none comes within `timeout` seconds.
+
+        Raises KafkaError for an error that does not pass; librdkafka itself tries lost connections again.
+        """
+        with self._translated("read events"):
+            messages = self._consumer.consume(BATCH_EVENTS, timeout)
+        by_source: dict[SourcePartition, list[Message]] = defaultdict(list)
+        ended: list[SourcePartition] = []
+        lost: list[SourcePartition] = []
+        for message in messages:
+            error = message.error()
+            source = str(message.topic()), int(message.partition() or 0)
+            if error is None:
+                by_source[source].append(message)
+            elif error.code() == ClientError._PARTITION_EOF:
+                ended.append(source)
+            elif error.code() in (ClientError._AUTO_OFFSET_RESET, ClientError.OFFSET_OUT_OF_RANGE):
+                lost.append(source)
+            elif error.fatal() or not error.retriable():
+                _LOG.warning("%s: %s", self.bootstrap_servers, error.str())
+        # What was read before a partition was left may still come.
+        batches = [_batch(source, found) for source, found in by_source.items() if source in self._assigned]
+        return Polled(tuple(batches), tuple(ended), tuple(lost))
+
+    @contextmanager
+    def _translated(self, operation: str) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            said = error.args[0]
+            text = said.str() if isinstance(said, ClientError) else str(said)
+            raise KafkaError(
+                f"Kafka at {self.bootstrap_servers} did not {operation}: {text}",
+                hint="look whether the brokers run and can be reached from here",
+            ) from error
+
+
+def lost_error(table: str, source: SourcePartition, wanted: int, first: int) -> EventsLostError:
+    """The error for events that retention has deleted before the table took them."""
+    topic, partition = source
+    return EventsLostError(
+        f"{table}: the topic {topic} no longer has the offsets {wanted} to {first - 1} of partition "
+        f"{partition}, which the table has not taken",
+        hint="CALL ingest_table(…, fail_on_data_loss => false) goes on with what is there",
+    )
+
+
+def _batch(source: SourcePartition, messages: list[Message]) -> EventBatch:
+    offsets = np.fromiter((each.offset() for each in messages), np.int64, len(messages))
+    return EventBatch(
+        source,
+        [each.value() for each in messages],
+        [each.key() for each in messages],
+        offsets,
+        np.fromiter((each.timestamp()[1] for each in messages), np.int64, len(messages)),
+        int(offsets[-1]) + 1,
+    )

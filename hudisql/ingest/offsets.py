@@ -1,0 +1,101 @@
+"""Up to which event a table's commits have taken its sources; the offsets and the rows are one commit.
+
+The newest commit that has offsets counts. Under the table's lock, before it completes, a commit compares them
+with those that it began with: of two workers that both believe they own the table one commits, and the other
+one is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hudisql.errors import CorruptTableError, WriteConflictError
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.transaction.checkpoint import newest_extra_metadata
+
+OFFSETS_KEY: Final = "hudisql.ingest.offsets"
+"""Key of the extra metadata."""
+
+SourcePartition = tuple[str, int]
+"""A topic and the number of one of its partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableOffsets:
+    """The next offset of each source partition, and the ownership under which they were committed.
+
+    `epoch` grows by one each time a worker takes the table; `owner` names the worker.
+    """
+
+    offsets: Mapping[SourcePartition, int] = field(default_factory=dict)
+    epoch: int = 0
+    owner: str = ""
+
+    def to_text(self) -> str:
+        """The value of OFFSETS_KEY."""
+        topics: dict[str, dict[str, int]] = {}
+        for (topic, partition), offset in sorted(self.offsets.items()):
+            topics.setdefault(topic, {})[str(partition)] = offset
+        return json.dumps({"offsets": topics, "epoch": self.epoch, "owner": self.owner})
+
+
+NO_OFFSETS: Final = TableOffsets()
+
+
+def find_offsets(table: HudiTable) -> TableOffsets:
+    """The offsets of the newest commit that has some; NO_OFFSETS if none has.
+
+    Raises CorruptTableError, UnsupportedTableError, StorageError.
+    """
+    for extra_metadata in newest_extra_metadata(table, OFFSETS_KEY):
+        text = extra_metadata.get(OFFSETS_KEY)
+        if text is not None:
+            return _read(text, table.base_path)
+    return NO_OFFSETS
+
+
+def _read(text: str, base_path: str) -> TableOffsets:
+    try:
+        values: dict[str, Any] = json.loads(text)
+        offsets = {
+            (topic, int(partition)): int(offset)
+            for topic, partitions in values["offsets"].items()
+            for partition, offset in partitions.items()
+        }
+        return TableOffsets(offsets, int(values["epoch"]), str(values["owner"]))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CorruptTableError(
+            f"a commit of {base_path} has the offsets '{text}', which are none: {error}"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsCheckpoint:
+    """The offsets `reached` of a commit that began at `previous`."""
+
+    previous: TableOffsets
+    reached: TableOffsets
+
+    @property
+    def extra_metadata(self) -> Mapping[str, str]:
+        """What the commit says of them."""
+        return {OFFSETS_KEY: self.reached.to_text()}
+
+    def check(self, target: HudiTable) -> None:
+        """Raise WriteConflictError if another worker has committed since, or offsets would go backwards."""
+        found = find_offsets(target)
+        if found != self.previous:
+            raise WriteConflictError(
+                f"another worker, '{found.owner}' of epoch {found.epoch}, writes to {target.base_path}: "
+                f"this one, '{self.reached.owner}' of epoch {self.reached.epoch}, has lost it, and nothing "
+                "was written",
+                hint="the events are taken again from the offsets of the table's last commit",
+            )
+        behind = [
+            each for each, offset in self.previous.offsets.items() if self.reached.offsets[each] < offset
+        ]
+        if behind:
+            raise WriteConflictError(f"the offset of {behind[0]} would go backwards in {target.base_path}")

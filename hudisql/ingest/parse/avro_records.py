@@ -1,0 +1,254 @@
+"""Avro records in Confluent's framing: a zero byte, the schema's number in the registry, the record.
+
+Whole batches are decoded by column, one writer schema after the other, and brought to the table's schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudisql.errors import CorruptTableError, InvalidArgumentError, UnsupportedTableError
+from hudisql.format.avro_rows import decode_rows, undecodable_rows
+from hudisql.format.schema import canonical_type
+from hudisql.ingest.parse.avro_resolution import (
+    UnresolvableError,
+    record_fields,
+    resolve_columns,
+    semantic_types,
+)
+from hudisql.ingest.parse.json_program import DEFAULT_ENCODING, compile_program
+from hudisql.ingest.parse.json_records import scan_values
+from hudisql.ingest.parse.parsed_batch import DELETE_FIELD, BadRecord, ParsedBatch
+from hudisql.ingest.parse.tombstones import delete_record
+
+Integers = npt.NDArray[np.int64]
+_HEADER: Final = 5
+_NO_COLUMNS: Final = pa.schema([])
+
+
+class Schemas(Protocol):
+    """Where writer schemas come from (`SchemaRegistry`)."""
+
+    def schema_text(self, number: int) -> str | None:
+        """The schema of that number as JSON text; None if there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AvroRows:
+    """Rows of one writer schema or of deleted keys: columns with the delete field, and positions."""
+
+    columns: pa.RecordBatch
+    positions: Integers
+
+
+@dataclass(frozen=True)
+class AvroParser:
+    """Parses Avro records in Confluent's framing.
+
+    With `key_column` a value that is null or empty deletes the row of the message's key (framed Avro, JSON or
+    plain text). With `take_new_columns` the writers' other fields are given back as `new_columns`. `parse`
+    raises SchemaRegistryError if a writer schema cannot be asked for.
+    """
+
+    schema: pa.Schema
+    registry: Schemas
+    key_column: str | None = None
+    take_new_columns: bool = False
+
+    def __post_init__(self) -> None:
+        if self.key_column is not None and self.key_column not in self.schema.names:
+            raise InvalidArgumentError(f"the record key '{self.key_column}' is no column of the table")
+
+    def parse(
+        self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
+    ) -> ParsedBatch:
+        """The rows and bad records of a batch."""
+        framed = decode_framed(values, self.registry, None)
+        parts, bad, new = [], framed.bad, _NO_COLUMNS
+        for writer in framed.writers:
+            try:
+                parts.append(self._rows(writer))
+            except UnresolvableError as error:
+                bad += [BadRecord(int(each), f"schema {writer.number}: {error}") for each in writer.positions]
+                continue
+            if self.take_new_columns:
+                new = _with_new_columns(new, writer.columns.schema, self.schema)
+        deletes, without_key = delete_rows(
+            framed.empty, keys, with_delete_field(self.schema), self.key_column, self.registry
+        )
+        return batch_of_parts(self.schema, [*parts, deletes], [*bad, *without_key], new)
+
+    def _rows(self, writer: WriterRows) -> AvroRows:
+        semantic = semantic_types(record_fields(writer.schema_text))
+        columns = resolve_columns(writer.columns, with_delete_field(self.schema), semantic)
+        return AvroRows(columns, writer.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class WriterRows:
+    """The decoded records of one writer schema."""
+
+    number: int
+    schema_text: str
+    columns: pa.RecordBatch
+    positions: Integers
+
+
+@dataclass(frozen=True, slots=True)
+class FramedRows:
+    """A decoded batch: rows by writer schema, bad records, and the positions of empty values."""
+
+    writers: list[WriterRows]
+    bad: list[BadRecord]
+    empty: Integers
+
+
+def with_delete_field(schema: pa.Schema) -> pa.Schema:
+    """The schema, with the delete field if it lacks it."""
+    return schema if DELETE_FIELD in schema.names else schema.append(pa.field(DELETE_FIELD, pa.bool_()))
+
+
+def decode_framed(
+    values: Sequence[bytes | None], registry: Schemas, names: frozenset[str] | None
+) -> FramedRows:
+    """The records of all values by writer schema; of the fields in `names` only, if given."""
+    whole = [value or b"" for value in values]
+    lengths = np.fromiter(map(len, whole), np.int64, len(whole))
+    ends = np.cumsum(lengths)
+    starts = ends - lengths
+    data = np.frombuffer(b"".join([*whole, bytes(_HEADER)]), np.uint8)
+    numbers = np.zeros(len(whole), np.int64)
+    for byte in range(1, _HEADER):
+        numbers = (numbers << 8) | data[starts + byte]
+    empty = lengths == 0
+    framed = (lengths >= _HEADER) & (data[starts] == 0)
+    bad = [
+        BadRecord(int(each), "not in Confluent's framing: no zero byte and schema number")
+        for each in np.flatnonzero(~framed & ~empty)
+    ]
+    writers = []
+    for number in np.unique(numbers[framed]):
+        positions = np.flatnonzero(framed & (numbers == number))
+        found, wrong = _decode(data, starts + _HEADER, ends, positions, int(number), registry, names)
+        bad += wrong
+        writers += [found] if found else []
+    return FramedRows(writers, bad, np.flatnonzero(empty))
+
+
+def _decode(
+    data: npt.NDArray[np.uint8],
+    starts: Integers,
+    ends: Integers,
+    positions: Integers,
+    number: int,
+    registry: Schemas,
+    names: frozenset[str] | None,
+) -> tuple[WriterRows | None, list[BadRecord]]:
+    text = registry.schema_text(number)
+    if text is None:
+        return None, [BadRecord(int(each), f"the registry has no schema {number}") for each in positions]
+    failed = np.empty(0, np.int64)
+    try:
+        try:
+            columns = decode_rows(data, starts[positions], ends[positions], text, names)
+        except CorruptTableError:
+            failed = undecodable_rows(data, starts[positions], ends[positions], text)
+            good = np.delete(positions, failed)
+            columns = decode_rows(data, starts[good], ends[good], text, names)
+    except (CorruptTableError, UnsupportedTableError) as error:
+        return None, [BadRecord(int(each), f"schema {number}: {error.message}") for each in positions]
+    bad = [BadRecord(int(each), f"not Avro of schema {number}") for each in positions[failed]]
+    good = np.delete(positions, failed)
+    columns, good, wrong = _with_valid_text(columns, good, number)
+    return WriterRows(number, text, columns, good), bad + wrong
+
+
+def _with_valid_text(
+    columns: pa.RecordBatch, positions: Integers, number: int
+) -> tuple[pa.RecordBatch, Integers, list[BadRecord]]:
+    try:
+        columns.validate(full=True)
+        return columns, positions, []
+    except pa.ArrowInvalid:
+        valid = np.array([_is_valid(columns.slice(row, 1)) for row in range(columns.num_rows)])
+    bad = [BadRecord(int(each), f"a value that schema {number} does not allow (text that is not UTF-8?)")
+           for each in positions[~valid]]  # fmt: skip
+    return columns.filter(pa.array(valid)), positions[valid], bad
+
+
+def _is_valid(row: pa.RecordBatch) -> bool:
+    try:
+        row.take(pa.array([0])).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _with_new_columns(new: pa.Schema, found: pa.Schema, known: pa.Schema) -> pa.Schema:
+    for each in found:
+        if each.name not in known.names and each.name not in new.names and each.name != DELETE_FIELD:
+            new = new.append(pa.field(each.name, canonical_type(each.type, each.name)))
+    return new
+
+
+def delete_rows(
+    positions: Integers,
+    keys: Sequence[bytes | None] | None,
+    schema: pa.Schema,
+    key_column: str | None,
+    registry: Schemas | None,
+) -> tuple[AvroRows, list[BadRecord]]:
+    """The rows that delete the keys of the messages at `positions`, and the messages without such a key."""
+    records = []
+    for position in positions:
+        key = keys[position] if keys is not None else None
+        if key and key[0] == 0 and len(key) >= _HEADER and registry is not None:
+            records.append(_framed_key_record(key, schema, key_column, registry))
+        else:
+            records.append(delete_record(key, schema, key_column))
+    scanned = scan_values(compile_program(schema, DEFAULT_ENCODING), records)
+    bad = [BadRecord(int(positions[each.position]), each.reason) for each in scanned.bad]
+    return AvroRows(scanned.columns, positions[scanned.positions]), bad
+
+
+def _framed_key_record(key: bytes, schema: pa.Schema, key_column: str | None, registry: Schemas) -> bytes:
+    import io
+    import json
+
+    import fastavro
+
+    text = registry.schema_text(int.from_bytes(key[1:_HEADER], "big"))
+    if text is None:
+        return b""
+    try:
+        found = fastavro.schemaless_reader(io.BytesIO(key[_HEADER:]), json.loads(text), None)
+        return delete_record(json.dumps(found, default=str).encode(), schema, key_column)
+    except (EOFError, ValueError, IndexError, KeyError, TypeError):
+        return b""
+
+
+def batch_of_parts(
+    schema: pa.Schema, parts: list[AvroRows], bad: list[BadRecord], new: pa.Schema, ignored: int = 0
+) -> ParsedBatch:
+    """The rows of all parts in the order of their positions."""
+    positions = np.concatenate([each.positions for each in parts])
+    order = np.argsort(positions, kind="stable")
+    table = pa.Table.from_batches([each.columns for each in parts])
+    if not np.array_equal(order, np.arange(len(order))):
+        table = table.take(pa.array(order))
+    deleted = table.column(DELETE_FIELD).fill_null(False).to_numpy()
+    return ParsedBatch(
+        table.select(schema.names),
+        positions[order],
+        deleted if deleted.any() else None,
+        tuple(sorted(bad, key=lambda each: each.position)),
+        new,
+        ignored,
+    )

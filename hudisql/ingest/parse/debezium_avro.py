@@ -1,0 +1,121 @@
+"""Debezium envelopes in Avro with Confluent's framing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.ingest.parse.avro_records import (
+    AvroRows,
+    Schemas,
+    WriterRows,
+    batch_of_parts,
+    decode_framed,
+    delete_rows,
+    with_delete_field,
+)
+from hudisql.ingest.parse.avro_resolution import (
+    UnresolvableError,
+    record_fields,
+    resolve_columns,
+    semantic_types,
+)
+from hudisql.ingest.parse.debezium import changes_of, source_fields, with_deletes, with_meta_columns
+from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch
+
+_NO_COLUMNS: Final = pa.schema([])
+_FIELDS: Final = frozenset({"before", "after", "op"})
+_WITH_SOURCE: Final = _FIELDS | {"source", "ts_ms"}
+
+
+@dataclass(frozen=True)
+class DebeziumAvroParser:
+    """Parses Debezium's Avro; for `key_column` see `DebeziumJsonParser`.
+
+    `parse` raises SchemaRegistryError if a writer schema cannot be asked for.
+    """
+
+    schema: pa.Schema
+    registry: Schemas
+    key_column: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.key_column is not None and self.key_column not in self.schema.names:
+            raise InvalidArgumentError(f"the record key '{self.key_column}' is no column of the table")
+
+    def parse(
+        self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None = None
+    ) -> ParsedBatch:
+        """The rows and bad records of a batch."""
+        has_source = (
+            bool(source_fields(self.schema)) or "_upstream_event_processed_ts_ms" in self.schema.names
+        )
+        framed = decode_framed(values, self.registry, _WITH_SOURCE if has_source else _FIELDS)
+        parts, bad, by_key, ignored = [], list(framed.bad), [], 0
+        for writer in framed.writers:
+            try:
+                rows, wrong, without_row, skipped = self._rows(writer)
+            except UnresolvableError as error:
+                bad += [BadRecord(int(each), f"schema {writer.number}: {error}") for each in writer.positions]
+                continue
+            parts.append(rows)
+            bad += wrong
+            by_key += without_row
+            ignored += skipped
+        by_key += [int(each) for each in framed.empty if self.key_column and keys is not None and keys[each]]
+        ignored += len(framed.empty) - len(set(by_key) & set(framed.empty.tolist()))
+        positions = np.array(sorted(by_key), np.int64)
+        columns = with_delete_field(self.schema)
+        deletes, without = delete_rows(positions, keys, columns, self.key_column, self.registry)
+        return batch_of_parts(self.schema, [*parts, deletes], bad + without, _NO_COLUMNS, ignored)
+
+    def _rows(self, writer: WriterRows) -> tuple[AvroRows, list[BadRecord], list[int], int]:
+        names = writer.columns.schema.names
+        if not {"before", "after", "op"} <= set(names):
+            raise UnresolvableError("no Debezium envelope: it has no before, after and op")
+        changes = changes_of(writer.columns.column("op"), writer.positions)
+        before, after = writer.columns.column("before"), writer.columns.column("after")
+        image = after
+        if changes.is_delete.any():
+            image = pc.if_else(pa.array(changes.is_delete), before, after)
+        has_image = np.asarray(image.is_valid())
+        lacks = changes.is_row & ~has_image
+        by_key = [int(each) for each in writer.positions[lacks & changes.is_delete]]
+        bad = [BadRecord(int(each), "no row after") for each in writer.positions[lacks & ~changes.is_delete]]
+        rows = np.flatnonzero(changes.is_row & has_image)
+        taken = image if len(rows) == len(image) else image.take(pa.array(rows))
+        inner = pa.RecordBatch.from_arrays(taken.flatten(), names=[each.name for each in taken.type])
+        semantic = semantic_types(_image_fields(writer.schema_text))
+        columns = resolve_columns(inner, with_delete_field(self.schema), semantic)
+        columns = with_meta_columns(columns, _meta(writer.columns, rows))
+        columns = with_deletes(columns, changes.is_delete[rows])
+        return AvroRows(columns, writer.positions[rows]), [*changes.bad, *bad], by_key, changes.ignored
+
+
+def _image_fields(schema_text: str) -> list[Any]:
+    """The fields of the row in an envelope's schema: of `before`, which stands first and defines the type."""
+    for each in record_fields(schema_text):
+        branches = each["type"] if isinstance(each["type"], list) else [each["type"]]
+        for branch in branches:
+            if each["name"] in ("before", "after") and isinstance(branch, dict) and "fields" in branch:
+                return list(branch["fields"])
+    return []
+
+
+def _meta(columns: pa.RecordBatch, rows: np.ndarray[Any, Any]) -> dict[str, pa.Array]:
+    indices = pa.array(rows)
+    found = {}
+    for name in ("op", "ts_ms"):
+        if name in columns.schema.names:
+            found[name] = columns.column(name).take(indices)
+    if "source" in columns.schema.names:
+        source = columns.column("source").take(indices)
+        for each, values in zip(source.type, source.flatten(), strict=True):
+            found[f"source.{each.name}"] = values
+    return found

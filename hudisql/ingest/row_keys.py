@@ -1,0 +1,77 @@
+"""Record keys and partition paths of parsed rows; rows that can have none are bad records."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudisql.errors import WriteRefusedError
+from hudisql.ingest.flush import IngestTarget
+from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch
+from hudisql.write.execution.driver_upsert import with_keys
+from hudisql.write.keygen.partition_paths import PartitionPaths
+
+_Keyed = tuple[pa.Table, npt.NDArray[np.bool_] | None, list[BadRecord]]
+
+
+def keyed_rows(parsed: ParsedBatch, target: IngestTarget, paths: PartitionPaths) -> _Keyed:
+    """The rows with RECORD_KEY and PARTITION, the marks of those to delete, and the records refused.
+
+    Refused are rows whose key is null or empty, and partition values that no directory can stand for.
+    """
+    kept: list[pa.Table] = []
+    at: list[npt.NDArray[np.int64]] = []
+    refused: list[BadRecord] = []
+    numbers = np.arange(parsed.rows.num_rows)
+    _split(parsed.rows, numbers, target, paths, kept, at, refused)
+    chosen = np.concatenate(at) if at else np.zeros(0, np.int64)
+    bad = [BadRecord(int(parsed.positions[each.position]), each.reason) for each in refused]
+    rows = pa.concat_tables(kept) if kept else _no_rows(parsed.rows, target, paths)
+    is_deleted = None if parsed.is_deleted is None else parsed.is_deleted[chosen]
+    return rows, is_deleted, bad
+
+
+def _split(
+    rows: pa.Table,
+    numbers: npt.NDArray[np.int64],
+    target: IngestTarget,
+    paths: PartitionPaths,
+    kept: list[pa.Table],
+    at: list[npt.NDArray[np.int64]],
+    refused: list[BadRecord],
+) -> None:
+    """Add the rows that can be written to `kept`; what is refused is found by halves."""
+    if not rows.num_rows:
+        return
+    try:
+        keyed, null_keys = with_keys(_one_batch(rows), target.table, target.options, paths)
+    except WriteRefusedError as error:
+        if rows.num_rows == 1:
+            refused.append(BadRecord(int(numbers[0]), error.message))
+            return
+        half = rows.num_rows // 2
+        _split(rows[:half], numbers[:half], target, paths, kept, at, refused)
+        _split(rows[half:], numbers[half:], target, paths, kept, at, refused)
+        return
+    found = pa.Table.from_batches([keyed])
+    if null_keys.count:
+        fields = ", ".join(target.table.properties.record_key_fields)
+        refused += [
+            BadRecord(int(numbers[row]), f"its key ({fields}) is null or empty") for row in null_keys.rows
+        ]
+        has_key = np.ones(rows.num_rows, dtype=bool)
+        has_key[null_keys.rows] = False
+        found, numbers = found.filter(pa.array(has_key)), numbers[has_key]
+    kept.append(found)
+    at.append(numbers)
+
+
+def _no_rows(rows: pa.Table, target: IngestTarget, paths: PartitionPaths) -> pa.Table:
+    keyed, _ = with_keys(_one_batch(rows[:0]), target.table, target.options, paths)
+    return pa.Table.from_batches([keyed])
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    combined = rows.combine_chunks().to_batches()
+    return combined[0] if combined else pa.RecordBatch.from_pylist([], schema=rows.schema)

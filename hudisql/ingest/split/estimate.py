@@ -1,0 +1,202 @@
+"""Estimate a partition's split point: the day after which few of its rows are still to come.
+
+From the table's closed partitions, if there are enough: the 80 % quantile of the days after which at most 2 %
+of their rows arrived. Before that from a power law fitted to the tail of the daily increments (Theil-Sen: the
+median of all slopes, which outliers such as backfills hardly move), of partitions seen for 20 days or more.
+A wrong estimate costs merging at reads, not rows. Knows no tables: increments are columns.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudisql.ingest.split.split_option import SplitKind, SplitOption
+
+Days = npt.NDArray[np.float64]
+"""Rows of one partition by the day since its first write."""
+
+# The first days, one in so many of those seen, are no part of the tail.
+_HEAD: Final = 3
+
+INCREMENTS = pa.schema([("partition", pa.string()), ("day", pa.int32()), ("rows", pa.int64())])
+"""Rows that a partition got on a day, counted from 0, the day of its first write."""
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateConfig:
+    """`late_share` is the share of rows that may come after the split.
+
+    A partition is closed once it was quiet (less than `quiet_share` of its rows) for the last `quiet_part` of
+    its age, and at least `quiet_days`. A fit looks `horizon` days ahead.
+    """
+
+    late_share: float = 0.02
+    closed_partitions: int = 10
+    quantile: float = 0.8
+    quiet_part: float = 0.25
+    quiet_days: int = 3
+    quiet_share: float = 0.002
+    fit_days: int = 20
+    horizon: int = 60
+    small_table_bytes: int = 128 << 20
+
+
+class EstimateMethod(StrEnum):
+    """How a split point was found."""
+
+    GIVEN = "given"
+    SMALL_TABLE = "small table"
+    CLOSED_PARTITIONS = "closed partitions"
+    POWER_FIT = "power fit"
+    TOO_FEW_DAYS = "too few days"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPoint:
+    """When a partition is split: at the begin of `day` (0: at once), or at `rows` rows; neither: not yet.
+
+    `reason` is a sentence for people.
+    """
+
+    method: EstimateMethod
+    reason: str
+    day: int | None = None
+    rows: int | None = None
+
+    def is_due(self, age_days: int, rows: int) -> bool:
+        """True if a partition of this age (days since its first write) and size is to be split."""
+        by_day = self.day is not None and age_days >= self.day
+        return by_day or (self.rows is not None and rows >= self.rows)
+
+
+def choose_split_point(
+    option: SplitOption,
+    increments: pa.Table,
+    ages: dict[str, int],
+    table_bytes: int,
+    config: EstimateConfig | None = None,
+) -> SplitPoint:
+    """The split point of a table's partitions by the option and what arrived so far.
+
+    `increments` are those of `INCREMENTS`, `ages` the days since each partition's first write.
+    """
+    config = config or EstimateConfig()
+    match option.kind:
+        case SplitKind.NOW:
+            return SplitPoint(EstimateMethod.GIVEN, "split => 'now'", day=0)
+        case SplitKind.NEVER:
+            return SplitPoint(EstimateMethod.GIVEN, "split => 'never'")
+        case SplitKind.DAYS:
+            return SplitPoint(EstimateMethod.GIVEN, f"split => '{option}'", day=option.count)
+        case SplitKind.ROWS:
+            return SplitPoint(EstimateMethod.GIVEN, f"split => '{option}'", rows=option.count)
+    if table_bytes < config.small_table_bytes:
+        reason = f"the table has {table_bytes:,} bytes: an index would save nothing"
+        return SplitPoint(EstimateMethod.SMALL_TABLE, reason, day=0)
+    return estimate_split_point(daily_rows(increments, ages), config)
+
+
+def daily_rows(increments: pa.Table, ages: dict[str, int]) -> list[Days]:
+    """The rows by day of each partition, up to its age."""
+    if not increments.num_rows:
+        return []
+    partitions = increments.column("partition").combine_chunks().dictionary_encode()
+    numbers = partitions.indices.to_numpy(zero_copy_only=False)
+    days = increments.column("day").to_numpy()
+    rows = increments.column("rows").to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    ends = np.searchsorted(numbers[order], np.arange(len(partitions.dictionary)), side="right")
+    found = []
+    for path, part in zip(partitions.dictionary.to_pylist(), np.split(order, ends[:-1]), strict=True):
+        length = max(ages.get(path, 0), int(days[part].max())) + 1
+        found.append(np.bincount(days[part], rows[part], length).astype(np.float64))
+    return found
+
+
+def estimate_split_point(partitions: Sequence[Days], config: EstimateConfig) -> SplitPoint:
+    """The split point from the daily rows of partitions, each up to its age today."""
+    closed = [each for each in partitions if is_closed(each, config)]
+    if len(closed) >= config.closed_partitions:
+        last_days = [split_day(each, config.late_share) for each in closed]
+        day = int(np.quantile(last_days, config.quantile, method="higher"))
+        reason = (
+            f"in {config.quantile:.0%} of {len(closed)} closed partitions at most {config.late_share:.0%} of "
+            f"the rows arrived after day {day}"
+        )
+        return SplitPoint(EstimateMethod.CLOSED_PARTITIONS, reason, day=day)
+    old = [each for each in partitions if len(each) >= config.fit_days and each.sum() > 0]
+    if old:
+        day = power_fit_day(old, config)
+        reason = f"power law fitted to the daily rows of {len(old)} partitions, {len(closed)} of them closed"
+        return SplitPoint(EstimateMethod.POWER_FIT, reason, day=day)
+    reason = f"no partition was written for {config.fit_days} days yet, {len(closed)} are closed"
+    return SplitPoint(EstimateMethod.TOO_FEW_DAYS, reason)
+
+
+def is_closed(days: Days, config: EstimateConfig) -> bool:
+    """True if hardly any row arrived lately."""
+    quiet = max(config.quiet_days, int(len(days) * config.quiet_part))
+    return (
+        len(days) > quiet and bool(days[-quiet:].sum() <= config.quiet_share * days.sum()) and days.sum() > 0
+    )
+
+
+def split_day(days: Days, late_share: float) -> int:
+    """The first day from which on at most that share of the rows arrives."""
+    late = days.sum() - np.concatenate([[0.0], np.cumsum(days)])
+    return int(np.flatnonzero(late <= late_share * days.sum() + 1e-9)[0])
+
+
+def power_fit_day(partitions: Sequence[Days], config: EstimateConfig) -> int:
+    """The split day by a power law that goes on with the tail of the daily rows, up to the horizon."""
+    curve = _typical_days(partitions)
+    seen = len(curve)
+    horizon = max(config.horizon, seen)
+    # So few rows a day that they do not move the split day stand for none, which has no logarithm.
+    floor = config.late_share / (10 * horizon)
+    slope, level = _theil_sen(*_tail_points(curve / curve.sum(), floor))
+    ahead = np.exp(level + slope * np.log(np.arange(seen, horizon) + 1.0))
+    return split_day(np.concatenate([curve / curve.sum(), ahead]), config.late_share)
+
+
+def _typical_days(partitions: Sequence[Days]) -> Days:
+    """The share of rows of each day, the median of the partitions; as long as the oldest ones."""
+    longest = max(len(each) for each in partitions)
+    shares = np.full((len(partitions), longest), np.nan)
+    for number, each in enumerate(partitions):
+        shares[number, : len(each)] = each / each.sum()
+    middle: Days = np.nanmedian(shares, axis=0)
+    return middle if middle.sum() > 0 else np.nanmean(shares, axis=0)
+
+
+def _tail_points(curve: Days, floor: float) -> tuple[Days, Days]:
+    """Logarithms of day (from 1) and of rows a day, of the tail: what a mixture of
+    sources looks like on the first days says nothing of the slowest one.
+
+    Days are taken together in steps that grow by a fifth, so that late days weigh no more than early ones.
+    Days without rows count in the mean of their step.
+    """
+    first = max(int(np.argmax(curve)), len(curve) // _HEAD)
+    edges = np.unique(np.floor((first + 1) * 1.2 ** np.arange(60)).astype(int))
+    edges = np.append(edges[edges < len(curve)], len(curve))
+    points = [
+        (np.log(np.arange(start, stop) + 1.0).mean(), np.log(max(curve[start:stop].mean(), floor)))
+        for start, stop in itertools.pairwise(edges)
+    ]
+    logs = np.array(points if len(points) > 1 else [(0.0, np.log(floor)), (1.0, np.log(floor))])
+    return logs[:, 0], logs[:, 1]
+
+
+def _theil_sen(x: Days, y: Days) -> tuple[float, float]:
+    """Slope and level at 0: the medians of the slopes of all pairs, and of the rests."""
+    left, right = np.triu_indices(len(x), 1)
+    slope = float(np.median((y[right] - y[left]) / (x[right] - x[left])))
+    return slope, float(np.median(y - slope * x))

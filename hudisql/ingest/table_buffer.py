@@ -1,0 +1,112 @@
+"""The events of one table that are in memory: rows as Arrow columns, and up to which offsets they go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudisql.format.meta_columns import IS_DELETED
+from hudisql.ingest.offsets import SourcePartition
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """Events of one source partition in the order of their offsets; `next_offset` follows the last one.
+
+    `values` and `keys` are as the source has them, `offsets` and `timestamps` (milliseconds) their own.
+    """
+
+    source: SourcePartition
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None]
+    offsets: npt.NDArray[np.int64]
+    timestamps: npt.NDArray[np.int64]
+    next_offset: int
+
+    @property
+    def bytes(self) -> int:
+        """The size of the values."""
+        return sum(map(len, filter(None, self.values)))
+
+    def since(self, offset: int) -> EventBatch:
+        """The events from the offset on."""
+        at = int(np.searchsorted(self.offsets, offset))
+        if not at:
+            return self
+        return EventBatch(
+            self.source,
+            self.values[at:],
+            self.keys[at:],
+            self.offsets[at:],
+            self.timestamps[at:],
+            self.next_offset,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BadEvent:
+    """An event that is no row, with the reason."""
+
+    source: SourcePartition
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    reason: str
+
+
+@dataclass
+class TableBuffer:
+    """Rows in the order in which they came; `opened_at` is when the first came, by the worker's clock."""
+
+    offsets: dict[SourcePartition, int] = field(default_factory=dict)
+    bad: list[BadEvent] = field(default_factory=list)
+    events: int = 0
+    bytes: int = 0
+    opened_at: float | None = None
+    _rows: list[pa.Table] = field(default_factory=list)
+
+    def add(
+        self,
+        rows: pa.Table,
+        is_deleted: npt.NDArray[np.bool_] | None,
+        bad: Sequence[BadEvent],
+        batch: EventBatch,
+        now: float,
+    ) -> None:
+        """Take the rows and bad events of a batch; `is_deleted` marks rows whose keys are deleted."""
+        marks = pa.nulls(rows.num_rows, pa.bool_()) if is_deleted is None else pa.array(is_deleted)
+        if IS_DELETED not in rows.schema.names:
+            rows = rows.append_column(IS_DELETED, marks)
+        self._rows.append(rows)
+        self.bad += bad
+        self.events += len(batch.values)
+        self.bytes += batch.bytes
+        self.offsets[batch.source] = batch.next_offset
+        if self.opened_at is None:
+            self.opened_at = now
+
+    @property
+    def is_empty(self) -> bool:
+        """True if no event came since the last commit."""
+        return not self.offsets
+
+    @property
+    def memory(self) -> int:
+        """What the rows take, in bytes."""
+        return sum(each.nbytes for each in self._rows)
+
+    def rows(self) -> pa.Table | None:
+        """All rows, the latest first: of equal ordering values the latest counts. None without any."""
+        if not any(each.num_rows for each in self._rows):
+            return None
+        together = pa.concat_tables(self._rows, promote_options="default").combine_chunks()
+        return together.take(pa.array(np.arange(together.num_rows - 1, -1, -1)))
+
+    def reached(self, previous: Mapping[SourcePartition, int]) -> dict[SourcePartition, int]:
+        """The offsets that the table has taken once the rows are committed."""
+        return {**previous, **self.offsets}

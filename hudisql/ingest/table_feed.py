@@ -1,0 +1,178 @@
+"""One table that a worker owns: its events on their way from the source into commits.
+
+A feed begins at the offsets of the table's last commit. Whatever goes wrong, its memory is dropped and it
+begins there again, so that an event is in the table once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from hudisql.errors import WriteConflictError, WriteRefusedError
+from hudisql.ingest.declaration import STOP, IngestDeclaration
+from hudisql.ingest.flush import IngestTarget, commit_rows
+from hudisql.ingest.index.partition_indexes import IndexLimits
+from hudisql.ingest.offsets import NO_OFFSETS, SourcePartition, TableOffsets, find_offsets
+from hudisql.ingest.parse.parsed_batch import BadRecord, RecordParser
+from hudisql.ingest.row_keys import keyed_rows
+from hudisql.ingest.table_buffer import BadEvent, EventBatch, TableBuffer
+from hudisql.ingest.table_index import TableIndex
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.execution.commit_files import WriteResult
+from hudisql.write.keygen.partition_paths import PartitionPaths
+
+_CONFLICT_ATTEMPTS: Final = 10
+INDEX_BYTES: Final = 512 << 20
+"""What the indexes of one table may take in memory: those of 64 million keys."""
+
+OpenTarget = Callable[[], IngestTarget]
+MakeParser = Callable[[HudiTable, IngestDeclaration], RecordParser]
+TakeBadEvents = Callable[[list[BadEvent]], None]
+
+
+@dataclass
+class TableFeed:
+    """`open_target` opens the table as it is now, `bad_events` keeps events that are no rows for good.
+
+    `owner` is the worker's name.
+    """
+
+    name: str
+    declaration: IngestDeclaration
+    open_target: OpenTarget
+    make_parser: MakeParser
+    bad_events: TakeBadEvents
+    owner: str
+    _buffer: TableBuffer = field(default_factory=TableBuffer)
+    _committed: TableOffsets = NO_OFFSETS
+    _position: dict[SourcePartition, int] = field(default_factory=dict)
+    _epoch: int = 0
+    _target: IngestTarget | None = None
+    _parser: RecordParser | None = None
+    _paths: PartitionPaths | None = None
+    _index: TableIndex = field(init=False)
+
+    def __post_init__(self) -> None:
+        limits = IndexLimits(INDEX_BYTES, self.declaration.index_days)
+        self._index = TableIndex(limits)
+
+    def take_over(self) -> Mapping[SourcePartition, int]:
+        """Begin: the offsets of the table's last commit. Raises what opening the table raises."""
+        self._buffer = TableBuffer()
+        self._index.forget()
+        self._open()
+        assert self._target is not None
+        self._committed = find_offsets(self._target.table)
+        self._epoch = self._committed.epoch + 1
+        return self._committed.offsets
+
+    def begin_at(self, offsets: Mapping[SourcePartition, int], *, commits: bool) -> None:
+        """Take events from these offsets on; with `commits` they are committed before the first event, so
+        that a later start begins there too. Raises as `flush`.
+        """
+        self._position = dict(offsets)
+        if commits:
+            self._buffer.offsets.update(offsets)
+            self.flush()
+
+    def take(self, batch: EventBatch, now: float) -> None:
+        """Add a batch to the buffer. Raises WriteRefusedError for a bad event if those end the table's feed,
+        and what the parser raises.
+        """
+        assert self._parser is not None
+        assert self._target is not None
+        assert self._paths is not None
+        batch = batch.since(self._position.get(batch.source, 0))
+        if not batch.values:
+            return
+        parsed = self._parser.parse(batch.values, batch.keys)
+        rows, is_deleted, refused = keyed_rows(parsed, self._target, self._paths)
+        bad = [_bad_event(batch, each) for each in (*parsed.bad, *refused)]
+        if bad and self.declaration.on_bad_record == STOP:
+            first = min(bad, key=lambda each: each.offset)
+            raise WriteRefusedError(
+                f"{self.name}: the event at offset {first.offset} of {first.source[0]}, partition "
+                f"{first.source[1]}, is no row of the table: {first.reason}",
+                hint=f"mend the table or the events; on_bad_record is '{STOP}', and nothing later is taken",
+            )
+        self._buffer.add(rows, is_deleted, bad, batch, now)
+        self._position[batch.source] = batch.next_offset
+
+    def is_due(self, now: float) -> bool:
+        """True if the buffer is to be committed."""
+        buffer = self._buffer
+        if buffer.opened_at is None:
+            return False
+        aged = now - buffer.opened_at >= self.declaration.flush_seconds
+        return aged or buffer.bytes >= self.declaration.flush_bytes
+
+    @property
+    def memory(self) -> int:
+        """What the buffer takes, in bytes."""
+        return self._buffer.memory
+
+    @property
+    def position(self) -> Mapping[SourcePartition, int]:
+        """The next offset of each source partition, committed or in memory."""
+        return self._position
+
+    @property
+    def committed(self) -> Mapping[SourcePartition, int]:
+        """The next offset of each source partition by the table's last commit."""
+        return self._committed.offsets
+
+    def flush(self) -> WriteResult | None:
+        """Commit what is in memory; None if there is nothing.
+
+        Raises WriteConflictError if another worker has committed since (then `take_over` begins again) or
+        other writers conflict again and again; what `commit_rows` raises.
+        """
+        buffer = self._buffer
+        if buffer.is_empty:
+            return None
+        if buffer.bad:
+            self.bad_events(buffer.bad)
+            buffer.bad = []
+        reached = TableOffsets(buffer.reached(self._committed.offsets), self._epoch, self.owner)
+        result = self._commit(buffer.rows(), reached)
+        self._committed, self._buffer = reached, TableBuffer()
+        assert self._target is not None
+        self._target.after_commit()
+        return result
+
+    def _commit(self, rows: pa.Table | None, reached: TableOffsets) -> WriteResult:
+        for attempt in range(1, _CONFLICT_ATTEMPTS + 1):
+            self._open()
+            assert self._target is not None
+            try:
+                return commit_rows(self._target, self._index, rows, self._committed, reached)
+            except WriteConflictError:
+                lost = find_offsets(self._target.table.reopened()) != self._committed
+                if lost or attempt == _CONFLICT_ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _open(self) -> None:
+        """Open the table as it is now, and make what depends on its columns if these have changed."""
+        before = self._target
+        self._target = self.open_target()
+        table = self._target.table
+        if before is None or not before.table.schema.equals(table.schema):
+            self._parser = self.make_parser(table, self.declaration)
+        self._paths = PartitionPaths(table, self._target.options.key_generator)
+
+
+def _bad_event(batch: EventBatch, record: BadRecord) -> BadEvent:
+    at = record.position
+    return BadEvent(
+        batch.source,
+        int(batch.offsets[at]),
+        int(batch.timestamps[at]),
+        batch.keys[at],
+        batch.values[at],
+        record.reason,
+    )

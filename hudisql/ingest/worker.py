@@ -1,0 +1,279 @@
+"""A worker: owns tables, reads their topics, and commits their events when they are due.
+
+Everything runs in one thread; more cores are used by more workers. A table that fails is left for a time that
+doubles, and the other tables go on. Knows tables by a protocol, and neither SQL text nor the metastore.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol
+
+from hudisql.console import Console
+from hudisql.errors import HudisqlError
+from hudisql.ingest.declaration import EARLIEST, IngestDeclaration
+from hudisql.ingest.kafka.kafka_source import KafkaSource, lost_error
+from hudisql.ingest.offsets import SourcePartition
+from hudisql.ingest.table_buffer import EventBatch
+from hudisql.ingest.table_feed import TableFeed
+from hudisql.write.execution.commit_files import WriteResult
+
+_POLL_SECONDS: Final = 0.1
+_FIRST_RETRY: Final = 1.0
+_LONGEST_RETRY: Final = 300.0
+
+
+class IngestTable(Protocol):
+    """A table with a declaration."""
+
+    @property
+    def name(self) -> str:
+        """`database.name`."""
+
+    @property
+    def declaration(self) -> IngestDeclaration:
+        """How its events are taken."""
+
+    def feed(self, owner: str) -> TableFeed:
+        """A new feed of the table."""
+
+
+class Ownership(Protocol):
+    """Which tables are this worker's."""
+
+    hand_over: Callable[[Callable[[str], bool], bool], None]
+    """Called with a test of names, and whether to commit: these tables are this worker's no longer."""
+
+    @property
+    def is_settled(self) -> bool:
+        """True once it is known what this worker owns."""
+
+    def owned(self, names: Collection[str]) -> set[str]:
+        """Those of the tables that this worker owns now; called often. Raises KafkaError."""
+
+    def close(self) -> None:
+        """Give all tables up, so that other workers take them at once."""
+
+
+class OwnsAll:
+    """The ownership of a worker that is the only one."""
+
+    is_settled = True
+
+    def __init__(self) -> None:
+        self.hand_over: Callable[[Callable[[str], bool], bool], None] = lambda _is_left, _commits: None
+
+    def owned(self, names: Collection[str]) -> set[str]:
+        """All of them."""
+        return set(names)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@dataclass
+class _Fed:
+    """A table in work; `ended` are those of its source partitions whose end was reached."""
+
+    table: IngestTable
+    feed: TableFeed
+    sources: set[SourcePartition] = field(default_factory=set)
+    ended: set[SourcePartition] = field(default_factory=set)
+    is_running: bool = False
+    failures: int = 0
+    not_before: float = 0.0
+
+
+@dataclass
+class IngestWorker:
+    """`tables` gives the declared tables, looked up again every `refresh_seconds`; `owner` is its name.
+
+    Rows in memory may take `memory` bytes: the largest buffer is committed when they take more.
+    `committed` is called after each commit.
+    """
+
+    tables: Callable[[], Sequence[IngestTable]]
+    ownership: Ownership
+    console: Console
+    stop: threading.Event
+    owner: str
+    memory: int = 512 << 20
+    refresh_seconds: float = 10.0
+    clock: Callable[[], float] = time.monotonic
+    committed: Callable[[str, WriteResult], None] = lambda _name, _result: None
+    open_source: Callable[[str], KafkaSource] = KafkaSource
+    _fed: dict[str, _Fed] = field(default_factory=dict)
+    _sources: dict[str, KafkaSource] = field(default_factory=dict)
+    _by_source: dict[tuple[str, SourcePartition], list[_Fed]] = field(default_factory=dict)
+    _declared: dict[str, IngestTable] = field(default_factory=dict)
+    _refreshed_at: float | None = None
+
+    def run(self, *, until_caught_up: bool = False) -> bool:
+        """Work until `stop` is set, then commit what is in memory; False if a table has failed at the end.
+
+        With `until_caught_up` it ends when all events are committed that the topics had when it came to their
+        ends.
+        """
+        self.ownership.hand_over = self._hand_over
+        try:
+            while not self.stop.is_set():
+                self._refresh()
+                self._poll()
+                self._flush_due()
+                if until_caught_up and self.ownership.is_settled and self._has_caught_up():
+                    break
+            self._flush_all()
+            return not any(each.failures for each in self._fed.values())
+        finally:
+            self.ownership.close()
+            for source in self._sources.values():
+                source.close()
+
+    def _refresh(self) -> None:
+        """Take tables that are this worker's, and give up those that are not any more."""
+        now = self.clock()
+        if self._refreshed_at is None or now - self._refreshed_at >= self.refresh_seconds:
+            self._declared = {each.name: each for each in self.tables() if not each.declaration.paused}
+            self._refreshed_at = now
+        owned = self.ownership.owned(self._declared)
+        for name, fed in list(self._fed.items()):
+            declared = self._declared.get(name)
+            if declared is None or declared.declaration != fed.table.declaration:
+                self._give_up(name, commits=True)
+        for name in sorted(owned - set(self._fed)):
+            table = self._declared[name]
+            self._fed[name] = _Fed(table, table.feed(self.owner))
+        for fed in self._fed.values():
+            if not fed.is_running and now >= fed.not_before:
+                self._attempt(fed, self._start)
+
+    def _start(self, fed: _Fed) -> None:
+        declaration = fed.table.declaration
+        committed = dict(fed.feed.take_over())
+        assert declaration.bootstrap_servers is not None
+        assert declaration.topic is not None
+        source = self._source_of(declaration.bootstrap_servers)
+        fresh: dict[SourcePartition, int] = {}
+        offsets: dict[SourcePartition, int] = {}
+        for number in source.partitions(declaration.topic):
+            partition = declaration.topic, number
+            if partition in committed:
+                offsets[partition] = self._available(fed, source, partition, committed[partition])
+            else:
+                offsets[partition] = fresh[partition] = source.start_offset(partition, declaration)
+        # `earliest` is the same at every start; other places are kept before the first event.
+        fed.feed.begin_at(offsets, commits=bool(fresh) and declaration.start != EARLIEST)
+        fed.sources = set(offsets)
+        for partition, offset in offsets.items():
+            readers = self._by_source.setdefault((source.bootstrap_servers, partition), [])
+            # Tables of one topic take what is theirs of the same events.
+            offsets[partition] = min([offset, *(each.feed.position[partition] for each in readers)])
+            readers.append(fed)
+        source.assign(offsets)
+        fed.ended.clear()
+        fed.is_running = True
+
+    def _available(self, fed: _Fed, source: KafkaSource, partition: SourcePartition, wanted: int) -> int:
+        """The offset to go on from. Raises EventsLostError if the topic no longer has the wanted one."""
+        first, _ = source.retained(partition)
+        if first <= wanted:
+            return wanted
+        error = lost_error(fed.table.name, partition, wanted, first)
+        if fed.table.declaration.fail_on_data_loss:
+            raise error
+        self.console.warning(f"{error.message}; going on at {first}")
+        return first
+
+    def _source_of(self, servers: str) -> KafkaSource:
+        if servers not in self._sources:
+            self._sources[servers] = self.open_source(servers)
+        return self._sources[servers]
+
+    def _poll(self) -> None:
+        reading = [each for each in self._sources.values() if each.assigned]
+        if not reading:
+            self.stop.wait(_POLL_SECONDS)
+        for source in reading:
+            polled = source.poll(_POLL_SECONDS / len(reading))
+            for batch in polled.batches:
+                for fed in self._readers(source, batch.source):
+                    self._attempt(fed, partial(self._take, batch))
+            for partition in polled.ended:
+                for fed in self._readers(source, partition):
+                    fed.ended.add(partition)
+            for partition in polled.lost:
+                for fed in self._readers(source, partition):
+                    self._attempt(fed, self._flush)
+                    self._halt(fed, self.clock())
+
+    def _readers(self, source: KafkaSource, partition: SourcePartition) -> list[_Fed]:
+        """The running tables that read the partition; several tables may share a topic."""
+        found = self._by_source.get((source.bootstrap_servers, partition), ())
+        return [each for each in found if each.is_running]
+
+    def _take(self, batch: EventBatch, fed: _Fed) -> None:
+        fed.feed.take(batch, self.clock())
+
+    def _flush_due(self) -> None:
+        now = self.clock()
+        running = [each for each in self._fed.values() if each.is_running]
+        for fed in running:
+            if fed.feed.is_due(now):
+                self._attempt(fed, self._flush)
+        while (running := [each for each in running if each.is_running]) and (
+            sum(each.feed.memory for each in running) > self.memory
+        ):
+            self._attempt(max(running, key=lambda each: each.feed.memory), self._flush)
+
+    def _flush(self, fed: _Fed) -> None:
+        result = fed.feed.flush()
+        fed.failures = 0
+        if result is not None:
+            self.committed(fed.table.name, result)
+
+    def _flush_all(self) -> None:
+        for fed in self._fed.values():
+            if fed.is_running:
+                self._attempt(fed, self._flush)
+
+    def _hand_over(self, is_left: Callable[[str], bool], commits: bool) -> None:
+        for name in [each for each in self._fed if is_left(each)]:
+            self._give_up(name, commits=commits)
+
+    def _give_up(self, name: str, *, commits: bool) -> None:
+        fed = self._fed.pop(name)
+        if commits and fed.is_running:
+            self._attempt(fed, self._flush)
+        self._halt(fed, 0.0)
+
+    def _halt(self, fed: _Fed, not_before: float) -> None:
+        """Read the table's topic no longer; what is in memory is dropped when it begins again."""
+        servers = str(fed.table.declaration.bootstrap_servers)
+        for partition in fed.sources:
+            readers = self._by_source[servers, partition]
+            readers.remove(fed)
+            if not readers:
+                self._sources[servers].unassign([partition])
+        fed.sources, fed.is_running, fed.not_before = set(), False, not_before
+
+    def _attempt(self, fed: _Fed, work: Callable[[_Fed], object]) -> None:
+        """Do something for the table; an error halts it for a time."""
+        try:
+            work(fed)
+        except Exception as error:
+            fed.failures += 1
+            seconds = min(_FIRST_RETRY * 2 ** min(fed.failures - 1, 20), _LONGEST_RETRY)
+            self._halt(fed, self.clock() + seconds)
+            text = error.message if isinstance(error, HudisqlError) else f"{type(error).__name__}: {error}"
+            hint = f" ({error.hint})" if isinstance(error, HudisqlError) and error.hint else ""
+            self.console.warning(f"{fed.table.name}: {text}{hint}; the next attempt is in {seconds:.0f} s")
+
+    def _has_caught_up(self) -> bool:
+        """True if each running table has taken all that its topic had when its end was reached."""
+        return all(
+            each.failures or (each.is_running and each.ended >= each.sources) for each in self._fed.values()
+        )

@@ -1,0 +1,1 @@
+"""The ingest service by SQL and by name: its procedures, and the tables of a worker."""

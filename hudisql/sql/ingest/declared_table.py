@@ -1,0 +1,148 @@
+"""A table of the metastore with a declaration of its events: what a worker needs to feed it.
+
+Settings are looked up as for the table's other writes: the session's, TBLPROPERTIES, `hoodie.properties`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from hudisql.catalog.metastore_table import MetastoreTable, main_entries
+from hudisql.catalog.sync import sync_table
+from hudisql.errors import InvalidArgumentError, SyncFailedError
+from hudisql.ingest.dead_letters import SUFFIX, open_dead_letter_table, write_bad_events
+from hudisql.ingest.declaration import PROPERTY, IngestDeclaration, declaration_of
+from hudisql.ingest.flush import IngestTarget
+from hudisql.ingest.parse.avro_records import AvroParser
+from hudisql.ingest.parse.debezium_avro import DebeziumAvroParser
+from hudisql.ingest.parse.debezium_json import DebeziumJsonParser
+from hudisql.ingest.parse.json_records import JsonParser
+from hudisql.ingest.parse.parsed_batch import RecordParser
+from hudisql.ingest.parse.schema_registry import SchemaRegistry
+from hudisql.ingest.table_buffer import BadEvent
+from hudisql.ingest.table_feed import TableFeed
+from hudisql.procedures.table_argument import location_of
+from hudisql.services.automatic import AutomaticServices
+from hudisql.sql.config.table_settings import settings_of
+from hudisql.sql.config.writer_settings import write_options
+from hudisql.sql.services.service_call import ServiceCall, open_registered
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+SHARED_BY_WRITERS: Final[Mapping[str, str]] = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    # In minutes: the lock of a worker that was killed while it held it.
+    "hoodie.write.lock.filesystem.expire": "1",
+}
+"""How several writers share a table, as Hudi's documentation has it."""
+
+
+@dataclass(frozen=True)
+class DeclaredTable:
+    """An `IngestTable`; `storage` needs no Spark."""
+
+    context: Context
+    storage: Storage
+    entry: MetastoreTable
+    declaration: IngestDeclaration
+
+    @property
+    def name(self) -> str:
+        """`database.name`."""
+        return self.entry.full_name
+
+    def feed(self, owner: str) -> TableFeed:
+        """A new feed of the table."""
+        return TableFeed(self.name, self.declaration, self.open, make_parser, self.keep_bad_events, owner)
+
+    def open(self) -> IngestTarget:
+        """The table as it is now. Raises NoSuchTableError, UnsupportedTableError, SettingsError."""
+        call = open_registered(self.context, self.entry, self.storage)
+        check_ingestible(call)
+        return IngestTarget(call.table, call.write_options(), lambda: self._after_commit(call))
+
+    def keep_bad_events(self, events: Sequence[BadEvent]) -> None:
+        """Write the events to the table's dead-letter table, which is made and registered if it is not there.
+
+        Raises what `write_bad_events` raises.
+        """
+        entry = self.entry
+        base_path = self.storage.qualify(location_of(entry)) + SUFFIX
+        name = entry.name + SUFFIX
+        table = open_dead_letter_table(self.storage, base_path, entry.database, name)
+        config = settings_of(self.context, table, {**SHARED_BY_WRITERS})
+        write_bad_events(table, events, write_options(self.context, table, config))
+        self._sync(lambda: sync_table(self.context.metastore, table.reopened(), entry.database, name))
+
+    def _after_commit(self, call: ServiceCall) -> None:
+        """Clean and archive if that is due, then sync; what fails is a warning, for the commit stands."""
+        console = self.context.console
+        if self.declaration.services:
+            services = AutomaticServices(
+                call.table.reopened(), call.config, call.write_options, console.warning, self.name
+            )
+            services.run_without_spark()
+        self._sync(call.sync)
+
+    def _sync(self, sync: Callable[[], object]) -> None:
+        try:
+            sync()
+        except SyncFailedError as error:
+            self.context.console.warning(f"{self.name}: {error.message}; the next commit syncs again")
+
+
+def declared_tables(context: Context, storage: Storage) -> list[DeclaredTable]:
+    """The tables of the metastore that have a declaration. Raises MetastoreError.
+
+    A declaration that cannot be read is a warning.
+    """
+    found = []
+    for entry in main_entries(context.metastore.find_tables_with_property(PROPERTY), storage):
+        try:
+            declaration = declaration_of(entry.parameters)
+        except InvalidArgumentError as error:
+            context.console.warning(f"{entry.full_name}: {error.message} ({error.hint})")
+            continue
+        if declaration is not None:
+            found.append(DeclaredTable(context, storage, entry, declaration))
+    return found
+
+
+def check_ingestible(call: ServiceCall) -> None:
+    """Raise InvalidArgumentError for a table that events cannot be written to."""
+    table = call.table
+    if table.properties.generates_record_keys:
+        raise InvalidArgumentError(
+            f"{table.base_path} has no record key, by which events find the rows they change",
+            hint="make the table with TBLPROPERTIES (primaryKey = '…')",
+        )
+    if call.write_options().index.is_global:
+        raise InvalidArgumentError(
+            f"{table.base_path} has a global index: keys are looked up in the partition that an event names",
+            hint="ALTER TABLE … SET TBLPROPERTIES ('hoodie.index.type' = 'BLOOM')",
+        )
+
+
+def make_parser(table: HudiTable, declaration: IngestDeclaration) -> RecordParser:
+    """The parser of the declaration's format for the table.
+
+    Raises InvalidArgumentError, UnsupportedTableError for columns that the format has no values for.
+    """
+    fields = table.properties.record_key_fields
+    key_column = fields[0] if len(fields) == 1 else None
+    address = declaration.schema_registry
+    if declaration.format == "json":
+        return JsonParser(table.schema, key_column)
+    if declaration.format == "debezium" and address is None:
+        return DebeziumJsonParser(table.schema, key_column)
+    assert address is not None
+    if declaration.format == "debezium":
+        return DebeziumAvroParser(table.schema, SchemaRegistry(address), key_column)
+    return AvroParser(table.schema, SchemaRegistry(address), key_column)

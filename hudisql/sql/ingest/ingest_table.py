@@ -1,0 +1,180 @@
+"""`ingest_table`, `pause_ingest`, `resume_ingest`, `drop_ingest`: declarations of what is written to tables.
+
+hudisql's own procedures; Apache Hudi's counterpart is the configuration of a Hudi Streamer job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.procedures.registry import Arguments, parameter, procedure
+
+if TYPE_CHECKING:
+    from hudisql.catalog.metastore_table import MetastoreTable
+    from hudisql.context import Context
+    from hudisql.ingest.declaration import IngestDeclaration
+    from hudisql.sql.services.service_call import ServiceCall
+
+
+@dataclass(frozen=True, kw_only=True)
+class IngestTableArguments(Arguments):
+    """The parameters of `ingest_table`."""
+
+    table: str = parameter(help="Hudi table of the metastore, database.name, that gets the rows")
+    topic: str | None = parameter(None, help="topic of Kafka; without it clients push the rows")
+    bootstrap_servers: str | None = parameter(None, help="Kafka's brokers, host:port,host:port")
+    format: str = parameter("json", help="json, avro (framed as by Confluent's serializers) or debezium")
+    schema_registry: str | None = parameter(None, help="address of the registry of Avro's schemas")
+    start: str = parameter("earliest", help="earliest, latest or a time: where a new partition begins")
+    flush_bytes: int = parameter(64 << 20, help="commit when so many bytes of events are in memory")
+    flush_seconds: float = parameter(60.0, help="commit so long after the first event in memory")
+    index_days: int = parameter(30, help="partitions older than that have no index in memory")
+    on_bad_record: str = parameter(
+        "dead_letter", help="dead_letter or stop: what follows an event that is no row"
+    )
+    fail_on_data_loss: bool = parameter(True, help="stop if retention has deleted events that were not taken")
+    new_columns: bool = parameter(False, help="add columns that events have and the table lacks")
+    services: bool = parameter(True, help="the worker cleans and archives after its commits")
+
+
+@dataclass(frozen=True)
+class DeclarationRow:
+    """A table and the declaration that it has now."""
+
+    table: str
+    topic: str | None
+    format: str
+    paused: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeclaredArguments(Arguments):
+    """The parameter of procedures on a declaration."""
+
+    table: str = parameter(help="table of the metastore, database.name")
+
+
+@procedure(
+    name="ingest_table",
+    summary="Declares the topic whose events `hudisql ingest worker` writes to a table.",
+    arguments=IngestTableArguments,
+    row=DeclarationRow,
+)
+def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[DeclarationRow]:
+    """Keep the declaration in the table's properties; a declaration that is there already is replaced.
+
+    Raises NoSuchTableError, InvalidArgumentError, UnsupportedTableError, MetastoreError.
+    """
+    from hudisql.ingest.declaration import IngestDeclaration
+    from hudisql.sql.ingest.declared_table import check_ingestible
+    from hudisql.write.transaction.commit import check_writable
+
+    values = {name: getattr(arguments, name) for name in _names_of(IngestDeclaration) if name != "paused"}
+    declaration = IngestDeclaration(**values)
+    declaration.check()
+    call = _open(context, arguments.table)
+    check_writable(call.table)
+    check_ingestible(call)
+    assert call.entry is not None
+    _store(context, call.entry, declaration, _sharing_of(call))
+    return [_row(call.entry, declaration)]
+
+
+@procedure(
+    name="pause_ingest",
+    summary="Ends the writing of events to a table until `resume_ingest`.",
+    arguments=DeclaredArguments,
+    row=DeclarationRow,
+)
+def pause_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
+    """Workers commit what they have in memory, and take no more. Raises as `drop_ingest`."""
+    return [_set_paused(context, arguments.table, paused=True)]
+
+
+@procedure(
+    name="resume_ingest",
+    summary="Goes on writing events to a table after `pause_ingest`.",
+    arguments=DeclaredArguments,
+    row=DeclarationRow,
+)
+def resume_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
+    """Workers go on from the offsets of the table's last commit. Raises as `drop_ingest`."""
+    return [_set_paused(context, arguments.table, paused=False)]
+
+
+@procedure(
+    name="drop_ingest",
+    summary="Removes the declaration of `ingest_table`; the table and its rows stay.",
+    arguments=DeclaredArguments,
+    row=DeclarationRow,
+)
+def drop_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
+    """The offsets stay in the table's commits: a later declaration of the same topic goes on from there.
+
+    Raises NoSuchTableError, InvalidArgumentError for a table without a declaration, MetastoreError.
+    """
+    from hudisql.ingest.declaration import PROPERTY
+    from hudisql.procedures.table_argument import find_entry
+
+    entry = find_entry(context, arguments.table)
+    if PROPERTY not in entry.parameters:
+        raise _not_declared(entry)
+    kept = {name: value for name, value in entry.parameters.items() if name != PROPERTY}
+    context.metastore.alter_table(replace(entry, parameters=kept))
+    return [DeclarationRow(entry.full_name, None, "", True)]
+
+
+def _set_paused(context: Context, name: str, *, paused: bool) -> DeclarationRow:
+    from hudisql.ingest.declaration import declaration_of
+    from hudisql.procedures.table_argument import find_entry
+
+    entry = find_entry(context, name)
+    declaration = declaration_of(entry.parameters)
+    if declaration is None:
+        raise _not_declared(entry)
+    declaration = replace(declaration, paused=paused)
+    _store(context, entry, declaration, {})
+    return _row(entry, declaration)
+
+
+def _open(context: Context, name: str) -> ServiceCall:
+    from hudisql.procedures.table_argument import find_entry
+    from hudisql.sql.services.run_services import storage_without_spark
+    from hudisql.sql.services.service_call import open_registered
+
+    return open_registered(context, find_entry(context, name), storage_without_spark(context))
+
+
+def _sharing_of(call: ServiceCall) -> Mapping[str, str]:
+    """The settings that let workers and other writers share the table, unless it has some."""
+    from hudisql.sql.ingest.declared_table import SHARED_BY_WRITERS
+
+    return {} if any(call.config.lookup(name, "") for name in SHARED_BY_WRITERS) else SHARED_BY_WRITERS
+
+
+def _store(
+    context: Context, entry: MetastoreTable, declaration: IngestDeclaration, more: Mapping[str, str]
+) -> None:
+    from hudisql.ingest.declaration import PROPERTY
+
+    parameters = {**entry.parameters, **more, PROPERTY: declaration.to_property()}
+    context.metastore.alter_table(replace(entry, parameters=parameters))
+
+
+def _row(entry: MetastoreTable, declaration: IngestDeclaration) -> DeclarationRow:
+    return DeclarationRow(entry.full_name, declaration.topic, declaration.format, declaration.paused)
+
+
+def _not_declared(entry: MetastoreTable) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"no events are declared for {entry.full_name}", hint="CALL ingest_table(table => …, topic => …)"
+    )
+
+
+def _names_of(declaration: type[IngestDeclaration]) -> list[str]:
+    from dataclasses import fields
+
+    return [each.name for each in fields(declaration)]

@@ -1,0 +1,103 @@
+"""`show_ingest`: the declared tables, who writes to them, and how far they are behind their topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hudisql.errors import HudisqlError
+from hudisql.procedures.registry import Arguments, parameter, procedure
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+    from hudisql.ingest.kafka.kafka_source import KafkaSource
+    from hudisql.ingest.offsets import TableOffsets
+    from hudisql.sql.ingest.declared_table import DeclaredTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowIngestArguments(Arguments):
+    """The parameters of `show_ingest`."""
+
+    table: str | None = parameter(None, help="table of the metastore, database.name; without it all tables")
+
+
+@dataclass(frozen=True)
+class IngestRow:
+    """A declared table; `owner` and `epoch` are those of its last commit, `lag` counts events not taken.
+
+    `error` says why the rest is not known.
+    """
+
+    table: str
+    topic: str | None
+    format: str
+    paused: bool
+    owner: str | None
+    epoch: int | None
+    lag: int | None
+    error: str | None
+
+
+@procedure(
+    name="show_ingest",
+    summary="Shows the tables that `hudisql ingest worker` writes to, and their lag.",
+    arguments=ShowIngestArguments,
+    row=IngestRow,
+)
+def show_ingest(context: Context, arguments: ShowIngestArguments) -> Iterable[IngestRow]:
+    """One row for each declared table. Raises MetastoreError, NoSuchTableError."""
+    from hudisql.procedures.table_argument import find_entry
+    from hudisql.sql.ingest.declared_table import declared_tables
+    from hudisql.sql.services.run_services import storage_without_spark
+
+    tables = declared_tables(context, storage_without_spark(context))
+    if arguments.table is not None:
+        name = find_entry(context, arguments.table).full_name
+        tables = [each for each in tables if each.name == name]
+    sources: dict[str, KafkaSource] = {}
+    try:
+        return [_row(each, sources) for each in tables]
+    finally:
+        for source in sources.values():
+            source.close()
+
+
+def _row(table: DeclaredTable, sources: dict[str, KafkaSource]) -> IngestRow:
+    from hudisql.ingest.offsets import find_offsets
+
+    declared = table.declaration
+    offsets: TableOffsets | None = None
+    lag = error = None
+    try:
+        offsets = find_offsets(table.open().table)
+        lag = _lag(table, offsets, sources)
+    except HudisqlError as found:
+        error = found.message
+    return IngestRow(
+        table.name,
+        declared.topic,
+        declared.format,
+        declared.paused,
+        (offsets.owner or None) if offsets else None,
+        offsets.epoch if offsets else None,
+        lag,
+        error,
+    )
+
+
+def _lag(table: DeclaredTable, taken: TableOffsets, sources: dict[str, KafkaSource]) -> int | None:
+    from hudisql.ingest.kafka.kafka_source import KafkaSource
+
+    topic, servers = table.declaration.topic, table.declaration.bootstrap_servers
+    if topic is None or servers is None:
+        return None
+    if servers not in sources:
+        sources[servers] = KafkaSource(servers)
+    source = sources[servers]
+    lag = 0
+    for number in source.partitions(topic):
+        first, end = source.retained((topic, number))
+        lag += end - max(taken.offsets.get((topic, number), first), first)
+    return lag

@@ -1,0 +1,44 @@
+"""The place in a source of rows that a commit keeps in its own extra metadata, with the rows that go to it.
+
+As with the checkpoints of Hudi's streaming sink (`_hudi_streaming_sink_checkpoint`), the newest commit with a
+place counts, so that other writers need not know of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from hudisql.format.commit_metadata import read_many_extra_metadata
+from hudisql.format.instant import COMMIT_ACTIONS
+from hudisql.table.archived_timeline import read_archived_entries
+from hudisql.table.hudi_table import HudiTable
+
+
+class CommitCheckpoint(Protocol):
+    """What a commit says of the source of its rows, and whether it may say so."""
+
+    @property
+    def extra_metadata(self) -> Mapping[str, str]:
+        """What the commit says of it."""
+
+    def check(self, target: HudiTable) -> None:
+        """Raise WriteConflictError if another commit has moved the place since; called under the lock."""
+
+
+def newest_extra_metadata(table: HudiTable, key: str) -> Iterator[Mapping[str, str | None]]:
+    """The extra metadata of the table's commits, the newest first; archived ones are read last.
+
+    Of the archived commits only those that name `key` are decoded. Raises CorruptTableError,
+    UnsupportedTableError, StorageError.
+    """
+    paths = [table.instant_path(each) for each in reversed(table.timeline.commits)]
+    yield from read_many_extra_metadata(table.storage, paths)
+    starts = table.timeline.first_active_time
+    for entry in reversed(read_archived_entries(table, containing=key.encode())):
+        # Where archiving was interrupted, the archive keeps commits that were rolled back afterwards.
+        is_undone = starts is not None and entry.instant.timestamp >= starts
+        if is_undone or entry.instant.action not in COMMIT_ACTIONS:
+            continue
+        if (metadata := entry.commit_metadata) is not None:
+            yield metadata.extra_metadata

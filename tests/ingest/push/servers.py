@@ -1,0 +1,103 @@
+"""A gateway, its servers on free ports, and a client that sends one request."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hudisql.ingest.push.checks import SchemaCheck
+from hudisql.ingest.push.gateway import PushGateway
+from hudisql.ingest.push.http_server import HttpPushServer
+from hudisql.ingest.push.limits import PushLimits
+from hudisql.ingest.push.tokens import TableTokens, hash_token
+from hudisql.ingest.push.write_ahead_log import WriteAheadLog
+from tests.free_port import find_free_port
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
+TABLES = {"lake.trips": SchemaCheck(SCHEMA), "lake.riders": SchemaCheck(SCHEMA)}
+TOKEN = "a-token-of-trips"
+OTHER_TOKEN = "a-token-of-riders"
+TOKENS = TableTokens({"lake.trips": [hash_token(TOKEN)], "lake.riders": [hash_token(OTHER_TOKEN)]})
+
+
+def make_gateway(log: WriteAheadLog, limits: PushLimits | None = None, **options: Any) -> PushGateway:
+    return PushGateway(log, TABLES.get, TOKENS, limits, **options)
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: dict[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+    @property
+    def error(self) -> Any:
+        return self.json["error"]
+
+
+@dataclass
+class HttpClient:
+    port: int
+
+    def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(method, path, body, headers or {})
+            response = connection.getresponse()
+            named = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, named, response.read().decode())
+        finally:
+            connection.close()
+
+    def push(self, body: Any, table: str = "lake.trips", token: str = TOKEN, **headers: str) -> Answer:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.send(
+            "POST", f"/v1/tables/{table}/rows", body, {"Authorization": f"Bearer {token}", **named}
+        )
+
+
+@contextmanager
+def http_server(gateway: PushGateway, **options: Any) -> Iterator[HttpClient]:
+    port = find_free_port()
+    server = HttpPushServer(gateway, port=port, **options)
+    server.start()
+    try:
+        yield HttpClient(port)
+    finally:
+        server.stop()
+
+
+def make_certificate(directory: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1, signed by itself, and its key."""
+    certificate, key = directory / "certificate.pem", directory / "key.pem"
+    subprocess.run(
+        [
+            *(
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+            ),
+            *("-keyout", str(key), "-out", str(certificate), "-days", "2", "-subj", "/CN=localhost"),
+            *("-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return certificate, key

@@ -1,0 +1,5 @@
+"""The broker of tests/ingest."""
+
+from tests.ingest.conftest import broker
+
+__all__ = ["broker"]
