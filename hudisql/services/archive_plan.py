@@ -116,12 +116,14 @@ def _commits(table: HudiTable, options: ArchiveOptions, least: int, most: int) -
     if savepoints and not options.beyond_savepoint:
         bounds.append(min(savepoints))
     bound = min((each for each in bounds if each is not None), default=None)
+    # Hudi counts savepointed commits among the latest that it keeps, and so archives the newest one beyond
+    # several savepoints: its rows are not seen any more.
     passed = [
         each
-        for each in commits
+        for each in commits[: len(commits) - least]
         if each.timestamp not in savepoints and (bound is None or each.timestamp < bound)
     ]
-    return until_files_are_left(table, passed[: len(commits) - least])
+    return until_files_are_left(table, passed)
 
 
 def _oldest_before_pending(table: HudiTable) -> str | None:

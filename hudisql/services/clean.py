@@ -32,10 +32,15 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.savepoints import savepointed_files
 from hudisql.table.snapshot import list_file_slices
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
-from hudisql.write.transaction.commit import check_writable, request_instant, roll_back_failed_writes
+from hudisql.write.transaction.commit import (
+    check_writable,
+    complete_interrupted_undoings,
+    request_instant,
+    roll_back_failed_writes,
+)
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 from hudisql.write.transaction.lock import hold_lock
-from hudisql.write.transaction.pending_rollbacks import check_not_restored
+from hudisql.write.transaction.pending_rollbacks import check_not_restored, commits_being_undone
 from hudisql.write.transaction.rollback import now_on_timeline
 
 _AT_ONCE: Final = 1000
@@ -85,7 +90,9 @@ def schedule_clean(
 ) -> Instant | None:
     """Put a clean plan on the timeline; None if none is due or there is nothing to delete.
 
-    With the LAZY policy failed writes are rolled back first, as in Hudi. Raises as `clean_table`.
+    With the LAZY policy failed writes are rolled back first, as in Hudi. Rollbacks of completed commits are
+    completed with any policy, and while one is running nothing is planned: a plan that counts such a commit
+    would name files of before, which readers need again. Raises as `clean_table`.
     """
     check_writable(table)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
@@ -93,7 +100,9 @@ def schedule_clean(
         check_not_restored(table, table.timeline)
         if concurrency.failed_writes is FailedWrites.LAZY and roll_back_failed_writes(table, concurrency):
             table = table.reopened()
-        if sources is None and not is_clean_due(table, options):
+        if complete_interrupted_undoings(table, concurrency):
+            table = table.reopened()
+        if commits_being_undone(table) or (sources is None and not is_clean_due(table, options)):
             return None
         now = now_on_timeline(table)
         key = (table.base_path, options, table.timeline.savepoints)

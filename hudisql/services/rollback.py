@@ -13,7 +13,7 @@ from hudisql.errors import NoSuchInstantError, RollbackRefusedError, WriteConfli
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, CLEAN, COMPACTION, WRITE_ACTIONS, Instant
 from hudisql.storage import join
-from hudisql.table.archived_timeline import archived_commits
+from hudisql.table.archived_timeline import archived_commits, commits_in_archive
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.past_state import lost_file_groups
 from hudisql.table.requested_replace import is_clustering
@@ -105,6 +105,12 @@ def _check_is_latest(table: HudiTable, commit: Instant) -> None:
             "savepoint: CALL rollback_to_savepoint",
         )
     others = [each.timestamp for each in table.timeline.commits if each.timestamp != commit.timestamp]
+    if commit.timestamp in commits_in_archive(table, since=commit.timestamp):
+        raise RollbackRefusedError(
+            f"the commit {commit.timestamp} of {table.base_path} is archived: an interrupted archiving has "
+            "left it on the active timeline, too",
+            hint="archived commits cannot be rolled back: delete or change its rows by a statement",
+        )
     if table.timeline.savepoints.issuperset(others) and any(
         each > max(others, default="") for each in archived_commits(table, table.timeline)
     ):

@@ -65,12 +65,12 @@ def archived_commits(table: HudiTable, timeline: Timeline) -> frozenset[str]:
     return commits_in_archive(table) - {each.timestamp for each in timeline.commits}
 
 
-def commits_in_archive(table: HudiTable) -> frozenset[str]:
-    """Instant times of the completed commits in the archive.
+def commits_in_archive(table: HudiTable, since: str = "0") -> frozenset[str]:
+    """Instant times of the completed commits in the archive, those from the instant time `since` on for sure.
 
     Where archiving was interrupted some are on the active timeline, too. Raises as `archived_commits`.
     """
-    paths = [entry.path for _, entry in list_archive_files(table)]
+    paths = _paths_written_since(table, since)
     return frozenset(
         instant.timestamp
         for path, content in zip(paths, table.storage.read_files(paths), strict=True)
@@ -85,8 +85,7 @@ def archived_cleans_after(table: HudiTable, instant_time: str) -> Iterator[Archi
     Reads only archive files that were written since. Raises CorruptTableError, UnsupportedTableError,
     StorageError.
     """
-    oldest_ms = _epoch_ms(instant_time)
-    paths = [file.path for _, file in list_archive_files(table) if file.modification_time_ms >= oldest_ms]
+    paths = _paths_written_since(table, instant_time)
     for path, content in zip(paths, table.storage.read_files(paths), strict=True):
         for entry in parse_archive_file(content, path, "hoodieCleanMetadata"):
             instant = entry.instant
@@ -106,6 +105,11 @@ def archived_replacements(table: HudiTable) -> dict[tuple[str, str], str]:
         for partition, file_ids in (metadata.partition_to_replace_file_ids or {}).items()
         for file_id in file_ids
     }
+
+
+def _paths_written_since(table: HudiTable, instant_time: str) -> list[str]:
+    oldest_ms = _epoch_ms(instant_time)
+    return [file.path for _, file in list_archive_files(table) if file.modification_time_ms >= oldest_ms]
 
 
 def _epoch_ms(instant_time: str) -> float:

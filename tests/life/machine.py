@@ -2,7 +2,7 @@
 
 Every rule draws what it needs: hypothesis prints a failure as a script of rules that can be run again.
 A rule that has nothing to do returns: an assumption that fails would end the life.
-Ids are unique in the table; every row that is written has a greater `ts` than all before it.
+Every row that is written has a greater `ts` than all before it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import hypothesis.strategies as some
 from hypothesis import assume
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition
 
 from hudisql.errors import (
     HudisqlError,
@@ -25,12 +25,22 @@ from hudisql.errors import (
     UnsupportedTableError,
     WriteConflictError,
 )
+from hudisql.format.instant import COMPACTION, REPLACE_COMMIT, InstantState
 from hudisql.write.transaction.concurrency import FILE_SYSTEM_PROVIDER
-from tests.life.model import Change, Values, add_column, assign, both, put, remove
+from tests.life.hudi_actor import HudiActor
+from tests.life.model import put
+from tests.life.service_calls import (
+    archiving,
+    cleaning,
+    cleaning_by_versions,
+    clustering,
+    compaction,
+    service_calls,
+)
+from tests.life.statements import DAYS, MOST_COLUMNS, Statement, Statements, days, ids, numbers
+from tests.life.steps import DONE, IDLE, KILLED, REFUSED, StepCounts, failing, step
 from tests.life.table import LivingTable
-from tests.oracle.client import HudiOracle
 
-DAYS = ("2024-03-01", "2024-03-02")
 SHARED = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.write.lock.provider": FILE_SYSTEM_PROVIDER,
@@ -40,6 +50,7 @@ SHARED = {
 }
 CLUSTERED = (UnsupportedTableError,)
 """What changes of file groups of a planned clustering raise."""
+CONFLICTS = (WriteConflictError, TableLockedError, *CLUSTERED)
 NOT_UNDONE = (
     RollbackRefusedError,
     InvalidArgumentError,
@@ -49,13 +60,9 @@ NOT_UNDONE = (
     UnsupportedTableError,
 )
 
-ids = some.sets(some.integers(0, 19), min_size=1, max_size=6)
-days = some.sampled_from(DAYS)
-numbers = some.integers(0, 99)
 steps = some.integers(0, 24)
 booleans = some.booleans()
 
-Statement = tuple[str, Change]
 MakeTable = Callable[[str, bool, dict[str, str]], LivingTable]
 
 
@@ -63,13 +70,15 @@ class RandomLife(RuleBasedStateMachine):
     """A table's life; `make_table` makes the table of a type, bootstrapped or not, with properties."""
 
     make_table: MakeTable
-    oracle: HudiOracle | None = None
+    type_: str
+    bootstrapped: bool
+    hudi: HudiActor | None = None
+    counts = StepCounts()
+    failed = False
     table: LivingTable
 
     @initialize(
-        type_=some.sampled_from(("cow", "mor")),
-        bootstrapped=booleans,
-        retained=some.integers(1, 3),
+        retained=some.integers(1, 6),
         least=some.integers(2, 4),
         compacts=booleans,
         clusters=some.sampled_from((False, False, True)),
@@ -77,8 +86,6 @@ class RandomLife(RuleBasedStateMachine):
     )
     def begin(
         self,
-        type_: str,
-        bootstrapped: bool,
         retained: int,
         least: int,
         compacts: bool,
@@ -86,7 +93,7 @@ class RandomLife(RuleBasedStateMachine):
         beyond: bool,
     ) -> None:
         # Hypothesis begins with the simplest of all lives, one insert again and again.
-        assume(type_ == "mor" or bootstrapped or compacts or clusters or beyond or retained + least > 3)
+        assume(compacts or clusters or beyond or retained + least > 3)
         properties = {
             "hoodie.clean.commits.retained": str(retained),
             "hoodie.keep.min.commits": str(least),
@@ -96,17 +103,22 @@ class RandomLife(RuleBasedStateMachine):
             "hoodie.clustering.inline": str(clusters).lower(),
             "hoodie.archive.beyond.savepoint": str(beyond).lower(),
         }
+        self.log = [f"begin({properties}), {self.type_}, bootstrapped={self.bootstrapped}"]
         self.ts = 100
-        self.is_mor = type_ == "mor"
+        self.is_mor = self.type_ == "mor"
         self.savepoints: list[str] = []
-        self.table = self.make_table(type_, bootstrapped, properties)
+        self.table = self.make_table(self.type_, self.bootstrapped, properties)
+        self.table.log = self.log
+        self.counts.checks[f"lives of {self.type_}{', bootstrapped' if self.bootstrapped else ''}"] += 1
 
     def teardown(self) -> None:
         if hasattr(self, "table"):
             try:
                 # The files of a table that failed stay.
-                self.end()
-                shutil.rmtree(self.table.path)
+                if not self.failed:
+                    with failing(self):
+                        self.end()
+                    shutil.rmtree(self.table.path)
             finally:
                 self.table.session.sql(f"DROP TABLE IF EXISTS {self.table.name}")
 
@@ -114,377 +126,365 @@ class RandomLife(RuleBasedStateMachine):
         """All that the table still knows of its past is right."""
         table = self.table
         table.check()
-        answers = [instant for instant in table.history.instants if table.check_past(instant)]
-        if self.oracle is not None:
-            table.check_oracle(self.oracle)
+        answers = [instant for instant in table.history.instants if self.asked_for(instant)]
+        if self.hudi is not None:
+            self.hudi.check(table)
+            self.counts.checks["reads by Hudi"] += 1
         for begin, end in zip(["000", *answers], answers, strict=False):
             if begin != end and begin != "000":
-                table.check_changes(begin, end)
+                self.pulled(begin, end)
         if len(answers) > 1:
-            table.check_changes(answers[0], answers[-1])
-        self.count("past states", len(answers))
-
-    def count(self, name: str, number: int = 1) -> None:
-        """Count for the report of a run."""
-        counts = type(self).counts
-        counts[name] = counts.get(name, 0) + number
-
-    counts: dict[str, int] = {}  # noqa: RUF012
+            self.pulled(answers[0], answers[-1])
 
     @invariant()
     def rows_are_those_of_the_model(self) -> None:
         if hasattr(self, "table"):
-            self.table.check()
-            self.count("steps")
+            with failing(self):
+                self.table.check()
+            self.counts.checks["reads"] += 1
 
     # Changes of rows
 
-    @rule(chosen=ids, day=days, number=numbers, on_driver=booleans)
-    def insert(self, chosen: set[int], day: str, number: int, on_driver: bool) -> None:
-        self.change(self.insertion(chosen, day, number), on_driver)
+    @step(chosen=ids, day=days, number=numbers, on_driver=booleans)
+    def insert(self, chosen: set[int], day: str, number: int, on_driver: bool) -> str:
+        return self.change(self.statements.insert(chosen, day, number), on_driver)
 
-    @rule(chosen=ids, number=numbers, on_driver=booleans)
-    def update(self, chosen: set[int], number: int, on_driver: bool) -> None:
-        self.change(self.updating(chosen, number), on_driver)
+    @step(chosen=ids, number=numbers, on_driver=booleans)
+    def update(self, chosen: set[int], number: int, on_driver: bool) -> str:
+        return self.change(self.statements.update(chosen, number), on_driver)
 
-    @rule(chosen=ids, day=days, on_driver=booleans)
-    def move(self, chosen: set[int], day: str, on_driver: bool) -> None:
-        self.ts += 1
-        text = f"UPDATE {{t}} SET dt = '{day}', ts = {self.ts} WHERE id IN ({_listed(chosen)})"
-        self.change((text, assign(chosen, dt=day, ts=self.ts)), on_driver)
+    @step(chosen=ids, day=days, on_driver=booleans)
+    def move(self, chosen: set[int], day: str, on_driver: bool) -> str:
+        return self.change(self.statements.move(chosen, day), on_driver)
 
-    @rule(chosen=ids, on_driver=booleans)
-    def delete(self, chosen: set[int], on_driver: bool) -> None:
-        self.change(self.deletion(chosen), on_driver)
+    @step(chosen=ids, on_driver=booleans)
+    def delete(self, chosen: set[int], on_driver: bool) -> str:
+        return self.change(self.statements.delete(chosen), on_driver)
 
-    @rule(chosen=ids, deleted=ids, day=days, number=numbers, on_driver=booleans)
-    def merge(self, chosen: set[int], deleted: set[int], day: str, number: int, on_driver: bool) -> None:
-        self.change(self.merging(chosen, deleted, day, number), on_driver)
+    @step(chosen=ids, deleted=ids, day=days, number=numbers, on_driver=booleans)
+    def merge(self, chosen: set[int], deleted: set[int], day: str, number: int, on_driver: bool) -> str:
+        return self.change(self.statements.merge(chosen, deleted, day, number), on_driver)
 
-    @rule(chosen=ids, day=days, number=numbers, on_driver=booleans)
-    def overwrite_partition(self, chosen: set[int], day: str, number: int, on_driver: bool) -> None:
-        new = self.new_rows(chosen - (set(self.table.state.rows) - self.table.state.ids(day)), day, number)
-        if not new:
-            return
-        names = [name for name in self.table.state.columns if name != "dt"]
-        text = f"INSERT OVERWRITE {{t}} PARTITION (dt = '{day}') ({', '.join(names)}) {_select(new, names)}"
-        self.change((text, both(remove(lambda row: row["dt"] == day), put(new))), on_driver)
+    @step(chosen=ids, day=days, number=numbers, on_driver=booleans)
+    def overwrite_partition(self, chosen: set[int], day: str, number: int, on_driver: bool) -> str:
+        return self.change(self.statements.overwrite_partition(chosen, day, number), on_driver)
 
-    @rule(chosen=ids, day=days, number=numbers, on_driver=booleans)
-    def overwrite_table(self, chosen: set[int], day: str, number: int, on_driver: bool) -> None:
-        new = self.new_rows(chosen, day, number)
-        names = list(self.table.state.columns)
-        text = f"INSERT OVERWRITE {{t}} ({', '.join(names)}) {_select(new, names)}"
-        self.change((text, both(remove(lambda _: True), put(new))), on_driver)
+    @step(chosen=ids, day=days, number=numbers, on_driver=booleans)
+    def overwrite_table(self, chosen: set[int], day: str, number: int, on_driver: bool) -> str:
+        return self.change(self.statements.overwrite_table(chosen, day, number), on_driver)
 
-    @rule(day=days)
-    def drop_partition(self, day: str) -> None:
-        if not self.table.state.ids(day):
-            return
-        text = f"ALTER TABLE {{t}} DROP PARTITION (dt = '{day}')"
-        self.change((text, remove(lambda row: row["dt"] == day)), True)
+    @step(day=some.none() | days)
+    def drop_partition_or_truncate(self, day: str | None) -> str:
+        made = self.statements
+        return self.change(made.truncate() if day is None else made.drop_partition(day), True)
 
-    @rule()
-    @precondition(lambda self: len(self.table.state.columns) < 8)
-    def add_column(self) -> None:
-        name = f"c{len(self.table.state.columns)}"
-        self.change((f"ALTER TABLE {{t}} ADD COLUMNS ({name} BIGINT)", add_column(name)), True)
+    @step(kind=some.sampled_from(("INT", "BIGINT")))
+    @precondition(lambda self: len(self.table.state.columns) < MOST_COLUMNS)
+    def add_column(self, kind: str) -> str:
+        return self.change(self.statements.add_column(kind), True)
+
+    @step()
+    @precondition(lambda self: "INT" in self.table.state.columns.values())
+    def widen_column(self) -> str:
+        widened = self.statements.widen_column()
+        assert widened is not None
+        return self.change(widened, True)
+
+    @step(chosen=ids, day=days, number=numbers, killed=some.none() | steps)
+    @precondition(lambda self: self.table.source is not None)
+    def resync(self, chosen: set[int], day: str, number: int, killed: int | None) -> str:
+        """New files come to the source, and the table takes them."""
+        with self.table.new_source_files(self.statements.rows(chosen, day, number)) as rows:
+            text = "CALL resync_bootstrap(table => '{t}', mode => 'upsert', on_schema_drift => 'widen')"
+            if killed is None:
+                return self.change((text, put(rows)), True)
+            return self.kill(killed, (text, put(rows)), CLUSTERED)
 
     # Table services
 
-    @rule(op=some.sampled_from(("schedule", "run", "scheduleandexecute")))
+    @step(op=some.sampled_from(("schedule", "run", "scheduleandexecute")))
     @precondition(lambda self: self.is_mor)
-    def compact(self, op: str) -> None:
-        self.serve(self.compaction(op))
+    def compact(self, op: str) -> str:
+        return self.serve(compaction(op))
 
-    @rule(op=some.sampled_from(("schedule", "execute", "scheduleAndExecute")), order=booleans)
-    def cluster(self, op: str, order: bool) -> None:
-        self.serve(self.clustering(op, order))
+    @step(op=some.sampled_from(("schedule", "execute", "scheduleAndExecute")), order=booleans)
+    def cluster(self, op: str, order: bool) -> str:
+        return self.serve(clustering(op, order))
 
-    @rule(retained=some.integers(1, 3))
-    def clean(self, retained: int) -> None:
-        self.serve(f"CALL run_clean(table => '{{t}}', retain_commits => {retained})")
+    @step(retained=some.integers(1, 3))
+    def clean(self, retained: int) -> str:
+        return self.serve(cleaning(retained))
 
-    @rule(versions=some.integers(1, 2))
-    def clean_by_versions(self, versions: int) -> None:
-        self.serve(self.cleaning_by_versions(versions))
+    @step(versions=some.integers(1, 2))
+    def clean_by_versions(self, versions: int) -> str:
+        return self.serve(cleaning_by_versions(versions))
 
-    @rule(least=some.integers(2, 4), retained=some.integers(1, 3))
-    def archive(self, least: int, retained: int) -> None:
-        self.serve(self.archiving(least, retained))
+    @step(least=some.integers(2, 4), retained=some.integers(1, 3))
+    def archive(self, least: int, retained: int) -> str:
+        return self.serve(archiving(least, retained))
 
-    @rule(retained=some.integers(1, 4))
+    @step()
+    def run_due_services(self) -> None:
+        """One round of the process that looks after tables."""
+        self.table.run_due_services()
+
+    @step(retained=some.integers(1, 4))
     def set_retention(self, retained: int) -> None:
-        self.serve(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('hoodie.clean.commits.retained' = '{retained}')")
+        key = "hoodie.clean.commits.retained"
+        self.table.run(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('{key}' = '{retained}')")
 
     # Undoing
 
-    @rule(number=some.integers(0, 3))
-    def create_savepoint(self, number: int) -> None:
-        chosen = self.table.history.instants[-1 - min(number, len(self.table.history.instants) - 1)]
+    @step(number=some.integers(0, 3))
+    def create_savepoint(self, number: int) -> str:
+        instants = self.table.history.instants
+        chosen = instants[-1 - min(number, len(instants) - 1)]
         text = f"CALL create_savepoint(table => '{{t}}', commit_time => '{chosen}')"
-        if self.table.run(text, refusals=NOT_UNDONE):
-            self.savepoints = sorted([*self.savepoints, chosen])
+        if not self.table.run(text, refusals=NOT_UNDONE):
+            return REFUSED
+        self.savepoints = sorted([*self.savepoints, chosen])
+        return DONE
 
-    @rule(number=some.integers(0, 2))
+    @step(number=some.integers(0, 2))
     @precondition(lambda self: self.savepoints)
-    def delete_savepoint(self, number: int) -> None:
+    def delete_savepoint(self, number: int) -> str:
         chosen = self.savepoints[number % len(self.savepoints)]
         text = f"CALL delete_savepoint(table => '{{t}}', instant_time => '{chosen}')"
-        if self.table.run(text, refusals=NOT_UNDONE):
-            self.savepoints.remove(chosen)
+        if not self.table.run(text, refusals=NOT_UNDONE):
+            return REFUSED
+        self.savepoints.remove(chosen)
+        return DONE
 
-    @rule(step=some.none() | steps)
+    @step(killed=some.none() | steps)
     @precondition(lambda self: self.savepoints)
-    def restore(self, step: int | None) -> None:
-        saved = self.savepoints[-1]
+    def restore(self, killed: int | None) -> str:
         text = "CALL rollback_to_savepoint(table => '{t}')"
-        later = {each for each in self.table.history.instants if each > saved}
-        if step is None:
+        later = self.later_than_savepoint()
+        if killed is None:
+            return self.undo(text, later)
+        outcome = self.kill_undoing(killed, text, later)
+        if outcome == KILLED and self.pending("restore"):
+            refused = not self.table.run(*self.statements.insert({1}, DAYS[0], 1), refusals=CLUSTERED)
+            assert refused, "a write during a restore"
             self.undo(text, later)
-        elif self.killed_undoing(step, text, later) and self.pending("restore"):
-            assert not self.table.run(*self.insertion({1}, DAYS[0], 1), refusals=(UnsupportedTableError,))
-            self.undo(text, later)
+        return outcome
 
-    @rule(step=some.none() | steps)
+    @step(killed=some.none() | steps)
     @precondition(lambda self: len(self.table.history.instants) > 1)
-    def roll_back(self, step: int | None) -> None:
+    def roll_back(self, killed: int | None) -> str:
         latest = self.table.history.instants[-1]
         text = f"CALL rollback_to_instant(table => '{{t}}', instant_time => '{latest}')"
-        if step is None:
-            self.undo(text, {latest})
-        else:
-            self.killed_undoing(step, text, {latest})
+        if killed is None:
+            return self.undo(text, {latest})
+        return self.kill_undoing(killed, text, {latest})
+
+    @step(with_plan=booleans)
+    @precondition(lambda self: self.planned())
+    def undo_planned_service(self, with_plan: bool) -> str:
+        text = (
+            "CALL run_rollback_inflight_tableservice(table => '{t}', "
+            f"pending_instant => '{self.planned()}', "
+            f"delete_request_instant_file => {str(with_plan).lower()})"
+        )
+        return DONE if self.table.run(text, refusals=NOT_UNDONE) else REFUSED
 
     # Faults
 
-    @rule(data=some.data(), step=steps, on_driver=booleans)
-    def kill_a_change(self, data: Any, step: int, on_driver: bool) -> None:
-        text, change = data.draw(self.statements(), label="killed")
-        if self.table.killed(step, text, change, refusals=CLUSTERED, on_driver=on_driver):
-            self.count("killed changes")
+    @step(data=some.data(), killed=steps, on_driver=booleans, shared=booleans)
+    def kill_a_change(self, data: Any, killed: int, on_driver: bool, shared: bool) -> str:
+        statement = data.draw(self.statements.any(), label="killed")
+        with self.table.settings(SHARED if shared else {}):
+            refusals = CONFLICTS if shared else CLUSTERED
+            return self.kill(killed, statement, refusals, on_driver=on_driver)
 
-    @rule(data=some.data(), step=steps)
-    def kill_a_service(self, data: Any, step: int) -> None:
-        calls = [
-            "CALL run_clean(table => '{t}', retain_commits => 1)",
-            self.cleaning_by_versions(1),
-            self.archiving(2, 1),
-            self.clustering("scheduleAndExecute", False),
-        ]
-        if self.is_mor:
-            calls.append(self.compaction("scheduleandexecute"))
-        if self.table.killed(step, data.draw(some.sampled_from(calls), label="killed"), refusals=CLUSTERED):
-            self.count("killed services")
+    @step(data=some.data(), killed=steps)
+    def kill_a_service(self, data: Any, killed: int) -> str:
+        return self.kill(killed, data.draw(service_calls(is_mor=self.is_mor), label="killed"), CLUSTERED)
 
-    @rule(data=some.data(), step=steps, on_driver=booleans)
-    def two_writers(self, data: Any, step: int, on_driver: bool) -> None:
-        first = data.draw(self.statements(0), label="first")
-        second = data.draw(self.statements(1), label="second")
-        refusals = (WriteConflictError, TableLockedError, *CLUSTERED)
-        with self.table.settings(SHARED), self.table.path_of_changes(on_driver):
-            done = self.table.shared(step, first, second, refusals=refusals)
-        self.count(f"two writers, {sum(done)} done")
+    @step(data=some.data(), at=steps, on_driver=booleans)
+    def two_writers(self, data: Any, at: int, on_driver: bool) -> str:
+        first = data.draw(self.statements.any_of_rows(0), label="first")
+        second = data.draw(self.statements.any_of_rows(1), label="second")
+        return self.two_at_once(at, first, second, on_driver=on_driver)
+
+    @step(data=some.data(), at=steps, on_driver=booleans, service_first=booleans)
+    def writer_and_service(self, data: Any, at: int, on_driver: bool, service_first: bool) -> str:
+        change = data.draw(self.statements.any(), label="change")
+        service = data.draw(service_calls(is_mor=self.is_mor), label="service")
+        first, second = (service, change) if service_first else (change, service)
+        return self.two_at_once(at, first, second, on_driver=on_driver)
 
     # Questions
 
-    @rule(number=numbers)
-    def ask_for_the_past(self, number: int) -> None:
+    @step(number=numbers)
+    def ask_for_the_past(self, number: int) -> str:
         instants = self.table.history.instants
-        self.table.check_past(instants[-1 - number % min(len(instants), 4)])
+        return DONE if self.asked_for(instants[-1 - number % min(len(instants), 4)]) else REFUSED
 
-    @rule(first=numbers, second=numbers)
-    def pull_changes(self, first: int, second: int) -> None:
+    @step(first=numbers, second=numbers)
+    def pull_changes(self, first: int, second: int) -> str:
         instants = self.table.history.instants[-6:]
         begin, end = sorted((first % len(instants), second % len(instants)))
-        if begin != end and self.table.check_changes(instants[begin], instants[end]):
-            self.count("pulls")
+        if begin == end:
+            return IDLE
+        return DONE if self.pulled(instants[begin], instants[end]) else REFUSED
 
     # Apache Hudi
 
-    @rule(chosen=ids, day=days, number=numbers)
-    @precondition(lambda self: self.oracle is not None and not self.pending("replacecommit"))
+    @step(chosen=ids, day=days, number=numbers)
+    @precondition(lambda self: self.hudi is not None and not self.pending(REPLACE_COMMIT))
     def hudi_upserts(self, chosen: set[int], day: str, number: int) -> None:
-        assert self.oracle is not None
-        new = self.new_rows(chosen, day, number, keeps_days=True)
-        options = {
-            "hoodie.table.name": self.table.opened.name,
-            "hoodie.datasource.write.recordkey.field": "id",
-            "hoodie.datasource.write.precombine.field": "ts",
-            "hoodie.datasource.write.partitionpath.field": "dt",
-            "hoodie.datasource.write.hive_style_partitioning": "true",
-            "hoodie.datasource.write.table.type": "MERGE_ON_READ" if self.is_mor else "COPY_ON_WRITE",
-            "hoodie.clean.automatic": str(number % 2 == 0).lower(),
-            "hoodie.clean.commits.retained": "2",
-            "hoodie.archive.automatic": str(number % 3 == 0).lower(),
-            "hoodie.keep.min.commits": "3",
-            "hoodie.keep.max.commits": "4",
-            "hoodie.compact.inline": "false",
-        }
-        self.oracle.upsert(self.table.rows_of(new), self.table.path, options)
-        assert self.table.take_over(put(new))
-        self.count("upserts by Hudi")
+        assert self.hudi is not None
+        rows = self.statements.rows(chosen, day, number)
+        self.hudi.upsert(self.table, rows, number)
+        assert self.table.take_over(put(rows))
 
-    @rule(op=some.sampled_from(("schedule", "run")))
-    @precondition(lambda self: self.oracle is not None and self.is_mor)
+    @step(chosen=ids, number=numbers)
+    @precondition(lambda self: self.hudi is not None and not self.pending(REPLACE_COMMIT))
+    def hudi_deletes(self, chosen: set[int], number: int) -> str:
+        assert self.hudi is not None
+        made = self.statements
+        rows = made.rows(chosen & set(self.table.state.rows), DAYS[0], number)
+        if not rows:
+            return IDLE
+        self.hudi.delete(self.table, rows, number)
+        assert self.table.take_over(made.delete(chosen)[1])
+        return DONE
+
+    @step(op=some.sampled_from(("schedule", "run")))
+    @precondition(lambda self: self.hudi is not None and self.is_mor)
     def hudi_compacts(self, op: str) -> None:
-        self.serve_by_hudi(
-            f"CALL run_compaction(op => '{op}', path => '{self.table.path}', options => "
-            "'hoodie.metadata.enable=false,hoodie.compact.inline.max.delta.commits=1')"
-        )
+        assert self.hudi is not None
+        self.hudi.compact(self.table, op)
 
-    @rule(op=some.sampled_from(("schedule", "execute")))
-    @precondition(lambda self: self.oracle is not None)
+    @step(op=some.sampled_from(("schedule", "execute")))
+    @precondition(lambda self: self.hudi is not None)
     def hudi_clusters(self, op: str) -> None:
-        self.serve_by_hudi(
-            f"CALL run_clustering(op => '{op}', path => '{self.table.path}', "
-            "options => 'hoodie.metadata.enable=false')"
-        )
+        assert self.hudi is not None
+        self.hudi.cluster(self.table, op)
 
-    @rule(retained=some.integers(1, 3))
-    @precondition(lambda self: self.oracle is not None)
+    @step(retained=some.integers(1, 3))
+    @precondition(lambda self: self.hudi is not None)
     def hudi_cleans(self, retained: int) -> None:
-        self.serve_by_hudi(f"CALL run_clean(table => '{self.table.name}', retain_commits => {retained})")
+        assert self.hudi is not None
+        self.hudi.clean(self.table, retained)
+
+    @step(least=some.integers(2, 4))
+    @precondition(lambda self: self.hudi is not None)
+    def hudi_archives(self, least: int) -> None:
+        assert self.hudi is not None
+        self.hudi.archive(self.table, least)
+
+    @step()
+    @precondition(lambda self: self.hudi is not None and self.savepoints)
+    def hudi_restores(self) -> None:
+        assert self.hudi is not None
+        later = self.later_than_savepoint()
+        self.hudi.restore(self.table, self.savepoints[-1])
+        self.table.expect_gone(later | self.table.unsettled)
+        assert not later & set(self.table.history.instants)
+
+    @step()
+    @precondition(lambda self: self.hudi is not None)
+    def hudi_reads(self) -> None:
+        assert self.hudi is not None
+        self.hudi.check(self.table)
+
+    @step(data=some.data(), at=steps, chosen=ids, day=days, number=numbers)
+    @precondition(lambda self: self.hudi is not None and not self.pending(REPLACE_COMMIT))
+    def hudi_writes_meanwhile(self, data: Any, at: int, chosen: set[int], day: str, number: int) -> str:
+        assert self.hudi is not None
+        hudi, table = self.hudi, self.table
+        first = data.draw(self.statements.any_of_rows(0), label="first")
+        rows = self.statements.rows({2 * (id_ // 2) + 1 for id_ in chosen}, day, number)
+        with table.settings(SHARED):
+            done = table.shared(
+                at, first, lambda: hudi.upsert_beside(table, rows, number, SHARED), put(rows), CONFLICTS
+            )
+        if not done[1]:
+            # What Apache Hudi could not commit it leaves to be rolled back, with a fresh heartbeat.
+            table.expire_heartbeats()
+        return _of_two(done)
 
     # What rules are made of
 
-    def change(self, statement: Statement, on_driver: bool) -> None:
+    @property
+    def statements(self) -> Statements:
+        self.ts += 1
+        return Statements(self.table.state, self.ts)
+
+    def change(self, statement: Statement, on_driver: bool) -> str:
         """A change of rows, which a planned clustering may refuse."""
-        refusals = CLUSTERED if self.pending("replacecommit") else ()
+        refusals = CLUSTERED if self.pending(REPLACE_COMMIT) else ()
         done = self.table.run(*statement, refusals=refusals, on_driver=on_driver)
-        self.count("changes" if done else "refused changes")
+        return DONE if done else REFUSED
 
-    def serve(self, call: str) -> None:
+    def serve(self, call: str) -> str:
         """A table service, which changes no row."""
-        refusals: tuple[type[HudisqlError], ...] = ()
-        self.table.run(call, refusals=refusals)
-        self.count("services")
+        before = self.table.opened.timeline.instants
+        self.table.run(call)
+        return DONE if self.table.opened.timeline.instants != before else IDLE
 
-    def serve_by_hudi(self, call: str) -> None:
-        """A table service of Apache Hudi's."""
-        assert self.oracle is not None
-        self.oracle.sql("SET hoodie.metadata.enable = false")
-        self.oracle.sql(call)
-        self.table.take_over()
-        self.count("services of Hudi")
+    def kill(
+        self,
+        killed: int,
+        statement: Statement,
+        refusals: tuple[type[HudisqlError], ...],
+        *,
+        on_driver: bool = True,
+    ) -> str:
+        """Run a statement whose process dies before a step; it may have fewer."""
+        return self.table.killed(killed, *statement, refusals=refusals, on_driver=on_driver)
 
-    def undo(self, text: str, undone: set[str]) -> None:
+    def two_at_once(self, at: int, first: Statement, second: Statement, *, on_driver: bool) -> str:
+        """Run the second statement before a step of the first."""
+        table = self.table
+        with table.settings(SHARED), table.path_of_changes(on_driver):
+            done = table.shared(at, first, lambda: table.tried(second[0], CONFLICTS), second[1], CONFLICTS)
+        return _of_two(done)
+
+    def undo(self, text: str, undone: set[str]) -> str:
         """Roll commits back; nothing changes if that is refused."""
         unsettled = self.table.unsettled
-        try:
-            self.table.session.sql(text.replace("{t}", self.table.name))
-        except NOT_UNDONE as error:
-            self.table.refusals.append(f"{type(error).__name__}: {error.message}")
+        if not self.table.tried(text, NOT_UNDONE):
             self.table.take_over()
-            self.count("refused undoings")
-            return
+            return REFUSED
         self.table.expect_gone(undone | unsettled)
         left = set(self.table.history.instants) & undone
         assert not left, f"not rolled back: {sorted(left)}"
         self.table.take_over()
-        self.count("undoings")
+        return DONE
 
-    def killed_undoing(self, step: int, text: str, undone: set[str]) -> bool:
-        """Roll commits back in a process that dies; True if it did."""
-        killed = self.table.killed(step, text, refusals=NOT_UNDONE, gone=undone)
-        self.count("killed undoings", killed)
-        return killed
+    def kill_undoing(self, killed: int, text: str, undone: set[str]) -> str:
+        """Roll commits back in a process that dies."""
+        return self.table.killed(killed, text, refusals=NOT_UNDONE, gone=undone)
+
+    def later_than_savepoint(self) -> set[str]:
+        return {each for each in self.table.history.instants if each > self.savepoints[-1]}
 
     def pending(self, action: str) -> bool:
         """True if such an instant is planned or not complete."""
         return any(each.action == action for each in self.table.opened.timeline.pending)
 
-    def statements(self, remainder: int | None = None) -> Any:
-        """A change of rows; of those ids only that have a remainder by 2."""
-
-        def keep(chosen: set[int]) -> set[int]:
-            return chosen if remainder is None else {2 * (id_ // 2) + remainder for id_ in chosen}
-
-        chosen = ids.map(keep)
-        return some.one_of(
-            some.builds(self.insertion, chosen, days, numbers),
-            some.builds(self.updating, chosen, numbers),
-            some.builds(self.deletion, chosen),
-            some.builds(self.merging, chosen, chosen, days, numbers),
-        )
-
-    def insertion(self, chosen: set[int], day: str, number: int) -> Statement:
-        new = self.new_rows(chosen, day, number, keeps_days=True)
-        names = list(self.table.state.columns)
-        return f"INSERT INTO {{t}} ({', '.join(names)}) {_select(new, names)}", put(new)
-
-    def updating(self, chosen: set[int], number: int) -> Statement:
-        text = f"UPDATE {{t}} SET price = {number}.5, note = 'u{number}' WHERE id IN ({_listed(chosen)})"
-        return text, assign(chosen, price=number + 0.5, note=f"u{number}")
-
-    def deletion(self, chosen: set[int]) -> Statement:
-        return f"DELETE FROM {{t}} WHERE id IN ({_listed(chosen)})", remove(lambda row: row["id"] in chosen)
-
-    def merging(self, chosen: set[int], deleted: set[int], day: str, number: int) -> Statement:
-        new = self.new_rows(chosen, day, number, keeps_days=True)
-        gone = deleted & set(self.table.state.rows) & chosen
-        names = list(self.table.state.columns)
-        text = (
-            f"MERGE INTO {{t}} t USING ({_select(new, names)}) s ON t.id = s.id "
-            f"WHEN MATCHED AND s.id IN ({_listed(gone | {-1})}) THEN DELETE "
-            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        )
-        kept = [row for row in new if row["id"] not in gone]
-        return text, both(put(kept), remove(lambda row: row["id"] in gone))
-
-    def new_rows(self, chosen: set[int], day: str, number: int, *, keeps_days: bool = False) -> list[Values]:
-        """Rows of these ids, in the partition that they are in if there they are."""
-        self.ts += 1
-        state = self.table.state
-        added = dict.fromkeys(state.columns[5:], number)
-        return [
-            {
-                "id": id_,
-                "note": None if (id_ + number) % 5 == 0 else f"n{number}",
-                "price": float(number + id_),
-                "ts": self.ts,
-                "dt": state.rows[id_]["dt"] if keeps_days and id_ in state.rows else day,
-                **added,
-            }
-            for id_ in sorted(chosen)
+    def planned(self) -> str | None:
+        """The instant time of the first compaction or replacecommit that is requested or inflight."""
+        planned = [
+            each.timestamp
+            for each in self.table.opened.timeline.pending
+            if each.action in (COMPACTION, REPLACE_COMMIT) and each.state is not InstantState.COMPLETED
         ]
+        return planned[0] if planned else None
 
-    def compaction(self, op: str) -> str:
-        return (
-            f"CALL run_compaction(op => '{op}', table => '{{t}}', "
-            "options => 'hoodie.compact.inline.max.delta.commits=1')"
-        )
+    def asked_for(self, instant: str) -> bool:
+        answered = self.table.check_past(instant)
+        self.counts.checks[f"past states{'' if answered else ' that are gone'}"] += 1
+        return answered
 
-    def clustering(self, op: str, order: bool) -> str:
-        ordered = ", order => 'price,id'" if order else ""
-        return f"CALL run_clustering(op => '{op}', table => '{{t}}'{ordered})"
-
-    def cleaning_by_versions(self, versions: int) -> str:
-        return (
-            "CALL run_clean(table => '{t}', clean_policy => 'KEEP_LATEST_FILE_VERSIONS', "
-            f"file_versions_retained => {versions})"
-        )
-
-    def archiving(self, least: int, retained: int) -> str:
-        return (
-            f"CALL archive_commits(table => '{{t}}', min_commits => {least}, max_commits => {least + 1}, "
-            f"retain_commits => {retained})"
-        )
+    def pulled(self, begin: str, end: str) -> bool:
+        answered = self.table.check_changes(begin, end)
+        self.counts.checks[f"pulls{'' if answered else ' of changes that are gone'}"] += 1
+        return answered
 
 
-def _listed(values: set[int]) -> str:
-    return ", ".join(map(str, sorted(values)))
-
-
-def _select(rows: list[Values], names: list[str]) -> str:
-    """The rows as literals of a query."""
-    types = {"id": "BIGINT", "note": "STRING", "price": "DOUBLE", "ts": "BIGINT", "dt": "STRING"}
-    listed = [
-        ", ".join(f"CAST({_literal(row[name])} AS {types.get(name, 'BIGINT')}) AS {name}" for name in names)
-        for row in rows
-    ]
-    return " UNION ALL ".join(f"SELECT {each}" for each in listed)
-
-
-def _literal(value: Any) -> str:
-    return "NULL" if value is None else repr(value)
+def _of_two(done: tuple[bool, bool]) -> str:
+    return (REFUSED, "one of two done", DONE)[sum(done)]

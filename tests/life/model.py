@@ -17,9 +17,9 @@ Rows = Mapping[int, Values]
 
 @dataclass(frozen=True)
 class State:
-    """A table's columns and rows, and the instant time of the commit that wrote each row."""
+    """A table's columns with their types, its rows, and the instant time of the commit that wrote each."""
 
-    columns: tuple[str, ...]
+    columns: Mapping[str, str]
     rows: Rows = field(default_factory=dict)
     written: Mapping[int, str] = field(default_factory=dict)
 
@@ -74,12 +74,21 @@ def both(first: Change, second: Change) -> Change:
     return lambda state, instant_time: second(first(state, instant_time), instant_time)
 
 
-def add_column(name: str) -> Change:
+def add_column(name: str, kind: str) -> Change:
     """A new column without values."""
 
     def change(state: State, _instant_time: str) -> State:
         rows = {id_: {**row, name: None} for id_, row in state.rows.items()}
-        return replace(state, columns=(*state.columns, name), rows=rows)
+        return replace(state, columns={**state.columns, name: kind}, rows=rows)
+
+    return change
+
+
+def widen_column(name: str, kind: str) -> Change:
+    """A column of another type that holds its values, too."""
+
+    def change(state: State, _instant_time: str) -> State:
+        return replace(state, columns={**state.columns, name: kind})
 
     return change
 
@@ -89,12 +98,13 @@ def nothing(state: State, _instant_time: str) -> State:
     return state
 
 
-def rewrite(columns: Iterable[str]) -> Change:
+def rewrite(columns: Mapping[str, str]) -> Change:
     """What a table service changes: its files have the columns of the time when it is run, not planned."""
 
     def change(state: State, instant_time: str) -> State:
-        for name in columns:
-            state = state if name in state.columns else add_column(name)(state, instant_time)
+        for name, kind in columns.items():
+            altered = widen_column if name in state.columns else add_column
+            state = altered(name, kind)(state, instant_time)
         return state
 
     return change
@@ -103,8 +113,8 @@ def rewrite(columns: Iterable[str]) -> Change:
 class History:
     """The states of a table by instant time."""
 
-    def __init__(self, columns: Iterable[str]) -> None:
-        self._before = State(tuple(columns))
+    def __init__(self, columns: Mapping[str, str]) -> None:
+        self._before = State(columns)
         self._states: dict[str, State] = {}
 
     def __contains__(self, instant_time: str) -> bool:

@@ -15,18 +15,11 @@ from typing import Any
 
 import hypothesis.strategies as some
 import pytest
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis import assume
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition
 
 from hudisql.errors import HudisqlError, NoSuchStateError, WriteConflictError
-from hudisql.format.instant import CLEAN
+from hudisql.format.instant import CLEAN, SAVEPOINT
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.read.incremental import incremental_read
 from hudisql.services.archive import archive_table
@@ -50,6 +43,8 @@ from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.life.faults import DyingStorage, ProcessKilled
+from tests.life.lives import first_seed, run_lives
+from tests.life.steps import DONE, KILLED, REFUSED, StepCounts, failing, step
 from tests.table.conftest import SCHEMA, TableDirectory
 
 PARTITIONS = ("dt=a", "dt=b")
@@ -66,10 +61,14 @@ class FileLife(RuleBasedStateMachine):
     """The life of a table's files in a directory of its own below `directory`."""
 
     directory: Path
-    counts: dict[str, int]
+    counts: StepCounts
+    failed = False
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(number=numbers)
+    def begin(self, number: int) -> None:
+        # Hypothesis begins with the simplest of all lives, one insert again and again.
+        assume(number)
+        self.log: list[str] = []
         self.path = self.directory / uuid.uuid4().hex
         TableDirectory(
             self.path, {"hoodie.table.timeline.timezone": "UTC", "hoodie.table.create.schema": SCHEMA}
@@ -78,101 +77,107 @@ class FileLife(RuleBasedStateMachine):
         self.savepoints: list[str] = []
         self.unsettled: set[str] = set()
         self.kept_from = ""
-        self.insert("dt=a", None)
-        self.insert("dt=b", None)
+        for partition in PARTITIONS:
+            self.insert(partition=partition, killed=None)
 
     def teardown(self) -> None:
-        if not hasattr(self, "states"):
+        if self.failed or not hasattr(self, "states"):
             return
-        for instant in self.instants:
-            self.check_past(instant)
-        for begin in self.instants[-6:]:
-            self.check_window(begin, self.instants[-1])
+        with failing(self):
+            for instant in self.instants:
+                self.check_past(instant)
+            for begin in self.instants[-6:]:
+                self.check_window(begin, self.instants[-1])
         shutil.rmtree(self.path)
 
     # Commits
 
-    @rule(partition=some.sampled_from(PARTITIONS), killed=kills)
-    def insert(self, partition: str, killed: int | None) -> None:
+    @step(partition=some.sampled_from(PARTITIONS), killed=kills)
+    def insert(self, partition: str, killed: int | None) -> str:
         new = str(uuid.uuid4()) + "-0"
-        self.commit({new: partition}, None, killed)
+        return self.commit({new: partition}, None, killed)
 
-    @rule(first=numbers, second=numbers, killed=kills)
+    @step(first=numbers, second=numbers, killed=kills)
     @precondition(lambda self: self.files)
-    def update(self, first: int, second: int, killed: int | None) -> None:
+    def update(self, first: int, second: int, killed: int | None) -> str:
         groups = sorted(self.files)
         chosen = {groups[number % len(groups)] for number in (first, second)}
-        self.commit({group: self.files[group][0] for group in chosen}, None, killed)
+        return self.commit({group: self.files[group][0] for group in chosen}, None, killed)
 
-    @rule(
+    @step(
         partition=some.sampled_from(PARTITIONS), scope=some.sampled_from(("touched", "table")), killed=kills
     )
-    def overwrite(self, partition: str, scope: Any, killed: int | None) -> None:
+    def overwrite(self, partition: str, scope: Any, killed: int | None) -> str:
         new = str(uuid.uuid4()) + "-0"
-        self.commit({new: partition}, Overwrite(scope), killed)
+        return self.commit({new: partition}, Overwrite(scope), killed)
 
     # Services
 
-    @rule(
+    @step(
         policy=some.sampled_from((CleanPolicy.KEEP_LATEST_COMMITS, CleanPolicy.KEEP_LATEST_FILE_VERSIONS)),
         retained=some.integers(1, 4),
         killed=kills,
     )
-    def clean(self, policy: CleanPolicy, retained: int, killed: int | None) -> None:
+    def clean(self, policy: CleanPolicy, retained: int, killed: int | None) -> str:
         options = CleanOptions(policy, commits_retained=retained, versions_retained=retained)
-        self.run(lambda table: clean_table(table, options, SINGLE_WRITER), killed)
+        return self.run(lambda table: clean_table(table, options, SINGLE_WRITER), killed)
 
-    @rule(least=some.integers(2, 4), retained=some.integers(1, 4), beyond=some.booleans(), killed=kills)
-    def archive(self, least: int, retained: int, beyond: bool, killed: int | None) -> None:
+    @step(least=some.integers(2, 4), retained=some.integers(1, 4), beyond=some.booleans(), killed=kills)
+    def archive(self, least: int, retained: int, beyond: bool, killed: int | None) -> str:
         clean = CleanOptions(commits_retained=retained)
         options = ArchiveOptions(least, least + 1, beyond_savepoint=beyond, clean=clean)
-        self.run(lambda table: archive_table(table, options, SINGLE_WRITER), killed)
+        return self.run(lambda table: archive_table(table, options, SINGLE_WRITER), killed)
 
-    @rule(number=numbers)
-    def save(self, number: int) -> None:
+    @step(number=numbers)
+    def save(self, number: int) -> str:
         chosen = self.instants[-1 - number % min(len(self.instants), 3)]
-        if self.run(lambda table: create_savepoint(table, chosen), None):
+        outcome = self.run(lambda table: create_savepoint(table, chosen), None)
+        if outcome == DONE:
             self.savepoints = sorted([*self.savepoints, chosen])
+        return outcome
 
-    @rule(number=numbers, killed=kills)
+    @step(number=numbers, killed=kills)
     @precondition(lambda self: self.savepoints)
-    def forget(self, number: int, killed: int | None) -> None:
+    def forget(self, number: int, killed: int | None) -> str:
         chosen = self.savepoints[number % len(self.savepoints)]
-        self.run(lambda table: delete_savepoint(table, chosen), killed)
+        outcome = self.run(lambda table: delete_savepoint(table, chosen), killed)
         self.savepoints = sorted(self.table.timeline.savepoints)
+        return outcome
 
-    @rule(killed=kills)
+    @step(killed=kills)
     @precondition(lambda self: self.savepoints)
-    def restore(self, killed: int | None) -> None:
+    def restore(self, killed: int | None) -> str:
         undone = {each for each in self.instants if each > self.savepoints[-1]}
-        self.undo(restore_to_savepoint, undone, killed)
+        outcome = self.undo(restore_to_savepoint, undone, killed)
         if any(each.action == "restore" for each in self.table.timeline.pending):
             self.undo(restore_to_savepoint, undone, None)
-            # A clean whose process has died is completed by the next one.
-            assert {each.action for each in self.table.timeline.pending} <= {CLEAN}
+            # Cleans and deletions of savepoints whose processes have died are completed by the next ones.
+            assert {each.action for each in self.table.timeline.pending} <= {CLEAN, SAVEPOINT}
             assert not undone & set(self.instants)
+        return outcome
 
-    @rule(killed=kills)
+    @step(killed=kills)
     @precondition(lambda self: len(self.instants) > 2)
-    def roll_back(self, killed: int | None) -> None:
+    def roll_back(self, killed: int | None) -> str:
         latest = self.instants[-1]
-        self.undo(lambda table: roll_back_commit(table, latest), {latest}, killed)
+        return self.undo(lambda table: roll_back_commit(table, latest), {latest}, killed)
 
     # Checks
 
     @invariant()
     def readers_see_the_files_of_the_model(self) -> None:
         if hasattr(self, "states"):
-            self.settle()
-            assert set(self.states) == self.commits()
-            assert self.seen(None) == self.files
-            self.count("steps")
+            with failing(self):
+                self.settle()
+                assert set(self.states) == self.commits()
+                assert self.seen(None) == self.files
+            self.counts.checks["listings"] += 1
 
-    @rule(number=numbers)
+    @step(number=numbers)
     def ask_for_the_past(self, number: int) -> None:
         self.check_past(self.instants[number % len(self.instants)])
 
-    @rule(first=numbers, second=numbers)
+    @step(first=numbers, second=numbers)
     def pull(self, first: int, second: int) -> None:
         begin, end = sorted(self.instants[number % len(self.instants)] for number in (first, second))
         self.check_window(begin, end)
@@ -184,10 +189,10 @@ class FileLife(RuleBasedStateMachine):
         except NoSuchStateError:
             if not self.may_be_gone(instant):
                 raise
-            self.count("past states gone")
+            self.counts.checks["past states that are gone"] += 1
             return
         assert found == self.as_of(instant), f"as of {instant}"
-        self.count("past states")
+        self.counts.checks["past states"] += 1
 
     def check_window(self, begin: str, end: str) -> None:
         """An incremental scan reads all files that were written in a window, or says that they are gone."""
@@ -207,7 +212,7 @@ class FileLife(RuleBasedStateMachine):
                 raise
             return
         assert {(each.file_id, each.base_instant_time) for each in chosen} >= expected, (begin, end)
-        self.count("windows")
+        self.counts.checks["windows"] += 1
 
     def may_be_gone(self, instant: str) -> bool:
         """True if a clean, or archiving, explains that a state is gone."""
@@ -250,10 +255,7 @@ class FileLife(RuleBasedStateMachine):
         table = self.table
         return {each.timestamp for each in table.timeline.commits} | archived_commits(table, table.timeline)
 
-    def count(self, name: str) -> None:
-        self.counts[name] = self.counts.get(name, 0) + 1
-
-    def commit(self, groups: dict[str, str], overwrite: Overwrite | None, killed: int | None) -> None:
+    def commit(self, groups: dict[str, str], overwrite: Overwrite | None, killed: int | None) -> str:
         """A commit of a new slice of each of the file groups, by file id and partition."""
         kind = "INSERT" if overwrite is None else overwrite.operation_type
         chosen = sorted(groups.items())
@@ -267,7 +269,7 @@ class FileLife(RuleBasedStateMachine):
             commit_files(table, kind, table.schema, write, overwrite)
 
         known = self.commits()
-        self.run(run, killed, retried=True)
+        outcome = self.run(run, killed, retried=True)
         new = self.commits() - known
         assert len(new) == 1 or killed is not None
         for instant in new:
@@ -277,11 +279,10 @@ class FileLife(RuleBasedStateMachine):
                 files = {group: each for group, each in files.items() if each[0] not in replaced}
             written = {group: (partition, instant) for group, partition in groups.items()}
             self.states[instant] = {**files, **written}
+        return outcome
 
-    def run(
-        self, action: Callable[[HudiTable], object], killed: int | None, *, retried: bool = False
-    ) -> bool:
-        """Run an action, killed before its `killed`-th change; False if it was, or was refused."""
+    def run(self, action: Callable[[HudiTable], object], killed: int | None, *, retried: bool = False) -> str:
+        """Run an action, killed before its `killed`-th change; gives how it ended."""
         storage = STORAGE if killed is None else DyingStorage(step=killed)
         try:
             try:
@@ -291,24 +292,22 @@ class FileLife(RuleBasedStateMachine):
                     raise
                 action(open_table(storage, str(self.path)))
         except ProcessKilled:
-            self.count("kills")
-            return False
-        except HudisqlError as error:
+            return KILLED
+        except HudisqlError:
             if retried:
                 raise
-            self.count(f"refused: {type(error).__name__}")
-            return False
+            return REFUSED
         finally:
             self.look_at_cleans()
             self.settle()
-        self.count("done")
-        return True
+        return DONE
 
-    def undo(self, action: Callable[[HudiTable], object], undone: set[str], killed: int | None) -> None:
+    def undo(self, action: Callable[[HudiTable], object], undone: set[str], killed: int | None) -> str:
         """Roll commits back."""
         self.unsettled |= undone
-        done = self.run(action, killed)
-        assert not done or not undone & self.commits()
+        outcome = self.run(action, killed)
+        assert outcome != DONE or not undone & self.commits()
+        return outcome
 
     def settle(self) -> None:
         """Take over which of the commits that may be rolled back by now are."""
@@ -347,34 +346,36 @@ def _write(
     return WrittenFile(file_id, path, partition, previous, bytes=4, milliseconds=1, **counts)
 
 
-@pytest.fixture
-def live(tmp_path: Path) -> Callable[..., dict[str, int]]:
-    def run(lives: int, length: int, **more: Any) -> dict[str, int]:
-        class Life(FileLife):
-            directory = tmp_path
-            counts: dict[str, int] = {}  # noqa: RUF012
+def _machine(counts_: StepCounts, directory_: Path) -> type[FileLife]:
+    class Life(FileLife):
+        directory = directory_
+        counts = counts_
 
-        chosen = settings(
-            max_examples=lives,
-            stateful_step_count=length,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            **more,
-        )
-        run_state_machine_as_test(Life, settings=chosen)
-        return Life.counts
-
-    return run
+    return Life
 
 
-def test_short_lives_of_files(live: Callable[..., dict[str, int]]) -> None:
-    counted = live(15, 40, derandomize=True, phases=(Phase.generate,), database=None)
-    assert counted["steps"] > 300, counted
+def test_short_lives_of_files(tmp_path: Path, report: Callable[[str], None]) -> None:
+    counts = StepCounts()
+    run_lives(
+        lambda _: _machine(counts, tmp_path),
+        counts,
+        report,
+        seed_of_first=1,
+        length=40,
+        is_enough=lambda: counts.lives == 10,
+    )
+    assert counts.total > 200, counts
 
 
 @pytest.mark.soak
-def test_long_lives_of_files(live: Callable[..., dict[str, int]]) -> None:
+def test_long_lives_of_files(tmp_path: Path, report: Callable[[str], None]) -> None:
     lives = int(os.environ.get("HUDISQL_FILE_LIVES") or 500)
-    counted = live(lives, 60)
-    print(counted)
-    assert counted["steps"] > 20 * lives, counted
+    counts = StepCounts()
+    run_lives(
+        lambda _: _machine(counts, tmp_path),
+        counts,
+        report,
+        seed_of_first=first_seed(),
+        length=60,
+        is_enough=lambda: counts.lives == lives,
+    )

@@ -11,11 +11,15 @@ import pytest
 
 from hudisql.errors import NoSuchInstantError, RollbackRefusedError, UnsupportedTableError, WriteConflictError
 from hudisql.format.avro_container import load_codec
+from hudisql.services.archive import archive_instants
+from hudisql.services.clean import clean_table
+from hudisql.services.clean_plan import CleanOptions, CleanPolicy
 from hudisql.services.rollback import roll_back_commit
 from hudisql.services.savepoint import create_savepoint
-from hudisql.table.hudi_table import HudiTable
+from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction.commit import begin_commit
-from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
+from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
+from tests.life.faults import DyingStorage, ProcessKilled
 from tests.oracle.line_process import LineProcess
 from tests.services.copied_tables import STORAGE, Copy, again, rows_of, rows_without
 from tests.write.crashed_commits import crash
@@ -83,6 +87,30 @@ def test_a_rollback_that_is_killed_at_any_step_is_completed_when_it_is_called_ag
     assert seen == {(False, False), (True, False), (True, True)}
 
 
+def test_a_clean_first_completes_a_rollback_that_was_killed(copy: Copy, committer: LineProcess) -> None:
+    table = copy("cow_insert_overwrite")
+    latest = table.timeline.commits[-1].timestamp
+    before, after = rows_of(table), rows_without(table, partial(operator.eq, latest))
+    # The rollback is planned, and the commit still there.
+    assert crash(committer, table.base_path, 1, action="rollback", instant=latest)
+    assert [each.action for each in again(table).timeline.pending] == ["rollback"]
+    assert rows_of(table).equals(before)
+    one_version = CleanOptions(CleanPolicy.KEEP_LATEST_FILE_VERSIONS, versions_retained=1)
+    clean_table(again(table), one_version, SINGLE_WRITER)
+    assert rows_of(table).equals(after)
+    assert again(table).timeline.pending == ()
+
+
+def test_nothing_is_cleaned_while_a_rollback_is_running(copy: Copy, committer: LineProcess) -> None:
+    table = copy("cow_insert_overwrite")
+    latest = table.timeline.commits[-1].timestamp
+    assert crash(committer, table.base_path, 1, action="rollback", instant=latest)
+    shared = Concurrency(optimistic=True, failed_writes=FailedWrites.LAZY)
+    one_version = CleanOptions(CleanPolicy.KEEP_LATEST_FILE_VERSIONS, versions_retained=1)
+    assert clean_table(again(table), one_version, shared) is None
+    assert [each.action for each in again(table).timeline.pending] == ["rollback"]
+
+
 def _assert_refused(
     table: HudiTable, instant_time: str, match: str, error: Any = RollbackRefusedError
 ) -> None:
@@ -129,6 +157,19 @@ def test_a_commit_whose_older_files_a_clean_has_deleted_is_not_rolled_back(copy:
             path.unlink()
     with pytest.raises(RollbackRefusedError, match="a clean has deleted the files that it replaced"):
         roll_back_commit(again(table), latest)
+
+
+def test_a_commit_that_an_interrupted_archiving_has_archived_is_not_rolled_back(copy: Copy) -> None:
+    table = copy("cow_insert_overwrite")
+    latest = table.timeline.commits[-1].timestamp
+    count = len(table.timeline.instants)
+    # Archiving writes the archive file, then deletes instants: it dies between the two.
+    with pytest.raises(ProcessKilled):
+        archive_instants(
+            open_table(DyingStorage(step=1), table.base_path), list(table.timeline.completed), lambda: None
+        )
+    assert len(again(table).timeline.instants) == count
+    _assert_refused(table, latest, f"the commit {latest} .* is archived")
 
 
 def test_nothing_is_rolled_back_during_a_restore(copy: Copy, committer: LineProcess) -> None:

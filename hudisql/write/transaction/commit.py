@@ -61,6 +61,7 @@ from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.markers import delete_markers
 from hudisql.write.transaction.pending_rollbacks import (
     check_not_restored,
+    commits_being_undone,
     pending_rollbacks,
     rollbacks_of_failed_writes,
 )
@@ -307,6 +308,21 @@ def roll_back_failed_writes(table: HudiTable, concurrency: Concurrency = SINGLE_
         roll_back_instant(table, instant)
         delete_heartbeat(table.storage, table.base_path, instant_time)
     return bool(failed)
+
+
+def complete_interrupted_undoings(table: HudiTable, concurrency: Concurrency) -> bool:
+    """Complete the interrupted rollbacks of completed commits, newest first; True if there were some.
+
+    Failed writes are left alone. Raises UnsupportedTableError, CorruptTableError, StorageError.
+    """
+    undone = commits_being_undone(table)
+    if not undone:
+        return False
+    _, interrupted = rollbacks_of_failed_writes(table, concurrency.known_by_heartbeats_ms)
+    chosen = {each.timestamp: each for each in interrupted if each.timestamp in undone}
+    for _, instant in sorted(chosen.items(), reverse=True):
+        roll_back_instant(table, instant)
+    return bool(chosen)
 
 
 def _has_live_writer(table: HudiTable, instant: Instant, concurrency: Concurrency) -> bool:

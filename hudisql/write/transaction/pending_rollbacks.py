@@ -67,6 +67,15 @@ def rollbacks_of_failed_writes(
     return under_way, interrupted
 
 
+def commits_being_undone(table: HudiTable) -> frozenset[str]:
+    """The instant times of completed commits that a pending rollback undoes.
+
+    Raises CorruptTableError, StorageError.
+    """
+    rolled_back = {each.target.timestamp for each in pending_rollbacks(table, table.timeline)}
+    return frozenset(rolled_back & {each.timestamp for each in table.timeline.commits})
+
+
 def check_not_restored(table: HudiTable, timeline: Timeline) -> None:
     """Raise UnsupportedTableError while a restore is pending."""
     for pending in timeline.pending:
