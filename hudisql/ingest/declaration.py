@@ -27,14 +27,13 @@ _LEAST_FLUSH_BYTES: Final = 1 << 16
 class IngestDeclaration:
     """How events become rows of one table.
 
-    - `topic`, `bootstrap_servers`: Kafka's; both None for a table that clients push to.
+    - `topic`, `bootstrap_servers`: Kafka's; they must be given.
     - `format`: one of FORMATS; `schema_registry` is the address of Avro's schemas.
     - `start`: where a partition of the topic begins that the table has taken nothing of: `earliest`, `latest`
       or an ISO 8601 time.
     - `flush_bytes`, `flush_seconds`: a commit follows so many bytes of events, or so long after the first.
     - `on_bad_record`: `dead_letter` writes events that are no rows to the dead-letter table, `stop` stops.
     - `fail_on_data_loss`: stop if the topic's retention has deleted events that were not taken.
-    - `new_columns`: columns that events have and the table lacks are added to it.
     - `services`: the worker runs the clean and the archiving that are due after its commits.
     - `paused`: no worker takes events.
     """
@@ -49,16 +48,14 @@ class IngestDeclaration:
     index_days: int = 30
     on_bad_record: str = DEAD_LETTER
     fail_on_data_loss: bool = True
-    new_columns: bool = False
     services: bool = True
     paused: bool = False
 
     def check(self) -> None:
         """Raise InvalidArgumentError for values that cannot be."""
-        if (self.topic is None) != (self.bootstrap_servers is None):
+        if not self.topic or not self.bootstrap_servers:
             raise InvalidArgumentError(
-                "topic and bootstrap_servers belong together",
-                hint="leave both out for a table that clients push to",
+                "topic and bootstrap_servers must be given", hint="bootstrap_servers => 'host:9092'"
             )
         if self.format not in FORMATS:
             raise InvalidArgumentError(f"format is '{self.format}'; it is one of {', '.join(FORMATS)}")

@@ -65,6 +65,13 @@ def test_without_a_precombine_field_the_first_row_of_a_key_stays() -> None:
     )
 
 
+def test_of_equal_values_the_last_row_stays_if_asked_for() -> None:
+    rows = pa.table({"key": ["a", "b", "a", "a", "b"], "v": [2, 1, 2, 1, 1], "row": [0, 1, 2, 3, 4]})
+    for field, kept in ("v", [2, 4]), (None, [3, 4]):
+        ordered, is_first = newest_first(rows, ("key",), field, last_of_equals=True)
+        assert ordered.filter(pa.array(is_first)).column("row").to_pylist() == kept
+
+
 def test_a_null_is_lower_only_if_asked_for() -> None:
     values, others = pa.array([1, None, None, 2]), pa.array([None, 1, None, 1])
     assert is_higher(values, others).tolist() == [False, False, False, True]

@@ -1,1 +1,11 @@
 """Kafka as the source of events, and as what spreads tables over workers."""
+
+from hudisql.errors import SettingsError
+
+try:
+    import confluent_kafka as _confluent_kafka  # noqa: F401
+except ModuleNotFoundError as error:
+    raise SettingsError(
+        "Kafka is read with the package confluent-kafka, which is not installed",
+        hint="pip install 'hudisql[ingest]'",
+    ) from error

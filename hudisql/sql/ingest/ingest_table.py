@@ -24,7 +24,7 @@ class IngestTableArguments(Arguments):
     """The parameters of `ingest_table`."""
 
     table: str = parameter(help="Hudi table of the metastore, database.name, that gets the rows")
-    topic: str | None = parameter(None, help="topic of Kafka; without it clients push the rows")
+    topic: str = parameter(help="topic of Kafka")
     bootstrap_servers: str | None = parameter(None, help="Kafka's brokers, host:port,host:port")
     format: str = parameter("json", help="json, avro (framed as by Confluent's serializers) or debezium")
     schema_registry: str | None = parameter(None, help="address of the registry of Avro's schemas")
@@ -36,7 +36,6 @@ class IngestTableArguments(Arguments):
         "dead_letter", help="dead_letter or stop: what follows an event that is no row"
     )
     fail_on_data_loss: bool = parameter(True, help="stop if retention has deleted events that were not taken")
-    new_columns: bool = parameter(False, help="add columns that events have and the table lacks")
     services: bool = parameter(True, help="the worker cleans and archives after its commits")
 
 

@@ -181,7 +181,7 @@ def test_a_paused_table_takes_nothing_and_goes_on_later(
         ("start => 'soon'", "start is 'soon'"),
         ("on_bad_record => 'ignore'", "on_bad_record is 'ignore'"),
         ("flush_bytes => 10", "flush_bytes must be at least"),
-        ("bootstrap_servers => NULL", "belong together"),
+        ("bootstrap_servers => NULL", "must be given"),
     ],
 )
 def test_what_cannot_be_is_refused(session: Any, database: str, more: str, said: str) -> None:
