@@ -109,9 +109,8 @@ class FedTable:
         return {each: self.source.retained(each)[1] for each in sources}
 
     def client_partitions(self) -> list[int]:
-        """The numbers of the topic's partitions, as a new client sees them."""
-        with closing(KafkaSource(self.broker.servers)) as source:
-            return source.partitions(self.name)
+        """The numbers of the topic's partitions; from here on the client knows them."""
+        return self.source.partitions(self.name)
 
     def rows(self) -> pa.Table:
         return our_rows(self.table)
