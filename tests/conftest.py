@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -23,6 +23,10 @@ from tests.hive.server import HiveServer, start_hive_server
 from tests.oracle.client import SHORT_LIVED_JAVA, HudiOracle, start_oracle
 from tests.oracle.line_process import LineProcess
 from tests.write.crashed_commits import start_committer
+
+if TYPE_CHECKING:
+    from tests.ingest.broker import KafkaBroker
+    from tests.ingest.worker_processes import WorkerServer
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -179,6 +183,24 @@ def session(spark: Any) -> Iterator[Any]:
 
     with hudisql.connect(spark=spark, console=SilentConsole()) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A Kafka broker, started once per run."""
+    from tests.ingest.broker import kafka_broker
+
+    with kafka_broker(tmp_path_factory.mktemp("kafka")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def workers(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[WorkerServer]:
+    """Starts ingest workers as processes."""
+    from tests.ingest.worker_processes import worker_server
+
+    with worker_server(tmp_path_factory.mktemp("workers"), metastore_uri) as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -44,9 +44,10 @@ class FaultyStorage(Storage):
     """A storage that injects a fault before the `step`-th change of a process.
 
     `process` is "driver", "worker" (a task's own steps) or "task" (the task that begins the `step`-th
-    skeleton). `fault` is "kill" (SIGKILL to this process, or to `target_pid`), "disk_full" (the kernel lets
-    this process write no byte from here on) or "barrier" (this process waits until a second one has reached
-    its step; both create a file named after their process number in the directory `barrier`).
+    skeleton). `fault` is "kill" (SIGKILL to this process, or to `target_pid`), "stop" (this process stops
+    until SIGCONT), "disk_full" (the kernel lets this process write no byte from here on) or "barrier" (this
+    process waits until a second one has reached its step; both create a file named after their process
+    number in the directory `barrier`).
     """
 
     target: str = ""
@@ -76,6 +77,9 @@ class FaultyStorage(Storage):
     def _inject(self) -> None:
         if self.fault == "kill":
             os.kill(self.target_pid or os.getpid(), signal.SIGKILL)
+            return
+        if self.fault == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
             return
         if self.fault == "barrier":
             barrier = Path(self.barrier)

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from hudisql.console import Console
 from hudisql.errors import HudisqlError
 from hudisql.ingest.declaration import EARLIEST, IngestDeclaration
-from hudisql.ingest.kafka.kafka_source import KafkaSource, lost_error
+from hudisql.ingest.kafka.kafka_source import KafkaSource, lost_error, shortened_error
 from hudisql.ingest.offsets import SourcePartition
 from hudisql.ingest.table_buffer import EventBatch
 from hudisql.ingest.table_feed import TableFeed
@@ -137,7 +137,8 @@ class IngestWorker:
         """Take tables that are this worker's, and give up those that are not any more."""
         now = self.clock()
         if self._refreshed_at is None or now - self._refreshed_at >= self.refresh_seconds:
-            self._declared = {each.name: each for each in self.tables() if not each.declaration.paused}
+            self._look_for_declarations()
+            self._look_for_partitions()
             self._refreshed_at = now
         owned = self.ownership.owned(self._declared)
         for name, fed in list(self._fed.items()):
@@ -151,6 +152,36 @@ class IngestWorker:
             if not fed.is_running and now >= fed.not_before:
                 self._attempt(fed, self._start)
 
+    def _look_for_declarations(self) -> None:
+        """Raises what `tables` raises, but only at the start: later the worker goes on with what it knows."""
+        try:
+            self._declared = {each.name: each for each in self.tables() if not each.declaration.paused}
+        except HudisqlError as error:
+            if self._refreshed_at is None:
+                raise
+            self.console.warning(f"declarations cannot be looked up, and stay as they are: {error.message}")
+
+    def _look_for_partitions(self) -> None:
+        """Begin again with tables whose topics have other partitions than those that are read."""
+        for source in self._sources.values():
+            try:
+                found = source.all_partitions() if source.assigned else {}
+            except HudisqlError as error:
+                self.console.warning(error.message)
+                continue
+            for fed in [each for each in self._fed.values() if each.is_running]:
+                declaration = fed.table.declaration
+                if declaration.bootstrap_servers == source.bootstrap_servers and found:
+                    topic = str(declaration.topic)
+                    if fed.sources != {(topic, number) for number in found.get(topic, ())}:
+                        self._begin_again(fed)
+
+    def _begin_again(self, fed: _Fed) -> None:
+        """Commit what is in memory, and go on from there."""
+        self._attempt(fed, self._flush)
+        if fed.is_running:
+            self._halt(fed, self.clock())
+
     def _start(self, fed: _Fed) -> None:
         declaration = fed.table.declaration
         committed = dict(fed.feed.take_over())
@@ -159,12 +190,15 @@ class IngestWorker:
         source = self._source_of(declaration.bootstrap_servers)
         fresh: dict[SourcePartition, int] = {}
         offsets: dict[SourcePartition, int] = {}
+        is_known = any(topic == declaration.topic for topic, _ in committed)
         for number in source.partitions(declaration.topic):
             partition = declaration.topic, number
             if partition in committed:
                 offsets[partition] = self._available(fed, source, partition, committed[partition])
             else:
-                offsets[partition] = fresh[partition] = source.start_offset(partition, declaration)
+                # Whatever a partition has that was added later came after the declared start.
+                start = EARLIEST if is_known else declaration.start
+                offsets[partition] = fresh[partition] = source.start_offset(partition, start)
         # `earliest` is the same at every start; other places are kept before the first event.
         fed.feed.begin_at(offsets, commits=bool(fresh) and declaration.start != EARLIEST)
         fed.sources = set(offsets)
@@ -178,8 +212,10 @@ class IngestWorker:
         fed.is_running = True
 
     def _available(self, fed: _Fed, source: KafkaSource, partition: SourcePartition, wanted: int) -> int:
-        """The offset to go on from. Raises EventsLostError if the topic no longer has the wanted one."""
-        first, _ = source.retained(partition)
+        """The offset to go on from. Raises EventsLostError if the topic does not have the wanted one."""
+        first, end = source.retained(partition)
+        if end < wanted:
+            raise shortened_error(fed.table.name, partition, wanted, end)
         if first <= wanted:
             return wanted
         error = lost_error(fed.table.name, partition, wanted, first)
@@ -207,8 +243,7 @@ class IngestWorker:
                     fed.ended.add(partition)
             for partition in polled.lost:
                 for fed in self._readers(source, partition):
-                    self._attempt(fed, self._flush)
-                    self._halt(fed, self.clock())
+                    self._begin_again(fed)
 
     def _readers(self, source: KafkaSource, partition: SourcePartition) -> list[_Fed]:
         """The running tables that read the partition; several tables may share a topic."""

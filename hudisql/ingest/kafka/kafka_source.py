@@ -88,16 +88,25 @@ class KafkaSource:
             )
         return sorted(described.partitions)
 
-    def start_offset(self, source: SourcePartition, declaration: IngestDeclaration) -> int:
-        """Where a partition begins that the table has taken nothing of. Raises KafkaError."""
+    def all_partitions(self) -> Mapping[str, Collection[int]]:
+        """The numbers of the partitions of all topics that can be read. Raises KafkaError."""
+        with self._translated("list the topics"):
+            topics = self._consumer.list_topics(timeout=_TIMEOUT).topics
+        return {name: tuple(each.partitions) for name, each in topics.items() if each.error is None}
+
+    def start_offset(self, source: SourcePartition, start: str) -> int:
+        """Where a partition begins that the table has taken nothing of; `start` is that of a declaration.
+
+        Raises KafkaError.
+        """
         topic, partition = source
         with self._translated(f"look for the first offset of {topic}, partition {partition}"):
             first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
-            if declaration.start == EARLIEST:
+            if start == EARLIEST:
                 return int(first)
-            if declaration.start == LATEST:
+            if start == LATEST:
                 return int(end)
-            moment = declaration.start_milliseconds()
+            moment = IngestDeclaration(start=start).start_milliseconds()
             asked = TopicPartition(topic, partition, moment or 0)
             found = self._consumer.offsets_for_times([asked], timeout=_TIMEOUT)[0]
         return int(end) if found.offset in (OFFSET_END, -1) else int(found.offset)
@@ -171,6 +180,16 @@ def lost_error(table: str, source: SourcePartition, wanted: int, first: int) -> 
         f"{table}: the topic {topic} no longer has the offsets {wanted} to {first - 1} of partition "
         f"{partition}, which the table has not taken",
         hint="CALL ingest_table(…, fail_on_data_loss => false) goes on with what is there",
+    )
+
+
+def shortened_error(table: str, source: SourcePartition, wanted: int, end: int) -> EventsLostError:
+    """The error for a partition that ends before what the table has taken of it."""
+    topic, partition = source
+    return EventsLostError(
+        f"{table}: partition {partition} of the topic {topic} ends at the offset {end}, and the table has "
+        f"taken the events before {wanted}: the topic was made again, or the brokers have lost events",
+        hint="events of a topic that was made again need another name of the topic: CALL ingest_table(…)",
     )
 
 

@@ -1,0 +1,176 @@
+"""Ingest workers as processes that may be killed or stopped before any of their changes of the store.
+
+Run as a program this forks a worker for every line of JSON that it reads, so that a start costs milliseconds.
+A worker is that of `hudisql ingest worker`, with the same signals; without a `group` it owns all tables.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hudisql.catalog.client import MetastoreClient
+from hudisql.cli.services import stop_on_signals
+from hudisql.console import PlainConsole
+from hudisql.context import Context
+from hudisql.ingest.worker import OwnsAll
+from hudisql.sql.ingest import run_ingest
+from hudisql.storage import Storage
+from tests.fault_injection import ROOT, FaultyStorage
+from tests.oracle.line_process import LineProcess, start_line_process
+
+
+@dataclass
+class WorkerProcess:
+    """A worker that runs, or has ended."""
+
+    pid: int
+    log: Path
+    server: LineProcess
+
+    def end(self, seconds: float = 60) -> int:
+        """Wait for the end; the exit code, negative for a signal's number."""
+        code: int = self.server.request({"pid": self.pid, "seconds": seconds}, seconds=seconds + 10)["code"]
+        return code
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        os.kill(self.pid, number)
+
+    @property
+    def is_stopped(self) -> bool:
+        """True between SIGSTOP and SIGCONT."""
+        return self._state == "T"
+
+    @property
+    def is_over(self) -> bool:
+        """True once it has ended; `end` may still ask how."""
+        return self._state == "Z"
+
+    @property
+    def _state(self) -> str:
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+    def said(self) -> str:
+        """What it wrote on its console."""
+        return self.log.read_text()
+
+
+@dataclass
+class WorkerServer:
+    """Starts workers on one metastore."""
+
+    child: LineProcess
+    metastore_uri: str
+    started: int = 0
+
+    def start(self, **told: Any) -> WorkerProcess:
+        """Start a worker with the arguments of `_work`."""
+        self.started += 1
+        log = self.child.directory / f"worker{self.started}.log"
+        log.touch()
+        given = {"metastore_uri": self.metastore_uri, "log": str(log), **told}
+        return WorkerProcess(self.child.request(given, seconds=30)["pid"], log, self.child)
+
+    def catch_up(self, **told: Any) -> None:
+        """A worker takes all that there is, and ends well."""
+        worker = self.start(until_caught_up=True, **told)
+        assert worker.end() == 0, worker.said()
+
+
+@contextmanager
+def worker_server(directory: Path, metastore_uri: str) -> Iterator[WorkerServer]:
+    """A server that runs; workers that still run at the end are killed."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    child = start_line_process("workers", [sys.executable, "-m", __name__], directory, environment)
+    try:
+        yield WorkerServer(child, metastore_uri)
+    finally:
+        child.close()
+
+
+def _work(
+    metastore_uri: str,
+    log: str,
+    *,
+    group: str = "",
+    step: int | None = None,
+    fault: str = "kill",
+    until_caught_up: bool = False,
+    refresh_seconds: float = 0.5,
+) -> int:
+    """A worker, with a fault before its `step`-th change of the store; gives its exit code."""
+    storage = Storage() if step is None else FaultyStorage(step=step, fault=fault)
+    replaced: dict[str, Any] = {"storage_without_spark": lambda _context: storage}
+    if not group:
+        replaced["GroupOwnership"] = lambda _servers, _group: OwnsAll()
+    vars(run_ingest).update(replaced)
+    with Path(log).open("w", buffering=1) as stream, stop_on_signals() as stop:
+        console = PlainConsole(stream)
+        context = Context(None, MetastoreClient(metastore_uri), storage, console=console)  # type: ignore[arg-type]
+        try:
+            succeeded = run_ingest.run_worker(
+                context,
+                stop,
+                group=group or "alone",
+                until_caught_up=until_caught_up,
+                refresh_seconds=refresh_seconds,
+            )
+        except Exception as error:
+            console.warning(f"{type(error).__name__}: {error}")
+            return 2
+    return 0 if succeeded else 1
+
+
+def _fork(**told: Any) -> int:
+    child = os.fork()
+    if not child:
+        code = 3
+        try:
+            sys.stdin.close()
+            code = _work(**told)
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    return child
+
+
+def _end(pid: int, seconds: float) -> int:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
+    raise subprocess.TimeoutExpired("worker", seconds)
+
+
+def _answer(told: dict[str, Any], running: set[int]) -> dict[str, Any]:
+    if "pid" not in told:
+        pid = _fork(**told)
+        running.add(pid)
+        return {"ok": True, "pid": pid}
+    try:
+        code = _end(**told)
+    except subprocess.TimeoutExpired as error:
+        return {"ok": False, "error": str(error), "trace": ""}
+    running.discard(told["pid"])
+    return {"ok": True, "code": code}
+
+
+if __name__ == "__main__":
+    workers: set[int] = set()
+    for line in sys.stdin:
+        print(json.dumps(_answer(json.loads(line), workers)), flush=True)
+    for left in workers:
+        os.kill(left, signal.SIGKILL)
+        os.waitpid(left, 0)

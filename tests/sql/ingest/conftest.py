@@ -1,5 +1,0 @@
-"""The broker of tests/ingest."""
-
-from tests.ingest.conftest import broker
-
-__all__ = ["broker"]
