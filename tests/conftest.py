@@ -195,12 +195,19 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 
 @pytest.fixture(scope="session")
-def workers(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[WorkerServer]:
+def worker_processes(tmp_path_factory: pytest.TempPathFactory, metastore_uri: str) -> Iterator[WorkerServer]:
     """Starts ingest workers as processes."""
     from tests.ingest.worker_processes import worker_server
 
     with worker_server(tmp_path_factory.mktemp("workers"), metastore_uri) as started:
         yield started
+
+
+@pytest.fixture
+def workers(worker_processes: WorkerServer) -> Iterator[WorkerServer]:
+    """Starts ingest workers; those that still run at the end of the test are killed."""
+    yield worker_processes
+    worker_processes.kill_all()
 
 
 @pytest.fixture(scope="session")

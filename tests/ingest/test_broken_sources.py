@@ -70,6 +70,7 @@ def mortal(
     client.close()
 
 
+@pytest.mark.soak
 def test_a_worker_goes_on_when_the_broker_is_there_again(mortal: FedTables, workers: WorkerServer) -> None:
     table = mortal.make("outlived", flush_seconds=SOON)
     worker = workers.start(group="outlives")

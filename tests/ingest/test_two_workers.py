@@ -25,7 +25,7 @@ def wait_for(condition: Callable[[], object], what: str, seconds: float = 60) ->
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["cow"]))
 @pytest.mark.parametrize("every", parameters([1, 20], in_ci=[20]))
 def test_a_worker_that_was_stopped_at_any_step_does_not_repeat_what_another_one_did(
     tables: FedTables, workers: WorkerServer, kind: str, every: int

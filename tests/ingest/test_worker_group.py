@@ -37,6 +37,7 @@ def produce_everywhere(made: list[FedTable], number: int) -> None:
         table.produce(range(number * 5, number * 5 + 20), deleted=range(number * 5 - 5, number * 5))
 
 
+@pytest.mark.soak
 def test_tables_move_to_the_workers_that_are_there(tables: FedTables, workers: WorkerServer) -> None:
     made = [
         tables.make(f"shared{n}", "cow" if n % 2 else "mor", partitions=1, flush_seconds=SOON)

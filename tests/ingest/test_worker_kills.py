@@ -20,7 +20,7 @@ def produce_round(table: FedTable, number: int) -> None:
     table.produce(range(max(0, first - 25), first + 10), deleted=range(max(0, first - 28), first - 25), bad=1)
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["mor"]))
 @pytest.mark.parametrize("every", parameters([1, 15], in_ci=[15]))
 def test_a_worker_that_is_killed_at_any_step_loses_and_repeats_nothing(
     tables: FedTables, workers: WorkerServer, kind: str, every: int

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,12 @@ class WorkerProcess:
     pid: int
     log: Path
     server: LineProcess
+    has_ended: bool = False
 
     def end(self, seconds: float = 60) -> int:
         """Wait for the end; the exit code, negative for a signal's number."""
         code: int = self.server.request({"pid": self.pid, "seconds": seconds}, seconds=seconds + 10)["code"]
+        self.has_ended = True
         return code
 
     def signal(self, number: signal.Signals) -> None:
@@ -71,20 +73,29 @@ class WorkerServer:
 
     child: LineProcess
     metastore_uri: str
-    started: int = 0
+    started: list[WorkerProcess] = field(default_factory=list)
 
     def start(self, **told: Any) -> WorkerProcess:
         """Start a worker with the arguments of `_work`."""
-        self.started += 1
-        log = self.child.directory / f"worker{self.started}.log"
+        log = self.child.directory / f"worker{time.monotonic_ns()}.log"
         log.touch()
         given = {"metastore_uri": self.metastore_uri, "log": str(log), **told}
-        return WorkerProcess(self.child.request(given, seconds=30)["pid"], log, self.child)
+        worker = WorkerProcess(self.child.request(given, seconds=30)["pid"], log, self.child)
+        self.started.append(worker)
+        return worker
 
     def catch_up(self, **told: Any) -> None:
         """A worker takes all that there is, and ends well."""
         worker = self.start(until_caught_up=True, **told)
         assert worker.end() == 0, worker.said()
+
+    def kill_all(self) -> None:
+        """Kill what still runs: a worker that a failed test has left would take other tests' events."""
+        for worker in self.started:
+            if not worker.has_ended:
+                worker.signal(signal.SIGKILL)
+                worker.end()
+        self.started.clear()
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, bootstrap_shape
 from tests.oracle.sources import sample_rows
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
 
@@ -67,7 +68,7 @@ class Recorded:
         assert_same_rows(self.session.sql(text).arrow(), self.changes(begin, end), sort_by=["seq"])
 
 
-@pytest.mark.parametrize("name", ["partitioned", "merge_on_read"])
+@pytest.mark.parametrize("name", parameters(["partitioned", "merge_on_read"], in_ci=["merge_on_read"]))
 def test_past_states_and_changes_of_bootstrapped_tables_that_both_write(
     oracle_015: HudiOracle, session: Any, tmp_path: Path, name: str
 ) -> None:

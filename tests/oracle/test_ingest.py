@@ -17,6 +17,7 @@ from tests.ingest.fed_tables import SCHEMA, TYPES, FedTable, FedTables, fed_tabl
 from tests.ingest.worker_processes import WorkerServer
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms, pytest.mark.kafka]
 
@@ -58,7 +59,7 @@ def upsert_by_hudi(oracle: HudiOracle, table: FedTable, kind: str, numbers: rang
     table.model.update(dict.fromkeys(numbers, table.clock))
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["mor"]))
 def test_hudi_reads_what_workers_write_and_both_go_on(
     tables: FedTables,
     workers: WorkerServer,

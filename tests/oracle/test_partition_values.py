@@ -16,6 +16,7 @@ import pytest
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.test_hudi_rs import read_with_hudi_rs
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
@@ -86,7 +87,7 @@ def test_numbers_name_the_directories_that_hudi_015_goes_on_in(
     assert_same_rows(ours_again, changed, sort_by=["id"])
 
 
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("kind", parameters(["COPY_ON_WRITE", "MERGE_ON_READ"], in_ci=["MERGE_ON_READ"]))
 def test_any_text_is_a_partition_value_in_every_reader(
     oracle_015: HudiOracle, oracle_120: HudiOracle, session: Any, tmp_path: Path, kind: str
 ) -> None:

@@ -107,7 +107,11 @@ def _go_on(table: ChangedTable, step: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "process", "step"), [("merge_on_read_table", "driver", 4), ("table", "worker", 1)]
+    ("kind", "process", "step"),
+    [
+        ("merge_on_read_table", "driver", 4),
+        pytest.param("table", "worker", 1, marks=pytest.mark.soak),
+    ],
 )
 def test_a_crashed_clustering_is_seen_atomically(crash: Crash, kind: str, process: str, step: int) -> None:
     assert crash(kind, "unsorted", process, step)
