@@ -104,7 +104,9 @@ class TableBuffer:
         """All rows in the order in which they came; None without any."""
         if not any(each.num_rows for each in self._rows):
             return None
-        return pa.concat_tables(self._rows, promote_options="default").combine_chunks()
+        # The parts are not kept beside the whole.
+        self._rows = [pa.concat_tables(self._rows, promote_options="default").combine_chunks()]
+        return self._rows[0]
 
     def reached(self, previous: Mapping[SourcePartition, int]) -> dict[SourcePartition, int]:
         """The offsets that the table has taken once the rows are committed."""
