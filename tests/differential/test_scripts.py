@@ -15,19 +15,42 @@ from tests.soak import parameters
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
 
-# Each does what another script does, on the other type of table or with another type of column.
+# Each does what another script does, on the other type of table or with another type of column, or what
+# tests without Apache Hudi compare with plain Spark.
 IN_SOAK = (
+    "conditions_functions_and_case",
+    "ctas_from_hudi_table",
     "delete_by_condition_cow",
+    "delete_with_subqueries",
     "generated_keys",
+    "insert_text_as_number_refused",
     "is_deleted_by_sql_upsert",
     "keys_composite",
+    "keys_composite_partitioned",
     "keys_double",
+    "keys_empty_text_refused",
+    "keys_null_refused",
     "keys_timestamp",
+    "merge_condition_range",
+    "merge_delete_only",
+    "merge_empty_source",
+    "merge_from_another_hudi_table",
+    "merge_insert_only",
+    "merge_nested_field",
+    "merge_on_false",
     "merge_partition_moved",
+    "overwrite_mor",
+    "partitions_two_columns",
+    "partitions_typed_int",
     "payload_default_keeps_newer_cow",
+    "queries_joins_and_windows",
+    "truncate_table",
     "types_dates_as_ordering",
     "types_decimals_small",
     "update_by_condition_cow",
+    "update_nested_field",
+    "update_swaps_columns",
+    "update_with_subquery",
     "upsert_rows_of_one_key_cow",
 )
 SCRIPTS = read_scripts()
