@@ -39,7 +39,7 @@ ALWAYS_HINTED = {
     "VerificationFailedError",
 }
 # A sentence may begin with these, otherwise it begins in lower case, with a name of SQL or with a value.
-PROPER_NAMES = {"Avro", "Hive", "Hudi", "Java", "Kerberos", "Python", "Spark"}
+PROPER_NAMES = {"Avro", "Hive", "Hudi", "Java", "Kafka", "Kerberos", "Python", "Spark"}
 
 
 @dataclass(frozen=True)
