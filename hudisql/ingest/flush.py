@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.format.instant import InstantState
+from hudisql.format.meta_columns import IS_DELETED
 from hudisql.ingest.offsets import OffsetsCheckpoint, TableOffsets
 from hudisql.ingest.table_index import TableIndex
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.changes import PARTITION
+from hudisql.write.changes import PARTITION, RECORD_KEY
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.driver_upsert import upsert_on_driver
 from hudisql.write.execution.write_context import WrittenFile
@@ -58,7 +60,8 @@ def commit_rows(
         if rows is None:
             return []
         paths = PartitionPaths(commit.table, options.key_generator)
-        files = upsert_on_driver(commit, options, paths, rows, last_of_equals=True, tag=index.tag)
+        newest = without_deleted(rows, commit.table.precombine_field)
+        files = upsert_on_driver(commit, options, paths, newest, last_of_equals=True, tag=index.tag)
         written.append((commit, files))
         return files
 
@@ -73,6 +76,28 @@ def commit_rows(
     for commit, files in written:
         index.learn(commit.table, files, commit.instant.in_state(InstantState.COMPLETED))
     return result
+
+
+def without_deleted(rows: pa.Table, ordering: str | None) -> pa.Table:
+    """The rows (in the order of their events) without those of a key that a later event deletes as it is.
+
+    A delete that has a key alone has no ordering value, which would make it the oldest event of its key: it
+    stands for all events before it.
+    """
+    if ordering is None or ordering not in rows.schema.names:
+        return rows
+    is_delete = pc.fill_null(rows.column(IS_DELETED), False)
+    at = np.flatnonzero(pc.and_(is_delete, pc.is_null(rows.column(ordering))).to_numpy())
+    if not len(at):
+        return rows
+    keys = pc.binary_join_element_wise(rows.column(PARTITION), rows.column(RECORD_KEY), "\0").combine_chunks()
+    deleted = keys.take(pa.array(at))
+    # Of several deletes of a key the last one: the first in reverse order.
+    ordered = deleted[::-1]
+    found = pc.index_in(keys, value_set=ordered)
+    last = at[::-1][pc.fill_null(found, 0).to_numpy()]
+    stays = (np.arange(rows.num_rows) >= last) | found.is_null().to_numpy(zero_copy_only=False)
+    return rows.filter(pa.array(stays))
 
 
 def _sized(options: WriteOptions, rows: pa.Table | None) -> WriteOptions:

@@ -12,13 +12,15 @@ from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch
 from hudisql.write.execution.driver_upsert import with_keys
 from hudisql.write.keygen.partition_paths import PartitionPaths
 
+_NO_PLACE = "it deletes a row, and does not say in which partition"
 _Keyed = tuple[pa.Table, npt.NDArray[np.bool_] | None, list[BadRecord]]
 
 
 def keyed_rows(parsed: ParsedBatch, target: IngestTarget, paths: PartitionPaths) -> _Keyed:
     """The rows with RECORD_KEY and PARTITION, the marks of those to delete, and the records refused.
 
-    Refused are rows whose key is null or empty, and partition values that no directory can stand for.
+    Refused are rows whose key is null or empty, partition values that no directory can stand for, and
+    deletes without a partition value in a table with partitions: their row would not be found.
     """
     kept: list[pa.Table] = []
     at: list[npt.NDArray[np.int64]] = []
@@ -28,8 +30,21 @@ def keyed_rows(parsed: ParsedBatch, target: IngestTarget, paths: PartitionPaths)
     chosen = np.concatenate(at) if at else np.zeros(0, np.int64)
     bad = [BadRecord(int(parsed.positions[each.position]), each.reason) for each in refused]
     rows = pa.concat_tables(kept) if kept else _no_rows(parsed.rows, target, paths)
-    is_deleted = None if parsed.is_deleted is None else parsed.is_deleted[chosen]
-    return rows, is_deleted, bad
+    if parsed.is_deleted is None:
+        return rows, None, bad
+    is_deleted = parsed.is_deleted[chosen]
+    lacks_place = is_deleted & _lacks_partition(rows, target)
+    bad += [BadRecord(int(parsed.positions[each]), _NO_PLACE) for each in chosen[lacks_place]]
+    return rows.filter(pa.array(~lacks_place)), is_deleted[~lacks_place], bad
+
+
+def _lacks_partition(rows: pa.Table, target: IngestTarget) -> npt.NDArray[np.bool_]:
+    """True for rows that do not say in which partition they are."""
+    lacks = np.zeros(rows.num_rows, dtype=bool)
+    for column in target.table.partition_columns:
+        if column.name in rows.schema.names:
+            lacks |= rows.column(column.name).is_null().to_numpy()
+    return lacks
 
 
 def _split(

@@ -97,8 +97,9 @@ class TableBuffer:
 
     @property
     def memory(self) -> int:
-        """What the rows take, in bytes."""
-        return sum(each.nbytes for each in self._rows)
+        """What rows and bad events take, in bytes."""
+        rows: int = sum(each.nbytes for each in self._rows)
+        return rows + self._bytes_of_bad()
 
     def rows(self) -> pa.Table | None:
         """All rows in the order in which they came; None without any."""
@@ -107,6 +108,9 @@ class TableBuffer:
         # The parts are not kept beside the whole.
         self._rows = [pa.concat_tables(self._rows, promote_options="default").combine_chunks()]
         return self._rows[0]
+
+    def _bytes_of_bad(self) -> int:
+        return sum(len(part) for each in self.bad for part in (each.key, each.value) if part is not None)
 
     def reached(self, previous: Mapping[SourcePartition, int]) -> dict[SourcePartition, int]:
         """The offsets that the table has taken once the rows are committed."""

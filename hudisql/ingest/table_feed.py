@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.errors import WriteConflictError, WriteRefusedError
+from hudisql.errors import TableLockedError, WriteConflictError, WriteRefusedError
 from hudisql.ingest.declaration import STOP, IngestDeclaration
 from hudisql.ingest.flush import IngestTarget, commit_rows
 from hudisql.ingest.index.partition_indexes import IndexLimits
@@ -148,8 +148,13 @@ class TableFeed:
         for attempt in range(1, _CONFLICT_ATTEMPTS + 1):
             self._open()
             assert self._target is not None
+            if rows is not None:
+                rows = _with_columns(rows, self._target.table.schema)
             try:
                 return commit_rows(self._target, self._index, rows, self._committed, reached)
+            except TableLockedError:
+                # Waiting for a lock would stop all tables of the worker.
+                raise
             except WriteConflictError:
                 lost = find_offsets(self._target.table.reopened()) != self._committed
                 if lost or attempt == _CONFLICT_ATTEMPTS:
@@ -164,6 +169,14 @@ class TableFeed:
         if before is None or not before.table.schema.equals(table.schema):
             self._parser = self.make_parser(table, self.declaration)
         self._paths = PartitionPaths(table, self._target.options.key_generator)
+
+
+def _with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows with nulls in columns that the table got since they came."""
+    for column in schema:
+        if column.name not in rows.schema.names:
+            rows = rows.append_column(column, pa.nulls(rows.num_rows, column.type))
+    return rows
 
 
 def _bad_event(batch: EventBatch, record: BadRecord) -> BadEvent:

@@ -64,7 +64,7 @@ class TableIndex:
             if index is None or file.log is not None or not file.inserted:
                 continue
             found = pending.setdefault(file.partition_path, PendingKeys(index))
-            found.add_unknown(written_keys(table.storage, file.path), file.file_id)
+            found.add_written(written_keys(table.storage, file.path), file.file_id)
         self._tagged = {}
         self._indexes.publish(pending.values(), commit)
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from hudisql.console import Console
-from hudisql.errors import HudisqlError
+from hudisql.errors import HudisqlError, KafkaError
 from hudisql.ingest.declaration import EARLIEST, IngestDeclaration
 from hudisql.ingest.kafka.kafka_source import KafkaSource, lost_error, shortened_error
 from hudisql.ingest.offsets import SourcePartition
@@ -25,6 +25,7 @@ from hudisql.write.execution.commit_files import WriteResult
 _POLL_SECONDS: Final = 0.1
 _FIRST_RETRY: Final = 1.0
 _LONGEST_RETRY: Final = 300.0
+_UNREACHABLE_SECONDS: Final = 30.0
 
 
 class IngestTable(Protocol):
@@ -111,6 +112,8 @@ class IngestWorker:
     _by_source: dict[tuple[str, SourcePartition], list[_Fed]] = field(default_factory=dict)
     _declared: dict[str, IngestTable] = field(default_factory=dict)
     _refreshed_at: float | None = None
+    # Until when a cluster that did not answer is left alone: each of its tables would wait for it.
+    _unreachable: dict[str, float] = field(default_factory=dict)
 
     def run(self, *, until_caught_up: bool = False) -> bool:
         """Work until `stop` is set, then commit what is in memory; False if a table has failed at the end.
@@ -127,7 +130,7 @@ class IngestWorker:
                 if until_caught_up and self.ownership.is_settled and self._has_caught_up():
                     break
             self._flush_all()
-            return not any(each.failures for each in self._fed.values())
+            return all(each.is_running or not each.failures for each in self._fed.values())
         finally:
             self.ownership.close()
             for source in self._sources.values():
@@ -139,7 +142,8 @@ class IngestWorker:
         if self._refreshed_at is None or now - self._refreshed_at >= self.refresh_seconds:
             self._look_for_declarations()
             self._look_for_partitions()
-            self._refreshed_at = now
+            # Looking may take long: the next look comes that long after its end.
+            self._refreshed_at = now = self.clock()
         owned = self.ownership.owned(self._declared)
         for name, fed in list(self._fed.items()):
             declared = self._declared.get(name)
@@ -149,7 +153,8 @@ class IngestWorker:
             table = self._declared[name]
             self._fed[name] = _Fed(table, table.feed(self.owner))
         for fed in self._fed.values():
-            if not fed.is_running and now >= fed.not_before:
+            servers = str(fed.table.declaration.bootstrap_servers)
+            if not fed.is_running and now >= max(fed.not_before, self._unreachable.get(servers, 0.0)):
                 self._attempt(fed, self._start)
 
     def _look_for_declarations(self) -> None:
@@ -164,9 +169,12 @@ class IngestWorker:
     def _look_for_partitions(self) -> None:
         """Begin again with tables whose topics have other partitions than those that are read."""
         for source in self._sources.values():
+            if self.clock() < self._unreachable.get(source.bootstrap_servers, 0.0):
+                continue
             try:
                 found = source.all_partitions() if source.assigned else {}
             except HudisqlError as error:
+                self._leave_alone(source.bootstrap_servers)
                 self.console.warning(error.message)
                 continue
             for fed in [each for each in self._fed.values() if each.is_running]:
@@ -175,6 +183,9 @@ class IngestWorker:
                     topic = str(declaration.topic)
                     if fed.sources != {(topic, number) for number in found.get(topic, ())}:
                         self._begin_again(fed)
+
+    def _leave_alone(self, servers: str) -> None:
+        self._unreachable[servers] = self.clock() + _UNREACHABLE_SECONDS
 
     def _begin_again(self, fed: _Fed) -> None:
         """Commit what is in memory, and go on from there."""
@@ -291,7 +302,11 @@ class IngestWorker:
         for partition in fed.sources:
             readers = self._by_source[servers, partition]
             readers.remove(fed)
-            if not readers:
+            if readers:
+                # It may have been rewound for this table.
+                position = min(each.feed.position[partition] for each in readers)
+                self._sources[servers].assign({partition: position})
+            else:
                 self._sources[servers].unassign([partition])
         fed.sources, fed.is_running, fed.not_before = set(), False, not_before
 
@@ -303,12 +318,16 @@ class IngestWorker:
             fed.failures += 1
             seconds = min(_FIRST_RETRY * 2 ** min(fed.failures - 1, 20), _LONGEST_RETRY)
             self._halt(fed, self.clock() + seconds)
+            # Not for a topic that is not there: then the cluster has answered.
+            if isinstance(error, KafkaError) and error.__cause__ is not None:
+                self._leave_alone(str(fed.table.declaration.bootstrap_servers))
             text = error.message if isinstance(error, HudisqlError) else f"{type(error).__name__}: {error}"
             hint = f" ({error.hint})" if isinstance(error, HudisqlError) and error.hint else ""
             self.console.warning(f"{fed.table.name}: {text}{hint}; the next attempt is in {seconds:.0f} s")
 
     def _has_caught_up(self) -> bool:
-        """True if each running table has taken all that its topic had when its end was reached."""
+        """True if each table has taken all that its topic had when its end was reached, or has failed."""
         return all(
-            each.failures or (each.is_running and each.ended >= each.sources) for each in self._fed.values()
+            each.ended >= each.sources if each.is_running else each.failures > 0
+            for each in self._fed.values()
         )

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.ingest.index.key_hashes import Hashes
-from hudisql.ingest.index.key_index import MOST_GROUPS, Groups, KeyIndex
+from hudisql.ingest.index.key_index import MOST_GROUPS, UNKNOWN, Groups, KeyIndex
 
 
 class PartitionIndex:
@@ -40,6 +40,10 @@ class PartitionIndex:
         """Add keys with their file ids. Raises UnsupportedTableError if there are too many groups."""
         numbers = np.array([self._number(each) for each in file_ids.dictionary.to_pylist()], np.int32)
         self.keys.add(hashes, numbers[file_ids.indices.to_numpy(zero_copy_only=False)])
+
+    def group_of(self, file_id: str) -> int:
+        """The number of a file group, `UNKNOWN` if it has no keys here."""
+        return self._numbers.get(file_id, UNKNOWN)
 
     def drop_groups(self, file_ids: Iterable[str]) -> None:
         """Forget all keys of file groups, known or not; their numbers become free."""

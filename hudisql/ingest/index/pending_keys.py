@@ -29,11 +29,16 @@ class PendingKeys:
         """Collect keys: the hash of each and the id of the file group that its row was written to."""
         self._parts.append((hashes, encoded_file_ids(file_ids)))
 
-    def add_unknown(self, keys: Iterable[pa.Array], file_id: str) -> None:
-        """Collect those keys of a file group that the index does not know."""
+    def add_written(self, keys: Iterable[pa.Array], file_id: str) -> None:
+        """Collect the keys of a file that the index does not know in its file group.
+
+        A hash may be known in another one: of another key, or of this one before it was deleted there.
+        """
+        group = self.index.group_of(file_id)
         for batch in keys:
             hashes = key_hashes(batch)
-            new = hashes[self.index.keys.look_up(hashes) == UNKNOWN]
+            found = self.index.keys.look_up(hashes)
+            new = hashes[(found == UNKNOWN) | (found != group)]
             self.add(new, pa.repeat(pa.scalar(file_id), len(new)))
 
     def publish(self) -> None:

@@ -6,12 +6,13 @@ Settings are looked up as for the table's other writes: the session's, TBLPROPER
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from hudisql.catalog.metastore_table import MetastoreTable, main_entries
 from hudisql.catalog.sync import sync_table
-from hudisql.errors import InvalidArgumentError, SyncFailedError
+from hudisql.errors import InvalidArgumentError, MetastoreUnavailableError, NoSuchTableError, SyncFailedError
 from hudisql.hudi_config import CODEC
 from hudisql.ingest.dead_letters import SUFFIX, open_dead_letter_table, write_bad_events
 from hudisql.ingest.declaration import PROPERTY, IngestDeclaration, declaration_of
@@ -44,6 +45,7 @@ SHARED_BY_WRITERS: Final[Mapping[str, str]] = {
     "hoodie.write.lock.filesystem.expire": "1",
 }
 """How several writers share a table, as Hudi's documentation has it."""
+_LOCK_RETRIES: Final = 2
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,16 @@ class DeclaredTable:
         return TableFeed(self.name, self.declaration, self.open, make_parser, self.keep_bad_events, owner)
 
     def open(self) -> IngestTarget:
-        """The table as it is now. Raises NoSuchTableError, UnsupportedTableError, SettingsError."""
-        call = open_registered(self.context, self.entry, self.storage)
+        """The table as it is now, with its properties as they are now, if the metastore answers.
+
+        Raises NoSuchTableError, UnsupportedTableError, SettingsError.
+        """
+        entry: MetastoreTable | None = self.entry
+        with suppress(MetastoreUnavailableError):
+            entry = self.context.metastore.get_table(self.entry.database, self.entry.name)
+        if entry is None:
+            raise NoSuchTableError(f"the table {self.name} was dropped")
+        call = open_registered(self.context, entry, self.storage)
         check_ingestible(call)
         return IngestTarget(call.table, _write_options(call), lambda: self._after_commit(call))
 
@@ -118,8 +128,14 @@ def declared_tables(context: Context, storage: Storage) -> list[DeclaredTable]:
 
 
 def _write_options(call: ServiceCall) -> WriteOptions:
-    """The options of the table's writes; snappy, unless a codec is set, takes half of gzip's CPU time."""
+    """The options of the table's writes; snappy, unless a codec is set, takes half of gzip's CPU time.
+
+    A lock that another writer holds is not waited for long: the worker has other tables, and comes back.
+    """
     options = call.write_options()
+    policy = options.concurrency.lock_retry_policy
+    policy = replace(policy, retries=min(policy.retries, _LOCK_RETRIES))
+    options = replace(options, concurrency=replace(options.concurrency, lock_retry_policy=policy))
     if call.config.is_set(CODEC):
         return options
     return replace(options, base_file_config=replace(options.base_file_config, codec="snappy"))

@@ -148,10 +148,26 @@ def _open(context: Context, name: str) -> ServiceCall:
 
 
 def _sharing_of(call: ServiceCall) -> Mapping[str, str]:
-    """The settings that let workers and other writers share the table, unless it has some."""
+    """The settings that let workers and other writers share the table, unless it has its own.
+
+    Raises InvalidArgumentError for a table whose own settings are those of a single writer.
+    """
     from hudisql.sql.ingest.declared_table import SHARED_BY_WRITERS
 
-    return {} if any(call.config.lookup(name, "") for name in SHARED_BY_WRITERS) else SHARED_BY_WRITERS
+    assert call.entry is not None
+    own = {**call.table.properties.values, **call.entry.parameters}
+    given = [name for name in SHARED_BY_WRITERS if name in own]
+    if not given:
+        return SHARED_BY_WRITERS
+    mode, wanted = next(iter(SHARED_BY_WRITERS.items()))
+    if own.get(mode, "").lower() != wanted:
+        raise InvalidArgumentError(
+            f"{call.entry.full_name} has {given[0]} = {own[given[0]]}, but not {mode} = {wanted}: workers "
+            "and other writers share a table by a lock",
+            hint=f"ALTER TABLE … SET TBLPROPERTIES ('{mode}' = '{wanted}', …) with a lock provider, or UNSET "
+            "what it has: docs/changing-rows.md, Several writers",
+        )
+    return {}
 
 
 def _store(

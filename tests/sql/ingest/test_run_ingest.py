@@ -202,3 +202,14 @@ def test_a_table_without_a_key_is_refused(session: Any, database: str) -> None:
         session.sql(
             f"CALL ingest_table(table => '{database}.keyless', topic => 't', bootstrap_servers => 'x:1')"
         )
+
+
+def test_a_table_of_a_single_writer_is_refused(session: Any, database: str) -> None:
+    session.sql(
+        f"CREATE TABLE {database}.single (id bigint) USING hudi "
+        "TBLPROPERTIES (primaryKey = 'id', 'hoodie.cleaner.policy.failed.writes' = 'EAGER')"
+    )
+    with pytest.raises(InvalidArgumentError, match="share a table by a lock"):
+        session.sql(
+            f"CALL ingest_table(table => '{database}.single', topic => 't', bootstrap_servers => 'x:1')"
+        )

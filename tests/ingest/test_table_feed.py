@@ -1,0 +1,140 @@
+"""A feed without Kafka: events given by hand, flushes one by one, the table read after each."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hudisql.format import table_properties as keys
+from hudisql.format.schema import avro_from_arrow
+from hudisql.ingest.declaration import IngestDeclaration
+from hudisql.ingest.flush import IngestTarget
+from hudisql.ingest.table_buffer import BadEvent, EventBatch
+from hudisql.ingest.table_feed import TableFeed
+from hudisql.sql.ingest.declared_table import make_parser
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from hudisql.table.new_table import (
+    NewTable,
+    make_timeline_directories,
+    new_table_properties,
+    publish_properties,
+)
+from hudisql.table.table_configuration import update_table_properties
+from hudisql.write.execution.commit_files import WriteResult
+from hudisql.write.execution.writer_config import WriteOptions
+from tests.oracle.comparison import our_rows
+
+SOURCE = ("events", 0)
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("ts", pa.int64()), ("dt", pa.string())])
+TODAY = datetime.now(UTC).strftime("%Y-%m-%d")
+KINDS = pytest.mark.parametrize("kind", [keys.COPY_ON_WRITE, keys.MERGE_ON_READ])
+
+
+class Fed:
+    """A table and its feed; an event is a row, or bytes for a key without a value."""
+
+    def __init__(self, path: Path, kind: str, partitions: tuple[str, ...] = ("dt",)) -> None:
+        self.path, self.bad, self.sent = str(path), list[BadEvent](), 0
+        schema = avro_from_arrow(SCHEMA, "t")
+        new = NewTable("t", "d", kind, ("id",), partitions, "ts", others={keys.CREATE_SCHEMA: schema})
+        make_timeline_directories(Storage(), self.path)
+        publish_properties(Storage(), self.path, new_table_properties(new), datetime.now(UTC))
+        declaration = IngestDeclaration(topic="events", bootstrap_servers="nowhere:1")
+        self.feed = TableFeed("d.t", declaration, self._open, make_parser, self.bad.extend, "me")
+        self.feed.take_over()
+        self.feed.begin_at({SOURCE: 0}, commits=False)
+
+    def _open(self) -> IngestTarget:
+        return IngestTarget(open_table(Storage(), self.path), WriteOptions(), lambda: None)
+
+    def take(self, *events: dict[str, Any] | bytes) -> None:
+        values = [None if isinstance(each, bytes) else json.dumps(each).encode() for each in events]
+        of_events = [each if isinstance(each, bytes) else None for each in events]
+        offsets = np.arange(self.sent, self.sent + len(events))
+        self.sent += len(events)
+        zeros = np.zeros(len(events), np.int64)
+        self.feed.take(EventBatch(SOURCE, values, of_events, offsets, zeros, self.sent), 0.0)
+
+    def flush(self, *events: dict[str, Any] | bytes) -> WriteResult:
+        self.take(*events)
+        result = self.feed.flush()
+        assert result is not None
+        return result
+
+    def rows(self, number: int | None = None) -> list[int]:
+        """The `ts` of all rows, or of those with an id."""
+        rows = our_rows(open_table(Storage(), self.path)).to_pylist()
+        return [row["ts"] for row in rows if number is None or row["id"] == number]
+
+
+def event(number: int, ts: int, **more: object) -> dict[str, Any]:
+    return {"id": number, "name": os.urandom(12).hex(), "ts": ts, "dt": TODAY, **more}
+
+
+def events(numbers: Sequence[int], ts: int) -> list[dict[str, Any]]:
+    return [event(each, ts) for each in numbers]
+
+
+@KINDS
+def test_a_deleted_key_that_comes_again_has_one_row_in_whichever_file_group(
+    tmp_path: Path, kind: str
+) -> None:
+    # More bytes than are filled up: the key comes again in another file group.
+    fed = Fed(tmp_path, kind)
+    fed.flush(*events(range(30_000), 1))
+    fed.flush(event(7, 2, _hoodie_is_deleted=True))
+    assert fed.rows(7) == []
+    for ts in (3, 4):
+        fed.flush(event(7, ts))
+        assert fed.rows(7) == [ts]
+    fed.flush(event(7, 5, _hoodie_is_deleted=True))
+    assert fed.rows(7) == []
+    assert len(fed.rows()) == 29_999
+
+
+@KINDS
+def test_a_key_alone_deletes_the_row_that_came_before_it(tmp_path: Path, kind: str) -> None:
+    fed = Fed(tmp_path, kind, ())
+    fed.flush(event(1, 5), b"1", event(2, 5), b"3")
+    assert fed.rows(1) == []
+    assert fed.rows(2) == [5]
+    fed.flush(event(2, 6), b"2", event(3, 1), b"3", event(3, 0))
+    assert fed.rows(2) == []
+    assert fed.rows(3) == [0]
+    fed.flush(b"3")
+    assert fed.rows() == []
+    assert fed.bad == []
+
+
+def test_a_delete_that_names_no_partition_is_a_bad_record(tmp_path: Path) -> None:
+    fed = Fed(tmp_path, keys.MERGE_ON_READ)
+    fed.flush(event(1, 1), b"1", event(1, 2, dt=None, _hoodie_is_deleted=True))
+    assert fed.rows(1) == [1]
+    assert [each.offset for each in fed.bad] == [1, 2]
+    assert "in which partition" in fed.bad[0].reason
+
+
+def test_rows_that_came_before_a_column_have_nulls_there(tmp_path: Path) -> None:
+    fed = Fed(tmp_path, keys.COPY_ON_WRITE)
+    fed.take(event(1, 1))
+    wider = avro_from_arrow(SCHEMA.append(pa.field("extra", pa.string())), "t")
+    update_table_properties(Storage(), fed.path, {keys.CREATE_SCHEMA: wider})
+    fed.flush()
+    fed.flush(event(2, 1, extra="x"))
+    rows = our_rows(open_table(Storage(), fed.path)).to_pylist()
+    assert {row["id"]: row["extra"] for row in rows} == {1: None, 2: "x"}
+
+
+def test_bad_events_count_as_memory(tmp_path: Path) -> None:
+    fed = Fed(tmp_path, keys.COPY_ON_WRITE)
+    fed.take({"id": "x" * 100_000})
+    assert fed.feed.memory >= 100_000
