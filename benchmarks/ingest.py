@@ -38,12 +38,7 @@ from hudisql.sql.config.writer_settings import write_options_by
 from hudisql.sql.ingest.declared_table import SHARED_BY_WRITERS
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.table.new_table import (
-    NewTable,
-    make_timeline_directories,
-    new_table_properties,
-    publish_properties,
-)
+from hudisql.table.new_table import NewTable, publish_new_table
 from tests.ingest.broker import KafkaBroker, kafka_broker
 from tests.oracle.comparison import our_rows
 
@@ -142,8 +137,7 @@ def make_table(path: str, table_type: str) -> None:
         "ts",
         others={keys.CREATE_SCHEMA: avro_from_arrow(SCHEMA, "events")},
     )
-    make_timeline_directories(Storage(), path)
-    publish_properties(Storage(), path, new_table_properties(new), datetime.now(UTC))
+    publish_new_table(Storage(), path, new, datetime.now(UTC))
 
 
 @dataclass(frozen=True)

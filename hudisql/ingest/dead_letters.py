@@ -16,15 +16,11 @@ import pyarrow as pa
 from hudisql.errors import PathExistsError
 from hudisql.format import table_properties as keys
 from hudisql.format.schema import avro_from_arrow
+from hudisql.ingest.flush import OPERATION_TYPE
 from hudisql.ingest.table_buffer import BadEvent
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.new_table import (
-    NewTable,
-    make_timeline_directories,
-    new_table_properties,
-    publish_properties,
-)
+from hudisql.table.new_table import NewTable, publish_new_table
 from hudisql.write.execution.commit_files import commit_files
 from hudisql.write.execution.driver_upsert import upsert_on_driver, with_keys
 from hudisql.write.execution.write_context import WrittenFile
@@ -60,9 +56,8 @@ def open_dead_letter_table(storage: Storage, base_path: str, database: str, name
             ("day",),
             others={keys.CREATE_SCHEMA: avro_from_arrow(SCHEMA, name)},
         )
-        make_timeline_directories(storage, base_path)
         with suppress(PathExistsError):  # another worker made it
-            publish_properties(storage, base_path, new_table_properties(new), datetime.now(UTC))
+            publish_new_table(storage, base_path, new, datetime.now(UTC))
     return open_table(storage, base_path)
 
 
@@ -75,7 +70,7 @@ def write_bad_events(table: HudiTable, events: Sequence[BadEvent], options: Writ
         keyed, _ = with_keys(rows, commit.table, options, paths)
         return upsert_on_driver(commit, options, paths, pa.Table.from_batches([keyed]))
 
-    commit_files(table, "UPSERT", table.schema, write, concurrency=options.concurrency)
+    commit_files(table, OPERATION_TYPE, table.schema, write, concurrency=options.concurrency)
 
 
 def _rows(events: Sequence[BadEvent]) -> pa.RecordBatch:

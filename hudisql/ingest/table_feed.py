@@ -120,11 +120,6 @@ class TableFeed:
         """The next offset of each source partition, committed or in memory."""
         return self._position
 
-    @property
-    def committed(self) -> Mapping[SourcePartition, int]:
-        """The next offset of each source partition by the table's last commit."""
-        return self._committed.offsets
-
     def flush(self) -> WriteResult | None:
         """Commit what is in memory; None if there is nothing.
 

@@ -35,11 +35,6 @@ class TableIndex:
         self._now = now
         self._tagged: dict[str, PartitionIndex] = {}
 
-    @property
-    def nbytes(self) -> int:
-        """What the indexes take in memory, in bytes."""
-        return self._indexes.nbytes
-
     def tag(self, table: HudiTable, path: str, keys: pa.Array) -> pa.Array | None:
         """The id of the file group of each distinct key, null where the partition has none.
 
@@ -47,7 +42,8 @@ class TableIndex:
         compared, since a key that is not there could not be changed. Raises what `PartitionIndexes.get` and
         `tag_keys` raise.
         """
-        if path not in self._indexes.sizes() and self._is_too_large(table, path):
+        is_seen = path in self._indexes.sizes() or path in self._indexes.without_index
+        if not is_seen and self._is_too_large(table, path):
             return None
         index = self._indexes.get(table, path, self._now())
         if index is None:

@@ -106,6 +106,12 @@ def publish_properties(storage: Storage, base_path: str, values: Mapping[str, st
     return len(content)
 
 
+def publish_new_table(storage: Storage, base_path: str, table: NewTable, now: datetime) -> None:
+    """Make an empty table. Raises PathExistsError if another table got there first, StorageError."""
+    make_timeline_directories(storage, base_path)
+    publish_properties(storage, base_path, new_table_properties(table), now)
+
+
 def remove_new_table(storage: Storage, base_path: str) -> list[str] | None:
     """Delete a table whose first commit failed: its timeline, partition markers, and empty directories.
 

@@ -24,12 +24,7 @@ from hudisql.ingest.offsets import TableOffsets, find_offsets
 from hudisql.sql.ingest.ingest_table import IngestTableArguments, ingest_table
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.new_table import (
-    NewTable,
-    make_timeline_directories,
-    new_table_properties,
-    publish_properties,
-)
+from hudisql.table.new_table import NewTable, publish_new_table
 from tests.ingest.broker import KafkaBroker
 from tests.oracle.comparison import our_rows
 
@@ -155,8 +150,7 @@ class FedTables:
             "ts",
             others={keys.CREATE_SCHEMA: avro_from_arrow(SCHEMA, name)},
         )
-        make_timeline_directories(STORAGE, str(path))
-        publish_properties(STORAGE, str(path), new_table_properties(new), datetime.now(UTC))
+        publish_new_table(STORAGE, str(path), new, datetime.now(UTC))
         table = FedTable(self.broker, self.source, self.client, name, path, partitions)
         sync_table(self.client, table.table, DATABASE, name)
         self.broker.create_topic(name, partitions)

@@ -20,12 +20,7 @@ from hudisql.format.partition_metadata import (
 from hudisql.read.conform import batch_of
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.new_table import (
-    NewTable,
-    make_timeline_directories,
-    new_table_properties,
-    publish_properties,
-)
+from hudisql.table.new_table import NewTable, publish_new_table
 from hudisql.write.handle.base_file import base_file_avro_schema
 from hudisql.write.handle.log_file import data_blocks, delete_block, write_log_file
 
@@ -45,9 +40,8 @@ class SmallTable:
 
     def __init__(self, path: Path, *, table_type: str = "MERGE_ON_READ") -> None:
         self.path = path
-        make_timeline_directories(STORAGE, str(path))
         table = NewTable("t", "d", table_type, ("id",), ("dt",))
-        publish_properties(STORAGE, str(path), new_table_properties(table), NOW)
+        publish_new_table(STORAGE, str(path), table, NOW)
         self._versions: dict[str, int] = {}
 
     def open(self) -> HudiTable:

@@ -22,12 +22,7 @@ from hudisql.ingest.table_feed import TableFeed
 from hudisql.sql.ingest.declared_table import make_parser
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
-from hudisql.table.new_table import (
-    NewTable,
-    make_timeline_directories,
-    new_table_properties,
-    publish_properties,
-)
+from hudisql.table.new_table import NewTable, publish_new_table
 from hudisql.table.table_configuration import update_table_properties
 from hudisql.write.execution.commit_files import WriteResult
 from hudisql.write.execution.writer_config import WriteOptions
@@ -46,8 +41,7 @@ class Fed:
         self.path, self.bad, self.sent = str(path), list[BadEvent](), 0
         schema = avro_from_arrow(SCHEMA, "t")
         new = NewTable("t", "d", kind, ("id",), partitions, "ts", others={keys.CREATE_SCHEMA: schema})
-        make_timeline_directories(Storage(), self.path)
-        publish_properties(Storage(), self.path, new_table_properties(new), datetime.now(UTC))
+        publish_new_table(Storage(), self.path, new, datetime.now(UTC))
         declaration = IngestDeclaration(topic="events", bootstrap_servers="nowhere:1")
         self.feed = TableFeed("d.t", declaration, self._open, make_parser, self.bad.extend, "me")
         self.feed.take_over()

@@ -77,8 +77,9 @@ class DeclaredTable:
         if entry is None:
             raise NoSuchTableError(f"the table {self.name} was dropped")
         call = open_registered(self.context, entry, self.storage)
-        check_ingestible(call)
-        return IngestTarget(call.table, _write_options(call), lambda: self._after_commit(call))
+        options = call.write_options()
+        check_ingestible(call.table, options)
+        return IngestTarget(call.table, _ingest_options(call, options), lambda: self._after_commit(call))
 
     def keep_bad_events(self, events: Sequence[BadEvent]) -> None:
         """Write the events to the table's dead-letter table, which is made and registered if it is not there.
@@ -127,12 +128,12 @@ def declared_tables(context: Context, storage: Storage) -> list[DeclaredTable]:
     return found
 
 
-def _write_options(call: ServiceCall) -> WriteOptions:
-    """The options of the table's writes; snappy, unless a codec is set, takes half of gzip's CPU time.
+def _ingest_options(call: ServiceCall, options: WriteOptions) -> WriteOptions:
+    """The options of the table's writes as workers use them.
 
-    A lock that another writer holds is not waited for long: the worker has other tables, and comes back.
+    Unless a codec is set, files are in snappy, which takes half of gzip's CPU time. A lock that another
+    writer holds is not waited for long: the worker has other tables, and comes back.
     """
-    options = call.write_options()
     policy = options.concurrency.lock_retry_policy
     policy = replace(policy, retries=min(policy.retries, _LOCK_RETRIES))
     options = replace(options, concurrency=replace(options.concurrency, lock_retry_policy=policy))
@@ -141,15 +142,14 @@ def _write_options(call: ServiceCall) -> WriteOptions:
     return replace(options, base_file_config=replace(options.base_file_config, codec="snappy"))
 
 
-def check_ingestible(call: ServiceCall) -> None:
+def check_ingestible(table: HudiTable, options: WriteOptions) -> None:
     """Raise InvalidArgumentError for a table that events cannot be written to."""
-    table = call.table
     if table.properties.generates_record_keys:
         raise InvalidArgumentError(
             f"{table.base_path} has no record key, by which events find the rows they change",
             hint="make the table with TBLPROPERTIES (primaryKey = '…')",
         )
-    if call.write_options().index.is_global:
+    if options.index.is_global:
         raise InvalidArgumentError(
             f"{table.base_path} has a global index: keys are looked up in the partition that an event names",
             hint="ALTER TABLE … SET TBLPROPERTIES ('hoodie.index.type' = 'BLOOM')",

@@ -76,7 +76,7 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
     declaration.check()
     call = _open(context, arguments.table)
     check_writable(call.table)
-    check_ingestible(call)
+    check_ingestible(call.table, call.write_options())
     assert call.entry is not None
     _store(context, call.entry, declaration, _sharing_of(call))
     return [_row(call.entry, declaration)]
