@@ -72,6 +72,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "dead_letters",
         "table_feed",
         "kafka",
+        "watch",
         "worker",
     ),
     "bootstrap": (

@@ -5,16 +5,24 @@ The first SIGTERM or Control-C commits what is in memory and ends; the second on
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from hudisql.cli.services import stop_on_signals
-from hudisql.console import open_console
+from hudisql.console import JsonConsole, open_console
 from hudisql.errors import HudisqlError, InvalidArgumentError, SettingsError
 from hudisql.settings import Settings, parse_key_values
 
 ingest_app = typer.Typer(help="Write events from Kafka into Hudi tables.")
+
+
+class LogFormat(StrEnum):
+    """The form of a worker's lines on standard error."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 @ingest_app.callback()
@@ -41,6 +49,13 @@ def _run_worker(
     refresh: Annotated[
         float, typer.Option("--refresh", metavar="SECONDS", help="Time between two looks for declarations.")
     ] = 10.0,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz there."),
+    ] = None,
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="Lines of text, or of JSON: one a commit.")
+    ] = LogFormat.TEXT,
     conf: Annotated[
         list[str] | None, typer.Option("--conf", metavar="K=V", help="A hoodie.* setting.")
     ] = None,
@@ -54,7 +69,8 @@ def _run_worker(
     try:
         settings: Settings = context.obj
         settings = settings.with_layer({"conf": parse_key_values(conf or [], "--conf")}, "command line")
-        with stop_on_signals() as stop, connect(settings=settings, console=open_console()) as session:
+        console = JsonConsole() if log_format is LogFormat.JSON else open_console()
+        with stop_on_signals() as stop, connect(settings=settings, console=console) as session:
             succeeded = run_worker(
                 session.context,
                 stop,
@@ -63,6 +79,7 @@ def _run_worker(
                 until_caught_up=until_caught_up,
                 memory=memory,
                 refresh_seconds=refresh,
+                metrics=metrics,
             )
         code = EXIT_OK if succeeded else EXIT_FAILED
     except (SettingsError, InvalidArgumentError) as error:

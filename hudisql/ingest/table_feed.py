@@ -19,7 +19,7 @@ from hudisql.ingest.index.partition_indexes import IndexLimits
 from hudisql.ingest.offsets import NO_OFFSETS, SourcePartition, TableOffsets, find_offsets
 from hudisql.ingest.parse.parsed_batch import BadRecord, RecordParser
 from hudisql.ingest.row_keys import keyed_rows
-from hudisql.ingest.table_buffer import BadEvent, EventBatch, TableBuffer
+from hudisql.ingest.table_buffer import BadEvent, BufferedEvents, EventBatch, TableBuffer
 from hudisql.ingest.table_index import TableIndex
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.commit_files import WriteResult
@@ -49,6 +49,7 @@ class TableFeed:
     owner: str
     _buffer: TableBuffer = field(default_factory=TableBuffer)
     _committed: TableOffsets = NO_OFFSETS
+    _began: Mapping[SourcePartition, int] = field(default_factory=dict)
     _position: dict[SourcePartition, int] = field(default_factory=dict)
     _epoch: int = 0
     _target: IngestTarget | None = None
@@ -74,6 +75,7 @@ class TableFeed:
         """Take events from these offsets on; with `commits` they are committed before the first event, so
         that a later start begins there too. Raises as `flush`.
         """
+        self._began = dict(offsets)
         self._position = dict(offsets)
         if commits:
             self._buffer.offsets.update(offsets)
@@ -114,6 +116,21 @@ class TableFeed:
     def memory(self) -> int:
         """What the buffer takes, in bytes."""
         return self._buffer.memory
+
+    @property
+    def index_bytes(self) -> int:
+        """What the indexes take, in bytes."""
+        return self._index.nbytes
+
+    @property
+    def buffered(self) -> BufferedEvents:
+        """What is in memory."""
+        return self._buffer.held
+
+    @property
+    def committed(self) -> Mapping[SourcePartition, int]:
+        """The next offset of each source partition that no commit has yet."""
+        return {**self._began, **self._committed.offsets}
 
     @property
     def position(self) -> Mapping[SourcePartition, int]:

@@ -123,7 +123,7 @@ def _work(
     storage = Storage() if step is None else FaultyStorage(step=step, fault=fault)
     replaced: dict[str, Any] = {"storage_without_spark": lambda _context: storage}
     if not group:
-        replaced["GroupOwnership"] = lambda _servers, _group: OwnsAll()
+        replaced["GroupOwnership"] = lambda *_, **__: OwnsAll()
     vars(run_ingest).update(replaced)
     with Path(log).open("w", buffering=1) as stream, stop_on_signals() as stop:
         console = PlainConsole(stream)
