@@ -59,6 +59,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "execution",
     ),
     "ingest": (
+        "client_config",
         "declaration",
         "offsets",
         "parse",

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from hudisql.catalog.guarded_alter import GUARDED_PROPERTY
 from hudisql.errors import InvalidArgumentError
 
-PROPERTY: Final = "hudisql_ingest"
+PROPERTY: Final = GUARDED_PROPERTY
 """The property of the metastore entry. Filters of the metastore take no dots."""
 FORMATS: Final = ("json", "avro", "debezium")
 EARLIEST: Final = "earliest"
@@ -35,7 +36,7 @@ class IngestDeclaration:
     - `on_bad_record`: `dead_letter` writes events that are no rows to the dead-letter table, `stop` stops.
     - `fail_on_data_loss`: stop if the topic's retention has deleted events that were not taken.
     - `services`: the worker runs the clean and the archiving that are due after its commits.
-    - `paused`: no worker takes events.
+    - `paused`, `drained`: no worker takes events, by `pause_ingest` or by `hudisql ingest drain`.
     """
 
     topic: str | None = None
@@ -50,6 +51,12 @@ class IngestDeclaration:
     fail_on_data_loss: bool = True
     services: bool = True
     paused: bool = False
+    drained: bool = False
+
+    @property
+    def is_paused(self) -> bool:
+        """True if no worker takes events."""
+        return self.paused or self.drained
 
     def check(self) -> None:
         """Raise InvalidArgumentError for values that cannot be."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
@@ -26,6 +26,7 @@ _POLL_SECONDS: Final = 0.1
 _FIRST_RETRY: Final = 1.0
 _LONGEST_RETRY: Final = 300.0
 _UNREACHABLE_SECONDS: Final = 30.0
+_KNOWN_SECONDS: Final = 0.1
 _OBSERVED_SECONDS: Final = 5.0
 
 
@@ -75,6 +76,9 @@ class OwnsAll:
 
     def close(self) -> None:
         """Do nothing."""
+
+    def report(self, states: Mapping[str, str]) -> None:
+        """Do nothing: there is nobody to tell."""
 
 
 @dataclass
@@ -154,7 +158,12 @@ class IngestWorker:
             declared = self._declared.get(name)
             if declared is None or declared.declaration != fed.table.declaration:
                 self._give_up(name, commits=True)
-        for name in sorted(owned - set(self._fed)):
+        new = owned - set(self._fed)
+        if new and now - self._refreshed_at >= _KNOWN_SECONDS:
+            # They may have been paused since, before their last owner has left them.
+            self._look_for_declarations()
+            new &= set(self._declared)
+        for name in sorted(new):
             table = self._declared[name]
             self._fed[name] = _Fed(table, table.feed(self.owner))
             self._observed_at = None
@@ -172,8 +181,8 @@ class IngestWorker:
                 raise
             self.console.warning(f"declarations cannot be looked up, and stay as they are: {error.message}")
             return
-        self._declared = {each.name: each for each in found if not each.declaration.paused}
-        paused = frozenset(each.name for each in found if each.declaration.paused)
+        self._declared = {each.name: each for each in found if not each.declaration.is_paused}
+        paused = frozenset(each.name for each in found if each.declaration.is_paused)
         if paused != self._paused:
             self._paused, self._observed_at = paused, None
 

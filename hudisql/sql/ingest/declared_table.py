@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hudisql.catalog.metastore_table import MetastoreTable, main_entries
 from hudisql.catalog.sync import sync_table
 from hudisql.errors import InvalidArgumentError, MetastoreUnavailableError, NoSuchTableError, SyncFailedError
 from hudisql.hudi_config import CODEC
+from hudisql.ingest.client_config import NO_CLIENT_CONFIG, ClientConfig, read_client_config
 from hudisql.ingest.dead_letters import SUFFIX, open_dead_letter_table, write_bad_events
 from hudisql.ingest.declaration import PROPERTY, IngestDeclaration, declaration_of
 from hudisql.ingest.flush import IngestTarget
@@ -56,6 +58,7 @@ class DeclaredTable:
     storage: Storage
     entry: MetastoreTable
     declaration: IngestDeclaration
+    clients: ClientConfig = NO_CLIENT_CONFIG
 
     @property
     def name(self) -> str:
@@ -64,7 +67,8 @@ class DeclaredTable:
 
     def feed(self, owner: str) -> TableFeed:
         """A new feed of the table."""
-        return TableFeed(self.name, self.declaration, self.open, make_parser, self.keep_bad_events, owner)
+        make = partial(make_parser, clients=self.clients)
+        return TableFeed(self.name, self.declaration, self.open, make, self.keep_bad_events, owner)
 
     def open(self) -> IngestTarget:
         """The table as it is now, with its properties as they are now, if the metastore answers.
@@ -112,11 +116,12 @@ class DeclaredTable:
 
 
 def declared_tables(context: Context, storage: Storage) -> list[DeclaredTable]:
-    """The tables of the metastore that have a declaration. Raises MetastoreError.
+    """The tables of the metastore that have a declaration. Raises MetastoreError, SettingsError.
 
     A declaration that cannot be read is a warning.
     """
     found = []
+    clients = read_client_config(context.settings.kafka_config)
     for entry in main_entries(context.metastore.find_tables_with_property(PROPERTY), storage):
         try:
             declaration = declaration_of(entry.parameters)
@@ -124,7 +129,7 @@ def declared_tables(context: Context, storage: Storage) -> list[DeclaredTable]:
             context.console.warning(f"{entry.full_name}: {error.message} ({error.hint})")
             continue
         if declaration is not None:
-            found.append(DeclaredTable(context, storage, entry, declaration))
+            found.append(DeclaredTable(context, storage, entry, declaration, clients))
     return found
 
 
@@ -156,7 +161,9 @@ def check_ingestible(table: HudiTable, options: WriteOptions) -> None:
         )
 
 
-def make_parser(table: HudiTable, declaration: IngestDeclaration) -> RecordParser:
+def make_parser(
+    table: HudiTable, declaration: IngestDeclaration, clients: ClientConfig = NO_CLIENT_CONFIG
+) -> RecordParser:
     """The parser of the declaration's format for the table.
 
     Raises InvalidArgumentError, UnsupportedTableError for columns that the format has no values for.
@@ -169,6 +176,7 @@ def make_parser(table: HudiTable, declaration: IngestDeclaration) -> RecordParse
     if declaration.format == "debezium" and address is None:
         return DebeziumJsonParser(table.schema, key_column)
     assert address is not None
+    registry = SchemaRegistry(address, **clients.registry(str(declaration.bootstrap_servers)))
     if declaration.format == "debezium":
-        return DebeziumAvroParser(table.schema, SchemaRegistry(address), key_column)
-    return AvroParser(table.schema, SchemaRegistry(address), key_column)
+        return DebeziumAvroParser(table.schema, registry, key_column)
+    return AvroParser(table.schema, registry, key_column)

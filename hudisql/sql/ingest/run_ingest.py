@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import InvalidArgumentError
 from hudisql.ingest.kafka.group_ownership import GroupOwnership
+from hudisql.ingest.kafka.kafka_source import KafkaSource
 from hudisql.ingest.watch.commit_log import CommitLog
+from hudisql.ingest.watch.group_reports import GroupReports
 from hudisql.ingest.watch.metrics import WorkerMetrics
 from hudisql.ingest.watch.observer import IngestObserver, Observers
 from hudisql.ingest.watch.watch_server import WorkerHealth, watch_server
@@ -70,15 +72,20 @@ def run_worker(context: Context, stop: threading.Event, **options: Any) -> bool:
         tables = _first_tables(context, storage, stop, given, health)
         if not tables:
             return True
+        owner = f"{socket.gethostname()}:{os.getpid()}"
+        servers, clients = given.coordinator or coordinator_of(tables), tables[0].clients
+        ownership = GroupOwnership(servers, given.group, owner, clients.kafka(servers))
+        observers.append(GroupReports(ownership))
         worker = IngestWorker(
             lambda: declared_tables(context, storage),
-            GroupOwnership(given.coordinator or _coordinator_of(tables), given.group),
+            ownership,
             context.console,
             stop,
-            f"{socket.gethostname()}:{os.getpid()}",
+            owner,
             memory=given.memory,
             refresh_seconds=given.refresh_seconds,
             observer=Observers(observers),
+            open_source=lambda servers: KafkaSource(servers, clients.kafka(servers)),
         )
         return worker.run(until_caught_up=given.until_caught_up)
 
@@ -95,7 +102,7 @@ def _first_tables(
     return tables
 
 
-def _coordinator_of(tables: Sequence[DeclaredTable]) -> str:
+def coordinator_of(tables: Sequence[DeclaredTable]) -> str:
     """The brokers of all tables. Raises InvalidArgumentError if they are not the same."""
     servers = sorted({each.declaration.bootstrap_servers or "" for each in tables} - {""})
     if len(servers) != 1:

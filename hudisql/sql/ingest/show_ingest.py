@@ -60,6 +60,11 @@ def show_ingest(context: Context, arguments: ShowIngestArguments) -> Iterable[In
     if arguments.table is not None:
         name = find_entry(context, arguments.table).full_name
         tables = [each for each in tables if each.name == name]
+    return ingest_rows(tables)
+
+
+def ingest_rows(tables: Iterable[DeclaredTable]) -> list[IngestRow]:
+    """One row for each of the tables; what cannot be looked up is in its `error`."""
     sources: dict[str, KafkaSource] = {}
     try:
         return [_row(each, sources) for each in tables]
@@ -83,7 +88,7 @@ def _row(table: DeclaredTable, sources: dict[str, KafkaSource]) -> IngestRow:
         table.name,
         declared.topic,
         declared.format,
-        declared.paused,
+        declared.is_paused,
         (taken.offsets.owner or None) if taken else None,
         taken.offsets.epoch if taken else None,
         lag,
@@ -100,7 +105,7 @@ def _lag(table: DeclaredTable, taken: TableOffsets, sources: dict[str, KafkaSour
     if topic is None or servers is None:
         return None
     if servers not in sources:
-        sources[servers] = KafkaSource(servers)
+        sources[servers] = KafkaSource(servers, table.clients.kafka(servers))
     source = sources[servers]
     lag = 0
     for number in source.partitions(topic):
