@@ -32,13 +32,14 @@ INDEX_BYTES: Final = 512 << 20
 OpenTarget = Callable[[], IngestTarget]
 MakeParser = Callable[[HudiTable, IngestDeclaration], RecordParser]
 TakeBadEvents = Callable[[list[BadEvent]], None]
+AddColumns = Callable[[pa.Schema], None]
 
 
 @dataclass
 class TableFeed:
     """`open_target` opens the table as it is now, `bad_events` keeps events that are no rows for good.
 
-    `owner` is the worker's name.
+    `owner` is the worker's name; `add_columns` gives the table columns that events have and it lacks.
     """
 
     name: str
@@ -47,6 +48,7 @@ class TableFeed:
     make_parser: MakeParser
     bad_events: TakeBadEvents
     owner: str
+    add_columns: AddColumns | None = None
     _buffer: TableBuffer = field(default_factory=TableBuffer)
     _committed: TableOffsets = NO_OFFSETS
     _began: Mapping[SourcePartition, int] = field(default_factory=dict)
@@ -55,6 +57,7 @@ class TableFeed:
     _target: IngestTarget | None = None
     _parser: RecordParser | None = None
     _paths: PartitionPaths | None = None
+    _seen_columns: set[str] = field(default_factory=set)
     _index: TableIndex = field(init=False)
 
     def __post_init__(self) -> None:
@@ -65,6 +68,7 @@ class TableFeed:
         """Begin: the offsets of the table's last commit. Raises what opening the table raises."""
         self._buffer = TableBuffer()
         self._index.forget()
+        self._seen_columns = set()
         self._open()
         assert self._target is not None
         self._committed = find_offsets(self._target.table)
@@ -92,6 +96,8 @@ class TableFeed:
         if not batch.values:
             return
         parsed = self._parser.parse(batch.values, batch.keys)
+        if self._adds(parsed.new_columns):
+            parsed = self._parser.parse(batch.values, batch.keys)
         rows, is_deleted, refused = keyed_rows(parsed, self._target, self._paths)
         bad = [_bad_event(batch, each) for each in (*parsed.bad, *refused)]
         if bad and self.declaration.on_bad_record == STOP:
@@ -103,6 +109,16 @@ class TableFeed:
             )
         self._buffer.add(rows, is_deleted, bad, batch, now)
         self._position[batch.source] = batch.next_offset
+
+    def _adds(self, found: pa.Schema) -> bool:
+        """Give the table new columns; each is tried once. True if the events are to be read again."""
+        new = pa.schema([each for each in found if each.name not in self._seen_columns])
+        if self.add_columns is None or not len(new):
+            return False
+        self.add_columns(new)
+        self._seen_columns |= set(new.names)
+        self._open()
+        return True
 
     def is_due(self, now: float) -> bool:
         """True if the buffer is to be committed."""
@@ -163,7 +179,7 @@ class TableFeed:
             if rows is not None:
                 rows = _with_columns(rows, self._target.table.schema)
             try:
-                return commit_rows(self._target, self._index, rows, self._committed, reached)
+                return commit_rows(self._target, self._index, rows, self._committed, reached, self._paths)
             except TableLockedError:
                 # Waiting for a lock would stop all tables of the worker.
                 raise

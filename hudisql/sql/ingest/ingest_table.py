@@ -35,6 +35,7 @@ class IngestTableArguments(Arguments):
     on_bad_record: str = parameter(
         "dead_letter", help="dead_letter or stop: what follows an event that is no row"
     )
+    new_columns: str = parameter("ignore", help="ignore or add: columns of events that the table lacks")
     fail_on_data_loss: bool = parameter(True, help="stop if retention has deleted events that were not taken")
     services: bool = parameter(True, help="the worker cleans and archives after its commits")
 
