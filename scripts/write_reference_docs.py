@@ -21,6 +21,7 @@ from hudisql import errors
 from hudisql.bootstrap.type_safety import CODEC_INCOMPATIBILITIES, TYPE_INCOMPATIBILITIES
 from hudisql.cli.batch import EXIT_CODES
 from hudisql.cli.commands import HELP
+from hudisql.cli.ingest import ingest_app
 from hudisql.cli.main import app
 from hudisql.cli.services import services_app
 from hudisql.errors import HudisqlError
@@ -190,6 +191,8 @@ def _command_line_page() -> Iterator[str]:
     yield "hudisql [options] config                 print each setting with its origin"
     yield "hudisql metastore start|stop|status      the warehouse's embedded Hive Metastore"
     yield "hudisql [options] services run           one process that runs the services of many tables"
+    yield "hudisql [options] ingest worker          a process that writes events from Kafka into tables"
+    yield "hudisql [options] ingest status|drain|resume   what operators of workers need"
     yield "```"
     yield from ("", "## Options", "", "| option | meaning |", "|---|---|")
     for parameter in get_command(app).params:
@@ -198,6 +201,7 @@ def _command_line_page() -> Iterator[str]:
         yield f"| {names}{_cell(value)} | {_cell(parameter.help)} |"
     yield "| `-h`, `--help` | Print the options. |"
     yield from _services_options()
+    yield from _ingest_options()
     yield from ("", "## Exit codes", "", "| code | meaning |", "|---|---|")
     for code, meaning in EXIT_CODES.items():
         yield f"| {code} | {meaning} |"
@@ -239,11 +243,24 @@ def _services_options() -> Iterator[str]:
     services: Any = get_command(services_app)
     yield from ("", "## hudisql services run", "")
     yield "Runs the table services that are due ([one process for many tables](services/service-process.md))."
+    yield from _option_rows(services.commands["run"])
+
+
+def _ingest_options() -> Iterator[str]:
+    """The options of the commands of `hudisql ingest`."""
+    ingest: Any = get_command(ingest_app)
+    for name, command in ingest.commands.items():
+        yield from ("", f"## hudisql ingest {name}", "")
+        yield f"{command.help} See [ingest.md](ingest.md)."
+        yield from _option_rows(command)
+
+
+def _option_rows(command: Any) -> Iterator[str]:
     yield from ("", "| option | meaning |", "|---|---|")
-    for option in services.commands["run"].params:
+    for option in command.params:
         names, shown = ", ".join(f"`{name}`" for name in option.opts), ""
         if not option.is_flag:
-            shown = f" {option.metavar}"
+            shown = f" {option.metavar or 'TEXT'}"
         yield f"| {names}{shown} | {_cell(option.help)} |"
 
 

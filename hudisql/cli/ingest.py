@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -71,26 +72,35 @@ def _run_worker(
         str | None,
         typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz there."),
     ] = None,
+    compaction_share: Annotated[
+        float,
+        typer.Option("--compaction-share", metavar="SHARE", help="Part of a core that compactions may take."),
+    ] = 0.5,
     log_format: Annotated[
-        LogFormat, typer.Option("--log-format", help="Lines of text, or of JSON: one a commit.")
+        LogFormat,
+        typer.Option("--log-format", metavar="text|json", help="Lines of text, or of JSON: one a commit."),
     ] = LogFormat.TEXT,
     kafka_config: _KafkaConfigOption = None,
     conf: _ConfOption = None,
 ) -> None:
     """Write the events of declared tables (CALL ingest_table), again and again."""
+    from hudisql.cli.compaction_process import CompactionProcess
     from hudisql.sql.ingest.run_ingest import run_worker
 
     def work(session: Session, stop: threading.Event) -> bool:
-        return run_worker(
-            session.context,
-            stop,
-            group=group,
-            coordinator=coordinator,
-            until_caught_up=until_caught_up,
-            memory=memory,
-            refresh_seconds=refresh,
-            metrics=metrics,
-        )
+        compactions = CompactionProcess(session.context.settings, session.context.console, compaction_share)
+        with closing(compactions):
+            return run_worker(
+                session.context,
+                stop,
+                group=group,
+                coordinator=coordinator,
+                until_caught_up=until_caught_up,
+                memory=memory,
+                refresh_seconds=refresh,
+                metrics=metrics,
+                compact=compactions.request,
+            )
 
     console = JsonConsole() if log_format is LogFormat.JSON else open_console()
     _run(context, work, kafka_config, conf, console)

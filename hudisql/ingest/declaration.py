@@ -21,6 +21,8 @@ EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 IGNORE: Final = "ignore"
 ADD: Final = "add"
+SERVICES: Final = "services"
+WORKER: Final = "worker"
 DEAD_LETTER: Final = "dead_letter"
 STOP: Final = "stop"
 _LEAST_FLUSH_BYTES: Final = 1 << 16
@@ -39,6 +41,7 @@ class IngestDeclaration:
     - `new_columns`: what follows if events have columns that the table lacks; `add` gives them to the table.
     - `fail_on_data_loss`: stop if the topic's retention has deleted events that were not taken.
     - `services`: the worker runs the clean and the archiving that are due after its commits.
+    - `compaction`: `worker`, a process beside the worker compacts, or `services`, others do.
     - `paused`, `drained`: no worker takes events, by `pause_ingest` or by `hudisql ingest drain`.
     """
 
@@ -54,6 +57,7 @@ class IngestDeclaration:
     new_columns: str = IGNORE
     fail_on_data_loss: bool = True
     services: bool = True
+    compaction: str = SERVICES
     paused: bool = False
     drained: bool = False
 
@@ -78,6 +82,8 @@ class IngestDeclaration:
             )
         if self.new_columns not in (IGNORE, ADD):
             raise InvalidArgumentError(f"new_columns is '{self.new_columns}'; it is '{IGNORE}' or '{ADD}'")
+        if self.compaction not in (SERVICES, WORKER):
+            raise InvalidArgumentError(f"compaction is '{self.compaction}'; it is '{SERVICES}' or '{WORKER}'")
         if self.flush_bytes < _LEAST_FLUSH_BYTES or self.flush_seconds <= 0:
             raise InvalidArgumentError(
                 f"flush_bytes must be at least {_LEAST_FLUSH_BYTES:,}, and flush_seconds above 0"

@@ -214,9 +214,9 @@ def _candidates(table: HudiTable, options: CompactionOptions) -> list[FileSlice]
 
 
 def run_compaction(
-    spark: SparkSession, table: HudiTable, instant_time: str, options: WriteOptions
+    spark: SparkSession | None, table: HudiTable, instant_time: str, options: WriteOptions
 ) -> CompactionResult:
-    """Merge the slices of a pending compaction into base files and commit them.
+    """Merge the slices of a pending compaction into base files and commit them; without Spark one by one.
 
     Raises NoSuchInstantError if no such compaction is pending, WriteConflictError if another process runs
     it, UnsupportedTableError, CorruptTableError, StorageError, and Spark's own exceptions; the plan then

@@ -15,11 +15,18 @@ import pyarrow as pa
 
 from hudisql.catalog.metastore_table import MetastoreTable, main_entries
 from hudisql.catalog.sync import sync_table
-from hudisql.errors import InvalidArgumentError, MetastoreUnavailableError, NoSuchTableError, SyncFailedError
+from hudisql.errors import (
+    InvalidArgumentError,
+    MetastoreUnavailableError,
+    NoSuchTableError,
+    SettingsError,
+    SyncFailedError,
+)
+from hudisql.format.instant import COMPACTION
 from hudisql.hudi_config import CODEC
 from hudisql.ingest.client_config import NO_CLIENT_CONFIG, ClientConfig, read_client_config
 from hudisql.ingest.dead_letters import SUFFIX, open_dead_letter_table, write_bad_events
-from hudisql.ingest.declaration import ADD, PROPERTY, IngestDeclaration, declaration_of
+from hudisql.ingest.declaration import ADD, PROPERTY, WORKER, IngestDeclaration, declaration_of
 from hudisql.ingest.flush import IngestTarget
 from hudisql.ingest.parse.avro_records import AvroParser
 from hudisql.ingest.parse.debezium_avro import DebeziumAvroParser
@@ -31,6 +38,7 @@ from hudisql.ingest.table_buffer import BadEvent
 from hudisql.ingest.table_feed import TableFeed
 from hudisql.procedures.table_argument import location_of
 from hudisql.services.automatic import AutomaticServices
+from hudisql.services.compaction import compaction_options, is_compaction_due
 from hudisql.sql.config.table_settings import settings_of
 from hudisql.sql.config.writer_settings import write_options
 from hudisql.sql.ingest.new_columns import add_new_columns
@@ -38,6 +46,7 @@ from hudisql.sql.services.service_call import ServiceCall, open_registered
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.transaction.rollback import now_on_timeline
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -62,6 +71,7 @@ class DeclaredTable:
     entry: MetastoreTable
     declaration: IngestDeclaration
     clients: ClientConfig = NO_CLIENT_CONFIG
+    compact: Callable[[str], None] | None = None
 
     @property
     def name(self) -> str:
@@ -82,7 +92,7 @@ class DeclaredTable:
         call = self._call()
         options = call.write_options()
         check_ingestible(call.table, options)
-        return IngestTarget(call.table, _ingest_options(call, options), lambda: self._after_commit(call))
+        return IngestTarget(call.table, ingest_options(call, options), lambda: self._after_commit(call))
 
     def _call(self) -> ServiceCall:
         entry: MetastoreTable | None = self.entry
@@ -98,7 +108,7 @@ class DeclaredTable:
         Raises what `add_new_columns` raises, but for a sync that failed: the next commit syncs again.
         """
         call = self._call()
-        concurrency = _ingest_options(call, call.write_options()).concurrency
+        concurrency = ingest_options(call, call.write_options()).concurrency
         left: list[str] = []
         self._sync(lambda: left.extend(add_new_columns(call, found, concurrency)))
         if left:
@@ -126,6 +136,20 @@ class DeclaredTable:
             )
             services.run_without_spark()
         self._sync(call.sync)
+        if self.compact is not None and self.declaration.compaction == WORKER:
+            self._ask_for_compaction(call)
+
+    def _ask_for_compaction(self, call: ServiceCall) -> None:
+        table = call.table.reopened()
+        pending = [each for each in table.timeline.pending if each.action == COMPACTION]
+        try:
+            options = compaction_options(call.config)
+            is_due = is_compaction_due(table.timeline, options, now_on_timeline(table))
+        except SettingsError as error:
+            self.context.console.warning(f"{self.name}: {error.message}")
+            return
+        if self.compact is not None and table.is_merge_on_read and (pending or is_due):
+            self.compact(self.name)
 
     def _sync(self, sync: Callable[[], object]) -> None:
         try:
@@ -134,8 +158,12 @@ class DeclaredTable:
             self.context.console.warning(f"{self.name}: {error.message}; the next commit syncs again")
 
 
-def declared_tables(context: Context, storage: Storage) -> list[DeclaredTable]:
+def declared_tables(
+    context: Context, storage: Storage, compact: Callable[[str], None] | None = None
+) -> list[DeclaredTable]:
     """The tables of the metastore that have a declaration. Raises MetastoreError, SettingsError.
+
+    `compact` is called with the name of a table whose compaction is due.
 
     A declaration that cannot be read is a warning.
     """
@@ -148,11 +176,11 @@ def declared_tables(context: Context, storage: Storage) -> list[DeclaredTable]:
             context.console.warning(f"{entry.full_name}: {error.message} ({error.hint})")
             continue
         if declaration is not None:
-            found.append(DeclaredTable(context, storage, entry, declaration, clients))
+            found.append(DeclaredTable(context, storage, entry, declaration, clients, compact))
     return found
 
 
-def _ingest_options(call: ServiceCall, options: WriteOptions) -> WriteOptions:
+def ingest_options(call: ServiceCall, options: WriteOptions) -> WriteOptions:
     """The options of the table's writes as workers use them.
 
     Unless a codec is set, files are in snappy, which takes half of gzip's CPU time. A lock that another

@@ -38,6 +38,7 @@ class IngestTableArguments(Arguments):
     new_columns: str = parameter("ignore", help="ignore or add: columns of events that the table lacks")
     fail_on_data_loss: bool = parameter(True, help="stop if retention has deleted events that were not taken")
     services: bool = parameter(True, help="the worker cleans and archives after its commits")
+    compaction: str = parameter("services", help="services or worker: who compacts a merge-on-read table")
 
 
 @dataclass(frozen=True)

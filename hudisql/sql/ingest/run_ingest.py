@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -36,7 +36,8 @@ class WorkerOptions:
 
     Workers of one `group` share the tables; `coordinator` are the Kafka brokers that know the group, by
     default those of the declared tables. Rows in memory take at most about `memory` bytes. `metrics` is the
-    HOST:PORT at which metrics and health are served.
+    HOST:PORT at which metrics and health are served. `compact` is called with the name of a table whose
+    compaction is due.
     """
 
     group: str = DEFAULT_GROUP
@@ -45,6 +46,7 @@ class WorkerOptions:
     memory: int = DEFAULT_MEMORY
     refresh_seconds: float = 10.0
     metrics: str | None = None
+    compact: Callable[[str], None] | None = None
 
     def check(self) -> None:
         """Raise InvalidArgumentError for values that cannot be."""
@@ -77,7 +79,7 @@ def run_worker(context: Context, stop: threading.Event, **options: Any) -> bool:
         ownership = GroupOwnership(servers, given.group, owner, clients.kafka(servers))
         observers.append(GroupReports(ownership))
         worker = IngestWorker(
-            lambda: declared_tables(context, storage),
+            lambda: declared_tables(context, storage, given.compact),
             ownership,
             context.console,
             stop,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from hudisql.read.arrow_scan import calendar_settings
+from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.merge_mode import log_merge_config_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
@@ -71,7 +72,7 @@ def _write_files(
 
 
 def rewrite_slices(
-    spark: SparkSession,
+    spark: SparkSession | None,
     commit: OpenCommit,
     slices: Sequence[FileSlice],
     options: WriteOptions,
@@ -79,6 +80,8 @@ def rewrite_slices(
     first_attempt: int = 0,
 ) -> list[WrittenFile]:
     """Let Spark tasks write each slice, log files merged into it, as a base file of the commit.
+
+    Without Spark this process writes one after the other.
 
     Attempts of tasks count from `first_attempt`: where an instant can be run again, no two runs write files
     of the same name. Raises what `commit_files` may raise while files are written.
@@ -91,24 +94,33 @@ def rewrite_slices(
     log_merge_config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
     write_context = replace(
         make_write_context(
-            commit, options, table.schema, calendar_settings(spark), log_merge_config=log_merge_config
+            commit,
+            options,
+            table.schema,
+            DEFAULT_CALENDARS if spark is None else calendar_settings(spark),
+            log_merge_config=log_merge_config,
         ),
         appends=False,
     )
     names = [column.name for column in table.partition_columns]
-    tasks = [
-        pickle.dumps(
-            make_write_task(
-                write_context,
-                number,
-                each.partition_path,
-                dict(zip(names, values[each.partition_path], strict=True)),
-                is_new_partition=False,
-                file_slice=each,
-            )
+    made = (
+        make_write_task(
+            write_context,
+            number,
+            each.partition_path,
+            dict(zip(names, values[each.partition_path], strict=True)),
+            is_new_partition=False,
+            file_slice=each,
         )
         for number, each in enumerate(slices)
-    ]
+    )
+    if spark is None:
+        return [
+            written
+            for task in made
+            for written in rewrite_slice(write_context, task.of_attempt(first_attempt))
+        ]
+    tasks = [pickle.dumps(each) for each in made]
     shared = spark.sparkContext.broadcast(tasks)
 
     def write(_: int, attempt: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

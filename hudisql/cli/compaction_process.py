@@ -1,0 +1,129 @@
+"""The process beside a worker that compacts its tables, one after the other, within a share of a core.
+
+It is a process of its own, and of a lower priority: a worker that takes events waits for it at a table's
+lock alone. It ends with the worker.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Final
+
+from hudisql.console import Console, SilentConsole
+from hudisql.errors import HudisqlError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from hudisql.settings import Settings
+
+# What is sent must fit the pipe, so that the worker never waits; the others come with their next commit.
+_MOST_ASKED: Final = 200
+_LAST_SECONDS: Final = 60.0
+_NICE: Final = 5
+
+
+class CompactionProcess:
+    """Compacts tables that it is asked for. The process starts with the first request.
+
+    `share` is the part of a core that it may take in the long run. Raises InvalidArgumentError.
+    """
+
+    def __init__(self, settings: Settings, console: Console, share: float) -> None:
+        if not 0 < share <= 1:
+            raise InvalidArgumentError(
+                f"the share of a core for compactions is above 0, up to 1, not {share}"
+            )
+        self._settings, self._console, self._share = settings, console, share
+        self._asked: set[str] = set()
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._pipe: Connection | None = None
+
+    def request(self, table: str) -> None:
+        """Compact the table if that is due then; a request that is still open stands for both."""
+        self._listen()
+        if table in self._asked or len(self._asked) >= _MOST_ASKED:
+            return
+        try:
+            self._started().send(table)
+            self._asked.add(table)
+        except OSError as error:
+            self._console.warning(f"the process of compactions has ended: {error}")
+            self._forget()
+
+    def close(self) -> None:
+        """End the process after the compaction that runs; one that takes long is killed, and undone later."""
+        if self._process is not None and self._pipe is not None:
+            self._pipe.close()
+            self._process.join(_LAST_SECONDS)
+            if self._process.is_alive():
+                self._process.kill()
+                self._process.join()
+        self._process = self._pipe = None
+
+    def _started(self) -> Connection:
+        if self._pipe is None:
+            # Threads of librdkafka do not survive a fork.
+            spawning = multiprocessing.get_context("spawn")
+            self._pipe, other = spawning.Pipe()
+            self._process = spawning.Process(
+                target=_serve, args=(other, self._settings, self._share), name="compaction", daemon=True
+            )
+            self._process.start()
+            other.close()
+        return self._pipe
+
+    def _listen(self) -> None:
+        """Tell what the process has said meanwhile."""
+        try:
+            while self._pipe is not None and self._pipe.poll():
+                table, said, is_error = self._pipe.recv()
+                self._asked.discard(table)
+                if said is not None:
+                    (self._console.warning if is_error else self._console.info)(f"{table}: {said}")
+        except (EOFError, OSError):
+            self._console.warning("the process of compactions has ended; the next request starts another")
+            self._forget()
+
+    def _forget(self) -> None:
+        self._asked.clear()
+        self.close()
+
+
+def _text(error: Exception) -> str:
+    return error.message if isinstance(error, HudisqlError) else f"{type(error).__name__}: {error}"
+
+
+def _serve(pipe: Connection, settings: Settings, share: float) -> None:
+    """Compact tables until the worker ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.nice(_NICE)
+    import pyarrow as pa
+
+    from hudisql.session import connect
+    from hudisql.sql.ingest.compact_table import compact_if_due
+
+    pa.set_cpu_count(1)
+    with connect(settings=settings, console=SilentConsole()) as session:
+        while True:
+            try:
+                table = pipe.recv()
+            except (EOFError, OSError):
+                return
+            began = time.process_time()
+            said, is_error = None, False
+            try:
+                said = compact_if_due(session.context, table)
+            except Exception as error:
+                said, is_error = (
+                    f"the compaction failed, a later commit asks for it again: {_text(error)}",
+                    True,
+                )
+            try:
+                pipe.send((table, said, is_error))
+            except OSError:
+                return
+            time.sleep((time.process_time() - began) * (1 / share - 1))

@@ -1,0 +1,41 @@
+"""The compaction of one table in this process, without Spark: slice after slice, in bounded memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hudisql.format.instant import COMPACTION, InstantState
+from hudisql.procedures.table_argument import find_entry
+from hudisql.services.compaction import compaction_options, run_compaction, schedule_compaction
+from hudisql.sql.ingest.declared_table import ingest_options
+from hudisql.sql.services.run_services import storage_without_spark
+from hudisql.sql.services.service_call import open_registered
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+def compact_if_due(context: Context, name: str) -> str | None:
+    """Run the compactions of a table that are pending, then the one that is due; gives what was done.
+
+    A compaction that has begun may be running elsewhere, and is left alone. Raises what `run_compaction`
+    and `schedule_compaction` raise, SyncFailedError.
+    """
+    call = open_registered(context, find_entry(context, name), storage_without_spark(context))
+    table, options = call.table, ingest_options(call, call.write_options())
+    if not table.is_merge_on_read:
+        return None
+    times = [
+        each.timestamp
+        for each in table.timeline.pending
+        if each.action == COMPACTION and each.state is InstantState.REQUESTED
+    ]
+    done = [run_compaction(None, table.reopened(), each, options) for each in times]
+    scheduled = schedule_compaction(table.reopened(), compaction_options(call.config), options.concurrency)
+    if scheduled is not None:
+        done.append(run_compaction(None, table.reopened(), scheduled.timestamp, options))
+    if not done:
+        return None
+    call.sync()
+    slices, size = sum(each.operations for each in done), sum(each.bytes for each in done)
+    return f"compaction {done[-1].instant_time}: {slices:,} file slices, {size:,} bytes"
