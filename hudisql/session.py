@@ -145,7 +145,7 @@ class Session:
         return None if self._owned is None else self._owned.log_file
 
     def on_spark_start(self, action: SparkAction) -> Callable[[], None]:
-        """Call `action` in the thread that starts Spark, or now if it runs; the result removes it."""
+        """Call `action` when this thread first gets Spark, or now if that runs; the result removes it."""
         if self._owned is not None:
             return self._owned.on_spark_start(action)
         action(self.context.spark)
