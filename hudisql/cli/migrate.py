@@ -1,0 +1,197 @@
+"""`hudisql migrate …`: versioned scripts that are applied once, in their order.
+
+Exit codes: 0 ok, 1 a statement failed, 2 bad usage, 3 blocked by a plan, 4 the scripts and their history do
+not agree. The scripts themselves, their journal and their history are `hudisql.migrate`'s.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hudisql.console import open_console
+from hudisql.errors import HudisqlError, InvalidArgumentError, MigrationConflictError, SettingsError
+from hudisql.settings import Settings
+
+if TYPE_CHECKING:
+    from hudisql.migrate.apply import ApplyOptions
+    from hudisql.migrate.history import History
+    from hudisql.migrate.listener import StatementOutcome
+    from hudisql.migrate.scripts import MigrationScript, MigrationScripts
+    from hudisql.result import Result
+    from hudisql.session import Session
+
+migrate_app = typer.Typer(help="Apply versioned scripts once, in their order (V1__text.sql, R__…, U1__…).")
+_Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of the scripts.")]
+_HistoryOption = Annotated[
+    str, typer.Option("--history", metavar="DB.NAME", help="The Hudi table that keeps the history.")
+]
+_HISTORY = "default.hudisql_migrations"
+_TargetOption = Annotated[
+    str | None, typer.Option("--target", metavar="VERSION", help="The last version to apply.")
+]
+_OutOfOrderOption = Annotated[
+    bool, typer.Option("--out-of-order", help="Apply versions that are older than the last one applied, too.")
+]
+_ReportOption = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write a report: JUnit for .xml, JSON for .json."),
+]
+_WaitOption = Annotated[
+    float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for another runner.")
+]
+
+
+@migrate_app.callback()
+def _migrate() -> None:
+    """Apply versioned scripts once, in their order."""
+
+
+@dataclass
+class Terminal:
+    """Prints what a run tells; keeps the outcomes for reports. Results go to standard output."""
+
+    form: str
+    outcomes: list[StatementOutcome] = field(default_factory=list)
+
+    def script_begins(self, script: MigrationScript, done: int) -> None:
+        """A script begins, or goes on."""
+        self.note(f"{script.name}" + (f": goes on behind statement {done}" if done else ""))
+
+    def result(self, result: Result) -> None:
+        """The rows of a statement."""
+        from hudisql.cli.output import write_result
+
+        write_result(result, self.form, sys.stdout)
+        sys.stdout.flush()
+
+    def statement_ended(self, outcome: StatementOutcome) -> None:
+        """How a statement ended."""
+        from hudisql.cli.batch import print_error
+
+        self.outcomes.append(outcome)
+        if outcome.error is not None:
+            text = "\n".join(f"    {line}" for line in outcome.statement.text.splitlines())
+            print_error(f"{outcome.error}\n{text}", outcome.place)
+            return
+        said = {"skipped": "done before", "recovered": "had committed before the last run ended"}
+        made = f", {', '.join(outcome.instants)}" if outcome.instants else ""
+        state = said.get(outcome.state, f"{outcome.milliseconds / 1000:.2f} s")
+        self.note(f"  {outcome.place} {_head(outcome.statement.text)}: {state}{made}")
+
+    def note(self, text: str) -> None:
+        """One line on standard error."""
+        print(text, file=sys.stderr, flush=True)
+
+
+def _head(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:60]}…"
+
+
+@dataclass(frozen=True)
+class Migration:
+    """What every verb works with."""
+
+    session: Session
+    history: History
+    scripts: MigrationScripts
+    terminal: Terminal
+
+
+def run_verb(
+    context: typer.Context,
+    directory: Path,
+    history: str,
+    verb: Callable[[Migration], int],
+    report: Path | None = None,
+) -> int:
+    """Open a session, run the verb, write the report; the exit code. Errors are printed, not raised."""
+    from hudisql.cli.batch import EXIT_CONFLICT, EXIT_INTERRUPTED, EXIT_USAGE, exit_code_of, print_error
+    from hudisql.cli.interrupts import clean_interrupts
+    from hudisql.migrate.apply import StatementFailedError
+    from hudisql.migrate.scripts import load_scripts
+    from hudisql.session import connect
+
+    settings: Settings = context.obj
+    terminal = Terminal(settings.format)
+    try:
+        scripts = load_scripts(directory)
+        _check_report(report)
+        with connect(settings=settings, console=open_console()) as session, clean_interrupts(session):
+            code = verb(Migration(session, open_history(session, history), scripts, terminal))
+    except (SettingsError, InvalidArgumentError) as error:
+        print_error(error)
+        code = EXIT_USAGE
+    except MigrationConflictError as error:
+        print_error(error)
+        code = EXIT_CONFLICT
+    except StatementFailedError as failed:
+        code = exit_code_of(failed.error)
+    except HudisqlError as error:
+        print_error(error)
+        code = exit_code_of(error)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr, flush=True)
+        code = EXIT_INTERRUPTED
+    if report is not None and code != EXIT_USAGE:
+        from hudisql.migrate.report import write_report
+
+        write_report(report, terminal.outcomes)
+    return code
+
+
+def open_history(session: Session, name: str) -> History:
+    """The history table of that name. Raises InvalidArgumentError."""
+    from hudisql.migrate.history import History
+
+    return History(session, *session.context.qualify_table_name(name))
+
+
+def _check_report(report: Path | None) -> None:
+    if report is None:
+        return
+    if report.suffix not in (".xml", ".json"):
+        raise InvalidArgumentError(f"--report {report}: the name must end in .xml (JUnit) or .json")
+    if not report.absolute().parent.is_dir():
+        raise InvalidArgumentError(f"--report {report}: there is no such directory")
+
+
+def apply_options(target: str | None, out_of_order: bool, wait: float) -> ApplyOptions:
+    """The options as values. Raises InvalidArgumentError."""
+    from hudisql.migrate.apply import ApplyOptions
+    from hudisql.migrate.scripts import Version
+
+    return ApplyOptions(None if target is None else Version.parse(target), out_of_order, wait)
+
+
+@migrate_app.command("apply")
+def _apply(
+    context: typer.Context,
+    directory: _Directory,
+    history: _HistoryOption = _HISTORY,
+    target: _TargetOption = None,
+    out_of_order: _OutOfOrderOption = False,
+    wait: _WaitOption = 3600.0,
+    report: _ReportOption = None,
+) -> None:
+    """Apply the scripts that are not applied yet."""
+
+    def verb(migration: Migration) -> int:
+        from hudisql.migrate.apply import apply_migrations, up_to
+
+        options = apply_options(target, out_of_order, wait)
+        session, terminal = migration.session, migration.terminal
+        plan = apply_migrations(session, migration.history, migration.scripts, options, terminal)
+        count = len(up_to(plan, options.target))
+        terminal.note(
+            f"{count} {'script' if count == 1 else 'scripts'} applied" if count else "nothing to do"
+        )
+        return 0
+
+    raise typer.Exit(run_verb(context, directory, history, verb, report))
