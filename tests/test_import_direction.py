@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "startup": WORK,
     "session": WORK | {"sql", "procedures", "result", "startup"},
     "migrate": WORK | {"sql", "procedures", "result", "session"},
-    "check": WORK | {"sql", "procedures", "services"},
+    "check": WORK | {"sql", "procedures", "services", "bootstrap", "startup"},
     "cli": GROUND
     | FACE
     | {"session", "sql", "result", "catalog", "context", "ingest", "migrate", "check", ""},

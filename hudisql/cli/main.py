@@ -14,6 +14,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from hudisql import __version__
+from hudisql.cli.check import check_scripts
 from hudisql.cli.ingest import ingest_app
 from hudisql.cli.migrate import migrate_app
 from hudisql.cli.services import services_app
@@ -39,6 +40,7 @@ app.add_typer(metastore_app, name="metastore")
 app.add_typer(services_app, name="services")
 app.add_typer(ingest_app, name="ingest")
 app.add_typer(migrate_app, name="migrate")
+app.command("check")(check_scripts)
 # Editors on Windows begin a script with a mark of its encoding.
 _SCRIPTS = "utf-8-sig"
 _WarehouseOption = Annotated[

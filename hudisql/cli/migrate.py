@@ -79,7 +79,11 @@ class Terminal:
             text = "\n".join(f"    {line}" for line in outcome.statement.text.splitlines())
             print_error(f"{outcome.error}\n{text}", outcome.place)
             return
-        said = {"skipped": "done before", "recovered": "had committed before the last run ended"}
+        said = {
+            "planned": "would run",
+            "skipped": "done before",
+            "recovered": "had committed before the last run ended",
+        }
         made = f", {', '.join(outcome.instants)}" if outcome.instants else ""
         state = said.get(outcome.state, f"{outcome.milliseconds / 1000:.2f} s")
         self.note(f"  {outcome.place} {_head(outcome.statement.text)}: {state}{made}")
@@ -179,6 +183,7 @@ def _apply(
     out_of_order: _OutOfOrderOption = False,
     wait: _WaitOption = 3600.0,
     report: _ReportOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="As plan: write nothing.")] = False,
 ) -> None:
     """Apply the scripts that are not applied yet."""
 
@@ -186,12 +191,176 @@ def _apply(
         from hudisql.migrate.apply import apply_migrations, up_to
 
         options = apply_options(target, out_of_order, wait)
+        if dry_run:
+            return _preview(migration, options)
         session, terminal = migration.session, migration.terminal
         plan = apply_migrations(session, migration.history, migration.scripts, options, terminal)
         count = len(up_to(plan, options.target))
         terminal.note(
             f"{count} {'script' if count == 1 else 'scripts'} applied" if count else "nothing to do"
         )
+        return 0
+
+    raise typer.Exit(run_verb(context, directory, history, verb, report))
+
+
+def _preview(migration: Migration, options: ApplyOptions) -> int:
+    from hudisql.cli.batch import EXIT_BLOCKED
+    from hudisql.migrate.preview import preview
+
+    terminal = migration.terminal
+    blocked = preview(migration.session, migration.history, migration.scripts, options, terminal)
+    count = sum(each.state == "planned" for each in terminal.outcomes)
+    terminal.note(
+        f"{count} {'statement' if count == 1 else 'statements'} would run" if count else "nothing to do"
+    )
+    return EXIT_BLOCKED if blocked else 0
+
+
+@migrate_app.command("plan")
+def _plan(
+    context: typer.Context,
+    directory: _Directory,
+    history: _HistoryOption = _HISTORY,
+    target: _TargetOption = None,
+    out_of_order: _OutOfOrderOption = False,
+    report: _ReportOption = None,
+) -> None:
+    """Show the statements that apply would run, with dry runs of bootstraps; write nothing."""
+
+    def verb(migration: Migration) -> int:
+        return _preview(migration, apply_options(target, out_of_order, 0.0))
+
+    raise typer.Exit(run_verb(context, directory, history, verb, report))
+
+
+@migrate_app.command("info")
+def _info(context: typer.Context, directory: _Directory, history: _HistoryOption = _HISTORY) -> None:
+    """Show each script with its state."""
+
+    def verb(migration: Migration) -> int:
+        from hudisql.migrate.info import INFO_COLUMNS, info_rows
+        from hudisql.migrate.preview import read_plan
+        from hudisql.result import LocalResult
+
+        plan = read_plan(migration.history, migration.scripts)
+        session = migration.session
+        migration.terminal.result(LocalResult(lambda: session.spark, INFO_COLUMNS, info_rows(plan)))
+        return 0
+
+    raise typer.Exit(run_verb(context, directory, history, verb))
+
+
+@migrate_app.command("validate")
+def _validate(
+    context: typer.Context,
+    directory: _Directory,
+    history: _HistoryOption = _HISTORY,
+    out_of_order: _OutOfOrderOption = False,
+) -> None:
+    """Compare the scripts with the history: exit code 4 if they do not agree."""
+
+    def verb(migration: Migration) -> int:
+        from hudisql.migrate.preview import read_plan
+
+        plan = read_plan(migration.history, migration.scripts, out_of_order=out_of_order)
+        plan.raise_if_conflicting()
+        migration.terminal.note(f"{len(plan.statuses)} scripts agree with their history")
+        return 0
+
+    raise typer.Exit(run_verb(context, directory, history, verb))
+
+
+@migrate_app.command("baseline")
+def _baseline(
+    context: typer.Context,
+    directory: _Directory,
+    version: Annotated[
+        str, typer.Option("--version", metavar="VERSION", help="The last version that is there.")
+    ],
+    description: Annotated[
+        str, typer.Option("--description", metavar="TEXT", help="What the history says of it.")
+    ] = "baseline",
+    history: _HistoryOption = _HISTORY,
+    wait: _WaitOption = 3600.0,
+) -> None:
+    """Record that the scripts up to a version count as applied, without running them."""
+
+    def verb(migration: Migration) -> int:
+        from hudisql.migrate.history_changes import baseline
+        from hudisql.migrate.scripts import Version
+
+        baseline(migration.history, Version.parse(version), description, migration.terminal, wait)
+        return 0
+
+    raise typer.Exit(run_verb(context, directory, history, verb))
+
+
+@migrate_app.command("repair")
+def _repair(
+    context: typer.Context,
+    directory: _Directory,
+    done: Annotated[
+        bool, typer.Option("--done", help="The statement whose outcome is unknown has happened.")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="It is to run again.")] = False,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Forget the run that has begun; what it did stays.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be repaired, write nothing.")
+    ] = False,
+    history: _HistoryOption = _HISTORY,
+    wait: _WaitOption = 3600.0,
+) -> None:
+    """Bring the history in step with the scripts as they are now."""
+
+    def verb(migration: Migration) -> int:
+        from hudisql.migrate.history_changes import RepairOptions, repair
+
+        given = {"done": done, "again": again, "discard": discard}
+        chosen = [name for name, is_given in given.items() if is_given]
+        if len(chosen) > 1:
+            raise InvalidArgumentError("give one of --done, --again and --discard")
+        options = RepairOptions(chosen[0] if chosen else None, dry_run, wait)  # type: ignore[arg-type]
+        count = repair(migration.history, migration.scripts, options, migration.terminal)
+        migration.terminal.note(f"{count} repaired" if count else "nothing to repair")
+        return 0
+
+    raise typer.Exit(run_verb(context, directory, history, verb))
+
+
+@migrate_app.command("undo")
+def _undo(
+    context: typer.Context,
+    directory: _Directory,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target", metavar="VERSION", help="Undo all versions above it; default: the latest one."
+        ),
+    ] = None,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Restore the tables to the instants before the script.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be undone, write nothing.")
+    ] = False,
+    history: _HistoryOption = _HISTORY,
+    wait: _WaitOption = 3600.0,
+    report: _ReportOption = None,
+) -> None:
+    """Run the U script of the latest version, or restore its tables."""
+
+    def verb(migration: Migration) -> int:
+        from hudisql.migrate.scripts import Version
+        from hudisql.migrate.undo import UndoOptions, undo_migrations
+
+        options = UndoOptions(None if target is None else Version.parse(target), restore, dry_run, wait)
+        session, scripts = migration.session, migration.scripts
+        count = undo_migrations(session, migration.history, scripts, options, migration.terminal)
+        verb_said = "would be undone" if dry_run else "undone"
+        migration.terminal.note(f"{count} {verb_said}" if count else "nothing to undo")
         return 0
 
     raise typer.Exit(run_verb(context, directory, history, verb, report))

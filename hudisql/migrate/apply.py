@@ -29,7 +29,7 @@ from hudisql.migrate.recovery import (
     sync_target,
     targets_before,
 )
-from hudisql.migrate.scripts import MigrationScript, MigrationScripts, Version, checksum_of
+from hudisql.migrate.scripts import MigrationScript, MigrationScripts, Version, checksum_of, identity_of
 from hudisql.migrate.statement_counts import counts_of
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
@@ -88,7 +88,7 @@ def up_to(plan: MigrationPlan, target: Version | None) -> list[MigrationScript]:
         each for each in plan.pending if target is None or each.version is None or each.version <= target
     ]
     run = plan.open_run
-    return sorted(wanted, key=lambda each: run is None or (run["type"], run["label"]) != _identity(each))
+    return sorted(wanted, key=lambda each: run is None or (run["type"], run["label"]) != identity_of(each))
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def run_script(
 
 def _begun_run(journal: Journal, script: MigrationScript, rank: int) -> dict[str, Any]:
     found = journal.state.run
-    if found is not None and (found["type"], found["label"]) == _identity(script):
+    if found is not None and (found["type"], found["label"]) == identity_of(script):
         # The corrected script is the one that counts.
         run: dict[str, Any] = {**found, "checksum": script.checksum, "script": script.name}
     else:
@@ -145,10 +145,6 @@ def _begun_run(journal: Journal, script: MigrationScript, rank: int) -> dict[str
         }
     journal.advance(run)
     return run
-
-
-def _identity(script: MigrationScript) -> tuple[str, str]:
-    return script.kind.value, script.label
 
 
 def _row(script: MigrationScript, run: Mapping[str, Any], status: str) -> HistoryRow:
@@ -204,7 +200,9 @@ class _ScriptRunner:
         known = self._known(number)
         outcome = StatementOutcome(self.script, number, statement, "done")
         if effect.effect is Effect.SESSION:
-            self.session.execute(replace(statement, text=text))
+            result = self.session.execute(replace(statement, text=text))
+            if result.has_rows:
+                self.listener.result(result)
             self._record(number, statement, "done")
             return outcome
         if known is not None and known["state"] == "done":

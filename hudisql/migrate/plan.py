@@ -16,6 +16,7 @@ from hudisql.migrate.scripts import (
     ScriptKind,
     Version,
     checksum_of,
+    identity_of,
 )
 
 
@@ -193,10 +194,7 @@ class _Planner:
         return found
 
     def _is_open(self, script: MigrationScript) -> bool:
-        return self.run is not None and (self.run["type"], self.run["label"]) == (
-            script.kind.value,
-            script.label,
-        )
+        return self.run is not None and (self.run["type"], self.run["label"]) == identity_of(script)
 
     def _open_state(self) -> ScriptState:
         assert self.run is not None

@@ -91,6 +91,11 @@ class MigrationScripts:
     undo: tuple[MigrationScript, ...]
 
 
+def identity_of(script: MigrationScript) -> tuple[str, str]:
+    """What the journal knows the script by, whatever its text is: kind and label."""
+    return script.kind.value, script.label
+
+
 def checksum_of(text: str) -> str:
     """SHA-256 of a script or a statement, in hexadecimal digits."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").strip()
