@@ -19,7 +19,7 @@ from hudisql.catalog.metastore_table import (
     is_hudi_table,
 )
 from hudisql.context import Context
-from hudisql.errors import HudisqlError
+from hudisql.errors import HudisqlError, NoSuchTableError
 from hudisql.sql.ddl.create_table import create_table_of_rows, register_table
 from hudisql.sql.schema.table_definition import TableDefinition
 from hudisql.table.hudi_table import open_table
@@ -52,6 +52,8 @@ class ShadowMetastore:
     opaque: set[Name] = field(default_factory=set)
     plain: set[Name] = field(default_factory=set)
     made: set[Name] = field(default_factory=set)
+    refuses_dropped: bool = False
+    _shadowing: set[Name] = field(default_factory=set)
     context: ShadowContext | None = None
     uris: str = "(a check)"
 
@@ -74,9 +76,16 @@ class ShadowMetastore:
         return []
 
     def get_table(self, database: str, name: str) -> MetastoreTable | None:
-        """The shadow of a table, made when it is first asked for."""
+        """The shadow of a table, made when it is first asked for.
+
+        While `refuses_dropped` is true, a table that a statement drops raises NoSuchTableError: Spark's
+        catalog would still find it.
+        """
         key = (database, name)
-        if key not in self.tables and key not in self.dropped and self.real is not None:
+        if key in self.dropped and key not in self.tables and self.refuses_dropped:
+            raise NoSuchTableError(f"there is no table {database}.{name}: an earlier statement drops it")
+        is_known = key in self.tables or key in self.dropped or key in self._shadowing
+        if not is_known and self.real is not None:
             entry = self.real.get_table(database, name)
             if entry is not None:
                 self._shadow(entry)
@@ -142,7 +151,7 @@ class ShadowMetastore:
 
     def _shadow(self, entry: MetastoreTable) -> None:
         key = (entry.database, entry.name)
-        self.dropped.add(key)  # or the search for it would not end
+        self._shadowing.add(key)  # or the search for it would not end
         try:
             if is_hudi_table(entry):
                 columns, definition = self._definition_of(entry)
@@ -154,7 +163,7 @@ class ShadowMetastore:
         except HudisqlError:
             self.opaque.add(key)
         self.made.discard(key)
-        self.dropped.discard(key)
+        self._shadowing.discard(key)
 
     def _definition_of(self, entry: MetastoreTable) -> tuple[pa.Schema, TableDefinition]:
         assert self.context is not None

@@ -51,13 +51,19 @@ class StatementCheck:
     """Checks statements one after the other on one context."""
 
     def __init__(self, context: ShadowContext, problem: Problem, *, is_migration: bool) -> None:
-        """A migration script may make what the real metastore has already: it was applied."""
+        """A migration script may make what the real metastore has already: it was applied.
+
+        While `declares` is true, statements say what is there: their databases need not be made.
+        """
         self.context = context
         self.problem = problem
         self.is_migration = is_migration
+        self.declares = False
 
     def check(self, statement: st.Statement, source: SourceText) -> None:
         """Raise what the statement would raise before it runs; other findings go to `problem`."""
+        reads = isinstance(statement, st.QueryStatement | st.ChangeStatement)
+        self.context.shadows.refuses_dropped = reads
         try:
             self._check(statement, source)
         except HudisqlError as error:
@@ -119,6 +125,8 @@ class StatementCheck:
     def _create(self, statement: st.CreateTableStatement, source: SourceText) -> None:
         context, shadows = self.context, self.context.shadows
         key = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+        if self.declares:
+            shadows.databases.add(key[0])
         if context.metastore.get_database(key[0]) is None:
             raise NoSuchTableError(f"there is no database {key[0]}", hint=f"CREATE DATABASE {key[0]}")
         exists = context.metastore.get_table(*key) is not None or key in shadows.opaque

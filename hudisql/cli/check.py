@@ -79,7 +79,9 @@ def _find(
         return [each for file in files for each in check_text(file, variables)]
     opened = _offline_checker(settings) if is_offline else _online_checker(settings)
     with opened as checker:
+        checker.declares = True
         wrong = [each for file in schemas for each in check_text(file, variables, checker)]
+        checker.declares = False
         if wrong:
             raise InvalidArgumentError(f"the schema file cannot be read: {wrong[0]}")
         shadows = checker.context.shadows

@@ -16,7 +16,7 @@ import typer
 from hudisql import __version__
 from hudisql.cli.check import check_scripts
 from hudisql.cli.ingest import ingest_app
-from hudisql.cli.migrate import migrate_app
+from hudisql.cli.migrate import make_project, migrate_app
 from hudisql.cli.services import services_app
 from hudisql.console import open_console
 from hudisql.errors import HudisqlError, SettingsError
@@ -41,6 +41,7 @@ app.add_typer(services_app, name="services")
 app.add_typer(ingest_app, name="ingest")
 app.add_typer(migrate_app, name="migrate")
 app.command("check")(check_scripts)
+app.command("init")(make_project)
 # Editors on Windows begin a script with a mark of its encoding.
 _SCRIPTS = "utf-8-sig"
 _WarehouseOption = Annotated[

@@ -1,7 +1,7 @@
 """`hudisql migrate …`: versioned scripts that are applied once, in their order.
 
 Exit codes: 0 ok, 1 a statement failed, 2 bad usage, 3 blocked by a plan, 4 the scripts and their history do
-not agree. The scripts themselves, their journal and their history are `hudisql.migrate`'s.
+not agree. The scripts themselves, their checkpoint and their history are `hudisql.migrate`'s.
 """
 
 from __future__ import annotations
@@ -364,3 +364,19 @@ def _undo(
         return 0
 
     raise typer.Exit(run_verb(context, directory, history, verb, report))
+
+
+def make_project(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.")],
+) -> None:
+    """Make a project of migrations: scripts, jobs, and a workflow for CI."""
+    from hudisql.cli.batch import EXIT_USAGE, print_error
+    from hudisql.migrate.new_project import make_project as make
+
+    try:
+        files = make(directory)
+    except InvalidArgumentError as error:
+        print_error(error)
+        raise typer.Exit(EXIT_USAGE) from None
+    for file in files:
+        print(file)

@@ -1,4 +1,4 @@
-"""Applying scripts: one statement after the other, each journaled before and after it runs.
+"""Applying scripts: one statement after the other, each recorded before and after it runs.
 
 A run that failed or was killed goes on at the statement that is not done; what a killed one has left is
 asked of `recovery`. The lock is held from the look at the history to the end.
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import HudisqlError, MigrationConflictError, SyncFailedError
 from hudisql.migrate.history import FAILED, SUCCESS, History, HistoryRow, now
-from hudisql.migrate.journal import Journal, current_user
 from hudisql.migrate.listener import Listener, StatementOutcome
 from hudisql.migrate.plan import MigrationPlan, plan_migrations
 from hudisql.migrate.recovery import (
@@ -29,6 +28,7 @@ from hudisql.migrate.recovery import (
     sync_target,
     targets_before,
 )
+from hudisql.migrate.run_checkpoint import RunCheckpoint, current_user
 from hudisql.migrate.scripts import MigrationScript, MigrationScripts, Version, checksum_of, identity_of
 from hudisql.migrate.statement_counts import counts_of
 from hudisql.sql.text import statements as st
@@ -72,13 +72,13 @@ def apply_migrations(
 
     Raises MigrationConflictError before anything is run, StatementFailedError, TableLockedError and others.
     """
-    with locked_journal(history, options.wait_seconds, listener) as journal:
-        plan = plan_migrations(scripts, history.read(), journal.state, out_of_order=options.out_of_order)
+    with locked_checkpoint(history, options.wait_seconds, listener) as checkpoint:
+        plan = plan_migrations(scripts, history.read(), checkpoint.state, out_of_order=options.out_of_order)
         plan.raise_if_conflicting()
-        if journal.state.run is not None and plan.open_run is None:
-            journal.advance(None)
+        if checkpoint.state.run is not None and plan.open_run is None:
+            checkpoint.advance(None)
         for number, script in enumerate(up_to(plan, options.target)):
-            run_script(session, history, journal, script, listener, rank=plan.next_rank + number)
+            run_script(session, history, checkpoint, script, listener, rank=plan.next_rank + number)
     return plan
 
 
@@ -92,43 +92,43 @@ def up_to(plan: MigrationPlan, target: Version | None) -> list[MigrationScript]:
 
 
 @contextmanager
-def locked_journal(history: History, wait_seconds: float, listener: Listener) -> Iterator[Journal]:
-    """The journal with its lock held; the history table is made if there is none."""
-    journal = history.journal(history.create())
+def locked_checkpoint(history: History, wait_seconds: float, listener: Listener) -> Iterator[RunCheckpoint]:
+    """The checkpoint with its lock held; the history table is made if there is none."""
+    checkpoint = history.checkpoint(history.create())
     try:
-        journal.acquire(
+        checkpoint.acquire(
             wait_seconds, lambda who: listener.note(f"waiting for another runner of migrations: {who}")
         )
-        yield journal
+        yield checkpoint
     finally:
-        journal.release()
+        checkpoint.release()
 
 
 def run_script(
     session: Session,
     history: History,
-    journal: Journal,
+    checkpoint: RunCheckpoint,
     script: MigrationScript,
     listener: Listener,
     *,
     rank: int,
 ) -> None:
     """Run a script, or go on with it where its last run ended. Raises StatementFailedError and others."""
-    run = _begun_run(journal, script, rank)
+    run = _begun_run(checkpoint, script, rank)
     done = sum(each["state"] == "done" for each in run["statements"])
     listener.script_begins(script, done)
-    runner = _ScriptRunner(session.isolated(), journal, script, run, listener)
+    runner = _ScriptRunner(session.isolated(), checkpoint, script, run, listener)
     try:
         runner.run_statements()
     except StatementFailedError:
         history.write(_row(script, run, FAILED))
         raise
     history.write(_row(script, run, SUCCESS))
-    journal.advance(None)
+    checkpoint.advance(None)
 
 
-def _begun_run(journal: Journal, script: MigrationScript, rank: int) -> dict[str, Any]:
-    found = journal.state.run
+def _begun_run(checkpoint: RunCheckpoint, script: MigrationScript, rank: int) -> dict[str, Any]:
+    found = checkpoint.state.run
     if found is not None and (found["type"], found["label"]) == identity_of(script):
         # The corrected script is the one that counts.
         run: dict[str, Any] = {**found, "checksum": script.checksum, "script": script.name}
@@ -143,7 +143,7 @@ def _begun_run(journal: Journal, script: MigrationScript, rank: int) -> dict[str
             "user": current_user(),
             "statements": [],
         }
-    journal.advance(run)
+    checkpoint.advance(run)
     return run
 
 
@@ -171,7 +171,7 @@ class _ScriptRunner:
     """Runs the statements of one script in a session of its own."""
 
     session: Session
-    journal: Journal
+    checkpoint: RunCheckpoint
     script: MigrationScript
     run: dict[str, Any]
     listener: Listener
@@ -325,7 +325,7 @@ class _ScriptRunner:
         }
         self.run["statements"][number - 1 : number] = [record]
         # A copy: what is written must not change with the run.
-        self.journal.advance(json.loads(json.dumps(self.run)))
+        self.checkpoint.advance(json.loads(json.dumps(self.run)))
 
 
 def asdict_values(value: Any) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.catalog.metastore_table import is_hudi_table
 from hudisql.errors import HudisqlError, InvalidArgumentError
 from hudisql.format.spark_schema import quote_name
-from hudisql.migrate.journal import Journal
+from hudisql.migrate.run_checkpoint import RunCheckpoint
 from hudisql.procedures.table_argument import location_of
 from hudisql.sql_literals import quote_string
 from hudisql.storage import join
@@ -42,7 +42,7 @@ _COLUMNS: Final = (
     ("instants", "STRING"),
     ("run_id", "STRING"),
 )
-_JOURNAL: Final = ".hoodie/.aux/hudisql_migrations"
+_CHECKPOINTS: Final = ".hoodie/.aux/hudisql_migrations"
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,9 @@ class History:
                     raise
         return path
 
-    def journal(self, base_path: str) -> Journal:
-        """The journal beside the table."""
-        return Journal(self.session.context.storage, join(base_path, _JOURNAL))
+    def checkpoint(self, base_path: str) -> RunCheckpoint:
+        """The checkpoint beside the table."""
+        return RunCheckpoint(self.session.context.storage, join(base_path, _CHECKPOINTS))
 
     def read(self) -> list[HistoryRow]:
         """All runs in their order; none if there is no table. Raises HudisqlError."""

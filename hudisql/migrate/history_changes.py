@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hudisql.errors import MigrationConflictError
-from hudisql.migrate.apply import locked_journal
+from hudisql.migrate.apply import locked_checkpoint
 from hudisql.migrate.history import BASELINE, DELETED, FAILED, SUCCESS, History, HistoryRow, now
-from hudisql.migrate.journal import Journal, current_user
 from hudisql.migrate.listener import Listener
 from hudisql.migrate.plan import MigrationPlan, ScriptState, applied_versions, plan_migrations
+from hudisql.migrate.run_checkpoint import RunCheckpoint, current_user
 from hudisql.migrate.scripts import MigrationScript, MigrationScripts, Version, checksum_of, identity_of
 
 Resolution = Literal["done", "again", "discard"]
@@ -35,7 +35,7 @@ def baseline(
 
     Raises MigrationConflictError if scripts were applied already, TableLockedError, HudisqlError.
     """
-    with locked_journal(history, wait_seconds, listener):
+    with locked_checkpoint(history, wait_seconds, listener):
         rows = history.read()
         same = [row for row in rows if row.type == BASELINE and row.version == str(version)]
         if same:
@@ -75,22 +75,22 @@ def repair(history: History, scripts: MigrationScripts, options: RepairOptions, 
         path = history.base_path()
         if path is None:
             return 0
-        journal = history.journal(path)
-        journal.state = journal.read()
-        return _repair(history, scripts, journal, options, listener)
-    with locked_journal(history, options.wait_seconds, listener) as journal:
-        return _repair(history, scripts, journal, options, listener)
+        checkpoint = history.checkpoint(path)
+        checkpoint.state = checkpoint.read()
+        return _repair(history, scripts, checkpoint, options, listener)
+    with locked_checkpoint(history, options.wait_seconds, listener) as checkpoint:
+        return _repair(history, scripts, checkpoint, options, listener)
 
 
 def _repair(
     history: History,
     scripts: MigrationScripts,
-    journal: Journal,
+    checkpoint: RunCheckpoint,
     options: RepairOptions,
     listener: Listener,
 ) -> int:
     rows = history.read()
-    plan = plan_migrations(scripts, rows, journal.state)
+    plan = plan_migrations(scripts, rows, checkpoint.state)
     changed = _repaired_rows(plan)
     for row, why in changed:
         listener.note(f"{row.script}: {why}")
@@ -98,7 +98,7 @@ def _repair(
             history.write(row)
     if plan.open_run is None:
         return len(changed)
-    return len(changed) + _repair_run(history, rows, scripts, journal, plan, options, listener)
+    return len(changed) + _repair_run(history, rows, scripts, checkpoint, plan, options, listener)
 
 
 def _repaired_rows(plan: MigrationPlan) -> list[tuple[HistoryRow, str]]:
@@ -118,7 +118,7 @@ def _repair_run(
     history: History,
     rows: Sequence[HistoryRow],
     scripts: MigrationScripts,
-    journal: Journal,
+    checkpoint: RunCheckpoint,
     plan: MigrationPlan,
     options: RepairOptions,
     listener: Listener,
@@ -131,7 +131,7 @@ def _repair_run(
             for row in rows:
                 if row.run_id == run["id"]:
                     history.write(replace(row, status=DELETED))
-            journal.advance(None)
+            checkpoint.advance(None)
         return 1
     repaired = _accept_changes(scripts, run, listener)
     last = run["statements"][-1] if run["statements"] else None
@@ -141,7 +141,7 @@ def _repair_run(
         listener.note(f"{run['script']}:{last['line']}: {said}: {last['text']}")
         repaired += 1
     if repaired and not options.dry_run:
-        journal.advance(run)
+        checkpoint.advance(run)
     return repaired
 
 

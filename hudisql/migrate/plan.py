@@ -9,7 +9,7 @@ from typing import Any
 
 from hudisql.errors import MigrationConflictError
 from hudisql.migrate.history import BASELINE, DELETED, FAILED, SUCCESS, HistoryRow
-from hudisql.migrate.journal import JournalState
+from hudisql.migrate.run_checkpoint import CheckpointState
 from hudisql.migrate.scripts import (
     MigrationScript,
     MigrationScripts,
@@ -75,12 +75,12 @@ class MigrationPlan:
 def plan_migrations(
     scripts: MigrationScripts,
     rows: Sequence[HistoryRow],
-    journal: JournalState,
+    checkpoint: CheckpointState,
     *,
     out_of_order: bool = False,
 ) -> MigrationPlan:
-    """Compare the scripts with the history and the journal."""
-    run = journal.run
+    """Compare the scripts with the history and the checkpoint."""
+    run = checkpoint.run
     if run is not None and _is_recorded(rows, run):
         run = None
     planner = _Planner(scripts, rows, run, out_of_order)
@@ -124,7 +124,7 @@ def changed_statement(script: MigrationScript, run: Mapping[str, Any]) -> int | 
 
 
 def _is_recorded(rows: Sequence[HistoryRow], run: Mapping[str, Any]) -> bool:
-    """True if the run has ended, and only its journal was not cleared any more."""
+    """True if the run has ended, and only its checkpoint was not cleared any more."""
     return any(row.run_id == run["id"] and row.status in (SUCCESS, DELETED) for row in rows)
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from hudisql.errors import BootstrapBlockedError, HudisqlError
 from hudisql.migrate.apply import ApplyOptions, up_to
 from hudisql.migrate.history import History
-from hudisql.migrate.journal import JournalState
 from hudisql.migrate.listener import Listener, StatementOutcome
 from hudisql.migrate.plan import MigrationPlan, plan_migrations
 from hudisql.migrate.recovery import Effect, effect_of
+from hudisql.migrate.run_checkpoint import CheckpointState
 from hudisql.migrate.scripts import MigrationScript, MigrationScripts, identity_of
 from hudisql.migrate.statement_counts import counts_of
 from hudisql.sql.text import statements as st
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def read_plan(history: History, scripts: MigrationScripts, *, out_of_order: bool = False) -> MigrationPlan:
     """The plan as it stands now, without the lock. Raises HudisqlError."""
     path = history.base_path()
-    state = JournalState() if path is None else history.journal(path).read()
+    state = CheckpointState() if path is None else history.checkpoint(path).read()
     return plan_migrations(scripts, history.read(), state, out_of_order=out_of_order)
 
 

@@ -99,13 +99,17 @@ def _effect_of_call(call: st.CallStatement) -> StatementEffect:
 
 def _effect_of_change(context: Context, parsed: st.ChangeStatement) -> StatementEffect:
     targets = parsed.targets if isinstance(parsed, st.InsertStatement) else (parsed.table,)
+    if isinstance(parsed, st.AlterTableStatement) and _renames(parsed):
+        return StatementEffect(Effect.REMOVES, targets)
+    if isinstance(parsed, st.InsertStatement) and parsed.overwrite and len(targets) == 1:
+        is_hudi = find_hudi_entry(context, targets[0]) is not None
+        return StatementEffect(Effect.COMMIT if is_hudi else Effect.REPEATABLE, targets)
     if len(targets) != 1 or find_hudi_entry(context, targets[0]) is None:
         return StatementEffect(Effect.UNKNOWN, targets)
-    is_rename = isinstance(parsed, st.AlterTableStatement) and _names_itself_anew(parsed)
-    return StatementEffect(Effect.REMOVES if is_rename else Effect.COMMIT, targets)
+    return StatementEffect(Effect.COMMIT, targets)
 
 
-def _names_itself_anew(statement: st.AlterTableStatement) -> bool:
+def _renames(statement: st.AlterTableStatement) -> bool:
     words = [token.text.upper() for token in tokenize(statement.text)]
     return ("RENAME", "TO") in pairwise(words)
 

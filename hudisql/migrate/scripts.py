@@ -92,7 +92,7 @@ class MigrationScripts:
 
 
 def identity_of(script: MigrationScript) -> tuple[str, str]:
-    """What the journal knows the script by, whatever its text is: kind and label."""
+    """What the checkpoint knows the script by, whatever its text is: kind and label."""
     return script.kind.value, script.label
 
 

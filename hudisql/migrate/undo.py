@@ -17,11 +17,11 @@ from hudisql.errors import (
     NoSuchTableError,
     RollbackRefusedError,
 )
-from hudisql.migrate.apply import locked_journal, run_script
+from hudisql.migrate.apply import locked_checkpoint, run_script
 from hudisql.migrate.history import SUCCESS, History, HistoryRow, now
-from hudisql.migrate.journal import Journal, JournalState, current_user
 from hudisql.migrate.listener import Listener
 from hudisql.migrate.plan import MigrationPlan, applied_versions, plan_migrations
+from hudisql.migrate.run_checkpoint import CheckpointState, RunCheckpoint, current_user
 from hudisql.migrate.scripts import MigrationScript, MigrationScripts, ScriptKind, Version
 from hudisql.sql_literals import quote_string
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -65,9 +65,9 @@ def undo_migrations(
     """
     undoing = _Undoing(session, history, scripts, options, listener)
     if options.dry_run:
-        return undoing.run(_read_journal(history), None)
-    with locked_journal(history, options.wait_seconds, listener) as journal:
-        return undoing.run(journal.state, journal)
+        return undoing.run(_read_checkpoint(history), None)
+    with locked_checkpoint(history, options.wait_seconds, listener) as checkpoint:
+        return undoing.run(checkpoint.state, checkpoint)
 
 
 @dataclass(frozen=True)
@@ -78,22 +78,22 @@ class _Undoing:
     options: UndoOptions
     listener: Listener
 
-    def run(self, state: JournalState, journal: Journal | None) -> int:
-        """Undo the chosen versions; a dry run has no journal."""
+    def run(self, state: CheckpointState, checkpoint: RunCheckpoint | None) -> int:
+        """Undo the chosen versions; a dry run has no checkpoint."""
         rows = self.history.read()
         plan = plan_migrations(self.scripts, rows, state)
         _check_no_other_run(plan)
         chosen = list(_chosen(rows, self.options.target))
         for rank, (version, row) in enumerate(chosen, start=plan.next_rank):
             if self.options.restores:
-                dry_run = journal is None
+                dry_run = checkpoint is None
                 _restore(self.session, self.history, row, rank, self.listener, dry_run=dry_run)
                 continue
             script = _undo_script(self.scripts, version)
-            if journal is None:
+            if checkpoint is None:
                 self.listener.note(f"{script.name} would run: {len(script.statements)} statements")
             else:
-                run_script(self.session, self.history, journal, script, self.listener, rank=rank)
+                run_script(self.session, self.history, checkpoint, script, self.listener, rank=rank)
         return len(chosen)
 
 
@@ -105,9 +105,9 @@ def _check_no_other_run(plan: MigrationPlan) -> None:
         )
 
 
-def _read_journal(history: History) -> JournalState:
+def _read_checkpoint(history: History) -> CheckpointState:
     path = history.base_path()
-    return JournalState() if path is None else history.journal(path).read()
+    return CheckpointState() if path is None else history.checkpoint(path).read()
 
 
 def _chosen(rows: Sequence[HistoryRow], target: Version | None) -> Iterator[tuple[Version, HistoryRow]]:

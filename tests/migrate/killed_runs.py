@@ -1,4 +1,4 @@
-"""Runs migrations in processes of their own on the suite's warm JVM, killed at a step of the journal."""
+"""Runs migrations in processes of their own on the suite's warm JVM, killed at a step of the checkpoint."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.fault_injection import ROOT, _attach
 def start_run(
     spark: Any, metastore_uri: str, directory: Path, history: str, *, kill_before: int = 0
 ) -> subprocess.Popen[str]:
-    """Apply a directory; with `kill_before` the process is killed before this step of the journal.
+    """Apply a directory; with `kill_before` the process is killed before this step of the checkpoint.
 
     Steps: 1 the lock, 2 the script begins, then two for each statement with an effect (one for settings),
-    then the journal is cleared behind the history's row.
+    then the checkpoint is cleared behind the history's row.
     """
     gateway = spark.sparkContext._gateway.gateway_parameters
     environment = {
@@ -46,20 +46,20 @@ def _main(metastore_uri: str, directory: str, history: str, kill_before: int) ->
     from hudisql.context import Context
     from hudisql.migrate.apply import ApplyOptions, apply_migrations
     from hudisql.migrate.history import History
-    from hudisql.migrate.journal import Journal
+    from hudisql.migrate.run_checkpoint import RunCheckpoint
     from hudisql.migrate.scripts import load_scripts
     from hudisql.session import Session
 
-    original, steps = Journal._step, 0
+    original, steps = RunCheckpoint._step, 0
 
-    def step(self: Journal, state: Any) -> bool:
+    def step(self: RunCheckpoint, state: Any) -> bool:
         nonlocal steps
         steps += 1
         if steps == kill_before:
             os.kill(os.getpid(), signal.SIGKILL)
         return original(self, state)
 
-    Journal._step = step  # type: ignore[method-assign]
+    RunCheckpoint._step = step  # type: ignore[method-assign]
     session = Session(Context(_attach(), MetastoreClient(metastore_uri)))
     found = History(session, *history.split("."))
     terminal = Terminal("csv")

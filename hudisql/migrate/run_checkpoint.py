@@ -1,4 +1,4 @@
-"""The journal of the run that is under way, and the lock on it: who applies scripts, and how far he is.
+"""The checkpoint of the run that is under way, and the lock on it: who applies scripts, and how far it is.
 
 One sequence of small files, each with the whole state. A state is created atomically under the next number,
 so every step is a compare-and-swap: of two runners one takes the step, and one that was held for dead and
@@ -36,7 +36,7 @@ _HEARTBEAT_PREFIX: Final = "heartbeat-"
 
 
 @dataclass(frozen=True)
-class JournalState:
+class CheckpointState:
     """What one file says: the runner that holds the lock, and the run that has begun and not ended."""
 
     sequence: int = 0
@@ -49,29 +49,29 @@ class JournalState:
 
 
 @dataclass
-class Journal:
-    """The journal in a directory; `acquire` before `advance`, `release` at the end."""
+class RunCheckpoint:
+    """The checkpoint in a directory; `acquire` before `advance`, `release` at the end."""
 
     storage: Storage
     directory: str
-    state: JournalState = field(default_factory=JournalState)
+    state: CheckpointState = field(default_factory=CheckpointState)
     _id: str = field(default_factory=lambda: uuid.uuid4().hex)
     _heartbeat: Heartbeat | None = None
 
-    def read(self) -> JournalState:
+    def read(self) -> CheckpointState:
         """The newest state. Raises StorageError, CorruptTableError."""
         while True:
             numbers = self._numbers()
             if not numbers:
-                return JournalState()
+                return CheckpointState()
             path = self._path(numbers[-1])
             try:
                 found = json.loads(self.storage.read(path))
-                return JournalState(numbers[-1], found["owner"], found["run"])
+                return CheckpointState(numbers[-1], found["owner"], found["run"])
             except NoSuchPathError:
                 continue
             except (ValueError, KeyError, TypeError) as error:
-                raise CorruptTableError(f"{path} is no journal of migrations: {error}") from error
+                raise CorruptTableError(f"{path} is no checkpoint of migrations: {error}") from error
 
     def acquire(self, wait_seconds: float, waits: Callable[[str], None]) -> None:
         """Take the lock; `waits` is told once whom it waits for.
@@ -108,7 +108,7 @@ class Journal:
             )
 
     def release(self) -> None:
-        """Give the lock back; the run that has not ended stays in the journal."""
+        """Give the lock back; the run that has not ended stays in the checkpoint."""
         if self.state.owner is not None:
             with suppress(StorageError):
                 self._step(replace(self.state, owner=None))
@@ -117,7 +117,7 @@ class Journal:
                 self._heartbeat.stop()
             self._heartbeat = None
 
-    def _step(self, state: JournalState) -> bool:
+    def _step(self, state: CheckpointState) -> bool:
         state = replace(state, sequence=state.sequence + 1)
         path = self._path(state.sequence)
         try:
