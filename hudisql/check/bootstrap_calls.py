@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.bootstrap.run.already_bootstrapped import describe_existing_bootstrap
 from hudisql.errors import HudisqlError, InvalidArgumentError, TableExistsError
+from hudisql.procedures.registry import Procedure
 from hudisql.sql.schema.table_definition import TableDefinition
 
 if TYPE_CHECKING:
@@ -50,6 +52,13 @@ def existing_table_problem(real: Context, arguments: Any) -> HudisqlError | None
     except HudisqlError:
         return None  # what else is wrong is said elsewhere
     return None
+
+
+def dry_run(real: Context, declared: Procedure, arguments: Any) -> None:
+    """Plan the bootstrap on what is there. Raises BootstrapBlockedError and others."""
+    checked = declared.call(real, replace(arguments, dry_run=True))
+    if checked.error is not None:
+        raise checked.error
 
 
 def define_bootstrapped(context: ShadowContext, arguments: Any) -> None:

@@ -6,6 +6,7 @@ a metastore.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Level = Literal["parse", "bind", "plan"]
 LEVELS: Final = ("parse", "bind", "plan")
+_MIGRATION: Final = re.compile(r"(?:[VU]\d[\d._]*|R)__")
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ def check_text(
         yield finding_of(error, file.name, ScriptStatement("", 1, 1))
         return
     known: dict[str, str] = dict(variables)
+    if checker is not None:
+        checker.is_migration = _MIGRATION.match(Path(file.name).name) is not None
     for statement in statements:
         others: list[Finding] = []
         if checker is not None:

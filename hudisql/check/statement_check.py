@@ -10,7 +10,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.check.bootstrap_calls import define_bootstrapped, idempotence_problems
+from hudisql.check.bootstrap_calls import (
+    define_bootstrapped,
+    dry_run,
+    existing_table_problem,
+    idempotence_problems,
+)
 from hudisql.check.merge_key import missing_key_columns
 from hudisql.errors import (
     HudisqlError,
@@ -36,6 +41,7 @@ from hudisql.sql.text.spark_errors import SourceText
 
 if TYPE_CHECKING:
     from hudisql.check.shadow_metastore import ShadowContext
+    from hudisql.context import Context
 
 Problem = Callable[[str, str, str | None], None]
 """Told of a finding that is no error: its code, the message and a hint."""
@@ -50,14 +56,19 @@ _HUDI_ONLY: Final = (st.UpdateStatement, st.DeleteStatement, st.MergeStatement)
 class StatementCheck:
     """Checks statements one after the other on one context."""
 
-    def __init__(self, context: ShadowContext, problem: Problem, *, is_migration: bool) -> None:
-        """A migration script may make what the real metastore has already: it was applied.
+    def __init__(
+        self, context: ShadowContext, real: Context | None = None, *, runs_dry: bool = False
+    ) -> None:
+        """`real` is the session's own context, None offline; with `runs_dry` bootstraps are planned on it.
 
-        While `declares` is true, statements say what is there: their databases need not be made.
+        While `declares` is true, statements say what is there: their databases need not be made. A migration
+        script (`is_migration`) may make what the metastore has already: it was applied.
         """
         self.context = context
-        self.problem = problem
-        self.is_migration = is_migration
+        self.real = real
+        self.runs_dry = runs_dry
+        self.problem: Problem = lambda *_: None
+        self.is_migration = False
         self.declares = False
 
     def check(self, statement: st.Statement, source: SourceText) -> None:
@@ -106,8 +117,15 @@ class StatementCheck:
             key = self.context.qualify_table_name(arguments.table)
             if key in self.context.shadows.made:
                 self.problem("not-idempotent", f"{arguments.table} is made by an earlier statement", None)
-            elif not arguments.dry_run:
+                return
+            if self.real is not None and not self.is_migration:
+                error = existing_table_problem(self.real, arguments)
+                if error is not None:
+                    self.problem("not-idempotent", error.message, error.hint)
+            if not arguments.dry_run:
                 define_bootstrapped(self.context, arguments)
+            if self.runs_dry and self.real is not None:
+                dry_run(self.real, declared, arguments)
             return
         table = getattr(arguments, "table", None)
         makes = ("run_bootstrap", "hive_sync", "rollback_bootstrap")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hudisql.check.findings import Finding
     from hudisql.check.script_check import ScriptFile
     from hudisql.check.statement_check import StatementCheck
+    from hudisql.context import Context
 
 
 def check_scripts(
@@ -77,7 +78,7 @@ def _find(
     variables = {**settings.hiveconf, **settings.hivevar}
     if level == "parse":
         return [each for file in files for each in check_text(file, variables)]
-    opened = _offline_checker(settings) if is_offline else _online_checker(settings)
+    opened = _offline_checker(settings) if is_offline else _online_checker(settings, level)
     with opened as checker:
         checker.declares = True
         wrong = [each for file in schemas for each in check_text(file, variables, checker)]
@@ -97,26 +98,29 @@ def _offline_checker(settings: Settings) -> Iterator[StatementCheck]:
         TemporaryDirectory(prefix="hudisql-check-") as directory,
         offline_spark(settings, directory) as spark,
     ):
-        yield _checker(settings, spark, directory, None)
+        yield _checker(settings, spark, directory)
 
 
 @contextmanager
-def _online_checker(settings: Settings) -> Iterator[StatementCheck]:
+def _online_checker(settings: Settings, level: str) -> Iterator[StatementCheck]:
     from hudisql.session import connect
 
     with (
         TemporaryDirectory(prefix="hudisql-check-") as directory,
         connect(settings=settings, console=open_console()) as session,
     ):
-        isolated = session.isolated().context
-        yield _checker(settings, isolated.spark, directory, isolated.metastore)
+        real = session.context
+        yield _checker(settings, session.isolated().context.spark, directory, real, runs_dry=level == "plan")
 
 
-def _checker(settings: Settings, spark: Any, directory: str, metastore: Any) -> StatementCheck:
+def _checker(
+    settings: Settings, spark: Any, directory: str, real: Context | None = None, *, runs_dry: bool = False
+) -> StatementCheck:
     from hudisql.check.shadow_metastore import ShadowContext, ShadowMetastore
     from hudisql.check.statement_check import StatementCheck
     from hudisql.storage import Storage
 
-    shadows = ShadowMetastore(directory, metastore)
-    context = ShadowContext(spark, shadows, Storage(), settings, SilentConsole())
-    return StatementCheck(context, lambda *_: None, is_migration=True)
+    shadows = ShadowMetastore(directory, None if real is None else real.metastore)
+    storage = Storage() if real is None else real.storage
+    context = ShadowContext(spark, shadows, storage, settings, SilentConsole())
+    return StatementCheck(context, real, runs_dry=runs_dry)

@@ -203,8 +203,10 @@ class _ScriptRunner:
             result = self.session.execute(replace(statement, text=text))
             if result.has_rows:
                 self.listener.result(result)
-            self._record(number, statement, "done")
+            self._record(number, statement, "done", effect=effect.effect)
             return outcome
+        if known is not None and known["effect"] == Effect.SESSION.value:
+            known = None  # another statement stands there now
         if known is not None and known["state"] == "done":
             return replace(outcome, state="skipped", instants=_instants(known))
         if known is not None and self._recover(number, statement, effect, known):
@@ -312,8 +314,10 @@ class _ScriptRunner:
         ms: int = 0,
         commits: list[list[str | None]] | None = None,
         error: str | None = None,
+        effect: Effect | None = None,
     ) -> None:
         record = {
+            "effect": None if effect is None else effect.value,
             "checksum": checksum_of(statement.text),
             "line": statement.line,
             "text": _shown(statement.text),

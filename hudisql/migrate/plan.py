@@ -115,7 +115,8 @@ def baseline_of(rows: Sequence[HistoryRow]) -> Version | None:
 def changed_statement(script: MigrationScript, run: Mapping[str, Any]) -> int | None:
     """The number of the first statement that is done and no longer as it was; None if there is none."""
     for number, done in enumerate(run["statements"], start=1):
-        if done["state"] != "done":
+        # A setting changes the session only, and is made again.
+        if done["state"] != "done" or done["effect"] == "session":
             continue
         statements = script.statements
         if number > len(statements) or checksum_of(statements[number - 1].text) != done["checksum"]:

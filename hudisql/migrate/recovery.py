@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 MARK: Final = "hudisql.migration"
 """Key of the extra metadata: `<id of the run>/<number of the statement>/<checksum>`."""
-_REPEATABLE_CALLS: Final = ("show_", "run_", "verify_", "archive_", "hive_sync", "help", "resync_", "repair_")
+_REPEATABLE_CALLS: Final = (
+    *("show_", "stats_", "commits_", "help", "verify_", "run_", "archive_", "hive_sync"),
+    *("resync_", "rewrite_", "repair_"),
+)
 _BOOTSTRAPS: Final = ("bootstrap_table",)
 _SESSION_HEADS: Final = ("SET", "RESET", "ADD", "DECLARE", "LIST", "CLEAR")
 _READ_HEADS: Final = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN", "ANALYZE")
@@ -74,9 +77,7 @@ def effect_of(context: Context, statement: ScriptStatement, text: str) -> Statem
     if isinstance(parsed, st.CreateViewStatement) and parsed.temporary:
         return StatementEffect(Effect.SESSION)
     if isinstance(parsed, st.CreateTableStatement):
-        if parsed.replaces or context.metastore is None:
-            return StatementEffect(Effect.REPEATABLE)
-        return StatementEffect(Effect.MAKES, (parsed.table,))
+        return StatementEffect(Effect.REPEATABLE if parsed.replaces else Effect.MAKES, (parsed.table,))
     if isinstance(parsed, st.DropTableStatement):
         return StatementEffect(Effect.REMOVES, (parsed.table,))
     if isinstance(parsed, st.ChangeStatement):

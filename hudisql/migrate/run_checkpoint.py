@@ -148,6 +148,7 @@ class RunCheckpoint:
         return {
             "id": self._id,
             "host": socket.gethostname(),
+            "processes": process_space(),
             "process": os.getpid(),
             "process_start": process_start(os.getpid()),
             "user": current_user(),
@@ -162,12 +163,21 @@ class RunCheckpoint:
             )
 
     def _is_alive(self, owner: dict[str, Any]) -> bool:
-        if owner["host"] == socket.gethostname():
+        if (owner["host"], owner["processes"]) == (socket.gethostname(), process_space()):
             started = process_start(owner["process"])
             if started is None or owner["process_start"] not in (None, started):
                 return False
         beat = self.storage.info(join(self.directory, f"{_HEARTBEAT_PREFIX}{owner['id']}"))
         return beat is not None and time.time() * 1000 - beat.modification_time_ms <= EXPIRY_MS
+
+
+def process_space() -> str:
+    """What tells the process numbers of this boot and container from those of others."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
 
 
 def process_start(process: int) -> str | None:

@@ -49,6 +49,7 @@ def test_a_corrected_script_goes_on_behind_its_done_statements(project: Project,
     assert project.rows("SELECT installed_rank, status, statements FROM {db}.history") == [(1, "success", 5)]
 
 
+@pytest.mark.soak
 def test_a_changed_a_missing_and_a_late_script_are_conflicts_until_repaired(project: Project) -> None:
     for version in ("1", "2", "4"):
         project.write(f"V{version}__s.sql", f"SELECT {version};")
