@@ -294,7 +294,7 @@ def _python_page() -> Iterator[str]:
 
 
 # For the command line's own use.
-_INTERNAL: Final = frozenset({"guard", "execute"})
+_INTERNAL: Final = frozenset({"guard", "execute", "substitute", "isolated"})
 
 
 def _described(title: str, value: Any) -> Iterator[str]:
