@@ -210,6 +210,10 @@ class SyncFailedError(MetastoreError):
     """The commit stands, but the metastore could not follow it; the hint says how to run the sync again."""
 
 
+class MigrationConflictError(HudisqlError):
+    """Migration scripts do not agree with their history: nothing was run (checksum, gap, unknown outcome)."""
+
+
 class EventsLostError(HudisqlError, LookupError):
     """A source no longer has events that the table has not taken: its retention has deleted them."""
 

@@ -42,7 +42,11 @@ ALLOWED: dict[str, set[str]] = {
     "sql": WORK | {"bootstrap", "services", "ingest", "procedures", "result"},
     "startup": WORK,
     "session": WORK | {"sql", "procedures", "result", "startup"},
-    "cli": GROUND | FACE | {"session", "sql", "result", "catalog", "context", "procedures", "ingest", ""},
+    "migrate": WORK | {"sql", "procedures", "result", "session"},
+    "check": WORK | {"sql", "procedures", "services", "bootstrap", "startup"},
+    "cli": GROUND
+    | FACE
+    | {"session", "sql", "result", "catalog", "context", "procedures", "ingest", "migrate", "check", ""},
     "__main__": {"cli"},
     "": {"errors", "result", "session", "write"},
     "pyspark_hudisql": TABLE | {"hudi_config", "spark", "read", "write", "sql"},

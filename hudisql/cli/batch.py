@@ -32,6 +32,7 @@ EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_BLOCKED = 3
+EXIT_CONFLICT = 4
 EXIT_INTERRUPTED = 130
 EXIT_CODES: Final[Mapping[int, str]] = {
     EXIT_OK: "all statements succeeded",
@@ -41,10 +42,11 @@ EXIT_CODES: Final[Mapping[int, str]] = {
     "nothing was run",
     EXIT_BLOCKED: "a bootstrap has blockers, or a rollback would lose rows, in a dry run or not; nothing was "
     "written or removed",
+    EXIT_CONFLICT: "`hudisql migrate`: the scripts do not agree with their history; nothing was run",
     EXIT_INTERRUPTED: "interrupted by Control-C; `services run --once` by SIGTERM, too",
 }
 """What each exit code means. With --force it is the gravest of all statements: 130, then 1, then 3."""
-_BY_GRAVITY: Final = (EXIT_OK, EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED)
+_BY_GRAVITY: Final = (EXIT_OK, EXIT_BLOCKED, EXIT_CONFLICT, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,9 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from hudisql import __version__
+from hudisql.cli.check import check_scripts
 from hudisql.cli.ingest import ingest_app
+from hudisql.cli.migrate import make_project, migrate_app
 from hudisql.cli.services import services_app
 from hudisql.console import open_console
 from hudisql.errors import HudisqlError, SettingsError
@@ -36,6 +38,9 @@ metastore_app = typer.Typer(help="Start, stop or look at the warehouse's embedde
 app.add_typer(metastore_app, name="metastore")
 app.add_typer(services_app, name="services")
 app.add_typer(ingest_app, name="ingest")
+app.add_typer(migrate_app, name="migrate")
+app.command("check")(check_scripts)
+app.command("init")(make_project)
 _WarehouseOption = Annotated[
     str | None, typer.Option("--warehouse", metavar="DIR", help="Warehouse directory.")
 ]
