@@ -15,6 +15,7 @@ import typer
 
 from hudisql import __version__
 from hudisql.cli.ingest import ingest_app
+from hudisql.cli.serve import serve
 from hudisql.cli.services import services_app
 from hudisql.console import open_console
 from hudisql.errors import HudisqlError, SettingsError
@@ -37,6 +38,7 @@ metastore_app = typer.Typer(help="Start, stop or look at the warehouse's embedde
 app.add_typer(metastore_app, name="metastore")
 app.add_typer(services_app, name="services")
 app.add_typer(ingest_app, name="ingest")
+app.command("serve")(serve)
 # Editors on Windows begin a script with a mark of its encoding.
 _SCRIPTS = "utf-8-sig"
 _WarehouseOption = Annotated[
