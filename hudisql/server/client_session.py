@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SPARK_SESSION: Final = "org.apache.spark.sql.classic.SparkSession"
 _PREFIX: Final = "set:"
+_SECONDS_BETWEEN_FETCHES: Final = 5.0
 EXECUTE_STATEMENT: Final = 0
 
 
@@ -125,6 +126,12 @@ class ClientSession:
     def is_busy(self) -> bool:
         """True while a statement runs."""
         return any(not each.has_stopped for each in self.operations)
+
+    @property
+    def is_fetching(self) -> bool:
+        """True while a client takes the rows of a result: it did so within the last seconds."""
+        has_rows = any(each.pages is not None and each.pages.has_more for each in self.operations)
+        return has_rows and time.monotonic() - self.last_used < _SECONDS_BETWEEN_FETCHES
 
     def run(self, operation: Operation) -> None:
         """Run a statement to its end in this thread, after those that run before it."""

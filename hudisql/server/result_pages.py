@@ -38,6 +38,7 @@ class ResultPages:
     ) -> None:
         self.columns = tuple(columns)
         self.rows_given = 0
+        self.bytes_given = 0
         self._batches: Iterator[pa.RecordBatch] | None = batches
         self._guard = guard
         self._current: pa.RecordBatch | None = None
@@ -53,6 +54,7 @@ class ResultPages:
             rows += piece.num_rows
             size += piece.nbytes
         self.rows_given += rows
+        self.bytes_given += size
         if not taken:
             return None
         return taken[0] if len(taken) == 1 else pa.concat_batches(taken)

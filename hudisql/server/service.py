@@ -10,9 +10,11 @@ import hmac
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import HudisqlError, InvalidHandleError, ServerBusyError, StatementCancelledError
+from hudisql.server import catalog_questions
 from hudisql.server.client_session import EXECUTE_STATEMENT, ClientSession, SessionConsole
 from hudisql.server.column_bytes import encode_column
 from hudisql.server.limits import ServerLimits
@@ -47,19 +49,35 @@ _INVALID_HANDLE: Final = 4
 _FETCH_FIRST: Final = 4
 _FETCH_LOG: Final = 1
 _POLL_SECONDS: Final = 0.5
+_PROXY_USER: Final = b"set:hiveconf:hive.server2.proxy.user"
 _MOST_ROWS: Final = 100_000
 _OK: Final = (1, STRUCT, ((1, I32, _SUCCESS),))
 _LOG_COLUMN: Final = ResultColumn("log")
 # Where a client waits for a result, and gets none, an empty one: as Spark's Thrift server.
 _NO_RESULT: Final = ResultColumn("Result")
 Call = Callable[["Caller", Fields], StructValue]
+Question = Callable[["Session", Fields], catalog_questions.Answer]
+# The questions with their `TOperationType`.
+_QUESTIONS: Final[dict[str, tuple[int, Question]]] = {
+    "GetTypeInfo": (1, catalog_questions.list_types),
+    "GetCatalogs": (2, catalog_questions.list_catalogs),
+    "GetSchemas": (3, catalog_questions.list_schemas),
+    "GetTables": (4, catalog_questions.list_tables),
+    "GetTableTypes": (5, catalog_questions.list_table_types),
+    "GetColumns": (6, catalog_questions.list_columns),
+    "GetFunctions": (7, catalog_questions.list_functions),
+    "GetPrimaryKeys": (8, catalog_questions.list_primary_keys),
+    "GetCrossReference": (8, catalog_questions.list_cross_references),
+}
 
 
 class Caller:
     """One connection's view of the service: its user, and the sessions that it opened."""
 
-    def __init__(self, user: str | None) -> None:
+    def __init__(self, user: str | None, is_gone: Callable[[], bool] = lambda: False) -> None:
+        """`is_gone` says whether the client has left: what it waits for is then cancelled."""
         self.user = user
+        self.is_gone = is_gone
         self.sessions: list[ClientSession] = []
 
 
@@ -82,6 +100,7 @@ class Service:
             "CloseOperation": self._close_operation,
             "GetResultSetMetadata": self._metadata,
             "FetchResults": self._fetch,
+            **{name: partial(self._ask_catalog, *question) for name, question in _QUESTIONS.items()},
         }
 
     def answer(self, caller: Caller, method: str, arguments: Fields) -> StructValue | None:
@@ -142,6 +161,10 @@ class Service:
                 f"the client speaks protocol V{asked + 1}; columns travel from V6 on",
                 hint="use a newer driver",
             )
+        if _PROXY_USER in (request.get(4) or {}):
+            raise ServerBusyError(
+                "nobody can act as another user here", hint="leave out hive.server2.proxy.user"
+            )
         given = {_text(key): _text(value) for key, value in (request.get(4) or {}).items()}
         hivevar = {
             key.removeprefix("set:hivevar:"): value
@@ -198,11 +221,23 @@ class Service:
             timer.start()
             operation.on_end(timer.cancel)
         if not request.get(4):
-            operation.wait(None)
+            while not operation.wait(_POLL_SECONDS):
+                if caller.is_gone():
+                    session.cancel(operation, wait=0)
             if operation.state is not OperationState.FINISHED:
                 session.close_operation(operation)
                 raise operation.error or StatementCancelledError("the statement was cancelled")
             operation.has_result = operation.pages is not None
+        return (_OK, (2, STRUCT, _handle_of(operation)))
+
+    def _ask_catalog(self, kind: int, question: Question, caller: Caller, request: Fields) -> StructValue:
+        session = self._session_of(caller, request)
+        operation = session.add(Operation(kind))
+        try:
+            operation.finish(pages_of_table(*question(session.session, request)))
+        except BaseException:
+            session.close_operation(operation)
+            raise
         return (_OK, (2, STRUCT, _handle_of(operation)))
 
     def _status(self, caller: Caller, request: Fields) -> StructValue:
@@ -261,7 +296,16 @@ class Service:
                 )
             start = rows.rows_given
             page = rows.next_page(most)
+            self._check_result_size(rows.bytes_given)
             return _page_response(start, page, rows.columns, has_more=rows.has_more)
+
+    def _check_result_size(self, size: int) -> None:
+        most = self._limits.result_bytes
+        if most and size > most:
+            raise ServerBusyError(
+                f"the result has more than {most} bytes, the server's limit for one statement",
+                hint="read fewer rows or columns (LIMIT), or write the rows into a table",
+            )
 
     def _refuse_while_draining(self) -> None:
         if self.is_draining:

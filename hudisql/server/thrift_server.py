@@ -6,6 +6,7 @@ opened end with it, as in HiveServer2 (`hive.server2.close.session.on.disconnect
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 import ssl
 import threading
@@ -21,6 +22,7 @@ from hudisql.server.service import Caller, Service
 from hudisql.server.transport import CheckPassword, ConnectionEnded, Transport, open_transport
 
 if TYPE_CHECKING:
+    from hudisql.server.http_transport import HttpTransport
     from hudisql.session import Session
 
 _UNKNOWN_METHOD: Final = 1
@@ -42,7 +44,8 @@ class ThriftServer:
         check_password: CheckPassword | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Listen. Raises SettingsError if the address cannot be had."""
+        """Listen. Raises SettingsError if the address cannot be had, or others may connect without a user."""
+        check_exposure(host, has_users=check_password is not None)
         self.service = Service(session, limits)
         self._limits = limits
         self._console = console
@@ -77,7 +80,7 @@ class ThriftServer:
         self.service.is_draining = True
         self._listener.close()
         deadline = time.monotonic() + seconds
-        while any(session.is_busy for session in self.service.sessions):
+        while any(session.is_busy or session.is_fetching for session in self.service.sessions):
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.05)
@@ -134,25 +137,32 @@ class ThriftServer:
             if self._tls is not None:
                 connection.settimeout(self._limits.handshake_seconds)
                 opened = self._tls.wrap_socket(connection, server_side=True)
+                with self._lock:
+                    # The first one is empty now.
+                    self._connections.discard(connection)
+                    self._connections.add(opened)
             transport = open_transport(opened, self._limits, self._check_password)
-            caller = Caller(transport.user)
+            caller = Caller(transport.user, lambda: _has_left(opened))
             self._converse(transport, caller)
         except (ProtocolError, AuthenticationError) as error:
             self._console.warning(f"closed the connection of {_peer(connection)}: {error.message}")
         except (ConnectionEnded, OSError):
             pass
         finally:
-            for session in caller.sessions if caller is not None else ():
-                self.service.close_session(session)
+            if caller is not None and not transport.keeps_sessions:
+                for session in caller.sessions:
+                    self.service.close_session(session)
             with self._lock:
-                self._connections.discard(connection)
+                self._connections -= {connection, opened}
             opened.close()
             connection.close()
 
-    def _converse(self, transport: Transport, caller: Caller) -> None:
+    def _converse(self, transport: Transport | HttpTransport, caller: Caller) -> None:
         while not self._is_closed.is_set():
             # A connection without a session is one that nobody uses.
-            transport.wait_for_message(None if caller.sessions else self._limits.message_seconds)
+            limits = self._limits
+            transport.wait_for_message(limits.idle_seconds if caller.sessions else limits.message_seconds)
+            caller.user = transport.user
             message = thrift.read_message(transport.source, self._limits.message_bytes)
             answer = self.service.answer(caller, message.method, message.arguments)
             if message.kind == thrift.ONEWAY:
@@ -164,6 +174,34 @@ class ThriftServer:
             else:
                 reply = thrift.write_message(message.method, thrift.REPLY, message.number, answer)
             transport.send(reply)
+
+
+def check_exposure(host: str, *, has_users: bool) -> None:
+    """Raise SettingsError if a server without users would be reached from other machines."""
+    if not has_users and not _is_loopback(host):
+        raise SettingsError(
+            f"without users the server listens on the loopback only, not on {host}",
+            hint="give it users (--users or --ldap-url), and TLS",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _has_left(connection: socket.socket) -> bool:
+    """True if the client has closed its end, looking without taking anything."""
+    try:
+        with socket.fromfd(connection.fileno(), connection.family, connection.type) as raw:
+            raw.setblocking(False)
+            return raw.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except (OSError, ValueError):
+        return True
 
 
 def _peer(connection: socket.socket) -> str:

@@ -1,7 +1,8 @@
-"""The bytes of one connection: HiveServer2's two binary transports, told apart by the first byte.
+"""The bytes of one connection: HiveServer2's transports, told apart by the first byte.
 
 0x01 begins a SASL handshake (mechanism PLAIN), after which each message is a frame behind its length; 0x80
-begins a bare message (`auth=noSasl`). A connection that is silent within a handshake or a message is closed.
+begins a bare message (`auth=noSasl`), P a POST of the HTTP transport. A connection that is silent within a
+handshake or a message is closed.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import AuthenticationError, ProtocolError
 from hudisql.server.limits import ServerLimits
 
+if TYPE_CHECKING:
+    from hudisql.server.http_transport import HttpTransport
+
+_HTTP: Final = ord("P")
 _START: Final = 1
 _OK: Final = 2
 _BAD: Final = 3
@@ -37,11 +42,14 @@ class SocketSource:
         self._buffer = bytearray()
         self._deadline: float | None = None
 
-    def wait_for_byte(self, seconds: float | None) -> int:
+    def wait_for_byte(self, seconds: float) -> int:
         """Wait for the first byte of what comes next, which stays there. Raises ConnectionEnded."""
-        self._deadline = None if seconds is None else time.monotonic() + seconds
-        if not self._buffer and not self._receive():
-            raise ConnectionEnded
+        self._deadline = time.monotonic() + seconds
+        try:
+            if not self._buffer and not self._receive():
+                raise ConnectionEnded
+        except ProtocolError as error:
+            raise ConnectionEnded from error
         return self._buffer[0]
 
     def begin(self, seconds: float) -> None:
@@ -56,6 +64,15 @@ class SocketSource:
         taken = bytes(self._buffer[:count])
         del self._buffer[:count]
         return taken
+
+    def take_until(self, end: bytes, most: int) -> bytes:
+        """The bytes before `end`, which is taken too. Raises ProtocolError if there are more than `most`."""
+        while (found := self._buffer.find(end)) < 0:
+            if len(self._buffer) > most:
+                raise ProtocolError(f"the head of the request has more than {most} bytes")
+            if not self._receive():
+                raise ProtocolError("the connection ended within a message")
+        return self.take(found + len(end))[: -len(end)]
 
     def _receive(self) -> bool:
         left = None if self._deadline is None else self._deadline - time.monotonic()
@@ -73,7 +90,9 @@ class SocketSource:
 
 
 class Transport:
-    """Messages of one connection, after `open_transport` has found out how they travel."""
+    """Messages of one binary connection, bare or framed."""
+
+    keeps_sessions: Final = False
 
     def __init__(self, connection: socket.socket, source: SocketSource, limits: ServerLimits) -> None:
         self._socket = connection
@@ -82,7 +101,7 @@ class Transport:
         self.is_framed = False
         self.user: str | None = None
 
-    def wait_for_message(self, seconds: float | None) -> None:
+    def wait_for_message(self, seconds: float) -> None:
         """Wait until a message begins; for framed ones its frame is then known to be small enough.
 
         Raises ConnectionEnded and ProtocolError.
@@ -106,7 +125,7 @@ class Transport:
 
 def open_transport(
     connection: socket.socket, limits: ServerLimits, check_password: CheckPassword | None
-) -> Transport:
+) -> Transport | HttpTransport:
     """Find out how a client's messages travel, and who it is.
 
     Without `check_password` everyone is whom he says to be, and a handshake is not needed. Raises
@@ -115,6 +134,11 @@ def open_transport(
     source = SocketSource(connection)
     transport = Transport(connection, source, limits)
     first = source.wait_for_byte(limits.handshake_seconds)
+    if first == _HTTP:
+        from hudisql.server.http_transport import HttpTransport
+
+        return HttpTransport(connection, source, limits, check_password)
+    source.begin(limits.handshake_seconds)
     if first == _START:
         transport.user = _shake_hands(connection, source, check_password)
         transport.is_framed = True
