@@ -44,9 +44,22 @@ ALLOWED: dict[str, set[str]] = {
     "session": WORK | {"sql", "procedures", "result", "startup"},
     "migrate": WORK | {"sql", "procedures", "result", "session"},
     "check": WORK | {"sql", "procedures", "services", "bootstrap", "startup"},
+    "server": GROUND | FACE | {"format", "spark", "catalog", "context", "sql", "result", "session", ""},
     "cli": GROUND
     | FACE
-    | {"session", "sql", "result", "catalog", "context", "procedures", "ingest", "migrate", "check", ""},
+    | {
+        "session",
+        "sql",
+        "result",
+        "catalog",
+        "context",
+        "procedures",
+        "ingest",
+        "migrate",
+        "check",
+        "server",
+        "",
+    },
     "__main__": {"cli"},
     "": {"errors", "result", "session", "write"},
     "pyspark_hudisql": TABLE | {"hudi_config", "spark", "read", "write", "sql"},

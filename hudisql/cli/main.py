@@ -16,6 +16,7 @@ from hudisql import __version__
 from hudisql.cli.check import check_scripts
 from hudisql.cli.ingest import ingest_app
 from hudisql.cli.migrate import make_project, migrate_app
+from hudisql.cli.serve import serve
 from hudisql.cli.services import services_app
 from hudisql.console import open_console
 from hudisql.errors import HudisqlError, SettingsError
@@ -41,6 +42,7 @@ app.add_typer(ingest_app, name="ingest")
 app.add_typer(migrate_app, name="migrate")
 app.command("check")(check_scripts)
 app.command("init")(make_project)
+app.command("serve")(serve)
 _WarehouseOption = Annotated[
     str | None, typer.Option("--warehouse", metavar="DIR", help="Warehouse directory.")
 ]
