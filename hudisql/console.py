@@ -6,11 +6,13 @@ code that works only knows the protocol; it never prints. This module knows no S
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Protocol, TextIO
 
 _LINE_SECONDS = 5.0
@@ -77,6 +79,25 @@ class PlainConsole:
         running = _LineProgress(self, label, total_units)
         yield running
         running.finish()
+
+
+@dataclass
+class JsonConsole(PlainConsole):
+    """One object of JSON a line, for what collects logs: `time`, `level`, `event`, and what belongs to it."""
+
+    def info(self, text: str) -> None:
+        """A note, as `message`."""
+        self.record("note", {"message": text})
+
+    def warning(self, text: str) -> None:
+        """A warning, as `message`."""
+        self.record("warning", {"message": text}, level="warning")
+
+    def record(self, event: str, fields: Mapping[str, object], *, level: str = "info") -> None:
+        """A line with these fields."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"time": now, "level": level, "event": event, **fields}, ensure_ascii=False)
+        print(line, file=self.stream, flush=True)
 
 
 @dataclass

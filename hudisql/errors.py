@@ -222,6 +222,10 @@ class KafkaError(HudisqlError, ConnectionError):
     """Kafka refused a request or cannot be reached; the message has its words."""
 
 
+class EntryChangedError(MetastoreError):
+    """Another client of the metastore has changed an entry meanwhile; nothing was stored."""
+
+
 class SchemaRegistryError(HudisqlError, ConnectionError):
     """A schema registry does not answer, refuses, or has a schema that cannot be used."""
 

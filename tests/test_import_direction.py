@@ -76,6 +76,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "execution",
     ),
     "ingest": (
+        "client_config",
         "declaration",
         "offsets",
         "parse",
@@ -89,6 +90,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "dead_letters",
         "table_feed",
         "kafka",
+        "watch",
         "worker",
     ),
     "bootstrap": (
