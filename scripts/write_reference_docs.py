@@ -23,6 +23,7 @@ from hudisql.cli.batch import EXIT_CODES
 from hudisql.cli.commands import HELP
 from hudisql.cli.ingest import ingest_app
 from hudisql.cli.main import app
+from hudisql.cli.migrate import migrate_app
 from hudisql.cli.services import services_app
 from hudisql.errors import HudisqlError
 from hudisql.hudi_config import CONFIG_KEYS
@@ -193,6 +194,9 @@ def _command_line_page() -> Iterator[str]:
     yield "hudisql [options] services run           one process that runs the services of many tables"
     yield "hudisql [options] ingest worker          a process that writes events from Kafka into tables"
     yield "hudisql [options] ingest status|drain|resume   what operators of workers need"
+    yield "hudisql [options] migrate VERB DIR       versioned scripts, each applied once"
+    yield "hudisql [options] check FILES|DIR        what is wrong with scripts, without running them"
+    yield "hudisql init DIR                         a project of migrations"
     yield "```"
     yield from ("", "## Options", "", "| option | meaning |", "|---|---|")
     for parameter in get_command(app).params:
@@ -202,6 +206,7 @@ def _command_line_page() -> Iterator[str]:
     yield "| `-h`, `--help` | Print the options. |"
     yield from _services_options()
     yield from _ingest_options()
+    yield from _migrate_options()
     yield from ("", "## Exit codes", "", "| code | meaning |", "|---|---|")
     for code, meaning in EXIT_CODES.items():
         yield f"| {code} | {meaning} |"
@@ -243,6 +248,7 @@ def _services_options() -> Iterator[str]:
     services: Any = get_command(services_app)
     yield from ("", "## hudisql services run", "")
     yield "Runs the table services that are due ([one process for many tables](services/service-process.md))."
+    yield from ("", "| option | meaning |", "|---|---|")
     yield from _option_rows(services.commands["run"])
 
 
@@ -250,18 +256,31 @@ def _ingest_options() -> Iterator[str]:
     """The options of the commands of `hudisql ingest`."""
     ingest: Any = get_command(ingest_app)
     for name, command in ingest.commands.items():
-        yield from ("", f"## hudisql ingest {name}", "")
-        yield f"{command.help} See [ingest.md](ingest.md)."
-        yield from _option_rows(command)
+        yield from ("", f"## hudisql ingest {name}", "", f"{command.help} See [ingest.md](ingest.md).")
+        yield from ("", "| option | meaning |", "|---|---|", *_option_rows(command))
+
+
+def _migrate_options() -> Iterator[str]:
+    """The verbs and options of `hudisql migrate`, and the options of `hudisql check`."""
+    migrate: Any = get_command(migrate_app)
+    yield from ("", "## hudisql migrate", "", "[Migrations](migrations.md) has a tutorial and the rules.")
+    for verb, command in migrate.commands.items():
+        yield from ("", f"`hudisql [options] migrate {verb} DIR`: {command.help}")
+        yield from ("", "| option | meaning |", "|---|---|", *_option_rows(command))
+    everything: Any = get_command(app)
+    check = everything.commands["check"]
+    yield from ("", "## hudisql check", "", f"`hudisql [options] check FILES|DIR`: {check.help}", "")
+    yield from ("| option | meaning |", "|---|---|", *_option_rows(check))
 
 
 def _option_rows(command: Any) -> Iterator[str]:
-    yield from ("", "| option | meaning |", "|---|---|")
     for option in command.params:
+        if option.param_type_name == "argument":
+            continue
         names, shown = ", ".join(f"`{name}`" for name in option.opts), ""
         if not option.is_flag:
-            shown = f" {option.metavar or 'TEXT'}"
-        yield f"| {names}{shown} | {_cell(option.help)} |"
+            shown = f" {option.metavar}"
+        yield f"| {names}{_cell(shown)} | {_cell(option.help)} |"
 
 
 def _python_page() -> Iterator[str]:
@@ -287,7 +306,7 @@ def _python_page() -> Iterator[str]:
 
 
 # For the command line's own use.
-_INTERNAL: Final = frozenset({"guard", "execute"})
+_INTERNAL: Final = frozenset({"guard", "execute", "substitute", "isolated"})
 
 
 def _described(title: str, value: Any) -> Iterator[str]:
