@@ -25,7 +25,7 @@ def cursor(server: ThriftServer, **options: Any) -> Iterator[Any]:
     from pyhive import hive
 
     with (
-        closing(hive.connect("127.0.0.1", server.port, username="somebody", **options)) as connection,
+        closing(hive.connect("127.0.0.1", server.port, username="analyst", **options)) as connection,
         closing(connection.cursor()) as opened,
     ):
         yield opened
