@@ -115,9 +115,11 @@ class Session:
         *,
         owned: OwnedParts | None = None,
         embedded: EmbeddedMetastore | None = None,
+        borrows: bool = False,
     ) -> None:
         self.context = context
         self._owned = owned
+        self._borrows = borrows
         self._embedded = embedded
         self._is_closed = False
         _open_sessions.add(self)
@@ -146,7 +148,7 @@ class Session:
         return None if self._owned is None else self._owned.log_file
 
     def on_spark_start(self, action: SparkAction) -> Callable[[], None]:
-        """Call `action` in the thread that starts Spark, or now if it runs; the result removes it."""
+        """Call `action` when this thread first gets Spark, or now if that runs; the result removes it."""
         if self._owned is not None:
             return self._owned.on_spark_start(action)
         action(self.context.spark)
@@ -261,6 +263,20 @@ class Session:
             hint="give one of them",
         )
 
+    def new_session(
+        self, console: Console | None = None, *, hivevar: Mapping[str, str] | None = None
+    ) -> Session:
+        """Another session on the same Spark application and metastore, for another user of them.
+
+        Database, SET, temporary views and variables are its own; `hivevar` adds variables. It must be closed
+        before this one. Raises what `spark` raises.
+        """
+        spark = self.spark.newSession()
+        context = self.context
+        settings = context.settings.with_layer({"hivevar": hivevar or {}}, "new_session()")
+        made = Context(spark, context.metastore, context.storage, settings, console or context.console)
+        return Session(made, borrows=True)
+
     def close(self) -> None:
         """Close the metastore client; stop Spark and release the embedded metastore if they are ours.
 
@@ -272,7 +288,7 @@ class Session:
         _open_sessions.discard(self)
         if self._owned is not None:
             self._owned.close()
-        else:
+        elif not self._borrows:
             self.context.metastore.close()
         if self._embedded is not None:
             self._embedded.release()

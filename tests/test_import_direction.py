@@ -44,9 +44,22 @@ ALLOWED: dict[str, set[str]] = {
     "session": WORK | {"sql", "procedures", "result", "startup"},
     "migrate": WORK | {"sql", "procedures", "result", "session"},
     "check": WORK | {"sql", "procedures", "services", "bootstrap", "startup"},
+    "server": GROUND | FACE | {"format", "spark", "catalog", "context", "sql", "result", "session", ""},
     "cli": GROUND
     | FACE
-    | {"session", "sql", "result", "catalog", "context", "ingest", "migrate", "check", ""},
+    | {
+        "session",
+        "sql",
+        "result",
+        "catalog",
+        "context",
+        "procedures",
+        "ingest",
+        "migrate",
+        "check",
+        "server",
+        "",
+    },
     "__main__": {"cli"},
     "": {"errors", "result", "session", "write"},
     "pyspark_hudisql": TABLE | {"hudi_config", "spark", "read", "write", "sql"},
@@ -63,6 +76,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "execution",
     ),
     "ingest": (
+        "client_config",
         "declaration",
         "offsets",
         "parse",
@@ -76,6 +90,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "dead_letters",
         "table_feed",
         "kafka",
+        "watch",
         "worker",
     ),
     "bootstrap": (
