@@ -8,6 +8,7 @@ needs them. What a statement means is the SQL layer's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -191,17 +192,25 @@ class Session:
             text = substitute_variables(text, self._variables(), line=statement.line, column=statement.column)
         return text
 
-    def isolated(self) -> Session:
+    @contextmanager
+    def isolated(self) -> Iterator[Session]:
         """A session on the same Spark and metastore with settings, views and a database of its own.
 
-        It begins with those of this session, which owns what both use: the new one is not closed.
+        It begins with those of this session, which owns what both use.
         """
         from pyspark.sql import SparkSession
 
         spark: Any = self.spark
-        cloned = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
-        context = self.context
-        return Session(Context(cloned, context.metastore, context.storage, context.settings, context.console))
+        context, cloned = self.context, SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+        made = Session(Context(cloned, context.metastore, context.storage, context.settings, context.console))
+        # Not one that the user has opened.
+        _open_sessions.discard(made)
+        try:
+            yield made
+        finally:
+            # Making DataFrames in it has made it the active one of this thread.
+            spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+            SparkSession._activeSession = spark
 
     def write(self, df: DataFrame, table: str, operation: str | None = None, **options: str) -> WriteResult:
         """Write a DataFrame's rows into a Hudi table, by name of the metastore, as one commit.

@@ -101,9 +101,16 @@ class ShadowMetastore:
         self.tables[table.database, table.name] = table
         self.dropped.discard((table.database, table.name))
 
-    def alter_table(self, table: MetastoreTable, *, cascade: bool = False, name: str | None = None) -> None:
+    def alter_table(
+        self,
+        table: MetastoreTable,
+        *,
+        cascade: bool = False,
+        name: str | None = None,
+        expected: tuple[str, str] | None = None,
+    ) -> None:
         """Replace an entry, `name` being the one it had."""
-        del cascade
+        del cascade, expected
         if name is not None and name != table.name:
             self.drop_table(table.database, name)
         self.create_table(table)

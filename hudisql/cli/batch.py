@@ -38,7 +38,7 @@ EXIT_CODES: Final[Mapping[int, str]] = {
     EXIT_OK: "all statements succeeded",
     EXIT_FAILED: "a statement failed, or a service of `services run --once`, `verify_bootstrap` found that a "
     "table does not match its source, a table of `ingest status` is not well, one of `ingest drain` may "
-    "still be written to, or the metastore does not answer",
+    "still be written to, `check` found something, or the metastore does not answer",
     EXIT_USAGE: "bad usage: an unknown option or setting, a bad value, a file that cannot be read; "
     "nothing was run",
     EXIT_BLOCKED: "a bootstrap has blockers, or a rollback would lose rows, in a dry run or not; nothing was "

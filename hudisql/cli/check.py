@@ -108,9 +108,10 @@ def _online_checker(settings: Settings, level: str) -> Iterator[StatementCheck]:
     with (
         TemporaryDirectory(prefix="hudisql-check-") as directory,
         connect(settings=settings, console=open_console()) as session,
+        session.isolated() as isolated,
     ):
-        real = session.context
-        yield _checker(settings, session.isolated().context.spark, directory, real, runs_dry=level == "plan")
+        runs_dry = level == "plan"
+        yield _checker(settings, isolated.context.spark, directory, session.context, runs_dry=runs_dry)
 
 
 def _checker(

@@ -117,9 +117,9 @@ def run_script(
     run = _begun_run(checkpoint, script, rank)
     done = sum(each["state"] == "done" for each in run["statements"])
     listener.script_begins(script, done)
-    runner = _ScriptRunner(session.isolated(), checkpoint, script, run, listener)
     try:
-        runner.run_statements()
+        with session.isolated() as isolated:
+            _ScriptRunner(isolated, checkpoint, script, run, listener).run_statements()
     except StatementFailedError:
         history.write(_row(script, run, FAILED))
         raise

@@ -49,11 +49,12 @@ def preview(
     for script in up_to(plan, options.target):
         done = _done(plan, script)
         listener.script_begins(script, done)
-        previewer = _Previewer(session.isolated(), script, listener)
-        outcomes = [
-            previewer.look_at(number, statement, is_done=number <= done)
-            for number, statement in enumerate(script.statements, start=1)
-        ]
+        with session.isolated() as isolated:
+            previewer = _Previewer(isolated, script, listener)
+            outcomes = [
+                previewer.look_at(number, statement, is_done=number <= done)
+                for number, statement in enumerate(script.statements, start=1)
+            ]
         blocked += [each for each in outcomes if isinstance(each.error, BootstrapBlockedError)]
     return blocked
 

@@ -59,6 +59,7 @@ STATEMENTS = [
 
 def check(*arguments: str, exit_code: int) -> str:
     done = CliRunner().invoke(app, ["check", *arguments])
+    assert isinstance(done.exception, SystemExit | None), done.exception
     assert done.exit_code == exit_code, (done.stderr, done.exception)
     return done.stdout
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hudisql.migrate.history import History
 from tests.migrate.conftest import Project
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -155,3 +156,27 @@ def test_bad_usage_is_exit_code_2(
 ) -> None:
     project.write(name, "SELECT 1")
     assert complaint in project.run("apply", *options, exit_code=2).stderr
+
+
+def test_a_statement_whose_outcome_nobody_knows_waits_for_a_repair(project: Project) -> None:
+    project.write(
+        "V1__p.sql",
+        "CREATE TABLE {db}.p (id INT) USING parquet;\nINSERT INTO {db}.p SELECT int(raise_error('no'));",
+    )
+    project.run("apply", exit_code=1)
+    # As if the process had been killed in the INSERT.
+    history = History(project.session, project.database, "history")
+    base_path = history.base_path()
+    assert base_path is not None
+    checkpoint = history.checkpoint(base_path)
+    checkpoint.acquire(0, lambda _: None)
+    run = checkpoint.state.run
+    assert run is not None
+    run["statements"][-1]["state"] = "started"
+    checkpoint.advance(run)
+    checkpoint.release()
+    conflict = project.run("apply", exit_code=4)
+    assert "V1__p.sql:2: the last run was interrupted in statement 2" in conflict.stderr
+    assert "counts as done" in project.run("repair", "--done").stderr
+    project.run("apply")
+    assert project.rows("SELECT count(*) FROM {db}.p") == [(0,)]
