@@ -190,6 +190,7 @@ def _command_line_page() -> Iterator[str]:
     yield "hudisql [options] config                 print each setting with its origin"
     yield "hudisql metastore start|stop|status      the warehouse's embedded Hive Metastore"
     yield "hudisql [options] services run           one process that runs the services of many tables"
+    yield "hudisql [options] serve                  SQL for beeline, JDBC, ODBC and Python clients"
     yield "```"
     yield from ("", "## Options", "", "| option | meaning |", "|---|---|")
     for parameter in get_command(app).params:
@@ -198,6 +199,7 @@ def _command_line_page() -> Iterator[str]:
         yield f"| {names}{_cell(value)} | {_cell(parameter.help)} |"
     yield "| `-h`, `--help` | Print the options. |"
     yield from _services_options()
+    yield from _serve_options()
     yield from ("", "## Exit codes", "", "| code | meaning |", "|---|---|")
     for code, meaning in EXIT_CODES.items():
         yield f"| {code} | {meaning} |"
@@ -239,8 +241,20 @@ def _services_options() -> Iterator[str]:
     services: Any = get_command(services_app)
     yield from ("", "## hudisql services run", "")
     yield "Runs the table services that are due ([one process for many tables](services/service-process.md))."
+    yield from _options_of(services.commands["run"])
+
+
+def _serve_options() -> Iterator[str]:
+    """The options of `hudisql serve`."""
+    commands: Any = get_command(app)
+    yield from ("", "## hudisql serve", "")
+    yield "Serves SQL by HiveServer2's protocol ([beeline, JDBC, ODBC and Python clients](serving.md))."
+    yield from _options_of(commands.commands["serve"])
+
+
+def _options_of(command: Any) -> Iterator[str]:
     yield from ("", "| option | meaning |", "|---|---|")
-    for option in services.commands["run"].params:
+    for option in command.params:
         names, shown = ", ".join(f"`{name}`" for name in option.opts), ""
         if not option.is_flag:
             shown = f" {option.metavar}"
