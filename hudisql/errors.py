@@ -210,12 +210,20 @@ class SyncFailedError(MetastoreError):
     """The commit stands, but the metastore could not follow it; the hint says how to run the sync again."""
 
 
+class MigrationConflictError(HudisqlError):
+    """Migration scripts do not agree with their history: nothing was run (checksum, gap, unknown outcome)."""
+
+
 class EventsLostError(HudisqlError, LookupError):
     """A source no longer has events that the table has not taken: its retention has deleted them."""
 
 
 class KafkaError(HudisqlError, ConnectionError):
     """Kafka refused a request or cannot be reached; the message has its words."""
+
+
+class EntryChangedError(MetastoreError):
+    """Another client of the metastore has changed an entry meanwhile; nothing was stored."""
 
 
 class SchemaRegistryError(HudisqlError, ConnectionError):
