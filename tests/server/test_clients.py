@@ -13,9 +13,9 @@ from hudisql.console import SilentConsole
 from hudisql.server.limits import ServerLimits
 from hudisql.server.thrift_server import ThriftServer
 from hudisql.server.users import PasswordFile, RememberedUsers, hash_password
+from tests.certificates import make_certificate
 from tests.hive.beeline import HiveError, start_beeline
 from tests.hive.server import beeline_command, parse_rows
-from tests.ingest.push.servers import make_certificate
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from hudisql.cli.main import app
 from hudisql.errors import AuthenticationError, SettingsError
 from hudisql.server.users import LdapServer, PasswordFile, RememberedUsers, hash_password
-from tests.ingest.push.servers import make_certificate
+from tests.certificates import make_certificate
 
 
 def test_a_user_of_the_file_needs_the_right_password(tmp_path: Path) -> None:
