@@ -158,7 +158,6 @@ def test_beeline_runs_statements_and_prints_rows(server: ThriftServer, tmp_path:
         ]
         with pytest.raises(HiveError, match="Syntax error"):
             beeline.run("SELEC 1", seconds=60)
-        assert "served_beeline" in "\n".join(beeline.run("!tables\nSELECT 1", seconds=60))
         beeline.run("DROP TABLE served_beeline", seconds=60)
     finally:
         beeline.close()
