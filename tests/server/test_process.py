@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.hms]
+pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
 START_SECONDS = 240
 
 
