@@ -194,6 +194,7 @@ def _command_line_page() -> Iterator[str]:
     yield "hudisql [options] services run           one process that runs the services of many tables"
     yield "hudisql [options] ingest worker          a process that writes events from Kafka into tables"
     yield "hudisql [options] ingest status|drain|resume   what operators of workers need"
+    yield "hudisql [options] serve                  SQL for beeline, JDBC, ODBC and Python clients"
     yield "hudisql [options] migrate VERB DIR       versioned scripts, each applied once"
     yield "hudisql [options] check FILES|DIR        what is wrong with scripts, without running them"
     yield "hudisql init DIR                         a project of migrations"
@@ -206,6 +207,7 @@ def _command_line_page() -> Iterator[str]:
     yield "| `-h`, `--help` | Print the options. |"
     yield from _services_options()
     yield from _ingest_options()
+    yield from _serve_options()
     yield from _migrate_options()
     yield from ("", "## Exit codes", "", "| code | meaning |", "|---|---|")
     for code, meaning in EXIT_CODES.items():
@@ -248,8 +250,20 @@ def _services_options() -> Iterator[str]:
     services: Any = get_command(services_app)
     yield from ("", "## hudisql services run", "")
     yield "Runs the table services that are due ([one process for many tables](services/service-process.md))."
+    yield from _options_of(services.commands["run"])
+
+
+def _serve_options() -> Iterator[str]:
+    """The options of `hudisql serve`."""
+    commands: Any = get_command(app)
+    yield from ("", "## hudisql serve", "")
+    yield "Serves SQL by HiveServer2's protocol ([beeline, JDBC, ODBC and Python clients](serving.md))."
+    yield from _options_of(commands.commands["serve"])
+
+
+def _options_of(command: Any) -> Iterator[str]:
     yield from ("", "| option | meaning |", "|---|---|")
-    yield from _option_rows(services.commands["run"])
+    yield from _option_rows(command)
 
 
 def _ingest_options() -> Iterator[str]:

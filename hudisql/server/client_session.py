@@ -6,6 +6,7 @@ time. Follows `org.apache.hive.service.cli.session.HiveSessionImpl` in what a cl
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
 import time
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.console import PlainConsole, Progress
 from hudisql.errors import InvalidHandleError, ServerBusyError, SettingsError
 from hudisql.format.spark_schema import quote_name
+from hudisql.result import LocalResult, Result
 from hudisql.server.operation import Operation, cancel_tagged_jobs
 from hudisql.spark.java_objects import java_class
 from hudisql.sql.text.script import ScriptStatement
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 _SPARK_SESSION: Final = "org.apache.spark.sql.classic.SparkSession"
 _PREFIX: Final = "set:"
+HIVE_SHOW_TABLES: Final = "hudisql.serve.hive.show.tables"
+"""With `true` SHOW TABLES has names alone, as in Hive: PyHive's SQLAlchemy dialect takes the first column."""
+_SHOW_TABLES: Final = re.compile(r"\s*SHOW\s+TABLES\b", re.IGNORECASE)
 _SECONDS_BETWEEN_FETCHES: Final = 5.0
 EXECUTE_STATEMENT: Final = 0
 
@@ -88,9 +93,7 @@ class ClientSession:
             if key == "use:database":
                 if value and value != "default":
                     self.session.sql(f"USE {quote_name(value)}")
-            elif name.startswith(("hivevar:", "system:", "env:", "metaconf:")) or not name:
-                continue
-            elif key.startswith(_PREFIX):
+            elif name and not name.startswith(("hivevar:", "system:", "env:", "metaconf:")):
                 try:
                     spark.conf.set(name.removeprefix("hiveconf:"), value)
                 except Exception as error:
@@ -135,15 +138,12 @@ class ClientSession:
 
     def run(self, operation: Operation) -> None:
         """Run a statement to its end in this thread, after those that run before it."""
-        try:
-            with self._running:
-                self._console.operation = operation
-                try:
-                    operation.run(lambda: self._result_of(operation))
-                finally:
-                    self._console.operation = None
-        finally:
-            self.last_used = time.monotonic()
+        with self._running:
+            self._console.operation = operation
+            try:
+                operation.run(lambda: self._result_of(operation))
+            finally:
+                self._console.operation = None
 
     def cancel(self, operation: Operation, **how: Any) -> None:
         """Cancel a statement (`Operation.cancel`)."""
@@ -176,11 +176,21 @@ class ClientSession:
         java_class(spark, _SPARK_SESSION).setActiveSession(spark._jsparkSession)
         spark.sparkContext.addJobTag(operation.tag)
         try:
-            result = self.session.execute(ScriptStatement(operation.statement))
+            result = self._as_hive_shows(
+                self.session.execute(ScriptStatement(operation.statement)), operation
+            )
             pages = pages_of_result(result) if result.has_rows else None
             if result.error is not None:
                 operation.log.write(f"ERROR: {result.error}")
             return pages
         finally:
+            self.last_used = time.monotonic()
             with suppress(Exception):
                 spark.sparkContext.removeJobTag(operation.tag)
+
+    def _as_hive_shows(self, result: Result, operation: Operation) -> Result:
+        if _SHOW_TABLES.match(operation.statement) is None or isinstance(result, LocalResult):
+            return result
+        if self.session.spark.conf.get(HIVE_SHOW_TABLES, "false") != "true":
+            return result
+        return Result(result.df.select(result.df["tableName"].alias("tab_name")), guard=result.guard)

@@ -221,9 +221,7 @@ class Service:
             timer.start()
             operation.on_end(timer.cancel)
         if not request.get(4):
-            while not operation.wait(_POLL_SECONDS):
-                if caller.is_gone():
-                    session.cancel(operation, wait=0)
+            _wait_for(caller, session, operation)
             if operation.state is not OperationState.FINISHED:
                 session.close_operation(operation)
                 raise operation.error or StatementCancelledError("the statement was cancelled")
@@ -267,7 +265,8 @@ class Service:
         return (_OK,)
 
     def _metadata(self, caller: Caller, request: Fields) -> StructValue:
-        _, operation = self._operation_of(caller, request)
+        session, operation = self._operation_of(caller, request)
+        _wait_for(caller, session, operation)
         pages = operation.pages
         columns = (_NO_RESULT,) if pages is None else pages.columns
         described = [column.description(position) for position, column in enumerate(columns, 1)]
@@ -281,6 +280,7 @@ class Service:
             lines = operation.log.read(most, from_start=is_first)
             pages = pages_of_table((_LOG_COLUMN,), [(line,) for line in lines])
             return _page_response(0, pages.next_page(max(most, 1)), (_LOG_COLUMN,), has_more=False)
+        _wait_for(caller, session, operation)
         session.last_used = time.monotonic()
         if operation.state is not OperationState.FINISHED:
             raise operation.error or InvalidHandleError(
@@ -331,6 +331,13 @@ class Service:
             if caller.user is None or caller.user == session.user:
                 return session, operation
         raise InvalidHandleError("the statement is not open", hint="run it again")
+
+
+def _wait_for(caller: Caller, session: ClientSession, operation: Operation) -> None:
+    """Wait for a statement's end; it is cancelled if its client leaves."""
+    while not operation.wait(_POLL_SECONDS):
+        if caller.is_gone():
+            session.cancel(operation, wait=0)
 
 
 def _identifier(handle: Any) -> tuple[bytes, bytes]:

@@ -31,7 +31,6 @@ LIST: Final = 15
 CALL: Final = 1
 REPLY: Final = 2
 EXCEPTION: Final = 3
-ONEWAY: Final = 4
 
 _VERSION_1: Final = 0x8001_0000
 _VERSION_MASK: Final = 0xFFFF_0000
@@ -124,7 +123,7 @@ def read_message(source: ByteSource, most_bytes: int) -> Message:
         raise ProtocolError(f"the name of the method has {length} bytes")
     name = budget.take(length)
     number = _read_i32(budget)
-    if kind not in (CALL, ONEWAY):
+    if kind != CALL:
         raise ProtocolError(f"the message is no call: type {kind}")
     if not name.isascii():
         raise ProtocolError("the name of the method is no ASCII text")

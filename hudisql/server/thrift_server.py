@@ -54,6 +54,7 @@ class ThriftServer:
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._is_closed = threading.Event()
+        self._answering = 0
         try:
             self._listener = socket.create_server((host, port), backlog=_BACKLOG)
         except OSError as error:
@@ -77,10 +78,11 @@ class ThriftServer:
 
     def drain(self, seconds: float) -> bool:
         """Take no new connections and statements, wait for the running ones; False if they take longer."""
-        self.service.is_draining = True
-        self._listener.close()
+        self._refuse_connections()
         deadline = time.monotonic() + seconds
-        while any(session.is_busy or session.is_fetching for session in self.service.sessions):
+        while self._answering or any(
+            session.is_busy or session.is_fetching for session in self.service.sessions
+        ):
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.05)
@@ -89,11 +91,7 @@ class ThriftServer:
     def close(self) -> None:
         """Close everything; running statements are cancelled. To close it again does nothing."""
         self._is_closed.set()
-        self.service.is_draining = True
-        # accept() goes on waiting on a listener that is only closed.
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self._refuse_connections()
         with self._lock:
             connections = list(self._connections)
         for connection in connections:
@@ -101,6 +99,13 @@ class ThriftServer:
                 connection.shutdown(socket.SHUT_RDWR)
         for session in self.service.sessions:
             self.service.close_session(session)
+
+    def _refuse_connections(self) -> None:
+        self.service.is_draining = True
+        # accept() goes on waiting on a listener that is only closed.
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
 
     def _accept(self) -> None:
         while not self._is_closed.is_set():
@@ -164,16 +169,21 @@ class ThriftServer:
             transport.wait_for_message(limits.idle_seconds if caller.sessions else limits.message_seconds)
             caller.user = transport.user
             message = thrift.read_message(transport.source, self._limits.message_bytes)
-            answer = self.service.answer(caller, message.method, message.arguments)
-            if message.kind == thrift.ONEWAY:
-                continue
-            if answer is None:
-                words = f"there is no method {message.method}"
-                body = ((1, thrift.STRING, words), (2, thrift.I32, _UNKNOWN_METHOD))
-                reply = thrift.write_message(message.method, thrift.EXCEPTION, message.number, body)
-            else:
-                reply = thrift.write_message(message.method, thrift.REPLY, message.number, answer)
-            transport.send(reply)
+            with self._lock:
+                self._answering += 1
+            try:
+                transport.send(self._reply_to(message, caller))
+            finally:
+                with self._lock:
+                    self._answering -= 1
+
+    def _reply_to(self, message: thrift.Message, caller: Caller) -> bytes:
+        answer = self.service.answer(caller, message.method, message.arguments)
+        if answer is not None:
+            return thrift.write_message(message.method, thrift.REPLY, message.number, answer)
+        words = f"there is no method {message.method}"
+        body = ((1, thrift.STRING, words), (2, thrift.I32, _UNKNOWN_METHOD))
+        return thrift.write_message(message.method, thrift.EXCEPTION, message.number, body)
 
 
 def check_exposure(host: str, *, has_users: bool) -> None:

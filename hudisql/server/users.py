@@ -12,6 +12,7 @@ import base64
 import hashlib
 import hmac
 import secrets
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -74,7 +75,7 @@ class PasswordFile:
 class LdapServer:
     """Users of an LDAP server, who prove themselves by a simple bind; `user_dn` has `{user}` for the name."""
 
-    def __init__(self, url: str, user_dn: str, seconds: float = 10.0) -> None:
+    def __init__(self, url: str, user_dn: str, seconds: int = 10) -> None:
         """Raises SettingsError for a URL without TLS, a name pattern without `{user}`, and without ldap3."""
         if not url.startswith("ldaps://"):
             raise SettingsError(
@@ -101,7 +102,8 @@ class LdapServer:
         if not user or not password:
             raise AuthenticationError("the client gave no user or no password")
         name = self._user_dn.replace("{user}", escape_rdn(user))
-        server = ldap3.Server(self._url, connect_timeout=self._seconds, get_info=ldap3.NONE)
+        tls = ldap3.Tls(validate=ssl.CERT_REQUIRED)
+        server = ldap3.Server(self._url, tls=tls, connect_timeout=self._seconds, get_info=ldap3.NONE)
         try:
             connection = ldap3.Connection(
                 server, name, password, client_strategy=self._strategy, receive_timeout=self._seconds

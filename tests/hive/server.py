@@ -47,8 +47,8 @@ class HiveServer:
     def query(self, statement: str) -> list[dict[str, str | None]]:
         """Run one statement by beeline and return its rows as text by column name (NULL is None)."""
         if self.beeline is None:
-            self.beeline = start_beeline(_beeline_command(self.directory, self.port), self.directory)
-        return _parse_rows(self.beeline.run(statement, seconds=STATEMENT_SECONDS))
+            self.beeline = start_beeline(beeline_command(self.directory, self.port), self.directory)
+        return parse_rows(self.beeline.run(statement, seconds=STATEMENT_SECONDS))
 
     def close(self) -> None:
         """End the server and its beeline."""
@@ -97,7 +97,8 @@ def start_hive_server(directory: Path, metastore_uri: str) -> HiveServer:
     return server
 
 
-def _beeline_command(directory: Path, port: int) -> Sequence[str]:
+def beeline_command(directory: Path, port: int) -> Sequence[str]:
+    """Beeline on a server of HiveServer2's protocol, reading statements from standard input."""
     return [
         *(_java(), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
         *("-cp", f"{directory}:{install_hive().libraries}/*", "org.apache.hive.beeline.BeeLine"),
@@ -159,7 +160,8 @@ def _wait_for_port(server: HiveServer) -> None:
     )
 
 
-def _parse_rows(lines: Sequence[str]) -> list[dict[str, str | None]]:
+def parse_rows(lines: Sequence[str]) -> list[dict[str, str | None]]:
+    """What beeline prints for a statement, as rows."""
     # Beeline writes lines of its own, blank ones, around the rows.
     rows: Sequence[Sequence[str]] = [line.split("\t") for line in lines if line.strip()]
     if not rows:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import ssl
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hudisql.console import SilentConsole
+from hudisql.server.limits import ServerLimits
 from hudisql.server.thrift_server import ThriftServer
+from hudisql.server.users import PasswordFile, RememberedUsers, hash_password
+from tests.certificates import make_certificate
+from tests.hive.beeline import HiveError, start_beeline
+from tests.hive.server import beeline_command, parse_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
 
@@ -22,7 +30,7 @@ TEXTS = ["[1,null]", '{"a":1}', '{"x":1,"y":null}', None]
 def connect_pyhive(server: ThriftServer, **options: Any) -> Any:
     from pyhive import hive
 
-    return hive.connect("127.0.0.1", server.port, username="analyst", **options)
+    return hive.connect("127.0.0.1", server.port, username="me", **options)
 
 
 def test_pyhive_gets_exact_values_of_all_types(server: ThriftServer) -> None:
@@ -43,30 +51,113 @@ def test_pyhive_gets_exact_values_of_all_types(server: ThriftServer) -> None:
     assert list(row[12:]) == TEXTS
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "NOSASL"])
-def test_impyla_runs_merge_call_and_select(server: ThriftServer, mechanism: str) -> None:
+def test_impyla_runs_merge_call_and_select(server: ThriftServer) -> None:
     from impala.dbapi import connect
 
-    table = f"served_{mechanism.lower()}"
     with (
-        closing(
-            connect("127.0.0.1", server.port, auth_mechanism=mechanism, user="u", password="p")
-        ) as opened,
+        closing(connect("127.0.0.1", server.port, auth_mechanism="PLAIN", user="u", password="p")) as opened,
         closing(opened.cursor()) as cursor,
     ):
         cursor.execute(
-            f"CREATE TABLE {table} (id INT, v STRING, ts BIGINT) USING hudi "
+            "CREATE TABLE served_impyla (id INT, v STRING, ts BIGINT) USING hudi "
             "TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts')"
         )
         cursor.execute(
-            f"MERGE INTO {table} t USING (SELECT 1 id, 'a' v, 2L ts) s ON t.id = s.id "
+            "MERGE INTO served_impyla t USING (SELECT 1 id, 'a' v, 2L ts) s ON t.id = s.id "
             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
         cursor.fetchall()
-        cursor.execute(f"SELECT id, v FROM {table}")
+        cursor.execute("SELECT id, v FROM served_impyla")
         assert cursor.fetchall() == [(1, "a")]
         cursor.execute("CALL help()")
         assert "hive_sync" in cursor.fetchall()[0][0]
+        cursor.execute("DROP TABLE served_impyla")
+
+
+def test_a_client_without_sasl_gets_many_rows_in_order(server: ThriftServer) -> None:
+    from impala.dbapi import connect
+
+    with (
+        closing(connect("127.0.0.1", server.port, auth_mechanism="NOSASL")) as opened,
+        closing(opened.cursor()) as cursor,
+    ):
         cursor.execute("SELECT id, cast(id AS string) FROM range(25000)")
         assert cursor.fetchall() == [(number, str(number)) for number in range(25000)]
-        cursor.execute(f"DROP TABLE {table}")
+
+
+def test_sqlalchemy_reads_tables_and_rows(server: ThriftServer) -> None:
+    sqlalchemy = pytest.importorskip("sqlalchemy")
+    engine = sqlalchemy.create_engine(
+        f"hive://me@127.0.0.1:{server.port}/default",
+        connect_args={"configuration": {"hudisql.serve.hive.show.tables": "true"}},
+    )
+    with closing(connect_pyhive(server)) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute("CREATE TABLE served_alchemy (id INT, v STRING) USING parquet")
+        cursor.execute("INSERT INTO served_alchemy VALUES (1, 'a'), (2, NULL)")
+        try:
+            inspected = sqlalchemy.inspect(engine)
+            assert "served_alchemy" in inspected.get_table_names()
+            assert [column["name"] for column in inspected.get_columns("served_alchemy")] == ["id", "v"]
+            table = sqlalchemy.Table("served_alchemy", sqlalchemy.MetaData(), autoload_with=engine)
+            with engine.connect() as opened:
+                found = opened.execute(sqlalchemy.select(table).where(table.c.id > 1)).fetchall()
+            assert [tuple(row) for row in found] == [(2, None)]
+        finally:
+            engine.dispose()
+            cursor.execute("DROP TABLE served_alchemy")
+
+
+def test_tls_users_and_http_together(session: Any, tmp_path: Path) -> None:
+    from impala.dbapi import connect
+
+    certificate, key = make_certificate(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    users = tmp_path / "users"
+    users.write_text(f"ada:{hash_password('secret')}\n")
+    started = ThriftServer(
+        *(session, "127.0.0.1", 0, ServerLimits(), SilentConsole()),
+        check_password=RememberedUsers(PasswordFile(users).check).check,
+        tls=context,
+    )
+    given: dict[str, Any] = {"use_ssl": True, "ca_cert": str(certificate), "auth_mechanism": "PLAIN"}
+    address = ("localhost", started.port)
+    with closing(started):
+        for http in ({}, {"use_http_transport": True, "http_path": "cliservice"}):
+            with (
+                closing(connect(*address, user="ada", password="secret", **given, **http)) as opened,
+                closing(opened.cursor()) as cursor,
+            ):
+                cursor.execute("SELECT id FROM range(3)")
+                assert cursor.fetchall() == [(0,), (1,), (2,)]
+
+
+@pytest.mark.hive
+def test_beeline_runs_statements_and_prints_rows(server: ThriftServer, tmp_path: Path) -> None:
+    beeline = start_beeline(beeline_command(tmp_path, server.port), tmp_path)
+    try:
+        (row,) = parse_rows(beeline.run(TYPED, seconds=60))
+        values = list(row.values())
+        assert values[:8] == ["true", "1", "2", "3", "4", "0.1", "0.2", "ä"]
+        assert values[9:] == ["1.50", "2024-01-02", "2024-01-02 03:04:05.678", *TEXTS[:3], None]
+        beeline.run(
+            "CREATE TABLE served_beeline (id INT, v STRING, ts BIGINT) USING hudi "
+            "TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts')",
+            seconds=60,
+        )
+        merge = (
+            "MERGE INTO served_beeline t USING (SELECT 1 id, 'a' v, 2L ts) s ON t.id = s.id "
+            "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        )
+        (merged,) = parse_rows(beeline.run(merge, seconds=60))
+        assert merged["rows_inserted"] == "1"
+        commits = parse_rows(beeline.run("CALL show_commits(table => 'served_beeline')", seconds=60))
+        assert [commit["total_records_written"] for commit in commits] == ["1"]
+        assert parse_rows(beeline.run("SELECT id, v FROM served_beeline", seconds=60)) == [
+            {"id": "1", "v": "a"}
+        ]
+        with pytest.raises(HiveError, match="Syntax error"):
+            beeline.run("SELEC 1", seconds=60)
+        beeline.run("DROP TABLE served_beeline", seconds=60)
+    finally:
+        beeline.close()
