@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TextIO
 
@@ -58,18 +58,23 @@ class SilentConsole:
 
 @dataclass
 class PlainConsole:
-    """One line at a time, for logs: progress every few seconds and when it ends."""
+    """One line at a time, for logs: progress every few seconds and when it ends.
+
+    A line that cannot be written (the disk of the log is full, its reader has left) is lost, and the work
+    goes on.
+    """
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     seconds_between_lines: float = _LINE_SECONDS
 
     def info(self, text: str) -> None:
         """A note on a line of its own."""
-        print(text, file=self.stream, flush=True)
+        with suppress(OSError):
+            print(text, file=self.stream, flush=True)
 
     def warning(self, text: str) -> None:
         """A warning on a line of its own."""
-        print(f"WARNING: {text}", file=self.stream, flush=True)
+        self.info(f"WARNING: {text}")
 
     @contextmanager
     def progress(self, label: str, total_units: float | None) -> Iterator[Progress]:

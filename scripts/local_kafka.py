@@ -101,11 +101,17 @@ class LocalKafka:
 
     def create_topic(self, name: str, partitions: int = 1, **config: str) -> str:
         """Create a topic; its name."""
-        admin = AdminClient({"bootstrap.servers": self.servers})  # it must outlive its futures
-        new = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config))
-        for future in admin.create_topics([new]).values():
-            future.result()
+        self.create_topics([name], partitions, **config)
         return name
+
+    def create_topics(self, names: Iterable[str], partitions: int = 1, **config: str) -> None:
+        """Create topics."""
+        admin = AdminClient({"bootstrap.servers": self.servers})  # it must outlive its futures
+        new = [
+            NewTopic(each, num_partitions=partitions, replication_factor=1, config=config) for each in names
+        ]
+        for future in admin.create_topics(new).values():
+            future.result()
 
     def produce(
         self,

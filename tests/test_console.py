@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,3 +68,14 @@ def test_the_voice_fits_the_place(capsys: Any) -> None:
     with silent.progress("z", 1) as progress:
         progress.advance()
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_log_that_cannot_be_written_ends_no_work() -> None:
+    full = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115 (closing it fails)
+    console = PlainConsole(full)
+    console.info("a note")
+    console.warning("a warning")
+    with console.progress("work", 1) as progress:
+        progress.advance(1)
+    with pytest.raises(OSError, match="No space left"):
+        full.close()
