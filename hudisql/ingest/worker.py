@@ -141,20 +141,17 @@ class IngestWorker:
         now = self.clock()
         if self._refreshed_at is None or now - self._refreshed_at >= self.refresh_seconds:
             self._look_for_declarations()
+            self._give_up_undeclared()
             self._look_for_partitions()
             # Looking may take long: the next look comes that long after its end.
             self._refreshed_at = now = self.clock()
         owned = self.ownership.owned(self._declared)
-        for name, fed in list(self._fed.items()):
-            declared = self._declared.get(name)
-            if declared is None or declared.declaration != fed.table.declaration:
-                self._give_up(name, commits=True)
         for name in sorted(owned - set(self._fed)):
             table = self._declared[name]
             self._fed[name] = _Fed(table, table.feed(self.owner))
-        for fed in self._fed.values():
+        for fed in [each for each in self._fed.values() if not each.is_running]:
             servers = str(fed.table.declaration.bootstrap_servers)
-            if not fed.is_running and now >= max(fed.not_before, self._unreachable.get(servers, 0.0)):
+            if now >= max(fed.not_before, self._unreachable.get(servers, 0.0)):
                 self._attempt(fed, self._start)
 
     def _look_for_declarations(self) -> None:
@@ -165,6 +162,13 @@ class IngestWorker:
             if self._refreshed_at is None:
                 raise
             self.console.warning(f"declarations cannot be looked up, and stay as they are: {error.message}")
+
+    def _give_up_undeclared(self) -> None:
+        """Give tables up whose declaration is gone, or another one."""
+        for name, fed in list(self._fed.items()):
+            declared = self._declared.get(name)
+            if declared is None or declared.declaration != fed.table.declaration:
+                self._give_up(name, commits=True)
 
     def _look_for_partitions(self) -> None:
         """Begin again with tables whose topics have other partitions than those that are read."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hudisql.catalog.client import MetastoreClient
-from tests.hive.engines import Ask
+from tests.hive.engines import ask_beeline
+from tests.hive.server import HiveServer
 from tests.ingest.fed_tables import FedTables, fed_tables
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def tables(broker: KafkaBroker, metastore_uri: str, tmp_path: Path) -> Iterator[
 
 
 def test_hive_reads_ingested_merge_on_read_tables_by_name(
-    tables: FedTables, workers: WorkerServer, ask: Ask
+    tables: FedTables, workers: WorkerServer, hive_server: HiveServer
 ) -> None:
     table = tables.make("ingested", "mor")
     table.produce(range(30))
@@ -38,6 +39,6 @@ def test_hive_reads_ingested_merge_on_read_tables_by_name(
     workers.catch_up()
     assert list(table.path.rglob(".*.log.*"))
     for name, expected in (("ingested_rt", table.model), ("ingested_ro", inserted)):
-        found = ask(f"SELECT id, ts FROM fed.{name}")
+        found = ask_beeline(hive_server)(f"SELECT id, ts FROM fed.{name}")
         assert len(found) == len(expected)
         assert {int(number): int(ts) for number, ts in found} == expected, name

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -22,6 +23,7 @@ from hudisql.errors import KafkaError
 SLOTS: Final = 256
 SESSION_MILLISECONDS: Final = 6_000
 _TIMEOUT: Final = 10.0
+_REMEMBERED_NAMES: Final = 10_000
 _LOG: Final = logging.getLogger("hudisql.ingest.group")
 _CONFIG: Final[Mapping[str, str | int | bool]] = {
     "partition.assignment.strategy": "cooperative-sticky",
@@ -85,6 +87,7 @@ class GroupOwnership:
         self._slots -= slots
 
 
+@lru_cache(_REMEMBERED_NAMES)
 def slot_of(name: str) -> int:
     """The slot of a table, by its `database.name`."""
     return zlib.crc32(name.encode()) % SLOTS
