@@ -8,9 +8,10 @@ from random import Random
 
 import pytest
 
+from hudisql.ingest.kafka.group_ownership import SESSION_MILLISECONDS
 from tests.ingest.fed_tables import FedTable, FedTables
 from tests.ingest.test_two_workers import wait_for
-from tests.ingest.test_worker_group import is_taken, produce_everywhere
+from tests.ingest.test_worker_group import is_taken, owner, produce_everywhere
 from tests.ingest.worker_processes import WorkerProcess, WorkerServer
 
 pytestmark = [pytest.mark.hms, pytest.mark.kafka, pytest.mark.soak]
@@ -63,3 +64,31 @@ def test_workers_that_come_and_go_lose_and_repeat_nothing(
     for table in made:
         table.check()
     assert {"kill", "stop", "end"} <= set(done)
+
+
+def test_tables_of_a_worker_that_is_ended_move_at_once(tables: FedTables, workers: WorkerServer) -> None:
+    made = [tables.make(f"moved{number}", partitions=1, flush_seconds=0.1) for number in range(8)]
+    running = [workers.start(group="moved") for _ in range(2)]
+    rounds = iter(range(1_000))
+
+    def owners() -> set[int]:
+        produce_everywhere(made, next(rounds))
+        wait_for(lambda: all(map(is_taken, made)), "".join(each.said() for each in running), LONGEST_SECONDS)
+        return {owner(each) for each in made}
+
+    wait_for(lambda: len(owners()) == 2, "both own tables", LONGEST_SECONDS)
+    ended, other = running
+    moving = [each for each in made if owner(each) == ended.pid]
+    began = time.monotonic()
+    owners()
+    usual = time.monotonic() - began
+    began = time.monotonic()
+    ended.signal(signal.SIGTERM)
+    produce_everywhere(moving, next(rounds))
+    wait_for(lambda: all(map(is_taken, moving)), other.said(), LONGEST_SECONDS)
+    seconds = time.monotonic() - began
+    print(f"{len(moving)} tables moved in {seconds:.1f} s; a round of all without that takes {usual:.1f} s")
+    assert ended.end() == 0, ended.said()
+    # A worker that died would be missed after the group's session only.
+    assert seconds < usual + SESSION_MILLISECONDS / 1000
+    assert owners() == {other.pid}
