@@ -1,4 +1,4 @@
-"""One ingest worker with a thousand tables: CPU time while nothing comes, and of small commits.
+"""One ingest worker with many small tables: CPU time while nothing comes, and of small commits.
 
 The tables are in a metastore of their own and each has a topic; the worker is `hudisql ingest worker`. The
 CPU time of a commit is that of a round of events, one commit a table, less what idle tables cost meanwhile;
@@ -30,8 +30,9 @@ from hudisql.catalog.embedded import acquire_embedded_metastore
 from tests.ingest.broker import KafkaBroker, kafka_broker
 from tests.ingest.fed_tables import FedTables, fed_tables
 
-TITLE: Final = "A thousand tables"
+TITLE: Final = "Many small tables"
 IDLE_GOAL: Final = 0.03
+_TABLES: Final = 1_000
 _FLUSH_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 1200.0
 
@@ -140,7 +141,9 @@ def _produce(broker: KafkaBroker, topics: list[str], events: int, ts: int) -> in
 
 def render(found: Found, command: str) -> str:
     """This benchmark's part of the page."""
-    goal = "met" if found.idle * 1000 / found.tables <= IDLE_GOAL else "**missed**"
+    # Much of it is the same for one table: it is not multiplied.
+    judged = "met" if found.idle <= IDLE_GOAL else "**missed**"
+    goal = judged if found.tables >= _TABLES else "not measured"
     lines = [
         f"# {TITLE}",
         "",
@@ -166,7 +169,7 @@ def render(found: Found, command: str) -> str:
 def main() -> None:
     """Measure and write this benchmark's part of the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables", type=int, default=1000)
+    parser.add_argument("--tables", type=int, default=_TABLES)
     parser.add_argument("--seconds", type=float, default=120.0, help="how long idle tables are watched")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "benchmarks-ingest.md")
     options = parser.parse_args()
