@@ -33,8 +33,6 @@ _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
 log.dirs={directory}/logs
 offsets.topic.replication.factor=1
@@ -46,6 +44,10 @@ group.initial.rebalance.delay.ms=0
 auto.create.topics.enable=false
 log.retention.check.interval.ms=1000
 log.segment.delete.delay.ms=100
+"""
+_LISTENERS = """\
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 """
 
 
@@ -87,10 +89,18 @@ class LocalKafka:
         """Write the broker's configuration, and format its directory."""
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = _PROPERTIES.format(port=self.port, controller=self.controller, directory=self.directory)
-        (self.directory / "server.properties").write_text(properties)
-        cluster = str(uuid.uuid4())
-        arguments = ("format", "-t", cluster, "-c", str(self.directory / "server.properties"))
+        file = self.directory / "server.properties"
+        file.write_text(properties + self.listeners())
+        arguments = ("format", "-t", str(uuid.uuid4()), "-c", str(file), *self.format_options())
         subprocess.run(self._java("kafka.tools.StorageTool", *arguments), check=True, capture_output=True)
+
+    def listeners(self) -> str:
+        """Lines of the configuration that say where the broker listens."""
+        return _LISTENERS.format(port=self.port, controller=self.controller)
+
+    def format_options(self) -> Sequence[str]:
+        """More arguments of Kafka's `format`."""
+        return ()
 
     def kill(self) -> None:
         """Kill the broker; `start` starts it again with what it had."""
