@@ -60,6 +60,11 @@ def write_rows(fetched: FetchedRows, form: str, stream: Output) -> int:
     return counted.count
 
 
+def write_result(result: Result, form: str, stream: Output) -> int:
+    """Run the query and write its rows in one of the forms; gives their number. Raises QueryError."""
+    return write_rows(fetch_rows(result), form, stream)
+
+
 def result_rows(result: Result) -> Iterator[Sequence[object]]:
     """The rows as Python values; what Arrow cannot hold is cast to text by Spark."""
     if isinstance(result, LocalResult):

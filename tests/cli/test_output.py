@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.cli.output import fetch_rows, json_value, text_of, write_rows
+from hudisql.cli.output import json_value, text_of, write_result
 from hudisql.result import LocalResult
 from hudisql.session import Session
 
@@ -32,7 +32,7 @@ SAMPLE = Rows(
 
 def written(form: str, result: LocalResult = SAMPLE) -> str:
     stream = io.StringIO()
-    assert write_rows(fetch_rows(result), form, stream) == len(result.values)
+    assert write_result(result, form, stream) == len(result.values)
     return stream.getvalue()
 
 
@@ -139,13 +139,13 @@ def test_nested_values_that_are_empty_or_null_can_be_printed(session: Session) -
         "LEFT JOIN (SELECT 2 AS id, struct(1 AS a, array(1) AS b) AS st) USING (id)"
     )
     stream = io.StringIO()
-    write_rows(fetch_rows(session.sql(text)), "jsonl", stream)
+    write_result(session.sql(text), "jsonl", stream)
     assert json.loads(stream.getvalue()) == {
         **{"st": None, "m": {}, "e": {}, "am": [{"1.5": "FF"}], "b": "00FF"},
         "sm": {"q": {"k": None}},
     }
     stream = io.StringIO()
     text = "SELECT 1 AS k, max(struct(id)) AS m, map() AS e FROM range(0)"
-    write_rows(fetch_rows(session.sql(text)), "csv", stream)
+    write_result(session.sql(text), "csv", stream)
     assert stream.getvalue() == "k,m,e\n1,,{}\n"
     assert session.sql("SELECT max(struct(id)) AS m FROM range(0)").arrow().to_pylist() == [{"m": None}]

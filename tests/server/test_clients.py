@@ -22,7 +22,7 @@ TEXTS = ["[1,null]", '{"a":1}', '{"x":1,"y":null}', None]
 def connect_pyhive(server: ThriftServer, **options: Any) -> Any:
     from pyhive import hive
 
-    return hive.connect("127.0.0.1", server.port, username="somebody", **options)
+    return hive.connect("127.0.0.1", server.port, username="analyst", **options)
 
 
 def test_pyhive_gets_exact_values_of_all_types(server: ThriftServer) -> None:

@@ -25,7 +25,7 @@ def cursor(server: ThriftServer, **options: Any) -> Iterator[Any]:
     from pyhive import hive
 
     with (
-        closing(hive.connect("127.0.0.1", server.port, username="somebody", **options)) as connection,
+        closing(hive.connect("127.0.0.1", server.port, username="analyst", **options)) as connection,
         closing(connection.cursor()) as opened,
     ):
         yield opened
@@ -140,8 +140,8 @@ def test_catalog_questions_are_answered(server: ThriftServer) -> None:
     with cursor(server) as opened:
         opened.execute("CREATE DATABASE IF NOT EXISTS asked_db")
         opened.execute(
-            "CREATE TABLE asked_db.trips (id BIGINT, fare DECIMAL(10,2) COMMENT 'paid', dt STRING) USING hudi "
-            "PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id')"
+            "CREATE TABLE asked_db.trips (id BIGINT, fare DECIMAL(10,2) COMMENT 'paid', dt STRING) "
+            "USING hudi PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id')"
         )
         opened.execute("CREATE TABLE asked_db.plain (a INT, b ARRAY<STRING>) USING parquet")
         client, session = opened._connection.client, opened._connection.sessionHandle
@@ -181,18 +181,18 @@ def test_statements_results_and_sessions_have_limits(session: Any) -> None:
     from pyhive.exc import OperationalError
 
     limits = ServerLimits(sessions=1, statement_seconds=1.0, result_bytes=100_000, idle_seconds=1.5)
-    with closing(ThriftServer(session, "127.0.0.1", 0, limits, SilentConsole())) as limited:
-        with cursor(limited) as opened:
-            with pytest.raises(OperationalError, match="1 sessions are open"), cursor(limited):
-                pass
-            with pytest.raises(OperationalError, match="longer than the server's limit of 1 seconds"):
-                opened.execute(SLOW)
-            with pytest.raises(OperationalError, match="more than 100000 bytes"):
-                rows(opened, "SELECT id, repeat('x', 1000) FROM range(10000)")
-            assert rows(opened, "SELECT 1") == [(1,)]
-            time.sleep(2.5)
-            with pytest.raises(Exception, match=r"not open|read 0 bytes|Broken pipe|reset"):
-                opened.execute("SELECT 1")
+    server = closing(ThriftServer(session, "127.0.0.1", 0, limits, SilentConsole()))
+    with server as limited, cursor(limited) as opened:
+        with pytest.raises(OperationalError, match="1 sessions are open"), cursor(limited):
+            pass
+        with pytest.raises(OperationalError, match="longer than the server's limit of 1 seconds"):
+            opened.execute(SLOW)
+        with pytest.raises(OperationalError, match="more than 100000 bytes"):
+            rows(opened, "SELECT id, repeat('x', 1000) FROM range(10000)")
+        assert rows(opened, "SELECT 1") == [(1,)]
+        time.sleep(2.5)
+        with pytest.raises(Exception, match=r"not open|read 0 bytes|Broken pipe|reset"):
+            opened.execute("SELECT 1")
 
 
 def test_draining_ends_running_statements_and_refuses_new_ones(session: Any) -> None:
