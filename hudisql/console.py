@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol, TextIO
@@ -60,18 +60,23 @@ class SilentConsole:
 
 @dataclass
 class PlainConsole:
-    """One line at a time, for logs: progress every few seconds and when it ends."""
+    """One line at a time, for logs: progress every few seconds and when it ends.
+
+    A line that cannot be written (the disk of the log is full, its reader has left) is lost, and the work
+    goes on.
+    """
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     seconds_between_lines: float = _LINE_SECONDS
 
     def info(self, text: str) -> None:
         """A note on a line of its own."""
-        print(text, file=self.stream, flush=True)
+        with suppress(OSError):
+            print(text, file=self.stream, flush=True)
 
     def warning(self, text: str) -> None:
         """A warning on a line of its own."""
-        print(f"WARNING: {text}", file=self.stream, flush=True)
+        self.info(f"WARNING: {text}")
 
     @contextmanager
     def progress(self, label: str, total_units: float | None) -> Iterator[Progress]:
@@ -97,7 +102,7 @@ class JsonConsole(PlainConsole):
         """A line with these fields."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = json.dumps({"time": now, "level": level, "event": event, **fields}, ensure_ascii=False)
-        print(line, file=self.stream, flush=True)
+        super().info(line)
 
 
 @dataclass

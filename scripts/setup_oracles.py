@@ -44,6 +44,13 @@ HIVE_AUXILIARY_JARS = (
 )
 HADOOP_VERSION = "3.4.2"
 KAFKA_VERSION = "4.0.0"
+# Spark 3.5's source of Kafka topics, with what it needs beside Spark; Maven Central has it up to 3.5.7.
+SPARK_KAFKA_JARS = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.12:3.5.7",
+    "org.apache.kafka:kafka-clients:3.4.1",
+    "org.apache.commons:commons-pool2:2.11.1",
+)
 # The whole of a name node and a data node in shaded jars, and the two loggers that they do not shade.
 HADOOP_JARS = (
     f"org.apache.hadoop:hadoop-client-api:{HADOOP_VERSION}",
@@ -95,13 +102,12 @@ def install_hudi_rs() -> Path:
 
 def install_delta_jars() -> list[Path]:
     """Return the jars of Delta Lake; fetch them with Maven if absent."""
-    directory = cache_directory() / "jars"
-    names = [f"{name}-{version}.jar" for _, name, version in (jar.split(":") for jar in DELTA_JARS)]
-    jars = [directory / name for name in names]
-    with _installing("delta-jars"):
-        if not all(jar.exists() for jar in jars):
-            _copy_artifacts(DELTA_JARS, directory)
-    return jars
+    return _install_jars("delta-jars", DELTA_JARS)
+
+
+def install_spark_kafka_jars() -> list[Path]:
+    """Return the jars of Spark 3.5's Kafka source; fetch them with Maven if absent."""
+    return _install_jars("spark-kafka-jars", SPARK_KAFKA_JARS)
 
 
 def install_hudi_bundle(version: str) -> Path:
@@ -172,6 +178,16 @@ def install_kafka() -> Path:
             _run([*command, f"-DoutputDirectory={directory}"])
             complete.touch()
     return directory
+
+
+def _install_jars(name: str, artifacts: Sequence[str]) -> list[Path]:
+    """The jars of Maven artifacts, fetched if one is absent."""
+    directory = cache_directory() / "jars"
+    jars = [directory / "{1}-{2}.jar".format(*artifact.split(":")) for artifact in artifacts]
+    with _installing(name):
+        if not all(jar.exists() for jar in jars):
+            _copy_artifacts(artifacts, directory)
+    return jars
 
 
 def _install_python(name: str, proof: str, packages: Sequence[str]) -> Path:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hudisql.console import PlainConsole, SilentConsole, TerminalConsole, open_console
+from hudisql.console import JsonConsole, PlainConsole, SilentConsole, TerminalConsole, open_console
 
 
 def test_plain_progress_is_a_line_now_and_then_and_one_at_the_end() -> None:
@@ -67,3 +68,15 @@ def test_the_voice_fits_the_place(capsys: Any) -> None:
     with silent.progress("z", 1) as progress:
         progress.advance()
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("console_of", [PlainConsole, JsonConsole])
+def test_a_log_that_cannot_be_written_ends_no_work(console_of: type[PlainConsole]) -> None:
+    full = Path("/dev/full").open("w", buffering=1)  # noqa: SIM115 (closing it fails)
+    console = console_of(full)
+    console.info("a note")
+    console.warning("a warning")
+    with console.progress("work", 1) as progress:
+        progress.advance(1)
+    with pytest.raises(OSError, match="No space left"):
+        full.close()

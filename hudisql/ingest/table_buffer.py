@@ -112,6 +112,9 @@ class TableBuffer:
     @property
     def memory(self) -> int:
         """What rows and bad events take, in bytes."""
+        if self.is_empty:
+            # Most of a thousand tables are, at each look.
+            return 0
         rows: int = sum(each.nbytes for each in self._rows)
         return rows + self._bytes_of_bad()
 

@@ -150,26 +150,24 @@ class IngestWorker:
         now = self.clock()
         if self._refreshed_at is None or now - self._refreshed_at >= self.refresh_seconds:
             self._look_for_declarations()
+            self._give_up_undeclared()
             self._look_for_partitions()
             # Looking may take long: the next look comes that long after its end.
             self._refreshed_at = now = self.clock()
         owned = self.ownership.owned(self._declared)
-        for name, fed in list(self._fed.items()):
-            declared = self._declared.get(name)
-            if declared is None or declared.declaration != fed.table.declaration:
-                self._give_up(name, commits=True)
         new = owned - set(self._fed)
         if new and now - self._refreshed_at >= _KNOWN_SECONDS:
             # They may have been paused since, before their last owner has left them.
             self._look_for_declarations()
+            self._give_up_undeclared()
             new &= set(self._declared)
         for name in sorted(new):
             table = self._declared[name]
             self._fed[name] = _Fed(table, table.feed(self.owner))
             self._observed_at = None
-        for fed in self._fed.values():
+        for fed in [each for each in self._fed.values() if not each.is_running]:
             servers = str(fed.table.declaration.bootstrap_servers)
-            if not fed.is_running and now >= max(fed.not_before, self._unreachable.get(servers, 0.0)):
+            if now >= max(fed.not_before, self._unreachable.get(servers, 0.0)):
                 self._attempt(fed, self._start)
 
     def _look_for_declarations(self) -> None:
@@ -185,6 +183,13 @@ class IngestWorker:
         paused = frozenset(each.name for each in found if each.declaration.is_paused)
         if paused != self._paused:
             self._paused, self._observed_at = paused, None
+
+    def _give_up_undeclared(self) -> None:
+        """Give tables up whose declaration is gone, or another one."""
+        for name, fed in list(self._fed.items()):
+            declared = self._declared.get(name)
+            if declared is None or declared.declaration != fed.table.declaration:
+                self._give_up(name, commits=True)
 
     def _look_for_partitions(self) -> None:
         """Begin again with tables whose topics have other partitions than those that are read."""

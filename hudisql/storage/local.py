@@ -1,6 +1,7 @@
 """The local file system; follows Hadoop's LocalFileSystem where other readers would notice.
 
-Atomic creation is a staged file plus `link`, which the kernel refuses when the name is taken.
+Atomic creation is a staged file plus `link`, which the kernel refuses when the name is taken. What a commit
+does a hundred times takes plain functions of `os`: a Path costs more than the call that it is made for.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import errno
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Any, Final
 
 from hudisql.errors import PathExistsError, StorageError
@@ -28,12 +31,12 @@ class LocalFileSystem:
     def info(self, path: str) -> FileInfo | None:
         """The entry at `path`, or None. Follows symbolic links."""
         try:
-            stat = Path(path).stat()
+            found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise StorageError(f"cannot look at {path}: {error.strerror or error}") from error
-        return FileInfo(path, stat.st_size, stat.st_mtime_ns // 1_000_000, Path(path).is_dir())
+        return FileInfo(path, found.st_size, found.st_mtime_ns // 1_000_000, S_ISDIR(found.st_mode))
 
     def list_directory(self, path: str) -> list[FileInfo]:
         """The entries directly in the directory."""
@@ -86,13 +89,13 @@ class LocalFileSystem:
         from pyarrow import fs
 
         with translated("write", path):
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            _make_parent(path)
             return fs.LocalFileSystem().open_output_stream(path)
 
     def read(self, path: str) -> bytes:
         """The whole content of a small file."""
-        with translated("read", path):
-            return Path(path).read_bytes()
+        with translated("read", path), open(path, "rb") as stream:
+            return stream.read()
 
     def write(self, path: str, content: bytes) -> None:
         """Write a small file, replacing what is there."""
@@ -104,9 +107,9 @@ class LocalFileSystem:
         """Create the file with its whole content in one atomic step."""
         staged = staged_path(path)
         with translated("create", path):
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            _make_parent(path)
             try:
-                with Path(staged).open("wb") as stream:
+                with open(staged, "wb") as stream:
                     stream.write(content)
                     stream.flush()
                     os.fsync(stream.fileno())
@@ -114,7 +117,7 @@ class LocalFileSystem:
             except FileExistsError as error:
                 raise PathExistsError(f"{path} exists already") from error
             finally:
-                Path(staged).unlink(missing_ok=True)
+                _unlink(staged)
         _drop_stale_checksum(path)
 
     def make_directories(self, path: str) -> None:
@@ -125,7 +128,7 @@ class LocalFileSystem:
     def delete_file(self, path: str) -> None:
         """Delete one file."""
         with translated("delete", path):
-            Path(path).unlink(missing_ok=True)
+            _unlink(path)
         _drop_stale_checksum(path)
 
     def delete_directory(self, path: str) -> None:
@@ -152,4 +155,13 @@ def _drop_stale_checksum(path: str) -> None:
     # Hadoop's LocalFileSystem verifies `.<name>.crc` beside a file; one left from an earlier content
     # makes every Hadoop reader fail.
     directory, name = path.rsplit("/", 1)
-    Path(f"{directory}/.{name}.crc").unlink(missing_ok=True)
+    _unlink(f"{directory}/.{name}.crc")
+
+
+def _unlink(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _make_parent(path: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)

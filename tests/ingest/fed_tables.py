@@ -138,8 +138,10 @@ class FedTables:
     directory: Path
     made: list[FedTable] = field(default_factory=list)
 
-    def make(self, name: str, kind: str = "mor", *, partitions: int = 2, **declared: Any) -> FedTable:
-        """A table without rows, its topic and its declaration."""
+    def make(
+        self, name: str, kind: str = "mor", *, partitions: int = 2, has_topic: bool = False, **declared: Any
+    ) -> FedTable:
+        """A table without rows, its topic (unless it has one) and its declaration."""
         path = self.directory / name
         new = NewTable(
             name,
@@ -153,7 +155,8 @@ class FedTables:
         publish_new_table(STORAGE, str(path), new, datetime.now(UTC))
         table = FedTable(self.broker, self.source, self.client, name, path, partitions)
         sync_table(self.client, table.table, DATABASE, name)
-        self.broker.create_topic(name, partitions)
+        if not has_topic:
+            self.broker.create_topic(name, partitions)
         self.made.append(table)
         table.declare(**declared)
         return table

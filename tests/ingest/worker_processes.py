@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -127,7 +127,9 @@ def _work(
     if not group:
         replaced["GroupOwnership"] = lambda *_, **__: OwnsAll()
     vars(run_ingest).update(replaced)
-    with Path(log).open("w", buffering=1) as stream, stop_on_signals() as stop:
+    succeeded = False
+    # A log on a full disk cannot be closed.
+    with suppress(OSError), Path(log).open("w", buffering=1) as stream, stop_on_signals() as stop:
         console, settings = PlainConsole(stream), Settings(kafka_config=kafka_config)
         context = Context(None, MetastoreClient(metastore_uri), storage, console=console, settings=settings)  # type: ignore[arg-type]
         try:

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import from_json
 from pyspark.sql.types import StructType
 
 
@@ -70,6 +71,28 @@ class Oracle:
         # The log of the file sink says that earlier batches lie here, too.
         shutil.rmtree(f"{rows}/_spark_metadata")
         return self._answer(self.spark.read.schema(frame.schema).parquet(rows), output)
+
+    def stream_topic(
+        self,
+        servers: str,
+        topic: str,
+        columns: str,
+        path: str,
+        checkpoint: str,
+        most: int,
+        options: dict[str, str],
+    ) -> dict[str, Any]:
+        """Upsert a Kafka topic's JSON events by a stream until the topic's end, up to `most` a batch."""
+        source = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
+        source["maxOffsetsPerTrigger"] = str(most)
+        events = self.spark.readStream.format("kafka").options(**source).load()
+        rows = events.select(from_json(events["value"].cast("string"), columns).alias("event")).select(
+            "event.*"
+        )
+        writer = rows.writeStream.format("hudi").options(**{**self.write_defaults, **options})
+        writer = writer.option("checkpointLocation", checkpoint).outputMode("append")
+        writer.trigger(availableNow=True).start(path).awaitTermination()
+        return {}
 
     def view(self, name: str, path: str, options: dict[str, str], format: str = "hudi") -> dict[str, Any]:
         self.spark.read.format(format).options(**options).load(path).createOrReplaceTempView(name)

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
@@ -27,6 +28,7 @@ FAILED: Final = "failed"
 _MOST_BYTES: Final = 4_000
 _LONGEST_STATE: Final = 300
 _TIMEOUT: Final = 10.0
+_REMEMBERED_NAMES: Final = 10_000
 _LOG: Final = logging.getLogger("hudisql.ingest.group")
 T = TypeVar("T")
 
@@ -67,6 +69,7 @@ def control_topic(group: str) -> str:
     return f"hudisql-ingest-{group}"
 
 
+@lru_cache(_REMEMBERED_NAMES)
 def slot_of(name: str) -> int:
     """The slot of a table, by its `database.name`."""
     return zlib.crc32(name.encode()) % SLOTS
