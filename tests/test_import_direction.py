@@ -59,12 +59,12 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "execution",
     ),
     "ingest": (
-        "declaration",
         "offsets",
         "parse",
         "push",
         "index",
         "split",
+        "declaration",
         "table_index",
         "table_buffer",
         "flush",

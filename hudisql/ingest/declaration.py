@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from hudisql.errors import InvalidArgumentError
+from hudisql.ingest.split.split_option import SplitKind, parse_split_option
 
 PROPERTY: Final = "hudisql_ingest"
 """The property of the metastore entry. Filters of the metastore take no dots."""
@@ -34,6 +35,7 @@ class IngestDeclaration:
     - `flush_bytes`, `flush_seconds`: a commit follows so many bytes of events, or so long after the first.
     - `on_bad_record`: `dead_letter` writes events that are no rows to the dead-letter table, `stop` stops.
     - `fail_on_data_loss`: stop if the topic's retention has deleted events that were not taken.
+    - `split`: when a partition is split into hash buckets, see `parse_split_option`.
     - `services`: the worker runs the clean and the archiving that are due after its commits.
     - `paused`: no worker takes events.
     """
@@ -48,6 +50,7 @@ class IngestDeclaration:
     index_days: int = 30
     on_bad_record: str = DEAD_LETTER
     fail_on_data_loss: bool = True
+    split: str = str(SplitKind.NEVER)
     services: bool = True
     paused: bool = False
 
@@ -71,6 +74,7 @@ class IngestDeclaration:
             )
         if self.index_days < 0:
             raise InvalidArgumentError("index_days must be 0 or more")
+        parse_split_option(self.split)
         self.start_milliseconds()
 
     def start_milliseconds(self) -> int | None:

@@ -36,6 +36,9 @@ class IngestTableArguments(Arguments):
         "dead_letter", help="dead_letter or stop: what follows an event that is no row"
     )
     fail_on_data_loss: bool = parameter(True, help="stop if retention has deleted events that were not taken")
+    split: str = parameter(
+        "never", help="never, auto, rows:N, days:N or now: when a partition is split into hash buckets"
+    )
     services: bool = parameter(True, help="the worker cleans and archives after its commits")
 
 
