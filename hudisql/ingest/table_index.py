@@ -81,7 +81,11 @@ class TableIndex:
         pending: dict[str, PendingKeys] = {}
         written: dict[str, int] = defaultdict(int)
         for file in files:
-            written[file.partition_path] += file.bytes
+            if file.log is not None:
+                written[file.partition_path] += file.bytes
+            else:
+                # Its bytes may stand for those of an older file: they are counted again.
+                self.splits.forget(file.partition_path)
             index = self._tagged.get(file.partition_path)
             if index is None or file.log is not None or not file.inserted:
                 continue

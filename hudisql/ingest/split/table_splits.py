@@ -107,7 +107,7 @@ class TableSplits:
         return {} if self._commits is None else {SPLITS_KEY: self._seen.to_text()}
 
     def grow(self, instant_time: str, written: Mapping[str, int]) -> None:
-        """A commit of this worker: its instant time, and the bytes that it wrote to each partition."""
+        """A commit of this worker: its instant time, and the bytes that it appended to each partition."""
         if self._commits is not None:
             self._commits |= {instant_time}
         for path, size in written.items():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -17,13 +15,7 @@ from tests.ingest.split.test_split_partitions import PARTITION, SMALL, model_of,
 from tests.ingest.test_table_feed import Fed, event, events
 from tests.oracle.line_process import LineProcess
 from tests.soak import parameters
-from tests.write.crashed_commits import crash, start_committer
-
-
-@pytest.fixture(scope="module")
-def committer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LineProcess]:
-    with closing(start_committer(tmp_path_factory.mktemp("splitter"))) as started:
-        yield started
+from tests.write.crashed_commits import crash
 
 
 @pytest.mark.parametrize("every", parameters([1, 9], in_ci=[9]))

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
+
+from hudisql.errors import WriteConflictError
 from hudisql.format import table_properties as keys
 from hudisql.ingest.split.due_splits import SplitLimits
 from hudisql.ingest.split.partition_split import PartitionSplit, find_split
+from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
+from hudisql.services.compaction import CompactionOptions, schedule_compaction
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import list_file_slices
+from hudisql.write.changes import change_schema
+from hudisql.write.execution.commit_files import commit_files
+from hudisql.write.execution.driver_apply import profile_few_changes, write_few_changes
+from hudisql.write.execution.write_context import WrittenFile
+from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.keygen.partition_paths import PartitionPaths
+from hudisql.write.transaction.commit import OpenCommit
+from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.ingest.test_table_feed import KINDS, TODAY, Fed, event, events
 
 PARTITION = f"dt={TODAY}"
@@ -74,3 +88,111 @@ def test_events_go_by_hash_after_the_split_and_rows_stay_as_they_were(tmp_path: 
     assert after is not None
     assert after.file_ids == split.file_ids
     assert not after.foreign
+
+
+@KINDS
+def test_a_partition_that_outgrows_its_buckets_is_split_into_more(tmp_path: Path, kind: str) -> None:
+    fed = Fed(tmp_path, kind, split_limits=SMALL, split="now")
+    fed.flush(*events(range(300), 1))
+    split_all(fed)
+    first = split_of(fed)
+    assert first is not None
+    fed.flush(*events(range(200, 3_000), 2))
+    assert split_all(fed) == 1
+    second = split_of(fed)
+    assert second is not None
+    assert second.buckets > 2 * first.buckets
+    assert second.instant_time > first.instant_time
+    assert not second.foreign
+    assert model_of(fed) == {**dict.fromkeys(range(200), 1), **dict.fromkeys(range(200, 3_000), 2)}
+    fed.flush(event(1, 3))
+    assert not fed.feed.wants_split
+    assert fed.rows(1) == [3]
+
+
+def test_a_worker_that_lost_the_table_does_not_split_it(tmp_path: Path) -> None:
+    fed = Fed(tmp_path, keys.MERGE_ON_READ, split_limits=SMALL, split="now")
+    fed.flush(event(1, 1))
+    stale = fed.feed
+    assert stale.wants_split
+    fed.take_over(split="never")
+    fed.flush(event(2, 1))
+    with pytest.raises(WriteConflictError, match="has lost it"):
+        stale.split_next()
+    assert split_of(fed) is None
+    assert not open_table(Storage(), fed.path).timeline.pending
+
+
+def test_a_table_that_is_declared_to_split_now_is_split_without_events(tmp_path: Path) -> None:
+    fed = Fed(tmp_path, keys.MERGE_ON_READ, split_limits=SMALL)
+    fed.flush(event(1, 1), event(2, 1, dt="2020-01-01"))
+    assert not fed.feed.wants_split
+    fed.take_over(split="now")
+    assert split_all(fed) == 2
+    assert split_of(fed) is not None
+    fed.flush(event(1, 2), event(2, 2, dt="2020-01-01"))
+    assert fed.rows() == [2, 2]
+
+
+def test_a_partition_with_a_pending_compaction_waits(tmp_path: Path) -> None:
+    fed = Fed(tmp_path, keys.MERGE_ON_READ, split_limits=SMALL, split="now")
+    fed.flush(*events(range(10), 1))
+    fed.flush(*events(range(10), 2))
+    table = open_table(Storage(), fed.path)
+    options = CompactionOptions(max_delta_commits=1)
+    assert schedule_compaction(table, options, SINGLE_WRITER) is not None
+    assert split_all(fed) == 0
+    fed.flush(*events(range(10), 3))
+    assert split_of(fed) is None
+    assert fed.rows() == [3] * 10
+
+
+@KINDS
+def test_keys_that_others_put_into_any_bucket_are_looked_up_until_the_next_split(
+    tmp_path: Path, kind: str
+) -> None:
+    limits = SplitLimits(bucket_bytes=20_000, mend_seconds=3600.0)
+    fed = Fed(tmp_path, kind, split_limits=limits, split="now")
+    fed.flush(*events(range(2_000), 1))
+    split_all(fed)
+    put_into_bucket(fed, 5_000, bucket=0)
+    put_into_bucket(fed, 5_001, bucket=1)
+    assert sorted(fed.rows()) == [1] * 2_002
+    for worker in range(3):
+        # As the worker learns of the commit, and as a worker that starts finds it.
+        fed.flush(event(5_000, 2 + worker), event(5_001, 2 + worker), event(6_000 + worker, 1))
+        assert fed.rows(5_000) == fed.rows(5_001) == [2 + worker]
+        assert not fed.feed.wants_split
+        if worker:
+            fed.take_over(split="now")
+    fed.split_limits = SMALL
+    fed.take_over(split="now")
+    fed.flush(event(5_000, 8))
+    assert split_all(fed) == 1
+    fed.flush(event(5_000, 9), event(6_001, 9))
+    after = split_of(fed)
+    assert after is not None
+    assert not after.foreign
+    assert fed.rows(5_000) == fed.rows(6_001) == [9]
+    assert len(fed.rows()) == 2_005
+
+
+def put_into_bucket(fed: Fed, number: int, *, bucket: int) -> None:
+    """As another writer that fills up small files puts a new key into one."""
+    split, table = split_of(fed), open_table(Storage(), fed.path)
+    assert split is not None
+    slices = list_file_slices(table, [PARTITION], None)
+    chosen = next(each for each in slices if each.file_id == split.file_ids[bucket])
+    columns = [[0], [PARTITION], [chosen.file_id], [str(number)], [None]]
+    columns += [[number], ["other"], [1], [TODAY]]
+    schema = change_schema(table.schema)
+    values = [pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)]
+    changes = pa.Table.from_arrays(values, schema=schema)
+    options = WriteOptions()
+
+    def write(commit: OpenCommit) -> list[WrittenFile]:
+        paths = PartitionPaths(commit.table)
+        few = profile_few_changes(commit.table, changes, table.schema, options, paths)
+        return write_few_changes(commit, few, table.schema, options, paths, DEFAULT_CALENDARS)
+
+    commit_files(table, "UPSERT", table.schema, write)
