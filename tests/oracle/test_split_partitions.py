@@ -8,10 +8,14 @@ import pyarrow as pa
 import pytest
 
 from hudisql.format import table_properties as keys
-from tests.ingest.split.test_split_partitions import SMALL, model_of, split_all
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import open_table
+from tests.ingest.split.test_split_partitions import PARTITION, SMALL, model_of, split_all
 from tests.ingest.test_table_feed import SCHEMA, TODAY, Fed, event, events
 from tests.oracle.client import HudiOracle
+from tests.oracle.line_process import LineProcess
 from tests.soak import parameters
+from tests.write.crashed_commits import crash
 
 pytestmark = [pytest.mark.oracle]
 
@@ -91,3 +95,18 @@ def test_keys_that_hudi_puts_anywhere_are_found_and_moved(
     model.update({**dict.fromkeys(range(4_000, 4_020), 8), **dict.fromkeys(range(100), 9)})
     assert model_of(fed) == model
     assert read(oracle_015, fed) == model
+
+
+@pytest.mark.soak
+def test_hudi_reads_the_table_as_before_while_a_split_is_pending(
+    tmp_path: Path, committer: LineProcess, oracle_015: HudiOracle, oracle_120: HudiOracle
+) -> None:
+    fed = Fed(tmp_path, keys.MERGE_ON_READ, split_limits=SMALL)
+    fed.flush(*events(range(1_000), 1))
+    fed.flush(*events(range(900, 1_100), 2))
+    model = model_of(fed)
+    told = {"action": "split", "partition": PARTITION, "bucket_bytes": SMALL.bucket_bytes}
+    assert crash(committer, fed.path, 10, **told)
+    assert open_table(Storage(), fed.path).timeline.pending
+    for oracle in (oracle_015, oracle_120):
+        assert read(oracle, fed) == model

@@ -71,7 +71,7 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
     Raises NoSuchTableError, InvalidArgumentError, UnsupportedTableError, MetastoreError.
     """
     from hudisql.ingest.declaration import IngestDeclaration
-    from hudisql.sql.ingest.declared_table import check_ingestible
+    from hudisql.sql.ingest.declared_table import check_ingestible, check_splittable
     from hudisql.write.transaction.commit import check_writable
 
     values = {name: getattr(arguments, name) for name in _names_of(IngestDeclaration) if name != "paused"}
@@ -79,7 +79,9 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
     declaration.check()
     call = _open(context, arguments.table)
     check_writable(call.table)
-    check_ingestible(call.table, call.write_options())
+    options = call.write_options()
+    check_ingestible(call.table, options)
+    check_splittable(call.table, options, declaration)
     assert call.entry is not None
     _store(context, call.entry, declaration, _sharing_of(call))
     return [_row(call.entry, declaration)]
