@@ -50,6 +50,7 @@ class TableIndex:
         """
         paths = list(paths)
         self.splits.refresh(table)
+        self.splits.look_at(table, paths)
         for path in paths:
             self.splits.split_of(table, path)
         sizes = self._indexes.sizes()

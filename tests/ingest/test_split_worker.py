@@ -21,8 +21,7 @@ pytestmark = [pytest.mark.hms, pytest.mark.kafka]
 def is_split(table: FedTable) -> list[bool]:
     """Whether each partition is."""
     paths = [each.path for each in list_partitions(table.table)]
-    slices = list_file_slices(table.table, paths, None)
-    return [find_split(path, slices) is not None for path in paths]
+    return [find_split(each, list_file_slices(table.table, [each], None)) is not None for each in paths]
 
 
 def test_a_table_that_is_declared_again_is_split_and_goes_on(

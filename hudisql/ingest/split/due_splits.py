@@ -71,6 +71,7 @@ class DueSplits:
             self._arrivals = read_arrivals(table, self._arrivals)
         ages = {} if self._arrivals is None else self._arrivals.ages(now)
         point = self._split_point(table, ages)
+        splits.look_at(table, candidates)
         for path in candidates:
             split = splits.split_of(table, path)
             if split is not None:

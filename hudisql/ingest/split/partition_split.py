@@ -50,8 +50,8 @@ class PartitionSplit:
 
 
 def find_split(path: str, slices: Iterable[FileSlice]) -> PartitionSplit | None:
-    """The split of the partition with these slices; None if it is not split, or not any more."""
-    found = [each for each in slices if each.partition_path == path]
+    """The split of the partition at `path`, of its slices; None if it is not split, or not any more."""
+    found = list(slices)
     splits: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
     for each in found:
         own = split_bucket_of(each.file_id)

@@ -19,6 +19,7 @@ from hudisql.format.instant import WRITE_ACTIONS
 from hudisql.format.split_file_id import split_bucket_of
 from hudisql.ingest.offsets import OFFSETS_KEY
 from hudisql.ingest.split.partition_split import PartitionSplit, find_split
+from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import list_file_slices
 from hudisql.table.timeline_window import MOVING_OPERATIONS
@@ -67,12 +68,21 @@ class TableSplits:
 
     def split_of(self, table: HudiTable, path: str) -> PartitionSplit | None:
         """The split of a partition, None if it has none. Raises CorruptTableError, StorageError."""
-        if path not in self._known:
-            self._known[path] = find_split(path, list_file_slices(table, [path], None))
+        self.look_at(table, [path])
         found = self._known[path]
         if found is not None:
             self.look_back(table)
         return found
+
+    def look_at(self, table: HudiTable, paths: Iterable[str]) -> None:
+        """List the partitions that are not known yet, together. Raises CorruptTableError, StorageError."""
+        unknown = [each for each in paths if each not in self._known]
+        if not unknown:
+            return
+        slices: dict[str, list[FileSlice]] = {path: [] for path in unknown}
+        for each in list_file_slices(table, unknown, None):
+            slices[each.partition_path].append(each)
+        self._known.update((path, find_split(path, found)) for path, found in slices.items())
 
     def is_mixed(self, split: PartitionSplit) -> bool:
         """True if keys of the partition may be in other buckets than their own."""

@@ -11,6 +11,7 @@ from hudisql.procedures.registry import Arguments, parameter, procedure
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+    from hudisql.table.file_slice import FileSlice
     from hudisql.table.hudi_table import HudiTable
 
 
@@ -65,10 +66,11 @@ def show_ingest_partitions(
     table = open_registered(context, entry, storage_without_spark(context)).table
     paths = sorted((each.path for each in list_partitions(table)), reverse=True)[: arguments.limit]
     index_bytes = _index_bytes(table)
-    slices = list_file_slices(table, paths, None)
+    slices: dict[str, list[FileSlice]] = {path: [] for path in paths}
+    for each in list_file_slices(table, paths, None):
+        slices[each.partition_path].append(each)
     rows = []
-    for path in paths:
-        own = [each for each in slices if each.partition_path == path]
+    for path, own in slices.items():
         split = find_split(path, own)
         rows.append(
             IngestPartitionRow(

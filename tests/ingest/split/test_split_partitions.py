@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from hudisql.errors import WriteConflictError
+from hudisql.errors import CorruptTableError, InvalidArgumentError, WriteConflictError
 from hudisql.format import table_properties as keys
+from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.split.due_splits import SplitLimits
 from hudisql.ingest.split.partition_split import PartitionSplit, find_split
+from hudisql.ingest.split.table_splits import SPLITS_KEY, SeenCommits, TableSplits, read_seen_commits
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.services.compaction import CompactionOptions, schedule_compaction
+from hudisql.sql.ingest.declared_table import check_splittable
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import list_file_slices
+from hudisql.table.table_configuration import update_table_properties
 from hudisql.write.changes import change_schema
 from hudisql.write.execution.commit_files import commit_files
 from hudisql.write.execution.driver_apply import profile_few_changes, write_few_changes
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.index.record_index import HashBuckets, IndexKind, RecordIndex
 from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
@@ -196,3 +202,52 @@ def put_into_bucket(fed: Fed, number: int, *, bucket: int) -> None:
         return write_few_changes(commit, few, table.schema, options, paths, DEFAULT_CALENDARS)
 
     commit_files(table, "UPSERT", table.schema, write)
+
+
+@pytest.mark.parametrize(("option", "is_due"), [("auto", True), ("days:1", False), ("never", False)])
+def test_a_new_partition_is_split_as_the_table_is_declared(tmp_path: Path, option: str, is_due: bool) -> None:
+    fed = Fed(tmp_path, keys.MERGE_ON_READ, split=option)
+    fed.flush(event(1, 1))
+    assert fed.feed.wants_split == is_due
+
+
+def test_keys_are_looked_up_if_no_commit_tells_what_others_wrote(tmp_path: Path) -> None:
+    limits = SplitLimits(bucket_bytes=20_000, mend_seconds=3600.0)
+    fed = Fed(tmp_path, keys.MERGE_ON_READ, split_limits=limits, split="now")
+    fed.flush(*events(range(1_000), 1))
+    split_all(fed)
+    for commit in Path(fed.path, ".hoodie").glob("*commit"):
+        commit.write_text(commit.read_text().replace(SPLITS_KEY, "something"))
+    fed.take_over(split="now")
+    table = open_table(Storage(), fed.path)
+    splits, split = TableSplits(), split_of(fed)
+    assert split is not None
+    assert splits.split_of(table, PARTITION) == split
+    assert splits.is_mixed(split)
+    fed.flush(event(1, 2), event(2_000, 2))
+    fed.flush(event(2_000, 3))
+    assert fed.rows(1) == [2]
+    assert fed.rows(2_000) == [3]
+    assert len(fed.rows()) == 1_001
+
+
+def test_a_commit_that_tells_nothing_readable_of_splits_is_an_error() -> None:
+    seen = SeenCommits(frozenset({"1"}), {"dt=1": "2"}, "3")
+    assert read_seen_commits(seen.to_text(), "/t") == seen
+    for text in ("", "{}", "[]", '{"pending": 1, "mixed": {}, "unknown": ""}'):
+        with pytest.raises(CorruptTableError, match="of its splits"):
+            read_seen_commits(text, "/t")
+
+
+def test_tables_that_cannot_be_split_are_refused(tmp_path: Path) -> None:
+    fed = Fed(tmp_path, keys.MERGE_ON_READ)
+    table = open_table(Storage(), fed.path)
+    declared = IngestDeclaration(topic="t", bootstrap_servers="s:1", split="now")
+    index = RecordIndex(IndexKind.BUCKET, buckets=HashBuckets(4, ("id",)))
+    with pytest.raises(InvalidArgumentError, match="has a bucket index"):
+        check_splittable(table, WriteOptions(index=index), declared)
+    check_splittable(table, WriteOptions(index=index), replace(declared, split="never"))
+    check_splittable(table, WriteOptions(), declared)
+    update_table_properties(Storage(), fed.path, {"hoodie.populate.meta.fields": "false"})
+    with pytest.raises(InvalidArgumentError, match="no meta columns"):
+        check_splittable(open_table(Storage(), fed.path), WriteOptions(), declared)
