@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,7 +64,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Options:
-    """What to measure: scale factor of TPC-H, number of files, cores and memory of each Spark."""
+    """What to measure: scale factor of TPC-H, number of files, cores and memory of each Spark.
+
+    `only`: the one part to measure, of a benchmark that has parts; its page is then left as it is.
+    """
 
     scale_factor: float
     files: int
@@ -72,6 +75,7 @@ class Options:
     memory: str
     directory: Path
     output: Path
+    only: str | None = None
 
 
 class UnequalResultsError(AssertionError):
@@ -292,8 +296,8 @@ def _bytes_of(paths: object) -> int:
     return sum(path.stat().st_size for path in paths)  # type: ignore[attr-defined]
 
 
-def parse_options(description: str, output: Path) -> Options:
-    """The command line of a benchmark; `output` is the page it writes by default."""
+def parse_options(description: str, output: Path, parts: Sequence[str] = ()) -> Options:
+    """The command line of a benchmark; `output` is the page it writes by default, `parts` can be chosen."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--scale-factor", type=float, default=1.0, help="TPC-H scale factor (1: 6 M rows)")
     parser.add_argument("--files", type=int, default=24)
@@ -303,6 +307,8 @@ def parse_options(description: str, output: Path) -> Options:
         "--directory", type=Path, default=_default_directory(), help="data, kept between runs"
     )
     parser.add_argument("--output", type=Path, default=output)
+    if parts:
+        parser.add_argument("--only", choices=parts, help="measure this part, print it and write no page")
     given = parser.parse_args()
     given.directory.mkdir(parents=True, exist_ok=True)
     return Options(**vars(given))

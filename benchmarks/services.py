@@ -3,7 +3,8 @@
 `python -m benchmarks.services` compacts and clusters TPC-H lineitem (bootstrapped, one row in a hundred
 changed), cleans and archives a table of 1,000 commits, and reads past states and changes of tables with up to
 10,000 file groups and 5,000 instants. Both engines get copies of the same tables; Apache Hudi reads what came
-out of both and compares rows and sums before any time is believed. Writes docs/benchmarks-services.md.
+out of both and compares rows and sums before any time is believed. Writes docs/benchmarks-services.md; with
+`--only clustering` (or another service) it measures that service alone and prints its line.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ COMPACTION: Final = "compaction, a log record for every hundredth row"
 CLUSTERING: Final = "clustering, sorted by one column"
 CLEAN: Final = "clean of 1,000 commits, 10 retained"
 ARCHIVE: Final = "archiving of 1,000 commits, 20 stay"
+SERVICES: Final = {
+    "compaction": COMPACTION,
+    "clustering": CLUSTERING,
+    "clean": CLEAN,
+    "archiving": ARCHIVE,
+}
 REWRITES: Final = {COMPACTION: "MERGE_ON_READ", CLUSTERING: "COPY_ON_WRITE"}
 CLEANED: Final = LongTimeline(groups=100, partitions=10, commits=1_000)
 WARM: Final = LongTimeline(groups=20, partitions=5, commits=20)
@@ -83,10 +90,10 @@ def make_rewritten_tables(options: Options, source: Path, directory: Path) -> No
         engine.close()
 
 
-def service_calls(directory: Path) -> dict[str, tuple[Path, str]]:
-    """For each service the table and the CALL; both engines take the same."""
+def service_calls(directory: Path, only: str | None) -> dict[str, tuple[Path, str]]:
+    """For each service (or one alone) the table and the CALL; both engines take the same."""
     merged, sorted_, long = directory / "MERGE_ON_READ", directory / "COPY_ON_WRITE", directory / "long"
-    return {
+    calls = {
         COMPACTION: (
             merged,
             f"CALL run_compaction(op => 'scheduleandexecute', path => '{merged}', options => '{AT_ONCE}')",
@@ -107,14 +114,15 @@ def service_calls(directory: Path) -> dict[str, tuple[Path, str]]:
             "retain_commits => 10, enable_metadata => false)",
         ),
     }
+    return calls if only is None else {SERVICES[only]: calls[SERVICES[only]]}
 
 
-def run_services(engine: HudisqlEngine | RealHudiEngine, directory: Path) -> Costs:
+def run_services(engine: HudisqlEngine | RealHudiEngine, directory: Path, only: str | None) -> Costs:
     """The services on the tables below `directory`; each ran once before on a table that was put back."""
     engine.sql("CREATE DATABASE IF NOT EXISTS bench")
     engine.sql(f"CREATE TABLE bench.long USING hudi LOCATION '{directory / 'long'}'")
     costs: Costs = {}
-    for name, (table, call) in service_calls(directory).items():
+    for name, (table, call) in service_calls(directory, only).items():
         kept = table.with_name(f"{table.name}-kept")
         shutil.copytree(table, kept)
         engine.sql(call)
@@ -159,7 +167,9 @@ def _ours(options: Options, directory: Path, tables: Path) -> Measured:
         return engine.sql(query.format(f"bench.{shape.name} TIMESTAMP AS OF '{end}'"))
 
     try:
-        services = run_services(engine, directory)
+        services = run_services(engine, directory, options.only)
+        if options.only:
+            return Measured(services, {})
         for shape in (WARM, *PLANNED):
             location = tables / shape.name
             engine.sql(f"CREATE TABLE bench.{shape.name} USING hudi LOCATION '{location}'")
@@ -186,9 +196,11 @@ def _theirs(options: Options, directory: Path, tables: Path, ours: Path) -> Meas
         return engine.sql(query.format("t"))
 
     try:
-        services = run_services(engine, directory)
+        services = run_services(engine, directory, options.only)
         for name, query in (*((each, SUMMARY) for each in REWRITES.values()), ("long", VERSIONS)):
             compare_tables(engine, directory / name, ours / name, query)
+        if options.only:
+            return Measured(services, {})
         reads = run_reads(read, engine)
         return Measured({**services, **reads.costs}, reads.rows)
     finally:
@@ -207,7 +219,13 @@ def render_page(options: Options, rows: int, ours: Costs, theirs: Costs) -> str:
             f"{ratio:.1f} × | {verdict} |"
         )
 
-    services = (COMPACTION, CLUSTERING, CLEAN, ARCHIVE)
+    table = [
+        "| service | hudisql CPU s (wall) | Hudi 0.15 CPU s (wall) | ratio | goal |",
+        "|---|---|---|---|---|",
+        *(line(name, name, GOAL if name in REWRITES else None) for name in SERVICES.values() if name in ours),
+    ]
+    if options.only:
+        return "\n".join(table)
     lines = [
         f"# {TITLE}",
         "",
@@ -216,9 +234,7 @@ def render_page(options: Options, rows: int, ours: Costs, theirs: Costs) -> str:
         "of whole process trees; services in their second run, reads after the same reads of a small table. "
         "Apache Hudi read what both made and found the same rows and sums; the reads returned the same.",
         "",
-        "| service | hudisql CPU s (wall) | Hudi 0.15 CPU s (wall) | ratio | goal |",
-        "|---|---|---|---|---|",
-        *(line(name, name, GOAL if name in REWRITES else None) for name in services),
+        *table,
         "",
         "| read | hudisql CPU s (wall) | Hudi 0.15 CPU s (wall) | ratio | goal |",
         "|---|---|---|---|---|",
@@ -250,20 +266,22 @@ def _make_long_tables(directory: Path, shapes: Sequence[LongTimeline]) -> Path:
 
 def main() -> int:
     """Measure and write the page."""
-    given = parse_options(__doc__ or "", ROOT / "docs" / "benchmarks-services.md")
+    given = parse_options(__doc__ or "", ROOT / "docs" / "benchmarks-services.md", tuple(SERVICES))
     source = make_lineitem(given.directory, scale_factor=given.scale_factor, files=given.files)
     with tempfile.TemporaryDirectory(dir=given.directory) as scratch_name:
         scratch = Path(scratch_name)
         make_table(scratch / "made" / "long", CLEANED)
         make_rewritten_tables(given, source, scratch / "made")
-        tables = _make_long_tables(scratch / "planned", (WARM, *PLANNED))
+        shapes = () if given.only else (WARM, *PLANNED)
+        tables = _make_long_tables(scratch / "planned", shapes)
         ours_directory = _copy_tables(scratch / "made", scratch / "ours")
         ours = _ours(given, ours_directory, tables)
         theirs = _theirs(given, _copy_tables(scratch / "made", scratch / "theirs"), tables, ours_directory)
     _check_reads(ours.rows, theirs.rows)
     rows = sum(pq.read_metadata(file).num_rows for file in source.glob("*.parquet"))
     page = render_page(given, rows, ours.costs, theirs.costs)
-    replace_part(given.output, TITLE, page)
+    if not given.only:
+        replace_part(given.output, TITLE, page)
     print(page)
     return 0
 

@@ -6,11 +6,13 @@ code that works only knows the protocol; it never prints. This module knows no S
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Protocol, TextIO
 
 _LINE_SECONDS = 5.0
@@ -80,6 +82,25 @@ class PlainConsole:
 
 
 @dataclass
+class JsonConsole(PlainConsole):
+    """One object of JSON a line, for what collects logs: `time`, `level`, `event`, and what belongs to it."""
+
+    def info(self, text: str) -> None:
+        """A note, as `message`."""
+        self.record("note", {"message": text})
+
+    def warning(self, text: str) -> None:
+        """A warning, as `message`."""
+        self.record("warning", {"message": text}, level="warning")
+
+    def record(self, event: str, fields: Mapping[str, object], *, level: str = "info") -> None:
+        """A line with these fields."""
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps({"time": now, "level": level, "event": event, **fields}, ensure_ascii=False)
+        print(line, file=self.stream, flush=True)
+
+
+@dataclass
 class _LineProgress:
     console: PlainConsole
     label: str
@@ -120,6 +141,12 @@ class TerminalConsole:
         from rich.console import Console as RichConsole
 
         self._console = RichConsole(stderr=True, highlight=False)
+        self._shown = 0
+
+    @property
+    def shown_progress(self) -> int:
+        """How many bars are shown now."""
+        return self._shown
 
     def info(self, text: str) -> None:
         """A note."""
@@ -132,9 +159,16 @@ class TerminalConsole:
     @contextmanager
     def progress(self, label: str, total_units: float | None) -> Iterator[Progress]:
         """A live bar that goes away when the work ends, leaving one line."""
+        started = time.monotonic()
+        with self.live_progress(label, total_units) as running:
+            yield running
+        self.info(f"{label}: {running.done:g} in {time.monotonic() - started:.1f} s")
+
+    @contextmanager
+    def live_progress(self, label: str, total_units: float | None = 0) -> Iterator[BarProgress]:
+        """A live bar that goes away when the work ends, leaving nothing."""
         from rich import progress as rich_progress
 
-        started = time.monotonic()
         bar = rich_progress.Progress(
             rich_progress.TextColumn("{task.description}"),
             rich_progress.BarColumn(),
@@ -144,17 +178,27 @@ class TerminalConsole:
             console=self._console,
             transient=True,
         )
-        with bar:
-            running = _BarProgress(bar, bar.add_task(label, total=total_units, detail=""))
-            yield running
-        self.info(f"{label}: {running.done:g} in {time.monotonic() - started:.1f} s")
+        self._shown += 1
+        try:
+            with bar:
+                yield BarProgress(bar, bar.add_task(label, total=total_units, detail=""), total_units)
+        finally:
+            self._shown -= 1
 
 
-class _BarProgress:
-    def __init__(self, bar: object, task: object) -> None:
+class BarProgress:
+    """The progress that a live bar shows; `done` units of its total are done."""
+
+    def __init__(self, bar: object, task: object, total_units: float | None) -> None:
         self._bar = bar
         self._task = task
+        self._total = total_units
         self.done = 0.0
+
+    def expect(self, units: float) -> None:
+        """There are `units` more to do than was said before."""
+        self._total = (self._total or 0) + units
+        self._bar.update(self._task, total=self._total)  # type: ignore[attr-defined]
 
     def advance(self, units: float = 1, detail: str = "") -> None:
         """Move the bar."""

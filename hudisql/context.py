@@ -45,6 +45,10 @@ class LiveParts(Protocol):
         """The client of the metastore."""
 
     @property
+    def started_metastore(self) -> MetastoreClient | None:
+        """The client of the metastore if that has answered."""
+
+    @property
     def storage(self) -> Storage:
         """Storage that sees what Spark sees."""
 
@@ -57,6 +61,7 @@ class RunningParts:
         self.started_spark: SparkSession | None = spark
         self.has_catalog = spark is not None
         self.metastore = metastore
+        self.started_metastore: MetastoreClient | None = metastore
         self.storage = storage
 
 
@@ -117,6 +122,11 @@ class Context:
     def metastore(self) -> MetastoreClient:
         """The metastore's client, the embedded one started if it does not run yet."""
         return self._parts.metastore
+
+    @property
+    def started_metastore(self) -> MetastoreClient | None:
+        """The metastore's client if it runs and has answered."""
+        return self._parts.started_metastore
 
     @property
     def storage(self) -> Storage:

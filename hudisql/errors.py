@@ -210,6 +210,10 @@ class SyncFailedError(MetastoreError):
     """The commit stands, but the metastore could not follow it; the hint says how to run the sync again."""
 
 
+class MigrationConflictError(HudisqlError):
+    """Migration scripts do not agree with their history: nothing was run (checksum, gap, unknown outcome)."""
+
+
 class EventsLostError(HudisqlError, LookupError):
     """A source no longer has events that the table has not taken: its retention has deleted them."""
 
@@ -218,8 +222,32 @@ class KafkaError(HudisqlError, ConnectionError):
     """Kafka refused a request or cannot be reached; the message has its words."""
 
 
+class EntryChangedError(MetastoreError):
+    """Another client of the metastore has changed an entry meanwhile; nothing was stored."""
+
+
 class SchemaRegistryError(HudisqlError, ConnectionError):
     """A schema registry does not answer, refuses, or has a schema that cannot be used."""
+
+
+class ProtocolError(HudisqlError, ValueError):
+    """A client of `hudisql serve` sent bytes that are no message of the protocol, or too many."""
+
+
+class ServerBusyError(HudisqlError, RuntimeError):
+    """A limit of `hudisql serve` is reached, or it is shutting down: nothing was run."""
+
+
+class InvalidHandleError(HudisqlError, LookupError):
+    """A client of `hudisql serve` named a session or statement that is not open, or is another user's."""
+
+
+class StatementCancelledError(HudisqlError, InterruptedError):
+    """A statement was cancelled, or took longer than it may."""
+
+
+class AuthenticationError(HudisqlError, PermissionError):
+    """A client of `hudisql serve` gave no user with this password."""
 
 
 class ExecutorEnvironmentError(HudisqlError, RuntimeError):

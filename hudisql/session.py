@@ -114,9 +114,11 @@ class Session:
         *,
         owned: OwnedParts | None = None,
         embedded: EmbeddedMetastore | None = None,
+        borrows: bool = False,
     ) -> None:
         self.context = context
         self._owned = owned
+        self._borrows = borrows
         self._embedded = embedded
         self._is_closed = False
         _open_sessions.add(self)
@@ -145,7 +147,7 @@ class Session:
         return None if self._owned is None else self._owned.log_file
 
     def on_spark_start(self, action: SparkAction) -> Callable[[], None]:
-        """Call `action` in the thread that starts Spark, or now if it runs; the result removes it."""
+        """Call `action` when this thread first gets Spark, or now if that runs; the result removes it."""
         if self._owned is not None:
             return self._owned.on_spark_start(action)
         action(self.context.spark)
@@ -178,11 +180,28 @@ class Session:
         """Run one statement of a script; errors name their place in the script."""
         from hudisql.sql.dispatch import execute
 
+        text = self.substitute(statement)
+        return execute(self.context, text, line=statement.line, column=statement.column)
+
+    def substitute(self, statement: ScriptStatement) -> str:
+        """The text of a statement with the values of its `${variables}`. Raises UndefinedVariableError."""
         self._check_open()
         text = statement.text
         if "${" in text and self.spark.conf.get("spark.sql.variable.substitute", "true") == "true":
             text = substitute_variables(text, self._variables(), line=statement.line, column=statement.column)
-        return execute(self.context, text, line=statement.line, column=statement.column)
+        return text
+
+    def isolated(self) -> Session:
+        """A session on the same Spark and metastore with settings, views and a database of its own.
+
+        It begins with those of this session, which owns what both use: the new one is not closed.
+        """
+        from pyspark.sql import SparkSession
+
+        spark: Any = self.spark
+        cloned = SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
+        context = self.context
+        return Session(Context(cloned, context.metastore, context.storage, context.settings, context.console))
 
     def write(self, df: DataFrame, table: str, operation: str | None = None, **options: str) -> WriteResult:
         """Write a DataFrame's rows into a Hudi table, by name of the metastore, as one commit.
@@ -235,6 +254,20 @@ class Session:
             hint="give one of them",
         )
 
+    def new_session(
+        self, console: Console | None = None, *, hivevar: Mapping[str, str] | None = None
+    ) -> Session:
+        """Another session on the same Spark application and metastore, for another user of them.
+
+        Database, SET, temporary views and variables are its own; `hivevar` adds variables. It must be closed
+        before this one. Raises what `spark` raises.
+        """
+        spark = self.spark.newSession()
+        context = self.context
+        settings = context.settings.with_layer({"hivevar": hivevar or {}}, "new_session()")
+        made = Context(spark, context.metastore, context.storage, settings, console or context.console)
+        return Session(made, borrows=True)
+
     def close(self) -> None:
         """Close the metastore client; stop Spark and release the embedded metastore if they are ours.
 
@@ -246,7 +279,7 @@ class Session:
         _open_sessions.discard(self)
         if self._owned is not None:
             self._owned.close()
-        else:
+        elif not self._borrows:
             self.context.metastore.close()
         if self._embedded is not None:
             self._embedded.release()

@@ -68,6 +68,9 @@ SETTINGS: Final = (
     SettingDeclaration(
         "metastore_principal", "string", "the metastore's Kerberos principal, service/host@REALM"
     ),
+    SettingDeclaration(
+        "kafka_config", "string", "file with TLS, SASL and passwords for Kafka and schema registries"
+    ),
     SettingDeclaration("conf", "map", "Spark settings"),
     SettingDeclaration("hiveconf", "map", "Hive and Hadoop settings"),
     SettingDeclaration("hivevar", "map", "variables of scripts: ${name}"),
@@ -95,6 +98,7 @@ class Settings:
     format: str = "table"
     metastore_sasl: bool = False
     metastore_principal: str = ""
+    kafka_config: str = ""
     conf: Mapping[str, str] = field(default_factory=dict)
     hiveconf: Mapping[str, str] = field(default_factory=dict)
     hivevar: Mapping[str, str] = field(default_factory=dict)

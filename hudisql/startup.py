@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
     from hudisql.catalog.embedded import EmbeddedMetastore
 
 SparkAction = Callable[["SparkSession"], None]
+
+
+@dataclass(eq=False)
+class _StartAction:
+    """What a thread does once it has Spark: settings of Spark's such as job tags belong to a thread."""
+
+    action: SparkAction
+    thread: int
+    is_done: bool = False
+
+
 # Nothing listens on it: a catalog that is asked too early fails, and does not make a Derby database.
 _NO_METASTORE: Final = "thrift://127.0.0.1:1"
 _URIS: Final = "hive.metastore.uris"
@@ -50,7 +62,7 @@ class OwnedParts:
         self._opening: Future[None] | None = None
         self._is_closed = False
         self.has_catalog = False
-        self._on_start: list[SparkAction] = []
+        self._on_start: list[_StartAction] = []
         self.log_file: Path | None = None
         self.start_error: HudisqlError | None = None
 
@@ -66,6 +78,7 @@ class OwnedParts:
             if self._spark is None or not self.has_catalog:
                 self._starting(self._start_with_catalog)
             assert self._spark is not None
+            self._run_actions(self._spark)
             return self._spark
 
     @property
@@ -75,6 +88,7 @@ class OwnedParts:
             if self._spark is None:
                 self._starting(self._start_spark)
             assert self._spark is not None
+            self._run_actions(self._spark)
             return self._spark
 
     @property
@@ -96,18 +110,27 @@ class OwnedParts:
                 self._storage = Storage(hadoop_configuration(self.spark_without_catalog))
             return self._storage
 
+    @property
+    def started_metastore(self) -> MetastoreClient | None:
+        """The client if the metastore has answered."""
+        return self._client
+
     def on_spark_start(self, action: SparkAction) -> Callable[[], None]:
-        """Call `action` in the thread that starts Spark, or now if it runs; the result removes it."""
-        with self._lock:
-            self._on_start.append(action)
-            if self._spark is not None:
-                action(self._spark)
+        """Call `action` in this thread when it first gets Spark, or now if that runs; the result removes it.
 
-        def forget() -> None:
-            with self._lock:
-                self._on_start.remove(action)
+        It waits for nothing, also while another thread starts Spark.
+        """
+        waiting = _StartAction(action, threading.get_ident())
+        self._on_start.append(waiting)
+        if self._spark is not None:
+            self._run_actions(self._spark)
+        return lambda: self._on_start.remove(waiting)
 
-        return forget
+    def _run_actions(self, spark: SparkSession) -> None:
+        for each in tuple(self._on_start):
+            if each.thread == threading.get_ident() and not each.is_done:
+                each.is_done = True
+                each.action(spark)
 
     def close(self) -> None:
         """Close the client, stop Spark, release the embedded metastore; nothing starts any more."""
@@ -159,8 +182,7 @@ class OwnedParts:
             owned.spark.stop()
             raise
         self._spark, self.log_file = owned.spark, owned.log_file
-        for action in tuple(self._on_start):
-            action(owned.spark)
+        self._run_actions(owned.spark)
 
     def _metastore_opening(self) -> Future[None]:
         """The metastore's start, under way or done; a new one if the last has failed."""

@@ -22,6 +22,7 @@ from hudisql.bootstrap.type_safety import CODEC_INCOMPATIBILITIES, TYPE_INCOMPAT
 from hudisql.cli.batch import EXIT_CODES
 from hudisql.cli.commands import HELP
 from hudisql.cli.main import app
+from hudisql.cli.migrate import migrate_app
 from hudisql.cli.services import services_app
 from hudisql.errors import HudisqlError
 from hudisql.hudi_config import CONFIG_KEYS
@@ -190,6 +191,9 @@ def _command_line_page() -> Iterator[str]:
     yield "hudisql [options] config                 print each setting with its origin"
     yield "hudisql metastore start|stop|status      the warehouse's embedded Hive Metastore"
     yield "hudisql [options] services run           one process that runs the services of many tables"
+    yield "hudisql [options] migrate VERB DIR       versioned scripts, each applied once"
+    yield "hudisql [options] check FILES|DIR        what is wrong with scripts, without running them"
+    yield "hudisql init DIR                         a project of migrations"
     yield "```"
     yield from ("", "## Options", "", "| option | meaning |", "|---|---|")
     for parameter in get_command(app).params:
@@ -198,6 +202,7 @@ def _command_line_page() -> Iterator[str]:
         yield f"| {names}{_cell(value)} | {_cell(parameter.help)} |"
     yield "| `-h`, `--help` | Print the options. |"
     yield from _services_options()
+    yield from _migrate_options()
     yield from ("", "## Exit codes", "", "| code | meaning |", "|---|---|")
     for code, meaning in EXIT_CODES.items():
         yield f"| {code} | {meaning} |"
@@ -240,11 +245,30 @@ def _services_options() -> Iterator[str]:
     yield from ("", "## hudisql services run", "")
     yield "Runs the table services that are due ([one process for many tables](services/service-process.md))."
     yield from ("", "| option | meaning |", "|---|---|")
-    for option in services.commands["run"].params:
+    yield from _option_rows(services.commands["run"])
+
+
+def _migrate_options() -> Iterator[str]:
+    """The verbs and options of `hudisql migrate`, and the options of `hudisql check`."""
+    migrate: Any = get_command(migrate_app)
+    yield from ("", "## hudisql migrate", "", "[Migrations](migrations.md) has a tutorial and the rules.")
+    for verb, command in migrate.commands.items():
+        yield from ("", f"`hudisql [options] migrate {verb} DIR`: {command.help}")
+        yield from ("", "| option | meaning |", "|---|---|", *_option_rows(command))
+    everything: Any = get_command(app)
+    check = everything.commands["check"]
+    yield from ("", "## hudisql check", "", f"`hudisql [options] check FILES|DIR`: {check.help}", "")
+    yield from ("| option | meaning |", "|---|---|", *_option_rows(check))
+
+
+def _option_rows(command: Any) -> Iterator[str]:
+    for option in command.params:
+        if option.param_type_name == "argument":
+            continue
         names, shown = ", ".join(f"`{name}`" for name in option.opts), ""
         if not option.is_flag:
             shown = f" {option.metavar}"
-        yield f"| {names}{shown} | {_cell(option.help)} |"
+        yield f"| {names}{_cell(shown)} | {_cell(option.help)} |"
 
 
 def _python_page() -> Iterator[str]:
@@ -270,7 +294,7 @@ def _python_page() -> Iterator[str]:
 
 
 # For the command line's own use.
-_INTERNAL: Final = frozenset({"guard", "execute"})
+_INTERNAL: Final = frozenset({"guard", "execute", "substitute", "isolated"})
 
 
 def _described(title: str, value: Any) -> Iterator[str]:

@@ -36,7 +36,8 @@ CALLS = (
     "delete_directory",
 )
 ROOT = Path(__file__).parents[1]
-_steps = 0
+# By driver: Spark uses a worker again for the statements of other drivers.
+_steps: dict[int, int] = {}
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,10 @@ class FaultyStorage(Storage):
     def inject_if_due(self, method: str) -> None:
         is_driver = os.getpid() == self.driver
         if self.process == ("driver" if is_driver else "worker"):
-            global _steps
-            if _steps == self.step:
+            step = _steps.get(self.driver, 0)
+            _steps[self.driver] = step + 1
+            if step == self.step:
                 self._inject()
-            _steps += 1
         elif not is_driver and self.process == "task" and method in self._task_methods():
             begun = len(list(Path(self.target).rglob("*_*.parquet")))
             if begun >= self.step:

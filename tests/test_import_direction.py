@@ -42,7 +42,24 @@ ALLOWED: dict[str, set[str]] = {
     "sql": WORK | {"bootstrap", "services", "ingest", "procedures", "result"},
     "startup": WORK,
     "session": WORK | {"sql", "procedures", "result", "startup"},
-    "cli": GROUND | FACE | {"session", "sql", "result", "catalog", "context", "ingest", ""},
+    "migrate": WORK | {"sql", "procedures", "result", "session"},
+    "check": WORK | {"sql", "procedures", "services", "bootstrap", "startup"},
+    "server": GROUND | FACE | {"format", "spark", "catalog", "context", "sql", "result", "session", ""},
+    "cli": GROUND
+    | FACE
+    | {
+        "session",
+        "sql",
+        "result",
+        "catalog",
+        "context",
+        "procedures",
+        "ingest",
+        "migrate",
+        "check",
+        "server",
+        "",
+    },
     "__main__": {"cli"},
     "": {"errors", "result", "session", "write"},
     "pyspark_hudisql": TABLE | {"hudi_config", "spark", "read", "write", "sql"},
@@ -59,6 +76,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "execution",
     ),
     "ingest": (
+        "client_config",
         "offsets",
         "parse",
         "push",
@@ -72,6 +90,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "dead_letters",
         "table_feed",
         "kafka",
+        "watch",
         "worker",
     ),
     "bootstrap": (

@@ -23,6 +23,7 @@ from hudisql.catalog.connection import (
 )
 from hudisql.catalog.metastore_table import MetastoreDatabase, MetastorePartition, MetastoreTable
 from hudisql.errors import (
+    EntryChangedError,
     MetastoreError,
     MetastoreUnavailableError,
     NoSuchTableError,
@@ -186,14 +187,26 @@ class MetastoreClient:
                     raise TableExistsError(f"table {table.full_name} exists already") from error
                 raise
 
-    def alter_table(self, table: MetastoreTable, *, cascade: bool = False, name: str | None = None) -> None:
+    def alter_table(
+        self,
+        table: MetastoreTable,
+        *,
+        cascade: bool = False,
+        name: str | None = None,
+        expected: tuple[str, str] | None = None,
+    ) -> None:
         """Store `table` as the new state of the entry of its name (or of `name`: a renaming).
 
         What `table` does not describe stays as its `raw` has it. `cascade` hands new columns on to the
-        partitions. Raises NoSuchTableError, and MetastoreError for changes that the server refuses.
+        partitions. `expected` is a property that the entry must still have with this value (servers before
+        Hive 2.3.10 do not look). Raises NoSuchTableError, EntryChangedError if it has another one, and
+        MetastoreError for changes that the server refuses.
         """
         value = thrift_values.table_to_thrift(table)
         properties = {**_NO_STATS, "CASCADE": "true"} if cascade else _NO_STATS
+        if expected is not None:
+            key, text = expected
+            properties = {**properties, "expected_parameter_key": key, "expected_parameter_value": text}
         context = thrift_values.environment(properties)
         with _translated(f"alter table {table.full_name}"):
             self._connection.call(
@@ -370,6 +383,10 @@ def _translated(operation: str) -> Iterator[None]:
     except (ttypes.NoSuchObjectException, ttypes.UnknownTableException, ttypes.UnknownDBException) as error:
         raise NoSuchTableError(f"cannot {operation}: {_server_words(error)}") from error
     except TException as error:
+        if "The table has been modified" in _server_words(error):
+            raise EntryChangedError(
+                f"cannot {operation}: another client has changed it meanwhile", hint="try again"
+            ) from error
         raise MetastoreError(f"the metastore refused to {operation}: {_server_words(error)}") from error
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync_changes import (
     LAST_COMMIT_PROPERTY,
@@ -258,12 +259,14 @@ def _run_entry(client: MetastoreClient, entry: EntrySync) -> None:
                 for key in _COMMIT_PROPERTIES
                 if key in entry.table.parameters
             }
-            client.alter_table(replace(stored, parameters={**stored.parameters, **noted}))
+            alter_guarded(client, stored, replace(stored, parameters={**stored.parameters, **noted}))
 
 
 def _alter_table(client: MetastoreClient, entry: EntrySync, table: MetastoreTable) -> None:
     try:
-        client.alter_table(table, cascade=entry.changes_columns and bool(table.partition_columns))
+        assert entry.existing is not None
+        cascade = entry.changes_columns and bool(table.partition_columns)
+        alter_guarded(client, entry.existing, table, cascade=cascade)
     except MetastoreUnavailableError:
         raise
     except MetastoreError as error:

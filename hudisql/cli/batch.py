@@ -11,15 +11,18 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TextIO
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from hudisql.cli.commands import ShellCommand, find_shell_command, run_shell_command
+from hudisql.cli.commands import CommandLine, ShellCommand, find_shell_command, run_shell_command
 from hudisql.cli.interrupts import is_interrupt, statement_jobs
-from hudisql.cli.output import write_result
-from hudisql.errors import BootstrapBlockedError, HudisqlError, RollbackRefusedError
+from hudisql.cli.job_progress import job_progress
+from hudisql.cli.output import Output, fetch_rows, write_rows
+from hudisql.cli.script_files import read_script
+from hudisql.errors import BootstrapBlockedError, HudisqlError, RollbackRefusedError, SettingsError
 from hudisql.sql.text.script import ScriptStatement, split_script
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_BLOCKED = 3
+EXIT_CONFLICT = 4
 EXIT_INTERRUPTED = 130
 EXIT_CODES: Final[Mapping[int, str]] = {
     EXIT_OK: "all statements succeeded",
@@ -38,19 +42,29 @@ EXIT_CODES: Final[Mapping[int, str]] = {
     "nothing was run",
     EXIT_BLOCKED: "a bootstrap has blockers, or a rollback would lose rows, in a dry run or not; nothing was "
     "written or removed",
+    EXIT_CONFLICT: "`hudisql migrate`: the scripts do not agree with their history; nothing was run",
     EXIT_INTERRUPTED: "interrupted by Control-C; `services run --once` by SIGTERM, too",
 }
 """What each exit code means. With --force it is the gravest of all statements: 130, then 1, then 3."""
-_BY_GRAVITY: Final = (EXIT_OK, EXIT_BLOCKED, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED)
+_BY_GRAVITY: Final = (EXIT_OK, EXIT_BLOCKED, EXIT_CONFLICT, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED)
 
 
 @dataclass(frozen=True)
 class Script:
-    """Text to run; `name` tells the user where it came from, `shows_results` is false for init files."""
+    """Text to run; `name` tells the user where it came from, `shows_results` is false for init files.
+
+    `sources` are the files that the text came from, the innermost last: none is read inside itself.
+    """
 
     text: str
     name: str
     shows_results: bool = True
+    sources: tuple[Path, ...] = ()
+
+
+def script_of(path: Path, *, shows_results: bool = True, sources: tuple[Path, ...] = ()) -> Script:
+    """The script of a file, which was read inside of `sources`. Raises SettingsError."""
+    return Script(read_script(path), str(path), shows_results, (*sources, path.resolve()))
 
 
 @dataclass(frozen=True)
@@ -63,11 +77,32 @@ class BatchOptions:
     force: bool = False
 
 
+@dataclass(frozen=True)
+class Ended:
+    """How a script ended: its exit code, and whether it asked to leave."""
+
+    code: int
+    has_quit: bool = False
+
+
+OpenOutput = Callable[[], AbstractContextManager[Output]]
+"""Opens what the rows of one statement are written to."""
+
+
+@contextmanager
+def standard_output() -> Iterator[Output]:
+    """Rows go to standard output; a reader that leaves drops the rest of them, and nothing else."""
+    output = _Output()
+    with suppress(_ReaderLeftError):
+        yield output
+        output.flush()
+
+
 def run_scripts(session: Session, scripts: list[Script], options: BatchOptions) -> int:
     """Run the scripts in order; the exit code. A failed init file always ends the run."""
     exit_code = EXIT_OK
     for script in scripts:
-        code = run_script(session, script, options)
+        code = run_script(session, script, options).code
         exit_code = graver(exit_code, code)
         goes_on = options.force and script.shows_results and code != EXIT_INTERRUPTED
         if code != EXIT_OK and not goes_on:
@@ -80,26 +115,63 @@ def graver(code: int, other: int) -> int:
     return max(code, other, key=_BY_GRAVITY.index)
 
 
-def run_script(session: Session, script: Script, options: BatchOptions) -> int:
-    """Run one script, to its end or to `quit`; the exit code."""
+def run_script(
+    session: Session, script: Script, options: BatchOptions, open_output: OpenOutput = standard_output
+) -> Ended:
+    """Run one script, to its end, to `quit` or to the first failed statement."""
     try:
         statements = split_script(script.text)
     except HudisqlError as error:
         print_error(error, script.name)
-        return EXIT_FAILED
+        return Ended(EXIT_FAILED)
     exit_code = EXIT_OK
     for statement in statements:
-        command = find_shell_command(statement.text)
-        if command is ShellCommand.QUIT:
-            break
-        if command is not None:
-            run_shell_command(command)
-            continue
-        code = run_statement(session, statement, script, options)
+        line = find_shell_command(statement.text)
+        if line is not None and line.command is ShellCommand.QUIT:
+            return Ended(exit_code, has_quit=True)
+        if line is None:
+            code = run_statement(session, statement, script, options, open_output)
+        else:
+            code = _run_command(session, line, statement, script, options, open_output)
         exit_code = graver(exit_code, code)
         if code == EXIT_INTERRUPTED or (code != EXIT_OK and not options.force):
             break
-    return exit_code
+    return Ended(exit_code)
+
+
+def _run_command(
+    session: Session,
+    line: CommandLine,
+    statement: ScriptStatement,
+    script: Script,
+    options: BatchOptions,
+    open_output: OpenOutput,
+) -> int:
+    place = f"{script.name}, line {statement.line}"
+    if line.command is ShellCommand.STATEMENT:
+        return run_statement(session, replace(statement, text=line.argument), script, options, open_output)
+    if line.command is ShellCommand.SOURCE:
+        return _run_source(session, line.argument, place, script, options, open_output)
+    if line.command is ShellCommand.VERTICAL:
+        print_error("\\x works in the shell only; --format vertical does the same for scripts", place)
+        return EXIT_FAILED
+    run_shell_command(line.command)
+    return EXIT_OK
+
+
+def _run_source(
+    session: Session, file: str, place: str, script: Script, options: BatchOptions, open_output: OpenOutput
+) -> int:
+    path = Path(file).expanduser()
+    if path.resolve() in script.sources:
+        print_error(f"{file} is being run already: a script cannot run itself", place)
+        return EXIT_FAILED
+    try:
+        inner = script_of(path, shows_results=script.shows_results, sources=script.sources)
+    except SettingsError as error:
+        print_error(error, place)
+        return EXIT_FAILED
+    return run_script(session, inner, options, open_output).code
 
 
 def run_statement(
@@ -107,7 +179,7 @@ def run_statement(
     statement: ScriptStatement,
     script: Script,
     options: BatchOptions,
-    stream: TextIO | None = None,
+    open_output: OpenOutput = standard_output,
 ) -> int:
     """Run one statement and write its rows; the exit code. Errors are printed, not raised.
 
@@ -116,18 +188,19 @@ def run_statement(
     What a check found wrong (`Result.error`) fails the statement after its rows.
     """
     place = f"{script.name}, line {statement.line}"
-    target = _Output(sys.stdout if stream is None else stream)
     if options.verbose:
         print(statement.text, file=sys.stderr, flush=True)
     started = time.monotonic()
     try:
         with statement_jobs(session):
-            result = session.execute(statement)
+            with job_progress(session):
+                result = session.execute(statement)
+                shows = result.has_rows and script.shows_results
+                fetched = fetch_rows(result) if shows else None
             rows = None
-            if result.has_rows and script.shows_results:
-                with suppress(_ReaderLeftError):
-                    rows = write_result(result, options.form, target)
-                    target.flush()
+            if fetched is not None:
+                with open_output() as output:
+                    rows = write_rows(fetched, options.form, output)
     except HudisqlError as error:
         if session.could_not_start(error):
             raise
@@ -185,16 +258,13 @@ class _ReaderLeftError(Exception):
 class _Output:
     """Where results go, telling a reader that has left from whatever else breaks."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-
     def write(self, text: str) -> int:
         with self._told():
-            return self._stream.write(text)
+            return sys.stdout.write(text)
 
     def flush(self) -> None:
         with self._told():
-            self._stream.flush()
+            sys.stdout.flush()
 
     @contextmanager
     def _told(self) -> Iterator[None]:

@@ -1,47 +1,91 @@
-"""The words of the command line that are no SQL: `quit`, `help`, `clear`, as in spark-sql and beeline.
+"""The words of the command line that are no SQL: `quit`, `help`, `source FILE`, `\\d table` and the like.
 
-They work in the shell, with or without a semicolon, and as a statement of a script. Knows no SQL.
+As in spark-sql, beeline and psql. They work in the shell, with or without a semicolon, and as a statement of
+a script. Knows no SQL but the statements that some of them stand for.
 """
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
+
+from hudisql.sql_literals import quote_string
 
 HELP: Final = """\
 Statements end with ';' and may span several lines. BEGIN … END is one statement.
   quit, exit        leave the shell; in a script, end the script (Control-D leaves the shell, too)
   help              this text
   clear             clear the screen
+  source FILE       run the statements of a file
+  \\l                databases        \\c DATABASE    use a database
+  \\d                tables           \\d TABLE       columns of a table, \\d+ TABLE with its properties
+  \\df               procedures       \\df NAME       parameters and output of a procedure
+  \\x                one column a line, on or off (in the shell)
   CALL help()       list the procedures; CALL help(cmd => 'bootstrap_table') explains one
   SHOW TABLES, DESCRIBE t, EXPLAIN …   as in Spark SQL
 Documentation: README.md and docs/ (docs/limits.md lists what is not supported)."""
 
 
 class ShellCommand(Enum):
-    """A word that is no SQL."""
+    """What a word that is no SQL asks for."""
 
     QUIT = auto()
     HELP = auto()
     CLEAR = auto()
+    VERTICAL = auto()
+    SOURCE = auto()
+    STATEMENT = auto()
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """A command with its argument: the file of SOURCE, the SQL of STATEMENT."""
+
+    command: ShellCommand
+    argument: str = ""
 
 
 _WORDS: Final = {
     **dict.fromkeys(("quit", "exit", "\\q"), ShellCommand.QUIT),
-    **dict.fromkeys(("help", "\\?"), ShellCommand.HELP),
+    **dict.fromkeys(("help", "\\?", "\\h"), ShellCommand.HELP),
     "clear": ShellCommand.CLEAR,
+    "\\x": ShellCommand.VERTICAL,
 }
+_STATEMENTS: Final = {"\\l": "SHOW DATABASES", "\\d": "SHOW TABLES", "\\df": "CALL help()"}
+_STATEMENTS_OF: Final = {"\\c": "USE {}", "\\d": "DESCRIBE TABLE {}", "\\d+": "DESCRIBE TABLE EXTENDED {}"}
+_SOURCE: Final = ("source", "\\i")
+_NAME: Final = re.compile(r"[\w.`$-]+")
 
 
-def find_shell_command(text: str) -> ShellCommand | None:
+def find_shell_command(text: str) -> CommandLine | None:
     """The command that a text is, in any case, with or without `!` before and `;` behind it."""
-    return _WORDS.get(text.strip().rstrip(";").strip().removeprefix("!").lower())
+    line = text.strip().rstrip(";").strip().removeprefix("!")
+    word, _, rest = line.partition(" ")
+    word, argument = word.lower(), rest.strip()
+    if not argument:
+        if word in _STATEMENTS:
+            return CommandLine(ShellCommand.STATEMENT, _STATEMENTS[word])
+        return CommandLine(_WORDS[word]) if word in _WORDS else None
+    if word in _SOURCE and "\n" not in argument:
+        return CommandLine(ShellCommand.SOURCE, _without_quotes(argument))
+    if _NAME.fullmatch(argument):
+        if word == "\\df":
+            return CommandLine(ShellCommand.STATEMENT, f"CALL help(cmd => {quote_string(argument)})")
+        if word in _STATEMENTS_OF:
+            return CommandLine(ShellCommand.STATEMENT, _STATEMENTS_OF[word].format(argument))
+    return None
 
 
 def run_shell_command(command: ShellCommand) -> None:
-    """Print the help text, or clear the terminal; QUIT is the caller's matter."""
+    """Print the help text, or clear the terminal; the other commands are the caller's matter."""
     if command is ShellCommand.HELP:
         print(HELP, flush=True)
     elif command is ShellCommand.CLEAR and sys.stdout.isatty():
         print("\x1b[H\x1b[2J", end="", flush=True)
+
+
+def _without_quotes(path: str) -> str:
+    return path[1:-1] if len(path) > 1 and path[0] == path[-1] and path[0] in "'\"" else path

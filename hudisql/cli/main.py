@@ -6,7 +6,6 @@ and `--version` answer at once.
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -14,7 +13,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from hudisql import __version__
+from hudisql.cli.check import check_scripts
 from hudisql.cli.ingest import ingest_app
+from hudisql.cli.migrate import make_project, migrate_app
+from hudisql.cli.serve import serve
 from hudisql.cli.services import services_app
 from hudisql.console import open_console
 from hudisql.errors import HudisqlError, SettingsError
@@ -37,8 +39,10 @@ metastore_app = typer.Typer(help="Start, stop or look at the warehouse's embedde
 app.add_typer(metastore_app, name="metastore")
 app.add_typer(services_app, name="services")
 app.add_typer(ingest_app, name="ingest")
-# Editors on Windows begin a script with a mark of its encoding.
-_SCRIPTS = "utf-8-sig"
+app.add_typer(migrate_app, name="migrate")
+app.command("check")(check_scripts)
+app.command("init")(make_project)
+app.command("serve")(serve)
 _WarehouseOption = Annotated[
     str | None, typer.Option("--warehouse", metavar="DIR", help="Warehouse directory.")
 ]
@@ -131,16 +135,19 @@ def _run_statements(
         discard_output,
         print_error,
         run_scripts,
+        script_of,
     )
+    from hudisql.cli.script_files import read_standard_input
 
-    scripts = [Script(_read_file(path), str(path), shows_results=False) for path in inits or []]
-    scripts += [Script(text, "-e") for text in execute or []]
-    scripts += [Script(_read_file(path), str(path)) for path in files or []]
-    interactive = False
-    if not execute and not files:
-        interactive = sys.stdin.isatty()
-        if not interactive:
-            scripts.append(Script(_read_standard_input(), "standard input"))
+    interactive = not execute and not files and sys.stdin.isatty()
+    try:
+        scripts = [script_of(path, shows_results=False) for path in inits or []]
+        scripts += [Script(text, "-e") for text in execute or []]
+        scripts += [script_of(path) for path in files or []]
+        if not execute and not files and not interactive:
+            scripts.append(Script(read_standard_input(), "standard input"))
+    except SettingsError as error:
+        _fail_usage(error)
     options = BatchOptions(settings.format, silent, verbose, force)
     console = open_console(silent=silent)
     try:
@@ -152,7 +159,7 @@ def _run_statements(
                 session.on_spark_start(lambda _: console.info(f"Spark logs to {session.log_file}"))
             code = run_scripts(session, scripts, options)
             if interactive and not code:
-                from hudisql.cli.shell import run_shell
+                from hudisql.cli.interactive.shell import run_shell
 
                 run_shell(session, options)
             return code
@@ -229,25 +236,6 @@ def _warehouse_of(context: typer.Context, given: str | None) -> str:
 
     settings: Settings = context.obj
     return Storage().qualify(settings.warehouse if given is None else given)
-
-
-def _read_file(path: Path) -> str:
-    try:
-        return path.read_text(encoding=_SCRIPTS)
-    except OSError as error:
-        _fail_usage(SettingsError(f"cannot read {path}: {error.strerror}"))
-    except UnicodeDecodeError as error:
-        _fail_usage(SettingsError(f"{path} is not UTF-8 text: {error}"))
-
-
-def _read_standard_input() -> str:
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        # As files, and not as the locale has it: a script means the same either way it comes.
-        sys.stdin.reconfigure(encoding=_SCRIPTS, errors="strict")
-    try:
-        return sys.stdin.read()
-    except UnicodeDecodeError as error:
-        _fail_usage(SettingsError(f"standard input is not UTF-8 text: {error}"))
 
 
 def _fail_usage(error: HudisqlError) -> NoReturn:

@@ -12,6 +12,7 @@ import json
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -37,15 +38,31 @@ class Output(Protocol):
         """Write the text."""
 
 
-def write_result(result: Result, form: str, stream: Output) -> int:
-    """Write the rows of a result in one of the forms; gives their number. Raises QueryError."""
-    names = result.names
+@dataclass(frozen=True)
+class FetchedRows:
+    """The rows of a query that has run, with the columns' names."""
+
+    names: Sequence[str]
+    rows: Iterable[Sequence[object]]
+
+
+def fetch_rows(result: Result) -> FetchedRows:
+    """Run the query: a failing one writes nothing. Raises QueryError."""
     rows = result_rows(result)
-    # Run the query before the first character is written: a failing one writes nothing.
     first = next(rows, None)
-    counted = _Counted(rows if first is None else chain([first], rows))
-    _WRITERS[form](names, counted, stream)
+    return FetchedRows(result.names, rows if first is None else chain([first], rows))
+
+
+def write_rows(fetched: FetchedRows, form: str, stream: Output) -> int:
+    """Write the rows in one of the forms; gives their number."""
+    counted = _Counted(fetched.rows)
+    _WRITERS[form](fetched.names, counted, stream)
     return counted.count
+
+
+def write_result(result: Result, form: str, stream: Output) -> int:
+    """Run the query and write its rows in one of the forms; gives their number. Raises QueryError."""
+    return write_rows(fetch_rows(result), form, stream)
 
 
 def result_rows(result: Result) -> Iterator[Sequence[object]]:

@@ -102,6 +102,12 @@ def new_instant_time(after: str | None, now: datetime) -> str:
     return _format(_parse(after) + timedelta(milliseconds=1))
 
 
+def moment_of(instant_time: str, timeline_timezone: str) -> datetime:
+    """When an instant began, timezone-aware; `timeline_timezone` is the table's: `UTC` or `LOCAL`."""
+    moment = _parse(instant_time)
+    return moment if timeline_timezone == "UTC" else moment.replace(tzinfo=None).astimezone(UTC)
+
+
 def _format(moment: datetime) -> str:
     return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03d}"
 

@@ -11,14 +11,17 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from hudisql.catalog.guarded_alter import GUARDED_PROPERTY
 from hudisql.errors import InvalidArgumentError
 from hudisql.ingest.split.split_option import SplitKind, parse_split_option
 
-PROPERTY: Final = "hudisql_ingest"
+PROPERTY: Final = GUARDED_PROPERTY
 """The property of the metastore entry. Filters of the metastore take no dots."""
 FORMATS: Final = ("json", "avro", "debezium")
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
+IGNORE: Final = "ignore"
+ADD: Final = "add"
 DEAD_LETTER: Final = "dead_letter"
 STOP: Final = "stop"
 _LEAST_FLUSH_BYTES: Final = 1 << 16
@@ -34,10 +37,11 @@ class IngestDeclaration:
       or an ISO 8601 time.
     - `flush_bytes`, `flush_seconds`: a commit follows so many bytes of events, or so long after the first.
     - `on_bad_record`: `dead_letter` writes events that are no rows to the dead-letter table, `stop` stops.
+    - `new_columns`: what follows if events have columns that the table lacks; `add` gives them to the table.
     - `fail_on_data_loss`: stop if the topic's retention has deleted events that were not taken.
     - `split`: when a partition is split into hash buckets, see `parse_split_option`.
     - `services`: the worker runs the clean and the archiving that are due after its commits.
-    - `paused`: no worker takes events.
+    - `paused`, `drained`: no worker takes events, by `pause_ingest` or by `hudisql ingest drain`.
     """
 
     topic: str | None = None
@@ -49,10 +53,17 @@ class IngestDeclaration:
     flush_seconds: float = 60.0
     index_days: int = 30
     on_bad_record: str = DEAD_LETTER
+    new_columns: str = IGNORE
     fail_on_data_loss: bool = True
     split: str = str(SplitKind.NEVER)
     services: bool = True
     paused: bool = False
+    drained: bool = False
+
+    @property
+    def is_paused(self) -> bool:
+        """True if no worker takes events."""
+        return self.paused or self.drained
 
     def check(self) -> None:
         """Raise InvalidArgumentError for values that cannot be."""
@@ -68,6 +79,8 @@ class IngestDeclaration:
             raise InvalidArgumentError(
                 f"on_bad_record is '{self.on_bad_record}'; it is '{DEAD_LETTER}' or '{STOP}'"
             )
+        if self.new_columns not in (IGNORE, ADD):
+            raise InvalidArgumentError(f"new_columns is '{self.new_columns}'; it is '{IGNORE}' or '{ADD}'")
         if self.flush_bytes < _LEAST_FLUSH_BYTES or self.flush_seconds <= 0:
             raise InvalidArgumentError(
                 f"flush_bytes must be at least {_LEAST_FLUSH_BYTES:,}, and flush_seconds above 0"

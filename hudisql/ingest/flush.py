@@ -46,9 +46,11 @@ def commit_rows(
     rows: pa.Table | None,
     previous: TableOffsets,
     reached: TableOffsets,
+    paths: PartitionPaths | None = None,
 ) -> WriteResult:
     """Upsert the rows (the table's columns, RECORD_KEY, PARTITION and `_hoodie_is_deleted`), in one commit
-    with the offsets `reached`; without rows the offsets alone. The index then knows the new keys.
+    with the offsets `reached`; without rows the offsets alone. The index then knows the new keys. `paths` are
+    those of the target's table; they are made anew if another writer has committed since.
 
     Raises WriteConflictError if `previous` are not the table's offsets, or another writer conflicts;
     TableLockedError, UnsupportedTableError, WriteRefusedError, StorageError. Nothing is visible then.
@@ -59,9 +61,11 @@ def commit_rows(
     def write(commit: OpenCommit) -> list[WrittenFile]:
         if rows is None:
             return []
-        paths = PartitionPaths(commit.table, options.key_generator)
+        of_rows = paths
+        if of_rows is None or commit.table.timeline.commits != table.timeline.commits:
+            of_rows = PartitionPaths(commit.table, options.key_generator)
         newest = without_deleted(rows, commit.table.precombine_field)
-        files = upsert_on_driver(commit, options, paths, newest, last_of_equals=True, tag=index.tag)
+        files = upsert_on_driver(commit, options, of_rows, newest, last_of_equals=True, tag=index.tag)
         written.append((commit, files))
         return files
 

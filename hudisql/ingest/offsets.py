@@ -36,10 +36,16 @@ class TableOffsets:
 
     def to_text(self) -> str:
         """The value of OFFSETS_KEY."""
-        topics: dict[str, dict[str, int]] = {}
-        for (topic, partition), offset in sorted(self.offsets.items()):
-            topics.setdefault(topic, {})[str(partition)] = offset
+        topics = offsets_by_topic(self.offsets)
         return json.dumps({"offsets": topics, "epoch": self.epoch, "owner": self.owner})
+
+
+def offsets_by_topic(offsets: Mapping[SourcePartition, int]) -> dict[str, dict[str, int]]:
+    """The offsets as JSON has them: by topic, then by the partition's number as text."""
+    topics: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        topics.setdefault(topic, {})[str(partition)] = offset
+    return topics
 
 
 NO_OFFSETS: Final = TableOffsets()
@@ -53,11 +59,12 @@ def find_offsets(table: HudiTable) -> TableOffsets:
     for extra_metadata in newest_extra_metadata(table, OFFSETS_KEY):
         text = extra_metadata.get(OFFSETS_KEY)
         if text is not None:
-            return _read(text, table.base_path)
+            return offsets_of_text(text, table.base_path)
     return NO_OFFSETS
 
 
-def _read(text: str, base_path: str) -> TableOffsets:
+def offsets_of_text(text: str, base_path: str) -> TableOffsets:
+    """The offsets of a value of OFFSETS_KEY. Raises CorruptTableError."""
     try:
         values: dict[str, Any] = json.loads(text)
         offsets = {

@@ -59,6 +59,15 @@ class BadEvent:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class BufferedEvents:
+    """What a buffer holds: its events, the bytes of their values, and how many are no rows."""
+
+    events: int = 0
+    bytes: int = 0
+    bad: int = 0
+
+
 @dataclass
 class TableBuffer:
     """Rows in the order in which they came; `opened_at` is when the first came, by the worker's clock."""
@@ -89,6 +98,11 @@ class TableBuffer:
         self.offsets[batch.source] = batch.next_offset
         if self.opened_at is None:
             self.opened_at = now
+
+    @property
+    def held(self) -> BufferedEvents:
+        """What there is."""
+        return BufferedEvents(self.events, self.bytes, len(self.bad))
 
     @property
     def is_empty(self) -> bool:

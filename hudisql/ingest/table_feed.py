@@ -23,7 +23,7 @@ from hudisql.ingest.row_keys import keyed_rows
 from hudisql.ingest.split.due_splits import DueSplits, SplitLimits
 from hudisql.ingest.split.rewrite_partition import SplitRequest, can_split, split_partition
 from hudisql.ingest.split.split_option import SplitKind, parse_split_option
-from hudisql.ingest.table_buffer import BadEvent, EventBatch, TableBuffer
+from hudisql.ingest.table_buffer import BadEvent, BufferedEvents, EventBatch, TableBuffer
 from hudisql.ingest.table_index import TableIndex
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.commit_files import WriteResult
@@ -36,13 +36,14 @@ INDEX_BYTES: Final = 512 << 20
 OpenTarget = Callable[[], IngestTarget]
 MakeParser = Callable[[HudiTable, IngestDeclaration], RecordParser]
 TakeBadEvents = Callable[[list[BadEvent]], None]
+AddColumns = Callable[[pa.Schema], None]
 
 
 @dataclass
 class TableFeed:
     """`open_target` opens the table as it is now, `bad_events` keeps events that are no rows for good.
 
-    `owner` is the worker's name.
+    `owner` is the worker's name; `add_columns` gives the table columns that events have and it lacks.
     """
 
     name: str
@@ -51,14 +52,17 @@ class TableFeed:
     make_parser: MakeParser
     bad_events: TakeBadEvents
     owner: str
+    add_columns: AddColumns | None = None
     split_limits: SplitLimits = field(default_factory=SplitLimits)
     _buffer: TableBuffer = field(default_factory=TableBuffer)
     _committed: TableOffsets = NO_OFFSETS
+    _began: Mapping[SourcePartition, int] = field(default_factory=dict)
     _position: dict[SourcePartition, int] = field(default_factory=dict)
     _epoch: int = 0
     _target: IngestTarget | None = None
     _parser: RecordParser | None = None
     _paths: PartitionPaths | None = None
+    _seen_columns: set[str] = field(default_factory=set)
     _index: TableIndex = field(init=False)
     _due_splits: DueSplits = field(init=False)
 
@@ -72,6 +76,7 @@ class TableFeed:
         self._buffer = TableBuffer()
         self._index.forget()
         self._due_splits = self._no_due_splits()
+        self._seen_columns = set()
         self._open()
         assert self._target is not None
         self._committed = find_offsets(self._target.table)
@@ -83,6 +88,7 @@ class TableFeed:
         """Take events from these offsets on; with `commits` they are committed before the first event, so
         that a later start begins there too. Raises as `flush`.
         """
+        self._began = dict(offsets)
         self._position = dict(offsets)
         if commits:
             self._buffer.offsets.update(offsets)
@@ -99,6 +105,8 @@ class TableFeed:
         if not batch.values:
             return
         parsed = self._parser.parse(batch.values, batch.keys)
+        if self._adds(parsed.new_columns):
+            parsed = self._parser.parse(batch.values, batch.keys)
         rows, is_deleted, refused = keyed_rows(parsed, self._target, self._paths)
         bad = [_bad_event(batch, each) for each in (*parsed.bad, *refused)]
         if bad and self.declaration.on_bad_record == STOP:
@@ -110,6 +118,16 @@ class TableFeed:
             )
         self._buffer.add(rows, is_deleted, bad, batch, now)
         self._position[batch.source] = batch.next_offset
+
+    def _adds(self, found: pa.Schema) -> bool:
+        """Give the table new columns; each is tried once. True if the events are to be read again."""
+        new = pa.schema([each for each in found if each.name not in self._seen_columns])
+        if self.add_columns is None or not len(new):
+            return False
+        self.add_columns(new)
+        self._seen_columns |= set(new.names)
+        self._open()
+        return True
 
     def is_due(self, now: float) -> bool:
         """True if the buffer is to be committed."""
@@ -123,6 +141,21 @@ class TableFeed:
     def memory(self) -> int:
         """What the buffer takes, in bytes."""
         return self._buffer.memory
+
+    @property
+    def index_bytes(self) -> int:
+        """What the indexes take, in bytes."""
+        return self._index.nbytes
+
+    @property
+    def buffered(self) -> BufferedEvents:
+        """What is in memory."""
+        return self._buffer.held
+
+    @property
+    def committed(self) -> Mapping[SourcePartition, int]:
+        """The next offset of each source partition that no commit has yet."""
+        return {**self._began, **self._committed.offsets}
 
     @property
     def position(self) -> Mapping[SourcePartition, int]:
@@ -205,7 +238,7 @@ class TableFeed:
             if rows is not None:
                 rows = _with_columns(rows, self._target.table.schema)
             try:
-                return commit_rows(self._target, self._index, rows, self._committed, reached)
+                return commit_rows(self._target, self._index, rows, self._committed, reached, self._paths)
             except TableLockedError:
                 # Waiting for a lock would stop all tables of the worker.
                 raise

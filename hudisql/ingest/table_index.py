@@ -77,6 +77,11 @@ class TableIndex:
         compares = not table.is_merge_on_read or table.properties.bootstrap_base_path is not None
         return KeyLocations(tag_keys(index, keys, find_in_partition(table, path), compares=compares).file_ids)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all indexes of the table take in memory."""
+        return self._indexes.nbytes
+
     def learn(self, table: HudiTable, files: Sequence[WrittenFile], commit: Instant) -> None:
         """Add the keys of new rows, after the commit that wrote `files`. Raises StorageError."""
         pending: dict[str, PendingKeys] = {}
@@ -105,11 +110,6 @@ class TableIndex:
     def indexed(self) -> list[str]:
         """The paths of the partitions that have an index."""
         return list(self._indexes.sizes())
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all indexes in memory."""
-        return self._indexes.nbytes
 
     def forget(self) -> None:
         """Drop all indexes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
@@ -20,12 +20,14 @@ from hudisql.ingest.kafka.kafka_source import KafkaSource, lost_error, shortened
 from hudisql.ingest.offsets import SourcePartition
 from hudisql.ingest.table_buffer import EventBatch
 from hudisql.ingest.table_feed import TableFeed
-from hudisql.write.execution.commit_files import WriteResult
+from hudisql.ingest.watch.observer import CommittedEvents, FeedState, IngestObserver, OwnedTable, WorkerView
 
 _POLL_SECONDS: Final = 0.1
 _FIRST_RETRY: Final = 1.0
 _LONGEST_RETRY: Final = 300.0
 _UNREACHABLE_SECONDS: Final = 30.0
+_KNOWN_SECONDS: Final = 0.1
+_OBSERVED_SECONDS: Final = 5.0
 
 
 class IngestTable(Protocol):
@@ -75,6 +77,9 @@ class OwnsAll:
     def close(self) -> None:
         """Do nothing."""
 
+    def report(self, states: Mapping[str, str]) -> None:
+        """Do nothing: there is nobody to tell."""
+
 
 @dataclass
 class _Fed:
@@ -87,6 +92,7 @@ class _Fed:
     is_running: bool = False
     failures: int = 0
     not_before: float = 0.0
+    error: str | None = None
 
 
 @dataclass
@@ -94,7 +100,7 @@ class IngestWorker:
     """`tables` gives the declared tables, looked up again every `refresh_seconds`; `owner` is its name.
 
     Rows in memory may take `memory` bytes: the largest buffer is committed when they take more.
-    `committed` is called after each commit.
+    `observer` is told of commits and failures, and how the tables are.
     """
 
     tables: Callable[[], Sequence[IngestTable]]
@@ -105,13 +111,15 @@ class IngestWorker:
     memory: int = 512 << 20
     refresh_seconds: float = 10.0
     clock: Callable[[], float] = time.monotonic
-    committed: Callable[[str, WriteResult], None] = lambda _name, _result: None
+    observer: IngestObserver | None = None
     open_source: Callable[[str], KafkaSource] = KafkaSource
     _fed: dict[str, _Fed] = field(default_factory=dict)
     _sources: dict[str, KafkaSource] = field(default_factory=dict)
     _by_source: dict[tuple[str, SourcePartition], list[_Fed]] = field(default_factory=dict)
     _declared: dict[str, IngestTable] = field(default_factory=dict)
+    _paused: frozenset[str] = frozenset()
     _refreshed_at: float | None = None
+    _observed_at: float | None = None
     # Until when a cluster that did not answer is left alone: each of its tables would wait for it.
     _unreachable: dict[str, float] = field(default_factory=dict)
 
@@ -127,6 +135,7 @@ class IngestWorker:
                 self._refresh()
                 self._poll()
                 self._flush_due()
+                self._observe()
                 if until_caught_up and self.ownership.is_settled and self._has_caught_up():
                     break
             self._flush_all()
@@ -151,9 +160,15 @@ class IngestWorker:
             declared = self._declared.get(name)
             if declared is None or declared.declaration != fed.table.declaration:
                 self._give_up(name, commits=True)
-        for name in sorted(owned - set(self._fed)):
+        new = owned - set(self._fed)
+        if new and now - self._refreshed_at >= _KNOWN_SECONDS:
+            # They may have been paused since, before their last owner has left them.
+            self._look_for_declarations()
+            new &= set(self._declared)
+        for name in sorted(new):
             table = self._declared[name]
             self._fed[name] = _Fed(table, table.feed(self.owner))
+            self._observed_at = None
         for fed in self._fed.values():
             servers = str(fed.table.declaration.bootstrap_servers)
             if not fed.is_running and now >= max(fed.not_before, self._unreachable.get(servers, 0.0)):
@@ -162,11 +177,16 @@ class IngestWorker:
     def _look_for_declarations(self) -> None:
         """Raises what `tables` raises, but only at the start: later the worker goes on with what it knows."""
         try:
-            self._declared = {each.name: each for each in self.tables() if not each.declaration.paused}
+            found = self.tables()
         except HudisqlError as error:
             if self._refreshed_at is None:
                 raise
             self.console.warning(f"declarations cannot be looked up, and stay as they are: {error.message}")
+            return
+        self._declared = {each.name: each for each in found if not each.declaration.is_paused}
+        paused = frozenset(each.name for each in found if each.declaration.is_paused)
+        if paused != self._paused:
+            self._paused, self._observed_at = paused, None
 
     def _look_for_partitions(self) -> None:
         """Begin again with tables whose topics have other partitions than those that are read."""
@@ -280,15 +300,22 @@ class IngestWorker:
             self._attempt(max(running, key=lambda each: each.feed.memory), self._flush)
 
     def _flush(self, fed: _Fed) -> None:
+        if self.observer is None:
+            fed.feed.flush()
+            fed.failures, fed.error = 0, None
+            return
+        events, began = fed.feed.buffered, time.monotonic()
         result = fed.feed.flush()
-        fed.failures = 0
+        fed.failures, fed.error = 0, None
         if result is not None:
-            self.committed(fed.table.name, result)
+            seconds, offsets = time.monotonic() - began, fed.feed.committed
+            lag = self._lag_of(fed)
+            self.observer.committed(CommittedEvents(fed.table.name, result, events, offsets, seconds, lag))
 
     def _split(self, fed: _Fed) -> None:
         result = fed.feed.split_next()
         if result is not None:
-            self.committed(fed.table.name, result)
+            self.console.info(f"{fed.table.name}: split {result.instant_time}: {result.files} hash buckets")
 
     def _split_all(self) -> None:
         for fed in self._fed.values():
@@ -306,6 +333,7 @@ class IngestWorker:
 
     def _give_up(self, name: str, *, commits: bool) -> None:
         fed = self._fed.pop(name)
+        self._observed_at = None
         if commits and fed.is_running:
             self._attempt(fed, self._flush)
         self._halt(fed, 0.0)
@@ -335,9 +363,44 @@ class IngestWorker:
             # Not for a topic that is not there: then the cluster has answered.
             if isinstance(error, KafkaError) and error.__cause__ is not None:
                 self._leave_alone(str(fed.table.declaration.bootstrap_servers))
+            if self.observer is not None:
+                self.observer.failed(fed.table.name)
+                self._observed_at = None
             text = error.message if isinstance(error, HudisqlError) else f"{type(error).__name__}: {error}"
+            fed.error = text
             hint = f" ({error.hint})" if isinstance(error, HudisqlError) and error.hint else ""
             self.console.warning(f"{fed.table.name}: {text}{hint}; the next attempt is in {seconds:.0f} s")
+
+    def _observe(self) -> None:
+        """Tell the observer how the tables are, if it is time to."""
+        if self.observer is None:
+            return
+        now = self.clock()
+        if self._observed_at is not None and now - self._observed_at < _OBSERVED_SECONDS:
+            return
+        self._observed_at = now
+        tables = [self._view_of(each) for each in self._fed.values()]
+        self.observer.looked(WorkerView(tables, self._paused, self.ownership.is_settled))
+
+    def _view_of(self, fed: _Fed) -> OwnedTable:
+        feed, error = fed.feed, None if fed.is_running else fed.error
+        state = FeedState.STARTING if error is None else FeedState.FAILED
+        if fed.is_running:
+            state = FeedState.RUNNING
+        return OwnedTable(fed.table.name, state, self._lag_of(fed), feed.memory, feed.index_bytes, error)
+
+    def _lag_of(self, fed: _Fed) -> int | None:
+        """The events that no commit has yet, as far as the brokers' last answers say."""
+        if not fed.is_running:
+            return None
+        source = self._sources[str(fed.table.declaration.bootstrap_servers)]
+        lag, committed = 0, fed.feed.committed
+        for partition in fed.sources:
+            end = source.known_end(partition)
+            if end is None:
+                return None
+            lag += max(end - committed[partition], 0)
+        return lag
 
     def _has_caught_up(self) -> bool:
         """True if each table has taken all that its topic had when its end was reached, or has failed."""

@@ -20,7 +20,8 @@ from hudisql.procedures.table_argument import find_table
 
 if TYPE_CHECKING:
     from hudisql.context import Context
-    from hudisql.format.archived_timeline import ArchivedEntry
+    from hudisql.format.instant import Instant
+    from hudisql.table.archived_timeline import ArchiveReader
     from hudisql.table.hudi_table import HudiTable
 
 _TABLE_HELP: Final = "table of the metastore, database.name"
@@ -130,15 +131,15 @@ def export_instants(context: Context, arguments: ExportInstantsArguments) -> Ite
 
 
 def exported_instants(table: HudiTable, actions: set[str], newest_first: bool) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each file, in the order of the instants; no active one is read ahead."""
-    from hudisql.table.archived_timeline import read_archived_entries
+    """Name and content of each file, in the order of the instants; each is decoded when it is asked for."""
+    from hudisql.table.archived_timeline import ArchiveReader
 
-    payload = _ARCHIVED_FIELDS.get(next(iter(actions))) if len(actions) == 1 else None
+    archive = ArchiveReader(table)
     found: dict[tuple[str, str], tuple[str, Callable[[], bytes | None]]] = {}
-    for entry in read_archived_entries(table, payload):
-        time, action = entry.instant.timestamp, entry.instant.completed_action
-        if entry.instant.is_completed and action in actions:
-            found[time, action] = (f"{time}.{action}", partial(_archived_json, entry))
+    for instant, path in archive.completed_instants().items():
+        time, action = instant.timestamp, instant.completed_action
+        if action in actions:
+            found[time, action] = (f"{time}.{action}", partial(_archived_json, archive, instant, path))
     for instant in table.timeline.completed:
         if instant.action in actions:
             # Where archiving was interrupted an instant is in the archive, too.
@@ -164,13 +165,14 @@ def _active_json(table: HudiTable, instant: Any) -> bytes:
     return _avro_json(json.loads(codec.schema_text), codec.decode(content, path))
 
 
-def _archived_json(entry: ArchivedEntry) -> bytes | None:
+def _archived_json(archive: ArchiveReader, instant: Instant, path: str) -> bytes | None:
     from hudisql.format.avro_container import load_codec
 
-    name = _ARCHIVED_FIELDS.get(entry.instant.completed_action)
-    found = None if name is None else entry.record.get(name)
-    if found is None:
+    name = _ARCHIVED_FIELDS.get(instant.completed_action)
+    entry = None if name is None else archive.entry(instant, path, name)
+    if name is None or entry is None:
         return None
+    found = entry.record[name]
     schema = json.loads(load_codec("HoodieArchivedMetaEntry").schema_text)
     (kind,) = (each["type"] for each in schema["fields"] if each["name"] == name)
     return _avro_json(next(each for each in kind if each != "null"), found)

@@ -80,6 +80,12 @@ def conform_batch(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
     return batch_of(columns, wanted, batch.num_rows)
 
 
+def with_dictionaries(wanted: pa.Schema, found: pa.Schema) -> pa.Schema:
+    """`wanted`, in which the columns that are dictionaries of its types in `found` are such, too."""
+    kinds = {each.name: each.type for each in found if pa.types.is_dictionary(each.type)}
+    return pa.schema([each.with_type(kinds.get(each.name, each.type)) for each in wanted])
+
+
 def _is_list_like(data_type: pa.DataType) -> bool:
     return bool(
         pa.types.is_list(data_type)

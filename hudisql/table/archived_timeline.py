@@ -6,6 +6,7 @@ Follows `HoodieArchivedTimeline` of Hudi 0.15.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -16,7 +17,7 @@ from hudisql.format.archived_timeline import (
     parse_archive_file,
     parse_archived_instants,
 )
-from hudisql.format.instant import CLEAN, COMMIT_ACTIONS, REPLACE_COMMIT
+from hudisql.format.instant import CLEAN, COMMIT_ACTIONS, REPLACE_COMMIT, Instant
 from hudisql.format.timeline import Timeline
 from hudisql.format.timeline_layout import archive_directory
 from hudisql.storage import FileInfo
@@ -55,6 +56,39 @@ def read_archived_entries(
         for each in parse_archive_file(content, path, payload, containing)
     }
     return [found[key] for key in sorted(found)]
+
+
+@dataclass(slots=True)
+class ArchiveReader:
+    """Finds archived instants by their names alone, and decodes an entry when it is asked for.
+
+    Memory: the names, and one archive file.
+    """
+
+    table: HudiTable
+    _path: str = ""
+    _content: bytes = b""
+
+    def completed_instants(self) -> dict[Instant, str]:
+        """The completed instants and the archive file of each. Raises as `read_archived_entries`."""
+        return {
+            instant: entry.path
+            for _, entry in list_archive_files(self.table)
+            for instant in parse_archived_instants(self._read(entry.path), entry.path)
+            if instant.is_completed
+        }
+
+    def entry(self, instant: Instant, path: str, payload: str | None) -> ArchivedEntry | None:
+        """The instant's entry in this file, if it has this payload (None: any). Raises as
+        `read_archived_entries`.
+        """
+        found = parse_archive_file(self._read(path), path, payload, instant.timestamp.encode())
+        return next((each for each in found if each.instant == instant), None)
+
+    def _read(self, path: str) -> bytes:
+        if path != self._path:
+            self._path, self._content = path, self.table.storage.read(path)
+        return self._content
 
 
 def archived_commits(table: HudiTable, timeline: Timeline) -> frozenset[str]:

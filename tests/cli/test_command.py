@@ -202,7 +202,7 @@ class Jobs:
     removeJobTag = addJobTag
 
 class Session:
-    context = types.SimpleNamespace(started_spark=types.SimpleNamespace(sparkContext=Jobs()))
+    context = types.SimpleNamespace(started_spark=types.SimpleNamespace(sparkContext=Jobs()), console=None)
     def on_spark_start(self, action):
         action(self.context.started_spark)
         return lambda: None

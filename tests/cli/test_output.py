@@ -145,6 +145,7 @@ def test_nested_values_that_are_empty_or_null_can_be_printed(session: Session) -
         "sm": {"q": {"k": None}},
     }
     stream = io.StringIO()
-    write_result(session.sql("SELECT 1 AS k, max(struct(id)) AS m, map() AS e FROM range(0)"), "csv", stream)
+    text = "SELECT 1 AS k, max(struct(id)) AS m, map() AS e FROM range(0)"
+    write_result(session.sql(text), "csv", stream)
     assert stream.getvalue() == "k,m,e\n1,,{}\n"
     assert session.sql("SELECT max(struct(id)) AS m FROM range(0)").arrow().to_pylist() == [{"m": None}]

@@ -20,6 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from hudisql.java_runtime import find_java_home
 from scripts.setup_oracles import install_kafka
+from tests.certificates import make_certificate
 from tests.free_port import find_free_port
 
 _JAVA = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -27,9 +28,18 @@ _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{sasl},TLS://127.0.0.1:{tls},\
+  CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL://127.0.0.1:{sasl},TLS://127.0.0.1:{tls}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SASL_SSL
 controller.listener.names=CONTROLLER
+listener.name.sasl.sasl.enabled.mechanisms=PLAIN
+listener.name.sasl.plain.sasl.jaas.config={plain} required user_{user}="{password}";
+listener.name.tls.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256
+listener.name.tls.plain.sasl.jaas.config={plain} required user_{user}="{password}";
+listener.name.tls.scram-sha-256.sasl.jaas.config={scram} required;
+listener.name.tls.ssl.keystore.type=PEM
+listener.name.tls.ssl.keystore.location={directory}/keystore.pem
 log.dirs={directory}/logs
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=4
@@ -41,22 +51,47 @@ auto.create.topics.enable=false
 log.retention.check.interval.ms=1000
 log.segment.delete.delay.ms=100
 """
+_MODULES = {
+    "plain": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "scram": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+USER, PASSWORD = "worker", "let-me-in"
 
 
 @dataclass
 class KafkaBroker:
-    """A broker in a directory of its own; it can be killed, stopped for a while and started again."""
+    """A broker in a directory of its own; it can be killed, stopped for a while and started again.
+
+    `sasl` is the port of a listener that asks for USER and PASSWORD, `tls` that of one with TLS besides.
+    """
 
     jars: Path
     directory: Path
     port: int
     controller: int
+    sasl: int
+    tls: int
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
     def servers(self) -> str:
         """What clients call `bootstrap.servers`."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def sasl_servers(self) -> str:
+        """The listener with a password."""
+        return f"127.0.0.1:{self.sasl}"
+
+    @property
+    def tls_servers(self) -> str:
+        """The listener with a password and TLS."""
+        return f"127.0.0.1:{self.tls}"
+
+    @property
+    def certificate(self) -> Path:
+        """What clients of `tls_servers` have to trust."""
+        return self.directory / "certificate.pem"
 
     def start(self) -> None:
         """Start the broker, and wait until it takes connections."""
@@ -80,10 +115,16 @@ class KafkaBroker:
     def format(self) -> None:
         """Write the broker's configuration, and format its directory."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        properties = _PROPERTIES.format(port=self.port, controller=self.controller, directory=self.directory)
+        certificate, key = make_certificate(self.directory)
+        (self.directory / "keystore.pem").write_text(key.read_text() + certificate.read_text())
+        ports = {"port": self.port, "controller": self.controller, "sasl": self.sasl, "tls": self.tls}
+        given = {**ports, **_MODULES, "user": USER, "password": PASSWORD, "directory": self.directory}
+        properties = _PROPERTIES.format(**given)
         (self.directory / "server.properties").write_text(properties)
         cluster = str(uuid.uuid4())
-        arguments = ("format", "-t", cluster, "-c", str(self.directory / "server.properties"))
+        scram = f"SCRAM-SHA-256=[name={USER},password={PASSWORD}]"
+        file = str(self.directory / "server.properties")
+        arguments = ("format", "-t", cluster, "-c", file, "--add-scram", scram)
         subprocess.run(self._java("kafka.tools.StorageTool", *arguments), check=True, capture_output=True)
 
     def signal(self, number: signal.Signals) -> None:
@@ -134,7 +175,9 @@ class KafkaBroker:
 @contextmanager
 def kafka_broker(directory: Path) -> Iterator[KafkaBroker]:
     """A broker that runs."""
-    broker = KafkaBroker(install_kafka(), directory, find_free_port(), find_free_port())
+    broker = KafkaBroker(
+        install_kafka(), directory, find_free_port(), find_free_port(), find_free_port(), find_free_port()
+    )
     broker.format()
     broker.start()
     try:

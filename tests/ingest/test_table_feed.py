@@ -22,11 +22,13 @@ from hudisql.ingest.table_buffer import BadEvent, EventBatch
 from hudisql.ingest.table_feed import TableFeed
 from hudisql.sql.ingest.declared_table import make_parser
 from hudisql.storage import Storage
-from hudisql.table.hudi_table import open_table
+from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.new_table import NewTable, publish_new_table
+from hudisql.table.partitions import TablePartition, list_partitions
 from hudisql.table.table_configuration import update_table_properties
 from hudisql.write.execution.commit_files import WriteResult
 from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.keygen import partition_paths
 from tests.oracle.comparison import our_rows
 
 SOURCE = ("events", 0)
@@ -57,8 +59,8 @@ class Fed:
     def take_over(self, **declared: Any) -> None:
         """Another worker goes on with the table, which is declared so."""
         declaration = IngestDeclaration(topic="events", bootstrap_servers="nowhere:1", **declared)
-        given = declaration, self._open, make_parser, self.bad.extend, "me", self.split_limits
-        self.feed = TableFeed("d.t", *given)
+        given = declaration, self._open, make_parser, self.bad.extend, "me"
+        self.feed = TableFeed("d.t", *given, split_limits=self.split_limits)
         self.feed.take_over()
         self.feed.begin_at({SOURCE: self.sent}, commits=False)
 
@@ -147,3 +149,18 @@ def test_bad_events_count_as_memory(tmp_path: Path) -> None:
     fed = Fed(tmp_path, keys.COPY_ON_WRITE)
     fed.take({"id": "x" * 100_000})
     assert fed.feed.memory >= 100_000
+
+
+def test_a_flush_lists_the_partitions_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed = Fed(tmp_path, keys.MERGE_ON_READ)
+    fed.flush(*events(range(5), 1))
+    listed: list[str] = []
+
+    def list_and_count(table: HudiTable) -> list[TablePartition]:
+        listed.append(table.base_path)
+        return list_partitions(table)
+
+    monkeypatch.setattr(partition_paths, "list_partitions", list_and_count)
+    fed.flush(*events(range(3, 8), 2))
+    assert len(listed) == 1
+    assert sorted(fed.rows()) == [1, 1, 1, 2, 2, 2, 2, 2]

@@ -23,6 +23,7 @@ from hudisql.cli.services import stop_on_signals
 from hudisql.console import PlainConsole
 from hudisql.context import Context
 from hudisql.ingest.worker import OwnsAll
+from hudisql.settings import Settings
 from hudisql.sql.ingest import run_ingest
 from hudisql.storage import Storage
 from tests.fault_injection import ROOT, FaultyStorage
@@ -118,16 +119,17 @@ def _work(
     fault: str = "kill",
     until_caught_up: bool = False,
     refresh_seconds: float = 0.5,
+    kafka_config: str = "",
 ) -> int:
     """A worker, with a fault before its `step`-th change of the store; gives its exit code."""
     storage = Storage() if step is None else FaultyStorage(step=step, fault=fault)
     replaced: dict[str, Any] = {"storage_without_spark": lambda _context: storage}
     if not group:
-        replaced["GroupOwnership"] = lambda _servers, _group: OwnsAll()
+        replaced["GroupOwnership"] = lambda *_, **__: OwnsAll()
     vars(run_ingest).update(replaced)
     with Path(log).open("w", buffering=1) as stream, stop_on_signals() as stop:
-        console = PlainConsole(stream)
-        context = Context(None, MetastoreClient(metastore_uri), storage, console=console)  # type: ignore[arg-type]
+        console, settings = PlainConsole(stream), Settings(kafka_config=kafka_config)
+        context = Context(None, MetastoreClient(metastore_uri), storage, console=console, settings=settings)  # type: ignore[arg-type]
         try:
             succeeded = run_ingest.run_worker(
                 context,

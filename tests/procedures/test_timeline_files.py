@@ -10,6 +10,7 @@ import pytest
 from hudisql.errors import InvalidArgumentError, SourceProtectedError, WriteConflictError
 from hudisql.procedures.timeline_files import exported_instants
 from hudisql.storage import Storage
+from hudisql.table.archived_timeline import ArchiveReader
 from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker, marked_instants
 
@@ -36,6 +37,22 @@ def test_an_instant_that_is_archived_and_still_active_is_exported_once(golden, t
     table = open_table(Storage(), str(path))
     assert [name for name, _ in exported_instants(table, {"commit"}, False)] == before
     assert [name for name, _ in exported_instants(table, {"commit"}, True)] == before[::-1]
+
+
+def test_only_exported_instants_are_decoded(golden, monkeypatch):
+    decoded = []
+    entry = ArchiveReader.entry
+
+    def count(*arguments):
+        decoded.append(arguments[1].timestamp)
+        return entry(*arguments)
+
+    monkeypatch.setattr(ArchiveReader, "entry", count)
+    table = open_table(Storage(), golden("cow_archived_bootstrap").table)
+    name, _ = next(exported_instants(table, {"commit"}, False))
+    assert decoded == [name.partition(".")[0]]
+    next(exported_instants(table, {"commit"}, True))
+    assert len(decoded) == 1
 
 
 def test_instants_are_exported_to_a_directory_of_their_own(call, bootstrap, name, daily_orders, tmp_path):

@@ -33,6 +33,7 @@ from hudisql.bootstrap.run.skeleton_tasks import (
 from hudisql.bootstrap.run.table_files import (
     BootstrapFile,
     WrittenSkeleton,
+    bootstrap_instant,
     publish_table,
     write_table_files,
 )
@@ -54,6 +55,7 @@ from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.spark.task_runner import describe_rows_written, run_on_files
 from hudisql.sql_literals import quote_string
 from hudisql.storage import Storage, ancestors_of, is_inside, is_staged, join
+from hudisql.write.transaction.commit_annotations import record_commit
 
 if TYPE_CHECKING:
     from hudisql.catalog.metastore_table import MetastoreTable
@@ -119,6 +121,7 @@ def run_bootstrap(context: Context, plan: BootstrapPlan) -> BootstrapResult:
         lease.check_held(storage)
         written += publish_table(storage, plan, now)
         _discard_if_taken_over(storage, plan, lease)
+        record_commit(plan.target_path, None, bootstrap_instant(plan))
     return _summarise(plan, files, written, time.monotonic() - started, resumed)
 
 

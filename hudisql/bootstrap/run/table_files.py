@@ -220,6 +220,11 @@ def _write_instant(storage: Storage, plan: BootstrapPlan, instant_time: str, met
     return len(commit)
 
 
+def bootstrap_instant(plan: BootstrapPlan) -> str:
+    """The instant time of the bootstrap's first commit."""
+    return METADATA_BOOTSTRAP_INSTANT_TIME if plan.skeleton_partitions else FULL_BOOTSTRAP_INSTANT_TIME
+
+
 def publish_table(storage: Storage, plan: BootstrapPlan, now: datetime) -> int:
     """Create `hoodie.properties`: from here on readers see the table. Gives the bytes written.
 

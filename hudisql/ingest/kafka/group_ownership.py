@@ -8,9 +8,8 @@ dies is noticed after its session, and slots move without a stop of the others. 
 from __future__ import annotations
 
 import logging
-import zlib
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka import KafkaError as ClientError
@@ -18,8 +17,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from hudisql.errors import KafkaError
+from hudisql.ingest.kafka.client_errors import Refusal, checked_settings
+from hudisql.ingest.kafka.group_state import SLOTS, control_topic, slot_of, slot_text
 
-SLOTS: Final = 256
 SESSION_MILLISECONDS: Final = 6_000
 _TIMEOUT: Final = 10.0
 _LOG: Final = logging.getLogger("hudisql.ingest.group")
@@ -40,17 +40,26 @@ HandOver = Callable[[Callable[[str], bool], bool], None]
 class GroupOwnership:
     """The ownership of one worker of the group. Not for several threads at once."""
 
-    def __init__(self, bootstrap_servers: str, group: str, config: Mapping[str, str] | None = None) -> None:
-        """Join the group; the control topic is made if it is not there. Raises KafkaError."""
+    def __init__(
+        self, bootstrap_servers: str, group: str, owner: str = "", config: Mapping[str, str] | None = None
+    ) -> None:
+        """Join the group as `owner`; the control topic is made if it is not there. Raises KafkaError.
+
+        `config` are further settings of librdkafka, such as those of TLS and SASL.
+        """
         self._servers = bootstrap_servers
-        topic = f"hudisql-ingest-{group}"
+        self._topic = topic = control_topic(group)
+        self._owner = owner
+        self._reported: dict[int, str] = {}
         settings = {"bootstrap.servers": bootstrap_servers, **(config or {})}
         _make_topic(settings, topic)
         self._slots: set[int] = set()
         self.is_settled = False
         """True once the group has given this worker its first slots, perhaps none."""
         self.hand_over: HandOver = lambda _is_left, _commits: None
-        self._consumer = Consumer({**_CONFIG, **settings, "group.id": topic}, logger=_LOG)
+        more = {"group.id": topic, "client.id": owner, "on_commit": self._was_reported}
+        with checked_settings(bootstrap_servers):
+            self._consumer = Consumer({**_CONFIG, **settings, **more}, logger=_LOG)
         self._consumer.subscribe([topic], self._assigned, self._revoked, self._lost)
 
     def owned(self, names: Collection[str]) -> set[str]:
@@ -63,6 +72,27 @@ class GroupOwnership:
         if error is not None and error.fatal():
             raise KafkaError(f"the group of workers at {self._servers} cannot be joined: {error.str()}")
         return {name for name in names if slot_of(name) in self._slots}
+
+    def report(self, states: Mapping[str, str]) -> None:
+        """Keep the state of each table with the group; it goes out in the background, if it has changed."""
+        by_slot: dict[int, dict[str, str]] = {}
+        for name, state in states.items():
+            if (slot := slot_of(name)) in self._slots:
+                by_slot.setdefault(slot, {})[name] = state
+        texts = {slot: slot_text(self._owner, by_slot.get(slot, {})) for slot in {*by_slot, *self._reported}}
+        changed = {slot: text for slot, text in texts.items() if self._reported.get(slot) != text}
+        if changed:
+            self._reported |= changed
+            told = [TopicPartition(self._topic, slot, 0, metadata=text) for slot, text in changed.items()]
+            try:
+                self._consumer.commit(offsets=told, asynchronous=True)
+            except KafkaException as error:
+                self._was_reported(error.args[0], told)
+
+    def _was_reported(self, error: ClientError | None, told: list[TopicPartition]) -> None:
+        for each in told:
+            if error is not None or each.error is not None:
+                self._reported.pop(each.partition, None)
 
     def close(self) -> None:
         """Leave the group: other workers take the tables at once."""
@@ -83,16 +113,16 @@ class GroupOwnership:
     def _leave(self, slots: set[int], *, commits: bool) -> None:
         self.hand_over(lambda name: slot_of(name) in slots, commits)
         self._slots -= slots
-
-
-def slot_of(name: str) -> int:
-    """The slot of a table, by its `database.name`."""
-    return zlib.crc32(name.encode()) % SLOTS
+        for each in slots:
+            self._reported.pop(each, None)
 
 
 def _make_topic(settings: Mapping[str, str], topic: str) -> None:
     # The client must outlive what it was asked for.
-    admin = AdminClient(dict(settings), logger=_LOG)
+    refusal = Refusal()
+    with checked_settings(settings["bootstrap.servers"]):
+        told: dict[str, Any] = {**settings, "error_cb": refusal.heard}
+        admin = AdminClient(told, logger=_LOG)
     new = NewTopic(topic, num_partitions=SLOTS, replication_factor=-1)
     try:
         for future in admin.create_topics([new], request_timeout=_TIMEOUT).values():
@@ -101,6 +131,7 @@ def _make_topic(settings: Mapping[str, str], topic: str) -> None:
         said = error.args[0]
         if not isinstance(said, ClientError) or said.code() != ClientError.TOPIC_ALREADY_EXISTS:
             raise KafkaError(
-                f"the control topic {topic} cannot be made at {settings['bootstrap.servers']}: {said}",
+                f"the control topic {topic} cannot be made at {settings['bootstrap.servers']}: {said}"
+                f"{refusal.text}",
                 hint=f"create it with {SLOTS} partitions, or let the workers create topics",
             ) from error

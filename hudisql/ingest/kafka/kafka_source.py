@@ -25,6 +25,7 @@ from confluent_kafka import KafkaError as ClientError
 
 from hudisql.errors import EventsLostError, KafkaError
 from hudisql.ingest.declaration import EARLIEST, LATEST, IngestDeclaration
+from hudisql.ingest.kafka.client_errors import Refusal, checked_settings
 from hudisql.ingest.offsets import SourcePartition
 from hudisql.ingest.table_buffer import EventBatch
 
@@ -64,8 +65,10 @@ class KafkaSource:
     def __init__(self, bootstrap_servers: str, config: Mapping[str, str] | None = None) -> None:
         """`config` are further settings of librdkafka, such as those of TLS and SASL."""
         self.bootstrap_servers = bootstrap_servers
+        self._refusal = Refusal()
         settings = {**_CONFIG, "bootstrap.servers": bootstrap_servers, **(config or {})}
-        self._consumer = Consumer(settings, logger=_LOG)
+        with checked_settings(bootstrap_servers):
+            self._consumer = Consumer({**settings, "error_cb": self._refusal.heard}, logger=_LOG)
         self._assigned: set[SourcePartition] = set()
 
     def close(self) -> None:
@@ -118,6 +121,11 @@ class KafkaSource:
             first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
         return int(first), int(end)
 
+    def known_end(self, source: SourcePartition) -> int | None:
+        """The end of a partition that is read, as of its last answer; None before the first. Asks nobody."""
+        found = self._consumer.get_watermark_offsets(TopicPartition(*source), cached=True)
+        return int(found[1]) if found is not None and found[1] >= 0 else None
+
     def assign(self, offsets: Mapping[SourcePartition, int]) -> None:
         """Read these partitions too, from these offsets on. Raises KafkaError."""
         self.unassign([each for each in offsets if each in self._assigned])
@@ -167,9 +175,12 @@ class KafkaSource:
         except KafkaException as error:
             said = error.args[0]
             text = said.str() if isinstance(said, ClientError) else str(said)
+            if not self._assigned:
+                # Else it would take events.
+                self._consumer.poll(0)
             raise KafkaError(
-                f"Kafka at {self.bootstrap_servers} did not {operation}: {text}",
-                hint="look whether the brokers run and can be reached from here",
+                f"Kafka at {self.bootstrap_servers} did not {operation}: {text}{self._refusal.text}",
+                hint="look whether the brokers run and can be reached from here, with what they ask for",
             ) from error
 
 

@@ -5,7 +5,7 @@ Whole batches are decoded by column, one writer schema after the other, and brou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -19,8 +19,9 @@ from hudisql.format.schema import canonical_type
 from hudisql.ingest.parse.avro_resolution import (
     UnresolvableError,
     record_fields,
-    resolve_columns,
+    resolve_rows,
     semantic_types,
+    type_of_semantic,
 )
 from hudisql.ingest.parse.json_program import DEFAULT_ENCODING, compile_program
 from hudisql.ingest.parse.json_records import scan_values
@@ -73,22 +74,20 @@ class AvroParser:
         framed = decode_framed(values, self.registry, None)
         parts, bad, new = [], framed.bad, _NO_COLUMNS
         for writer in framed.writers:
+            semantic = semantic_types(record_fields(writer.schema_text))
             try:
-                parts.append(self._rows(writer))
+                found = resolve_rows(writer.columns, with_delete_field(self.schema), semantic)
             except UnresolvableError as error:
                 bad += [BadRecord(int(each), f"schema {writer.number}: {error}") for each in writer.positions]
                 continue
+            parts.append(AvroRows(found[0], writer.positions[found[1]]))
+            bad += bad_values(writer.number, writer.positions, found[2])
             if self.take_new_columns:
-                new = _with_new_columns(new, writer.columns.schema, self.schema)
+                new = with_new_columns(new, writer.columns.schema, self.schema, semantic)
         deletes, without_key = delete_rows(
             framed.empty, keys, with_delete_field(self.schema), self.key_column, self.registry
         )
         return batch_of_parts(self.schema, [*parts, deletes], [*bad, *without_key], new)
-
-    def _rows(self, writer: WriterRows) -> AvroRows:
-        semantic = semantic_types(record_fields(writer.schema_text))
-        columns = resolve_columns(writer.columns, with_delete_field(self.schema), semantic)
-        return AvroRows(columns, writer.positions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +190,19 @@ def _is_valid(row: pa.RecordBatch) -> bool:
     return True
 
 
-def _with_new_columns(new: pa.Schema, found: pa.Schema, known: pa.Schema) -> pa.Schema:
+def bad_values(number: int, positions: Integers, reasons: Mapping[int, str]) -> list[BadRecord]:
+    """The records of the writer schema `number` with values that the table's columns do not hold."""
+    return [BadRecord(int(positions[row]), f"schema {number}: {said}") for row, said in reasons.items()]
+
+
+def with_new_columns(
+    new: pa.Schema, found: pa.Schema, known: pa.Schema, semantic: Mapping[str, str]
+) -> pa.Schema:
+    """The new columns with those of a writer that are neither known nor among them."""
     for each in found:
         if each.name not in known.names and each.name not in new.names and each.name != DELETE_FIELD:
-            new = new.append(pa.field(each.name, canonical_type(each.type, each.name)))
+            kind = type_of_semantic(semantic.get(each.name)) or canonical_type(each.type, each.name)
+            new = new.append(pa.field(each.name, kind))
     return new
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,8 +36,51 @@ EPOCHS: Final[Mapping[str, str]] = {
 DATES: Final = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
 
 
+def type_of_semantic(name: str | None) -> pa.DataType | None:
+    """The type of a new column of that semantic type; None for what is no time."""
+    if name in DATES:
+        return pa.date32()
+    return pa.timestamp("us", tz="UTC") if name in EPOCHS else None
+
+
 class UnresolvableError(Exception):
     """A column cannot be read as the table's; the message says which and why."""
+
+
+class UnresolvableValueError(UnresolvableError):
+    """A value cannot be read as the table's column; others of its writer's may."""
+
+
+def resolve_rows(
+    columns: pa.RecordBatch, schema: pa.Schema, semantic: Mapping[str, str]
+) -> tuple[pa.RecordBatch, npt.NDArray[np.int64], dict[int, str]]:
+    """As `resolve_columns`: the rows that can be read, their numbers, and by number why others cannot.
+
+    These are found by halves. Raises UnresolvableError if the columns' types cannot be read.
+    """
+    kept: list[pa.RecordBatch] = []
+    numbers: list[npt.NDArray[np.int64]] = []
+    reasons: dict[int, str] = {}
+    left = [np.arange(columns.num_rows)]
+    while left:
+        rows = left.pop()
+        whole = len(rows) == columns.num_rows
+        try:
+            # Taken, not sliced: what is cast are the values below nested columns, too.
+            part = columns if whole else columns.take(pa.array(rows))
+            kept.append(resolve_columns(part, schema, semantic))
+            numbers.append(rows)
+        except UnresolvableValueError as error:
+            if len(rows) == 1:
+                reasons[int(rows[0])] = str(error)
+                continue
+            half = len(rows) // 2
+            left += [rows[half:], rows[:half]]
+    if not kept:
+        return pa.RecordBatch.from_pylist([], schema=schema), np.zeros(0, np.int64), reasons
+    if len(kept) == 1:
+        return kept[0], numbers[0], reasons
+    return pa.Table.from_batches(kept).combine_chunks().to_batches()[0], np.concatenate(numbers), reasons
 
 
 def semantic_types(fields: list[Any]) -> dict[str, str]:
@@ -93,6 +137,9 @@ def _resolve(
     if found.type == kind:
         return found
     if kind in WIDER.get(found.type, ()):
+        # Bytes may be no text; whole numbers may lose digits as floating ones, as Avro has it.
+        if types.is_binary(found.type):
+            return _cast(found, kind, where)
         return pc.cast(found, kind, safe=False)
     if types.is_integer(kind) and types.is_integer(found.type) and kind.bit_width < found.type.bit_width:
         raise UnresolvableError(f"column {where} is {found.type}, the table's {kind} is narrower")
@@ -122,7 +169,7 @@ def _from_epoch(found: pa.Array, kind: pa.DataType, unit: str, where: str) -> pa
         try:
             wide = pc.multiply_checked(wide, factor)
         except pa.ArrowInvalid as error:
-            raise UnresolvableError(f"column {where} has a time that {kind} does not hold") from error
+            raise UnresolvableValueError(f"column {where} has a time that {kind} does not hold") from error
     return wide.view(kind)
 
 
@@ -130,4 +177,4 @@ def _cast(found: pa.Array, kind: pa.DataType, where: str) -> pa.Array:
     try:
         return pc.cast(found, kind)
     except pa.ArrowInvalid as error:
-        raise UnresolvableError(f"column {where} has a value that is no {kind}: {error}") from error
+        raise UnresolvableValueError(f"column {where} has a value that is no {kind}: {error}") from error

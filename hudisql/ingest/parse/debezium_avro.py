@@ -15,15 +15,17 @@ from hudisql.ingest.parse.avro_records import (
     AvroRows,
     Schemas,
     WriterRows,
+    bad_values,
     batch_of_parts,
     decode_framed,
     delete_rows,
     with_delete_field,
+    with_new_columns,
 )
 from hudisql.ingest.parse.avro_resolution import (
     UnresolvableError,
     record_fields,
-    resolve_columns,
+    resolve_rows,
     semantic_types,
 )
 from hudisql.ingest.parse.debezium import changes_of, source_fields, with_deletes, with_meta_columns
@@ -44,6 +46,7 @@ class DebeziumAvroParser:
     schema: pa.Schema
     registry: Schemas
     key_column: str | None = None
+    take_new_columns: bool = False
 
     def __post_init__(self) -> None:
         if self.key_column is not None and self.key_column not in self.schema.names:
@@ -57,10 +60,10 @@ class DebeziumAvroParser:
             bool(source_fields(self.schema)) or "_upstream_event_processed_ts_ms" in self.schema.names
         )
         framed = decode_framed(values, self.registry, _WITH_SOURCE if has_source else _FIELDS)
-        parts, bad, by_key, ignored = [], list(framed.bad), [], 0
+        parts, bad, by_key, ignored, new = [], list(framed.bad), [], 0, _NO_COLUMNS
         for writer in framed.writers:
             try:
-                rows, wrong, without_row, skipped = self._rows(writer)
+                rows, wrong, without_row, skipped, new = self._rows(writer, new)
             except UnresolvableError as error:
                 bad += [BadRecord(int(each), f"schema {writer.number}: {error}") for each in writer.positions]
                 continue
@@ -73,9 +76,11 @@ class DebeziumAvroParser:
         positions = np.array(sorted(by_key), np.int64)
         columns = with_delete_field(self.schema)
         deletes, without = delete_rows(positions, keys, columns, self.key_column, self.registry)
-        return batch_of_parts(self.schema, [*parts, deletes], bad + without, _NO_COLUMNS, ignored)
+        return batch_of_parts(self.schema, [*parts, deletes], bad + without, new, ignored)
 
-    def _rows(self, writer: WriterRows) -> tuple[AvroRows, list[BadRecord], list[int], int]:
+    def _rows(
+        self, writer: WriterRows, new: pa.Schema
+    ) -> tuple[AvroRows, list[BadRecord], list[int], int, pa.Schema]:
         names = writer.columns.schema.names
         if not {"before", "after", "op"} <= set(names):
             raise UnresolvableError("no Debezium envelope: it has no before, after and op")
@@ -92,10 +97,15 @@ class DebeziumAvroParser:
         taken = image if len(rows) == len(image) else image.take(pa.array(rows))
         inner = pa.RecordBatch.from_arrays(taken.flatten(), names=[each.name for each in taken.type])
         semantic = semantic_types(_image_fields(writer.schema_text))
-        columns = resolve_columns(inner, with_delete_field(self.schema), semantic)
+        if self.take_new_columns:
+            new = with_new_columns(new, inner.schema, self.schema, semantic)
+        columns, kept, reasons = resolve_rows(inner, with_delete_field(self.schema), semantic)
+        bad += bad_values(writer.number, writer.positions[rows], reasons)
+        rows = rows[kept]
         columns = with_meta_columns(columns, _meta(writer.columns, rows))
         columns = with_deletes(columns, changes.is_delete[rows])
-        return AvroRows(columns, writer.positions[rows]), [*changes.bad, *bad], by_key, changes.ignored
+        found = AvroRows(columns, writer.positions[rows])
+        return found, [*changes.bad, *bad], by_key, changes.ignored, new
 
 
 def _image_fields(schema_text: str) -> list[Any]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.ingest.parse.avro_records import AvroRows, batch_of_parts, with_delete_field
+from hudisql.ingest.parse.avro_records import AvroRows, batch_of_parts, with_delete_field, with_new_columns
 from hudisql.ingest.parse.connect_schema import column_encodings
 from hudisql.ingest.parse.debezium import (
     META_COLUMNS,
@@ -54,6 +54,7 @@ class DebeziumJsonParser:
     key_column: str | None = None
     encoding: Encoding = DEFAULT_ENCODING
     encodings: Mapping[str, Encoding] = field(default_factory=dict)
+    take_new_columns: bool = False
     _programs: dict[bytes, JsonProgram] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -78,11 +79,11 @@ class DebeziumJsonParser:
             )
         }
         by_key = {position: record for position, record in records.items() if record}
-        parts, wrong = self._images(envelope, changes, by_key)
+        parts, wrong, new = self._images(envelope, changes, by_key)
         deletes, key_errors = self._delete_rows(by_key)
         empty = sum(1 for position in records if position not in by_key and not whole[position])
         batch_bad = bad + wrong + key_errors
-        return batch_of_parts(self.schema, [*parts, deletes], batch_bad, _NO_COLUMNS, changes.ignored + empty)
+        return batch_of_parts(self.schema, [*parts, deletes], batch_bad, new, changes.ignored + empty)
 
     @cached_property
     def _envelope(self) -> JsonProgram:
@@ -105,7 +106,7 @@ class DebeziumJsonParser:
 
     def _images(
         self, envelope: _Envelope, changes: Changes, by_key: Mapping[int, bytes]
-    ) -> tuple[list[AvroRows], list[BadRecord]]:
+    ) -> tuple[list[AvroRows], list[BadRecord], pa.Schema]:
         before, after = envelope.places("before"), envelope.places("after")
         starts = np.where(changes.is_delete, before[0], after[0])
         ends = np.where(changes.is_delete, before[1], after[1])
@@ -118,16 +119,18 @@ class DebeziumJsonParser:
             )
             if int(position) not in by_key
         ]
-        parts = []
+        parts, new = [], _NO_COLUMNS
         for schema_text, rows in envelope.rows_by_schema(changes.is_row & (starts != 0)):
-            scanned = scan_texts(self._program(schema_text), starts[rows], ends[rows])
+            program, more = self._program(schema_text), self.take_new_columns
+            scanned = scan_texts(program, starts[rows], ends[rows], take_new_columns=more)
+            new = with_new_columns(new, scanned.new_columns, self.schema, {})
             bad += [
                 BadRecord(int(envelope.positions[rows[each.position]]), each.reason) for each in scanned.bad
             ]
             good = rows[scanned.positions]
             columns = with_meta_columns(scanned.columns, envelope.taken(good))
             parts.append(AvroRows(with_deletes(columns, changes.is_delete[good]), envelope.positions[good]))
-        return parts, bad
+        return parts, bad, new
 
     def _program(self, schema_text: bytes) -> JsonProgram:
         if schema_text not in self._programs:

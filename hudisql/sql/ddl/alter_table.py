@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import InvalidArgumentError, TableExistsError, UnsupportedStatementError
 from hudisql.format import table_properties as keys
@@ -107,7 +108,7 @@ def _set_properties(
         parameters = {**each.parameters, **values, **({_EXTERNAL: "TRUE"} if becomes_external else {})}
         if comment == "":
             parameters.pop("comment")
-        context.metastore.alter_table(replace(each, parameters=parameters))
+        alter_guarded(context.metastore, each, replace(each, parameters=parameters))
 
 
 def _unset_properties(
@@ -125,7 +126,7 @@ def _unset_properties(
         update_table_properties(context.storage, table.base_path, configuration)
     for each in entries_of_table(context, entry):
         parameters = {name: value for name, value in each.parameters.items() if name not in unsetting.names}
-        context.metastore.alter_table(replace(each, parameters=parameters))
+        alter_guarded(context.metastore, each, replace(each, parameters=parameters))
 
 
 def _commit(

@@ -8,14 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
 
 from hudisql.catalog.metastore_table import MetastoreTable, main_entries
 from hudisql.catalog.sync import sync_table
 from hudisql.errors import InvalidArgumentError, MetastoreUnavailableError, NoSuchTableError, SyncFailedError
 from hudisql.hudi_config import CODEC
+from hudisql.ingest.client_config import NO_CLIENT_CONFIG, ClientConfig, read_client_config
 from hudisql.ingest.dead_letters import SUFFIX, open_dead_letter_table, write_bad_events
-from hudisql.ingest.declaration import PROPERTY, IngestDeclaration, declaration_of
+from hudisql.ingest.declaration import ADD, PROPERTY, IngestDeclaration, declaration_of
 from hudisql.ingest.flush import IngestTarget
 from hudisql.ingest.parse.avro_records import AvroParser
 from hudisql.ingest.parse.debezium_avro import DebeziumAvroParser
@@ -30,6 +34,7 @@ from hudisql.procedures.table_argument import location_of
 from hudisql.services.automatic import AutomaticServices
 from hudisql.sql.config.table_settings import settings_of
 from hudisql.sql.config.writer_settings import write_options
+from hudisql.sql.ingest.new_columns import add_new_columns
 from hudisql.sql.services.service_call import ServiceCall, open_registered
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
@@ -57,6 +62,7 @@ class DeclaredTable:
     storage: Storage
     entry: MetastoreTable
     declaration: IngestDeclaration
+    clients: ClientConfig = NO_CLIENT_CONFIG
 
     @property
     def name(self) -> str:
@@ -65,23 +71,40 @@ class DeclaredTable:
 
     def feed(self, owner: str) -> TableFeed:
         """A new feed of the table."""
-        return TableFeed(self.name, self.declaration, self.open, make_parser, self.keep_bad_events, owner)
+        make = partial(make_parser, clients=self.clients)
+        add = self.add_columns if self.declaration.new_columns == ADD else None
+        return TableFeed(self.name, self.declaration, self.open, make, self.keep_bad_events, owner, add)
 
     def open(self) -> IngestTarget:
         """The table as it is now, with its properties as they are now, if the metastore answers.
 
         Raises NoSuchTableError, UnsupportedTableError, SettingsError.
         """
+        call = self._call()
+        options = call.write_options()
+        check_ingestible(call.table, options)
+        check_splittable(call.table, options, self.declaration)
+        return IngestTarget(call.table, _ingest_options(call, options), lambda: self._after_commit(call))
+
+    def _call(self) -> ServiceCall:
         entry: MetastoreTable | None = self.entry
         with suppress(MetastoreUnavailableError):
             entry = self.context.metastore.get_table(self.entry.database, self.entry.name)
         if entry is None:
             raise NoSuchTableError(f"the table {self.name} was dropped")
-        call = open_registered(self.context, entry, self.storage)
-        options = call.write_options()
-        check_ingestible(call.table, options)
-        check_splittable(call.table, options, self.declaration)
-        return IngestTarget(call.table, _ingest_options(call, options), lambda: self._after_commit(call))
+        return open_registered(self.context, entry, self.storage)
+
+    def add_columns(self, found: pa.Schema) -> None:
+        """Give the table those of the columns that it can get; a warning names the others.
+
+        Raises what `add_new_columns` raises, but for a sync that failed: the next commit syncs again.
+        """
+        call = self._call()
+        concurrency = _ingest_options(call, call.write_options()).concurrency
+        left: list[str] = []
+        self._sync(lambda: left.extend(add_new_columns(call, found, concurrency)))
+        if left:
+            self.context.console.warning(f"{self.name}: columns of events that it does not get: {left}")
 
     def keep_bad_events(self, events: Sequence[BadEvent]) -> None:
         """Write the events to the table's dead-letter table, which is made and registered if it is not there.
@@ -114,11 +137,12 @@ class DeclaredTable:
 
 
 def declared_tables(context: Context, storage: Storage) -> list[DeclaredTable]:
-    """The tables of the metastore that have a declaration. Raises MetastoreError.
+    """The tables of the metastore that have a declaration. Raises MetastoreError, SettingsError.
 
     A declaration that cannot be read is a warning.
     """
     found = []
+    clients = read_client_config(context.settings.kafka_config)
     for entry in main_entries(context.metastore.find_tables_with_property(PROPERTY), storage):
         try:
             declaration = declaration_of(entry.parameters)
@@ -126,7 +150,7 @@ def declared_tables(context: Context, storage: Storage) -> list[DeclaredTable]:
             context.console.warning(f"{entry.full_name}: {error.message} ({error.hint})")
             continue
         if declaration is not None:
-            found.append(DeclaredTable(context, storage, entry, declaration))
+            found.append(DeclaredTable(context, storage, entry, declaration, clients))
     return found
 
 
@@ -171,19 +195,22 @@ def check_splittable(table: HudiTable, options: WriteOptions, declaration: Inges
         raise InvalidArgumentError(f"{table.base_path} {reason}", hint="leave split at 'never'")
 
 
-def make_parser(table: HudiTable, declaration: IngestDeclaration) -> RecordParser:
+def make_parser(
+    table: HudiTable, declaration: IngestDeclaration, clients: ClientConfig = NO_CLIENT_CONFIG
+) -> RecordParser:
     """The parser of the declaration's format for the table.
 
     Raises InvalidArgumentError, UnsupportedTableError for columns that the format has no values for.
     """
     fields = table.properties.record_key_fields
     key_column = fields[0] if len(fields) == 1 else None
-    address = declaration.schema_registry
+    address, adds = declaration.schema_registry, declaration.new_columns == ADD
     if declaration.format == "json":
-        return JsonParser(table.schema, key_column)
+        return JsonParser(table.schema, key_column, take_new_columns=adds)
     if declaration.format == "debezium" and address is None:
-        return DebeziumJsonParser(table.schema, key_column)
+        return DebeziumJsonParser(table.schema, key_column, take_new_columns=adds)
     assert address is not None
+    registry = SchemaRegistry(address, **clients.registry(str(declaration.bootstrap_servers)))
     if declaration.format == "debezium":
-        return DebeziumAvroParser(table.schema, SchemaRegistry(address), key_column)
-    return AvroParser(table.schema, SchemaRegistry(address), key_column)
+        return DebeziumAvroParser(table.schema, registry, key_column, adds)
+    return AvroParser(table.schema, registry, key_column, adds)

@@ -35,6 +35,7 @@ class IngestTableArguments(Arguments):
     on_bad_record: str = parameter(
         "dead_letter", help="dead_letter or stop: what follows an event that is no row"
     )
+    new_columns: str = parameter("ignore", help="ignore or add: columns of events that the table lacks")
     fail_on_data_loss: bool = parameter(True, help="stop if retention has deleted events that were not taken")
     split: str = parameter(
         "never", help="never, auto, rows:N, days:N or now: when a partition is split into hash buckets"
@@ -74,7 +75,9 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
     from hudisql.sql.ingest.declared_table import check_ingestible, check_splittable
     from hudisql.write.transaction.commit import check_writable
 
-    values = {name: getattr(arguments, name) for name in _names_of(IngestDeclaration) if name != "paused"}
+    values = {
+        name: getattr(arguments, name) for name in _names_of(IngestDeclaration) if hasattr(arguments, name)
+    }
     declaration = IngestDeclaration(**values)
     declaration.check()
     call = _open(context, arguments.table)
@@ -95,7 +98,7 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
 )
 def pause_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
     """Workers commit what they have in memory, and take no more. Raises as `drop_ingest`."""
-    return [_set_paused(context, arguments.table, paused=True)]
+    return [change_declaration(context, arguments.table, paused=True)]
 
 
 @procedure(
@@ -106,7 +109,7 @@ def pause_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[Dec
 )
 def resume_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[DeclarationRow]:
     """Workers go on from the offsets of the table's last commit. Raises as `drop_ingest`."""
-    return [_set_paused(context, arguments.table, paused=False)]
+    return [change_declaration(context, arguments.table, paused=False, drained=False)]
 
 
 @procedure(
@@ -120,6 +123,7 @@ def drop_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[Decl
 
     Raises NoSuchTableError, InvalidArgumentError for a table without a declaration, MetastoreError.
     """
+    from hudisql.catalog.guarded_alter import alter_guarded
     from hudisql.ingest.declaration import PROPERTY
     from hudisql.procedures.table_argument import find_entry
 
@@ -127,11 +131,14 @@ def drop_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[Decl
     if PROPERTY not in entry.parameters:
         raise _not_declared(entry)
     kept = {name: value for name, value in entry.parameters.items() if name != PROPERTY}
-    context.metastore.alter_table(replace(entry, parameters=kept))
+    alter_guarded(context.metastore, entry, replace(entry, parameters=kept))
     return [DeclarationRow(entry.full_name, None, "", True)]
 
 
-def _set_paused(context: Context, name: str, *, paused: bool) -> DeclarationRow:
+def change_declaration(
+    context: Context, name: str, *, paused: bool | None = None, drained: bool | None = None
+) -> DeclarationRow:
+    """Set what is given in the declaration of a table, by its `database.name`. Raises as `drop_ingest`."""
     from hudisql.ingest.declaration import declaration_of
     from hudisql.procedures.table_argument import find_entry
 
@@ -139,7 +146,11 @@ def _set_paused(context: Context, name: str, *, paused: bool) -> DeclarationRow:
     declaration = declaration_of(entry.parameters)
     if declaration is None:
         raise _not_declared(entry)
-    declaration = replace(declaration, paused=paused)
+    declaration = replace(
+        declaration,
+        paused=declaration.paused if paused is None else paused,
+        drained=declaration.drained if drained is None else drained,
+    )
     _store(context, entry, declaration, {})
     return _row(entry, declaration)
 
@@ -178,14 +189,15 @@ def _sharing_of(call: ServiceCall) -> Mapping[str, str]:
 def _store(
     context: Context, entry: MetastoreTable, declaration: IngestDeclaration, more: Mapping[str, str]
 ) -> None:
+    from hudisql.catalog.guarded_alter import alter_guarded
     from hudisql.ingest.declaration import PROPERTY
 
     parameters = {**entry.parameters, **more, PROPERTY: declaration.to_property()}
-    context.metastore.alter_table(replace(entry, parameters=parameters))
+    alter_guarded(context.metastore, entry, replace(entry, parameters=parameters))
 
 
 def _row(entry: MetastoreTable, declaration: IngestDeclaration) -> DeclarationRow:
-    return DeclarationRow(entry.full_name, declaration.topic, declaration.format, declaration.paused)
+    return DeclarationRow(entry.full_name, declaration.topic, declaration.format, declaration.is_paused)
 
 
 def _not_declared(entry: MetastoreTable) -> InvalidArgumentError:

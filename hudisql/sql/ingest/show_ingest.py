@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hudisql.context import Context
     from hudisql.ingest.kafka.kafka_source import KafkaSource
     from hudisql.ingest.offsets import TableOffsets
+    from hudisql.ingest.watch.commit_rate import TakenEvents
     from hudisql.sql.ingest.declared_table import DeclaredTable
 
 
@@ -27,6 +28,7 @@ class ShowIngestArguments(Arguments):
 class IngestRow:
     """A declared table; `owner` and `epoch` are those of its last commit, `lag` counts events not taken.
 
+    `rate` is events a second between its last commits, `last_commit` when the last one began.
     `error` says why the rest is not known.
     """
 
@@ -37,6 +39,8 @@ class IngestRow:
     owner: str | None
     epoch: int | None
     lag: int | None
+    rate: float | None
+    last_commit: str | None
     error: str | None
 
 
@@ -56,6 +60,11 @@ def show_ingest(context: Context, arguments: ShowIngestArguments) -> Iterable[In
     if arguments.table is not None:
         name = find_entry(context, arguments.table).full_name
         tables = [each for each in tables if each.name == name]
+    return ingest_rows(tables)
+
+
+def ingest_rows(tables: Iterable[DeclaredTable]) -> list[IngestRow]:
+    """One row for each of the tables; what cannot be looked up is in its `error`."""
     sources: dict[str, KafkaSource] = {}
     try:
         return [_row(each, sources) for each in tables]
@@ -65,24 +74,26 @@ def show_ingest(context: Context, arguments: ShowIngestArguments) -> Iterable[In
 
 
 def _row(table: DeclaredTable, sources: dict[str, KafkaSource]) -> IngestRow:
-    from hudisql.ingest.offsets import find_offsets
+    from hudisql.ingest.watch.commit_rate import find_taken
 
     declared = table.declaration
-    offsets: TableOffsets | None = None
+    taken: TakenEvents | None = None
     lag = error = None
     try:
-        offsets = find_offsets(table.open().table)
-        lag = _lag(table, offsets, sources)
+        taken = find_taken(table.open().table)
+        lag = _lag(table, taken.offsets, sources)
     except HudisqlError as found:
         error = found.message
     return IngestRow(
         table.name,
         declared.topic,
         declared.format,
-        declared.paused,
-        (offsets.owner or None) if offsets else None,
-        offsets.epoch if offsets else None,
+        declared.is_paused,
+        (taken.offsets.owner or None) if taken else None,
+        taken.offsets.epoch if taken else None,
         lag,
+        None if taken is None or taken.rate is None else round(taken.rate, 3),
+        None if taken is None or taken.last_commit is None else taken.last_commit.isoformat(),
         error,
     )
 
@@ -94,7 +105,7 @@ def _lag(table: DeclaredTable, taken: TableOffsets, sources: dict[str, KafkaSour
     if topic is None or servers is None:
         return None
     if servers not in sources:
-        sources[servers] = KafkaSource(servers)
+        sources[servers] = KafkaSource(servers, table.clients.kafka(servers))
     source = sources[servers]
     lag = 0
     for number in source.partitions(topic):

@@ -20,7 +20,7 @@ import pyarrow as pa
 from hudisql.format.meta_columns import FILE_NAME, RECORD_KEY
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import calendar_settings, spark_struct
-from hudisql.read.conform import conform_batch
+from hudisql.read.conform import conform_batch, with_dictionaries
 from hudisql.read.merge_mode import log_merge_config_of
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.spark.python_worker import freeze_loaded_modules
@@ -43,6 +43,7 @@ from hudisql.write.execution.write_context import (
 from hudisql.write.execution.write_tasks import split_by
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.handle.base_file import BaseFileWriter
+from hudisql.write.handle.meta_arrays import UNIQUE_COLUMNS
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.markers import MarkerKind
 
@@ -166,7 +167,8 @@ class _Job:
         if not self.order.columns:
             yield from rows
             return
-        for batch in sorted_rows(map(self.with_curve, rows), self.sorted_schema, self.sort_keys):
+        encoded = [name for name in self.sorted_schema.names if name not in UNIQUE_COLUMNS]
+        for batch in sorted_rows(map(self.with_curve, rows), self.sorted_schema, self.sort_keys, encoded):
             yield batch.drop_columns([_CURVE]) if self.order.is_curve else batch
 
     @property
@@ -199,7 +201,7 @@ class _Job:
                         handle = None
                     if handle is None:
                         handle = _ClusteringHandle(self, group, self._task(number, group).of_attempt(attempt))
-                    handle.write(conform_batch(rows, self.schema))
+                    handle.write(conform_batch(rows, with_dictionaries(self.schema, rows.schema)))
             if handle is not None:
                 yield from handle.finish()
                 handle = None

@@ -1,18 +1,19 @@
-"""Sort the rows of one task by columns, of which alone all values stay in memory.
+"""Sort the rows of one task by columns.
 
-The rows beyond 64 MB lie in Arrow files on the task's local disk, which are
-memory-mapped while the sorted rows are put together. The order is Spark's: nulls first, NaN last.
+The rows beyond 64 MB lie in files on the task's local disk, column by column, which are memory-mapped while
+the sorted rows are put together. The order is Spark's: nulls first, NaN last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudisql.write.execution.column_files import ColumnFiles, StoredColumn, is_flat
 from hudisql.write.execution.spillable_change_buffer import SpillableChangeBuffer
 
 _ROWS_A_BATCH: Final = 128 * 1024
@@ -25,47 +26,85 @@ def can_sort(kind: pa.DataType) -> bool:
 
 
 def sorted_rows(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, columns: Sequence[str]
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    columns: Sequence[str],
+    encoded: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """The rows of `batches`, which have `schema`, by `columns` one after the other; rows of equal keys stay
-    in their order.
+    in their order. Texts of the columns `encoded` come as dictionaries if their values come often.
     """
-    with SpillableChangeBuffer(schema) as buffer:
-        keys = []
+    flat = pa.schema([each for each in schema if is_flat(each.type)])
+    nested = pa.schema([each for each in schema if not is_flat(each.type)])
+    with (
+        ColumnFiles(flat, set(encoded).difference(columns)) as files,
+        SpillableChangeBuffer(nested) as buffer,
+    ):
         for batch in batches:
-            keys.append(batch.select(list(columns)))
-            buffer.add(0, batch)
-        if not keys:
+            files.add(batch)
+            if nested.names:
+                buffer.add(0, batch.select(nested.names))
+        stored = files.finish()
+        order = _sort_order([stored[name].all_values() for name in columns])
+        if not len(order):
             return
-        order = _sort_order(pa.Table.from_batches(keys))
-        keys.clear()
-        yield from _take(buffer.table(0), order)
+        rows = _Rows(schema, stored, buffer.table(0).to_batches() if nested.names else [])
+        yield from rows.take(order, files.bytes + sum(each.nbytes for each in rows.parts))
 
 
-def _sort_order(keys: pa.Table) -> np.ndarray:
-    columns: dict[str, pa.ChunkedArray] = {}
-    for number, column in enumerate(keys.columns):
+def _sort_order(keys: Sequence[pa.Array]) -> np.ndarray:
+    columns: dict[str, pa.Array] = {}
+    for number, column in enumerate(keys):
         if column.null_count:
             columns[f"{number}_is_valid"] = column.is_valid()
         columns[f"{number}"] = column
-    names = [(name, "ascending") for name in columns]
-    order: np.ndarray = pc.sort_indices(pa.table(columns), sort_keys=names).to_numpy()
+    if len(columns) == 1:
+        order: np.ndarray = pc.array_sort_indices(keys[0]).to_numpy()
+    else:
+        names = [(name, "ascending") for name in columns]
+        order = pc.sort_indices(pa.table(columns), sort_keys=names).to_numpy()
     return order.astype(np.int64)
 
 
-def _take(rows: pa.Table, order: np.ndarray) -> Iterator[pa.RecordBatch]:
-    """The rows in the given order. Each part of the table is read by itself, never joined with others."""
-    parts = rows.to_batches()
-    starts = np.cumsum([0, *(part.num_rows for part in parts)])
-    count = max(1, min(_ROWS_A_BATCH, _BYTES_A_BATCH * len(order) // max(1, rows.nbytes)))
-    for begin in range(0, len(order), count):
-        yield from _take_some(parts, starts, order[begin : begin + count])
+class _Rows:
+    """All rows of a task: the columns that are not nested, and the parts of the table of the others."""
+
+    def __init__(
+        self, schema: pa.Schema, stored: Mapping[str, StoredColumn], parts: Sequence[pa.RecordBatch]
+    ) -> None:
+        self.parts = parts
+        self._schema = schema
+        self._stored = stored
+        self._starts = np.cumsum([0, *(part.num_rows for part in parts)])
+
+    def take(self, order: np.ndarray, held_bytes: int) -> Iterator[pa.RecordBatch]:
+        """The rows in the given order."""
+        count = max(1, min(_ROWS_A_BATCH, _BYTES_A_BATCH * len(order) // max(1, held_bytes)))
+        for begin in range(0, len(order), count):
+            yield from self._take_some(order[begin : begin + count])
+
+    def _take_some(self, wanted: np.ndarray) -> Iterator[pa.RecordBatch]:
+        """Some rows; in halves where these are far wider than others."""
+        taken = {name: column.take(wanted) for name, column in self._stored.items()}
+        if self.parts:
+            nested = _take_parts(self.parts, self._starts, wanted)
+            taken.update(zip(nested.schema.names, nested.columns, strict=True))
+        if len(wanted) > 1 and sum(each.nbytes for each in taken.values()) > 2 * _BYTES_A_BATCH:
+            taken.clear()
+            middle = len(wanted) // 2
+            yield from self._take_some(wanted[:middle])
+            yield from self._take_some(wanted[middle:])
+            return
+        columns = [_narrow(taken[each.name], each.type) for each in self._schema]
+        yield pa.RecordBatch.from_arrays(columns, names=self._schema.names)
 
 
-def _take_some(
-    parts: Sequence[pa.RecordBatch], starts: np.ndarray, wanted: np.ndarray
-) -> Iterator[pa.RecordBatch]:
-    """Some rows of the parts, which begin at `starts`; in halves where these are far wider than others."""
+def _narrow(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind or pa.types.is_dictionary(column.type) else column.cast(kind)
+
+
+def _take_parts(parts: Sequence[pa.RecordBatch], starts: np.ndarray, wanted: np.ndarray) -> pa.RecordBatch:
+    """Rows of the parts, which begin at `starts`. Each part is read by itself, never joined with others."""
     by_part = np.argsort(wanted, kind="stable")
     ends = np.searchsorted(wanted[by_part], starts)
     taken = [
@@ -73,12 +112,6 @@ def _take_some(
         for number, part in enumerate(parts)
         if ends[number] < ends[number + 1]
     ]
-    if len(wanted) > 1 and sum(each.nbytes for each in taken) > 2 * _BYTES_A_BATCH:
-        taken.clear()
-        middle = len(wanted) // 2
-        yield from _take_some(parts, starts, wanted[:middle])
-        yield from _take_some(parts, starts, wanted[middle:])
-        return
     position = np.empty_like(by_part)
     position[by_part] = np.arange(len(by_part))
-    yield pa.concat_batches(taken).take(pa.array(position))
+    return pa.concat_batches(taken).take(pa.array(position))

@@ -20,6 +20,7 @@ from hudisql.format import meta_columns
 from hudisql.format.file_names import base_file_name, parse_base_file_name
 from hudisql.format.schema import avro_from_arrow
 from hudisql.hudi_config import BLOOM_FPP, CODEC, MAX_FILE_SIZE
+from hudisql.read.conform import with_dictionaries
 from hudisql.storage import Storage, join
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.meta_arrays import (
@@ -190,7 +191,9 @@ class BaseFileWriter:
                 task=self._file_naming.task_partition_id,
                 first_row=self._sequence_number,
             )
-        file.write(pa.Table.from_arrays([*meta, *data], schema=self._schema))
+        arrays = [*meta, *data]
+        found = pa.schema(list(zip(self._schema.names, (each.type for each in arrays), strict=True)))
+        file.write(pa.Table.from_arrays(arrays, schema=with_dictionaries(self._schema, found)))
         self._sequence_number += rows.num_rows
         self._rows_before += rows.num_rows
         self._bytes_per_row = max(file.bytes / file.rows, 0.01)

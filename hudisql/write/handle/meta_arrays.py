@@ -59,6 +59,10 @@ def meta_arrays_of_kept_rows(rows: pa.Table, file_name: str) -> list[pa.Array]:
         if field.name == meta_columns.FILE_NAME:
             arrays.append(constant_text(file_name, rows.num_rows))
             continue
-        kept = rows.column(field.name).combine_chunks().cast(pa.string())
-        arrays.append(kept.dictionary_encode() if pa.types.is_dictionary(field.type) else kept)
+        kept = rows.column(field.name).combine_chunks()
+        if not pa.types.is_dictionary(field.type):
+            kept = kept.cast(pa.string())
+        elif not pa.types.is_dictionary(kept.type):
+            kept = kept.cast(pa.string()).dictionary_encode()
+        arrays.append(kept)
     return arrays

@@ -29,7 +29,10 @@ CODECS: Final = tuple(CODEC_LEVELS)
 
 
 class OpenBaseFile:
-    """Writes row groups to `path`; `schema` starts with the meta columns. Its owner closes or abandons it."""
+    """Writes row groups to `path`; `schema` starts with the meta columns. Its owner closes or abandons it.
+
+    Texts may come as dictionaries, in all row groups or in none.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class OpenBaseFile:
         """Write one row group. Raises StorageError."""
         with _storage_errors(self.path):
             if self._writer is None:
-                self._writer = self._open_writer(_mostly_distinct(table))
+                self._writer = self._open_writer(table.schema, _mostly_distinct(table))
             self._writer.write_table(table, row_group_size=table.num_rows)
             self.bytes = self._sink.tell()
         self.footer.add(table.column(meta_columns.RECORD_KEY).combine_chunks())
@@ -68,16 +71,16 @@ class OpenBaseFile:
         with _storage_errors(self.path):
             footer = self.footer.key_values(avro_schema)
             footer[SPARK_VERSION_KEY.decode()] = PROLEPTIC_SPARK_VERSION
-            writer = self._writer or self._open_writer(())
+            writer = self._writer or self._open_writer(self._schema, ())
             writer.add_key_value_metadata(footer)
             writer.close()
             self.bytes = self._sink.tell()
             self._sink.close()
 
-    def _open_writer(self, plain: Collection[str]) -> pq.ParquetWriter:
+    def _open_writer(self, schema: pa.Schema, plain: Collection[str]) -> pq.ParquetWriter:
         return pq.ParquetWriter(
             self._sink,
-            self._schema,
+            schema,
             compression=self._codec,
             compression_level=CODEC_LEVELS[self._codec],
             use_dictionary=[path for path in self._dictionary_columns if path not in plain],

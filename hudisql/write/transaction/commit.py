@@ -43,6 +43,7 @@ from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.write.transaction.checkpoint import CommitCheckpoint
+from hudisql.write.transaction.commit_annotations import annotated, record_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
 from hudisql.write.transaction.conflicts import (
     FileGroup,
@@ -175,6 +176,7 @@ def publish_commit(
     """
     table, storage = commit.table, commit.table.storage
     completed = commit.instant.in_state(InstantState.COMPLETED)
+    metadata = annotated(metadata)
     named = named_files(table.base_path, metadata)
     with hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
         check(_reopen(commit))
@@ -184,6 +186,8 @@ def publish_commit(
         held.check()
         storage.create(table.instant_path(completed), metadata.to_json())
         _discard_if_rolled_back(commit, completed)
+    latest = table.timeline.latest_commit
+    record_commit(table.base_path, None if latest is None else latest.timestamp, commit.instant_time)
     # The commit is complete: markers that cannot be deleted are harmless.
     with suppress(StorageError, CorruptTableError):
         # A task attempt may have begun a file since the last check. If the file does not exist yet and its

@@ -150,3 +150,31 @@ def test_tombstones_and_the_delete_field_delete() -> None:
     assert [each.position for each in found.bad] == [3]
     with pytest.raises(InvalidArgumentError, match="no column of the table"):
         AvroParser(TABLE, registry, key_column="missing")
+
+
+def test_a_value_that_the_column_does_not_hold_makes_its_record_bad_alone() -> None:
+    writer = record(("text", "bytes"), ("price", "string"), ("items", {"type": "array", "items": "bytes"}))
+    registry = Registered(writer)
+    items = pa.list_(pa.field("element", pa.string()))
+    schema = pa.schema([("text", pa.string()), ("price", pa.decimal128(6, 2)), ("items", items)])
+    sent = [{"text": b"a%d" % number, "price": f"{number}.50", "items": [b"x", b"y"]} for number in range(9)]
+    sent[2]["text"], sent[5]["price"], sent[6]["items"] = b"\xff", "dear", [b"\xfe"]
+    found = AvroParser(schema, registry).parse([registry.frame(0, each) for each in sent])
+    assert [each.position for each in found.bad] == [2, 5, 6]
+    assert "column text has a value that is no string" in found.bad[0].reason
+    assert "column price" in found.bad[1].reason
+    assert "column items.element" in found.bad[2].reason
+    assert found.positions.tolist() == [0, 1, 3, 4, 7, 8]
+    assert found.rows.column("text").to_pylist() == ["a0", "a1", "a3", "a4", "a7", "a8"]
+    assert found.rows.column("items").to_pylist() == [["x", "y"]] * 6
+    found.rows.validate(full=True)
+    assert len(AvroParser(schema, registry).parse([registry.frame(0, sent[2])]).bad) == 1
+
+
+def test_new_columns_of_a_semantic_type_are_times() -> None:
+    day = {"type": "int", "connect.name": "io.debezium.time.Date"}
+    at = {"type": "long", "connect.name": "io.debezium.time.Timestamp"}
+    registry = Registered(record(("id", "string"), ("day", day), ("at", at)))
+    frame = registry.frame(0, {"id": "a", "day": 19_000, "at": 1_700_000_000_000})
+    found = AvroParser(TABLE, registry, take_new_columns=True).parse([frame])
+    assert found.new_columns == pa.schema([("day", pa.date32()), ("at", TIMESTAMP)])

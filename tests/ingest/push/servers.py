@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -77,27 +75,3 @@ def http_server(gateway: PushGateway, **options: Any) -> Iterator[HttpClient]:
         yield HttpClient(port)
     finally:
         server.stop()
-
-
-def make_certificate(directory: Path) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1, signed by itself, and its key."""
-    certificate, key = directory / "certificate.pem", directory / "key.pem"
-    subprocess.run(
-        [
-            *(
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-                "-nodes",
-            ),
-            *("-keyout", str(key), "-out", str(certificate), "-days", "2", "-subj", "/CN=localhost"),
-            *("-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    return certificate, key

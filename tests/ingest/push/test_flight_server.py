@@ -16,7 +16,8 @@ from hudisql.ingest.push.flight_server import FlightPushServer
 from hudisql.ingest.push.gateway import PushGateway
 from hudisql.ingest.push.limits import PushLimits
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
-from tests.ingest.push.servers import OTHER_TOKEN, SCHEMA, TOKEN, http_server, make_certificate, make_gateway
+from tests.certificates import make_certificate
+from tests.ingest.push.servers import OTHER_TOKEN, SCHEMA, TOKEN, http_server, make_gateway
 
 BATCH = pa.record_batch({"id": [1, 2, 3], "name": ["a", None, "c"]}, schema=SCHEMA)
 

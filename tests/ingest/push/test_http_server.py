@@ -23,12 +23,12 @@ from hudisql.ingest.push.gateway import PushGateway
 from hudisql.ingest.push.http_server import HttpPushServer
 from hudisql.ingest.push.limits import PushLimits
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
+from tests.certificates import make_certificate
 from tests.ingest.push.servers import (
     OTHER_TOKEN,
     TOKEN,
     HttpClient,
     http_server,
-    make_certificate,
     make_gateway,
 )
 

@@ -44,6 +44,7 @@ class LazySpark:
     def __init__(self, session: Session) -> None:
         self._spark: Any = session.context.spark
         self.metastore = session.context.metastore
+        self.started_metastore = session.context.started_metastore
         self.started_spark: Any = None
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hudisql.write.execution import column_files, spillable_change_buffer
 from hudisql.write.execution import sorted_rows as module
-from hudisql.write.execution import spillable_change_buffer
 from hudisql.write.execution.sorted_rows import can_sort, sorted_rows
 
 SCHEMA = pa.schema(
@@ -41,7 +42,8 @@ ROWS = st.lists(
 def spills(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_ROWS_A_BATCH", 7)
     if request.param == "spilled":
-        monkeypatch.setattr(spillable_change_buffer, "_IN_MEMORY_BYTES", 200)
+        for each in (spillable_change_buffer, column_files):
+            monkeypatch.setattr(each, "_IN_MEMORY_BYTES", 200)
 
 
 def _as_spark_orders(value: Any) -> tuple[bool, bool, Any]:
@@ -93,3 +95,28 @@ def test_rows_are_put_together_in_batches_of_bounded_size(
     found = list(sorted_rows([rows], rows.schema, ["at"]))
     assert pa.Table.from_batches(found).equals(pa.Table.from_batches([rows]))
     assert max(batch.nbytes for batch in found) <= 20_000
+
+
+@pytest.mark.usefixtures("spills")
+@given(
+    st.lists(st.lists(st.none() | st.sampled_from(["", "a", "bb", "ccc", "dddd"]), max_size=12), max_size=9)
+)
+def test_texts_are_dictionaries_until_they_have_too_many_values(texts: list[list[str | None]]) -> None:
+    schema = pa.schema({"at": pa.int64(), "text": pa.string()})
+    numbers = itertools.count()
+    batches = [
+        pa.record_batch([[next(numbers) for _ in part], pa.array(part, pa.string())], schema=schema)
+        for part in texts
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(column_files, "_MOST_VALUES", 4)  # one of them stands for null
+        found = list(sorted_rows(iter(batches), schema, ["at"], ["text"]))
+    assert [value for batch in found for value in batch["text"].to_pylist()] == [*itertools.chain(*texts)]
+    is_encoded = len({value for part in texts for value in part if value}) <= 3
+    assert {pa.types.is_dictionary(batch["text"].type) for batch in found} <= {is_encoded}
+
+
+def test_a_text_of_many_values_is_no_dictionary() -> None:
+    rows = pa.record_batch({"at": range(1000), "text": [f"text {number}" for number in range(1000)]})
+    (found,) = sorted_rows([rows], rows.schema, ["at"], ["text"])
+    assert found.equals(rows)

@@ -11,15 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from hudisql.cli.batch import BatchOptions
-from hudisql.cli.commands import HELP, ShellCommand, find_shell_command
+from hudisql.cli.commands import HELP, CommandLine, ShellCommand, find_shell_command
+from hudisql.cli.interactive.prompt import open_history, open_prompt
+from hudisql.cli.interactive.shell import run_shell
 from hudisql.cli.interrupts import clean_interrupts
-from hudisql.cli.shell import open_history, open_prompt, run_shell
+from tests.cli.interactive.sample_names import SampleNames
 
 
 @pytest.fixture
@@ -29,9 +32,13 @@ def keyboard(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PipeIn
         yield pipe
 
 
+def opened() -> PromptSession[str]:
+    return open_prompt(SampleNames(), lambda: None)
+
+
 def test_enter_makes_a_new_line_until_the_semicolon(keyboard: PipeInput) -> None:
     keyboard.send_text("select ';'\r  -- not yet;\rfrom t;\r")
-    assert open_prompt().prompt("> ") == "select ';'\n  -- not yet;\n  from t;"
+    assert opened().prompt("> ") == "select ';'\n  -- not yet;\n  from t;"
 
 
 @pytest.mark.parametrize(
@@ -50,21 +57,21 @@ def test_words_that_are_no_sql_need_no_semicolon(
     keyboard: PipeInput, text: str, command: ShellCommand
 ) -> None:
     keyboard.send_text(f"{text}\r")
-    assert find_shell_command(open_prompt().prompt("> ")) is command
+    assert find_shell_command(opened().prompt("> ")) == CommandLine(command)
     for sql in ("select 'quit';", "clear cache", "help me"):
         assert find_shell_command(sql) is None
 
 
 def test_enter_makes_a_new_line_until_a_block_ends(keyboard: PipeInput) -> None:
     keyboard.send_text("begin select 1;\rselect case when true then 2 end;\rend;\r")
-    assert open_prompt().prompt("> ") == "begin select 1;\nselect case when true then 2 end;\nend;"
+    assert opened().prompt("> ") == "begin select 1;\nselect case when true then 2 end;\nend;"
 
 
 def test_history_is_kept_in_the_user_s_state_directory(
     keyboard: PipeInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keyboard.send_text("select 42;\r")
-    open_prompt().prompt("> ")
+    opened().prompt("> ")
     file = tmp_path / "hudisql" / "history"
     assert "+select 42;" in file.read_text()
     assert file.stat().st_mode & 0o777 == 0o600
@@ -92,7 +99,7 @@ def test_statements_run_and_errors_do_not_end_the_shell(
 def test_control_d_leaves(keyboard: PipeInput, session: Any, capsys: Any) -> None:
     keyboard.send_text("\x04")
     run_shell(session, BatchOptions("csv"))
-    assert "CALL help() lists procedures" in capsys.readouterr().err
+    assert "Tab completes" in capsys.readouterr().err
 
 
 @pytest.mark.spark

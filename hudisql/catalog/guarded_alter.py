@@ -1,0 +1,49 @@
+"""Changes a metastore entry without undoing what others change meanwhile.
+
+Hive's `alter_table` stores a whole entry: who has read it before another client's change would undo that. So
+only the differences are laid upon the entry as it is now. The declaration of a table's events is guarded
+besides: since HIVE-26882 (2.3.10) the server compares a property with what the client expects; before that
+release the time between two calls stays unguarded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.errors import EntryChangedError, NoSuchTableError
+
+GUARDED_PROPERTY: Final = "hudisql_ingest"
+"""The property that one client sets while others sync the table."""
+_ATTEMPTS: Final = 10
+
+
+def alter_guarded(
+    client: MetastoreClient, before: MetastoreTable, after: MetastoreTable, *, cascade: bool = False
+) -> None:
+    """Make an entry that was read as `before` what `after` is; properties that others changed stay theirs.
+
+    Raises NoSuchTableError, EntryChangedError if others change it again and again, MetastoreError.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        stored = client.get_table(before.database, before.name)
+        if stored is None:
+            raise NoSuchTableError(f"there is no table {before.full_name}")
+        merged = replace(after, parameters=_merged(before, after, stored))
+        is_guarded = GUARDED_PROPERTY in stored.parameters and GUARDED_PROPERTY in merged.parameters
+        expected = (GUARDED_PROPERTY, stored.parameters[GUARDED_PROPERTY]) if is_guarded else None
+        try:
+            client.alter_table(merged, cascade=cascade, expected=expected)
+        except EntryChangedError:
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return
+
+
+def _merged(before: MetastoreTable, after: MetastoreTable, stored: MetastoreTable) -> dict[str, str]:
+    set_now = {key: value for key, value in after.parameters.items() if before.parameters.get(key) != value}
+    dropped = set(before.parameters) - set(after.parameters)
+    return {key: value for key, value in stored.parameters.items() if key not in dropped} | set_now

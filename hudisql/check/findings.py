@@ -1,0 +1,148 @@
+"""What a check finds, and how it is written: as text, GitHub's annotations, SARIF or JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from hudisql import errors
+from hudisql.sql.text.script import ScriptStatement
+
+FORMATS: Final = ("text", "github", "sarif", "json")
+_PLACE: Final = re.compile(r"line (\d+), column (\d+)(?::|$|\n)")
+_SPARK_CODE: Final = re.compile(r"\[([A-Z_]+)(?:\.[A-Z_]+)?\]")
+# The first class that fits counts.
+_CODES: Final[tuple[tuple[type[errors.HudisqlError], str], ...]] = (
+    (errors.UndefinedVariableError, "unknown-variable"),
+    (errors.SqlSyntaxError, "syntax"),
+    (errors.NoSuchProcedureError, "unknown-procedure"),
+    (errors.InvalidArgumentError, "argument"),
+    (errors.NoSuchTableError, "unknown-table"),
+    (errors.TableExistsError, "table-exists"),
+    (errors.UnsupportedStatementError, "unsupported"),
+    (errors.UnsupportedTableError, "unsupported"),
+    (errors.BootstrapBlockedError, "blocked"),
+    (errors.WriteRefusedError, "type"),
+    (errors.SettingsError, "setting"),
+)
+_CODES_OF_SPARK: Final = {
+    "TABLE_OR_VIEW_NOT_FOUND": "unknown-table",
+    "SCHEMA_NOT_FOUND": "unknown-database",
+    "UNRESOLVED_COLUMN": "unknown-column",
+    "UNRESOLVED_USING_COLUMN_FOR_JOIN": "unknown-column",
+    "UNRESOLVED_ROUTINE": "unknown-function",
+    "PARSE_SYNTAX_ERROR": "syntax",
+}
+CODES: Final = {
+    "syntax": "the statement cannot be parsed",
+    "unknown-variable": "a ${variable} has no value",
+    "unknown-procedure": "CALL names a procedure that does not exist",
+    "unknown-parameter": "the procedure has no such parameter",
+    "argument": "an argument or a property is missing, of a wrong type or of a bad value",
+    "unknown-table": "there is no such table or view",
+    "unknown-database": "there is no such database",
+    "unknown-column": "there is no such column",
+    "unknown-function": "there is no such function",
+    "unknown-setting": "there is no such hoodie.* setting, or it has no effect",
+    "table-exists": "the table is there already",
+    "unsupported": "Hudi tables cannot take the statement",
+    "type": "a value's type does not fit its column",
+    "merge-key": "the condition of a MERGE does not compare the whole record key",
+    "not-idempotent": "a bootstrap that would do something else when it is called again",
+    "blocked": "the plan of a bootstrap has blockers (--level plan)",
+    "setting": "a setting has a bad value",
+    "error": "anything else that would fail",
+}
+"""What each code means."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing wrong, at its place in a file (1-based)."""
+
+    file: str
+    line: int
+    column: int
+    code: str
+    message: str
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.code} {self.message}"
+
+
+def finding_of(error: errors.HudisqlError, file: str, statement: ScriptStatement) -> Finding:
+    """The finding that an error of a statement is; at the statement if the error names no place."""
+    place = _PLACE.search(error.message)
+    line, column = (int(place[1]), int(place[2])) if place else (statement.line, statement.column)
+    text = error.message
+    if place is not None and place.start() == 0:
+        text = text[place.end() :]
+    lines = [part.strip() for part in text.strip().splitlines()]
+    return Finding(file, line, column, code_of(error), lines[0] if lines else error.message, error.hint)
+
+
+def code_of(error: errors.HudisqlError) -> str:
+    """The code of an error."""
+    spark = _SPARK_CODE.search(error.message)
+    if spark is not None:
+        named = spark[1]
+        return _CODES_OF_SPARK.get(named, "type" if "TYPE_MISMATCH" in named else "error")
+    if "has no parameter" in error.message:
+        return "unknown-parameter"
+    if "has no column" in error.message:
+        return "unknown-column"
+    return next((code for kind, code in _CODES if isinstance(error, kind)), "error")
+
+
+def render(findings: Sequence[Finding], form: str) -> str:
+    """The findings in one of `FORMATS`; empty without findings, but for SARIF and JSON."""
+    if form == "json":
+        return json.dumps([asdict(each) for each in findings], ensure_ascii=False, indent=2) + "\n"
+    if form == "sarif":
+        return json.dumps(_sarif(findings), ensure_ascii=False, indent=2) + "\n"
+    lines = [_github(each) if form == "github" else str(each) for each in findings]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _github(finding: Finding) -> str:
+    def escaped(text: str) -> str:
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    properties = f"file={finding.file},line={finding.line},col={finding.column},title={finding.code}"
+    return f"::error {escaped(properties)}::{escaped(finding.message)}"
+
+
+def _sarif(findings: Sequence[Finding]) -> dict[str, Any]:
+    used = dict.fromkeys(each.code for each in findings)
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "hudisql check",
+                        "rules": [
+                            {"id": code, "shortDescription": {"text": CODES.get(code, code)}} for code in used
+                        ],
+                    }
+                },
+                "results": [_sarif_result(each) for each in findings],
+            }
+        ],
+    }
+
+
+def _sarif_result(finding: Finding) -> dict[str, Any]:
+    region = {"startLine": finding.line, "startColumn": finding.column}
+    location = {"artifactLocation": {"uri": finding.file}, "region": region}
+    return {
+        "ruleId": finding.code,
+        "level": "error",
+        "message": {"text": finding.message},
+        "locations": [{"physicalLocation": location}],
+    }

@@ -1,0 +1,216 @@
+"""A metastore in memory for checks: empty Hudi tables stand for the tables that statements name.
+
+A table that is looked up in the real metastore gets a shadow with its columns, its key and no rows, in a
+temporary directory, so that the session's own binder and planner work on it without reading or writing
+anything that exists. What scripts define, drop and alter is defined, dropped and altered here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from hudisql.catalog.hive_types import arrow_from_hive_type
+from hudisql.catalog.metastore_table import (
+    MetastoreDatabase,
+    MetastoreTable,
+    hudi_base_path,
+    is_hudi_table,
+)
+from hudisql.context import Context
+from hudisql.errors import HudisqlError, NoSuchTableError
+from hudisql.sql.ddl.create_table import create_table_of_rows, register_table
+from hudisql.sql.schema.table_definition import TableDefinition
+from hudisql.table.hudi_table import open_table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from hudisql.catalog.client import MetastoreClient
+    from hudisql.console import Console
+    from hudisql.settings import Settings
+    from hudisql.storage import Storage
+
+Name = tuple[str, str]
+
+
+@dataclass
+class ShadowMetastore:
+    """As much of a metastore client as statements ask; `real` is None offline.
+
+    `opaque` are tables that are known to be made, whose columns are not known: they bind to nothing. `plain`
+    are shadows of tables that are none of Hudi's.
+    """
+
+    directory: str
+    real: MetastoreClient | None = None
+    databases: set[str] = field(default_factory=lambda: {"default"})
+    tables: dict[Name, MetastoreTable] = field(default_factory=dict)
+    dropped: set[Name] = field(default_factory=set)
+    opaque: set[Name] = field(default_factory=set)
+    plain: set[Name] = field(default_factory=set)
+    made: set[Name] = field(default_factory=set)
+    refuses_dropped: bool = False
+    _shadowing: set[Name] = field(default_factory=set)
+    context: ShadowContext | None = None
+    uris: str = "(a check)"
+
+    def get_database(self, name: str) -> MetastoreDatabase | None:
+        """A database, whose location is temporary."""
+        known = name in self.databases or (self.real is not None and self.real.get_database(name) is not None)
+        return MetastoreDatabase(name, f"{self.directory}/{name}.db") if known else None
+
+    def list_databases(self) -> list[str]:
+        """The names of the databases that are known."""
+        return sorted({*self.databases, *([] if self.real is None else self.real.list_databases())})
+
+    def list_tables(self, database: str) -> list[str]:
+        """The names of the tables that have a shadow."""
+        return [name for each, name in self.tables if each == database]
+
+    def find_tables_with_property(self, key: str) -> list[MetastoreTable]:
+        """None: no statement is run that could touch another table's files."""
+        del key
+        return []
+
+    def get_table(self, database: str, name: str) -> MetastoreTable | None:
+        """The shadow of a table, made when it is first asked for.
+
+        While `refuses_dropped` is true, a table that a statement drops raises NoSuchTableError: Spark's
+        catalog would still find it.
+        """
+        key = (database, name)
+        if key in self.dropped and key not in self.tables and self.refuses_dropped:
+            raise NoSuchTableError(f"there is no table {database}.{name}: an earlier statement drops it")
+        is_known = key in self.tables or key in self.dropped or key in self._shadowing
+        if not is_known and self.real is not None:
+            entry = self.real.get_table(database, name)
+            if entry is not None:
+                self._shadow(entry)
+        return self.tables.get(key)
+
+    def get_tables(self, database: str, names: Sequence[str]) -> list[MetastoreTable]:
+        """The shadows of several tables."""
+        found = [self.get_table(database, name) for name in names]
+        return [entry for entry in found if entry is not None]
+
+    def create_table(self, table: MetastoreTable) -> None:
+        """Keep an entry."""
+        self.tables[table.database, table.name] = table
+        self.dropped.discard((table.database, table.name))
+
+    def alter_table(self, table: MetastoreTable, *, cascade: bool = False, name: str | None = None) -> None:
+        """Replace an entry, `name` being the one it had."""
+        del cascade
+        if name is not None and name != table.name:
+            self.drop_table(table.database, name)
+        self.create_table(table)
+
+    def drop_table(self, database: str, name: str, *, delete_data: bool = False) -> bool:
+        """Forget an entry."""
+        del delete_data
+        key = (database, name)
+        self.dropped.add(key)
+        self.opaque.discard(key)
+        self.plain.discard(key)
+        return self.tables.pop(key, None) is not None
+
+    def list_partition_names(self, *_: object) -> list[str]:
+        """None: shadows have no partitions."""
+        return []
+
+    def list_partitions(self, *_: object, **__: object) -> list[Any]:
+        """None."""
+        return []
+
+    find_partitions = list_partitions
+
+    def add_partitions(self, *_: object, **__: object) -> None:
+        """Keep nothing."""
+
+    alter_partitions = drop_partitions = add_partitions
+
+    def define(self, key: Name, columns: pa.Schema, definition: TableDefinition | None = None) -> None:
+        """Make a table of these columns; without `definition` it has no key and is none of Hudi's."""
+        assert self.context is not None
+        if definition is None:
+            definition = TableDefinition(columns, (), {})
+            self.plain.add(key)
+        definition = replace(definition, location=None)
+        self.dropped.discard(key)
+        self.databases.add(key[0])
+        try:
+            table = create_table_of_rows(self.context, definition, *key)
+            register_table(self.context, definition, table, *key)
+        except BaseException:
+            self.plain.discard(key)
+            raise
+        self.made.add(key)
+
+    def _shadow(self, entry: MetastoreTable) -> None:
+        key = (entry.database, entry.name)
+        self._shadowing.add(key)  # or the search for it would not end
+        try:
+            if is_hudi_table(entry):
+                columns, definition = self._definition_of(entry)
+                self.define(key, columns, definition)
+            elif entry.is_view:
+                self.tables[key] = entry
+            else:
+                self.define(key, _hive_schema(entry))
+        except HudisqlError:
+            self.opaque.add(key)
+        self.made.discard(key)
+        self._shadowing.discard(key)
+
+    def _definition_of(self, entry: MetastoreTable) -> tuple[pa.Schema, TableDefinition]:
+        assert self.context is not None
+        storage = self.context.storage
+        table = open_table(storage, storage.qualify(hudi_base_path(entry) or ""))
+        given = table.properties
+        properties = {
+            "type": "mor" if table.is_merge_on_read else "cow",
+            "primaryKey": ",".join(given.record_key_fields),
+            "preCombineField": given.precombine_field or "",
+        }
+        kept = {name: value for name, value in properties.items() if value}
+        columns = table.schema
+        by_name = {name.lower(): name for name in columns.names}
+        partitions = tuple(by_name[name.lower()] for name in given.partition_fields)
+        ordered = [name for name in columns.names if name not in partitions]
+        fields = [columns.field(name) for name in (*ordered, *partitions)]
+        import pyarrow as pa
+
+        return columns, TableDefinition(pa.schema(fields), partitions, kept)
+
+
+class ShadowContext(Context):
+    """A context on shadows, whose current database is its own."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        metastore: ShadowMetastore,
+        storage: Storage,
+        settings: Settings,
+        console: Console,
+    ) -> None:
+        client: Any = metastore
+        super().__init__(spark, client, storage, settings, console)
+        self.shadows = metastore
+        self.database = settings.database
+        metastore.context = self
+
+    @property
+    def current_database(self) -> str:
+        """What USE has set."""
+        return self.database
+
+
+def _hive_schema(entry: MetastoreTable) -> pa.Schema:
+    import pyarrow as pa
+
+    columns = (*entry.columns, *entry.partition_columns)
+    return pa.schema([(each.name, arrow_from_hive_type(each.type)) for each in columns])

@@ -1,0 +1,284 @@
+"""Binding one statement to shadows: what would fail is raised, what it defines is defined there.
+
+The parser, the binder of CALL and the planners are those of the session; nothing that exists is written, and
+no row is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.check.bootstrap_calls import (
+    define_bootstrapped,
+    dry_run,
+    existing_table_problem,
+    idempotence_problems,
+)
+from hudisql.check.merge_key import missing_key_columns
+from hudisql.errors import (
+    HudisqlError,
+    NoSuchTableError,
+    TableExistsError,
+    UnsupportedStatementError,
+)
+from hudisql.procedures.binder import bind_arguments
+from hudisql.procedures.registry import find_procedure
+from hudisql.sql import procedure_call  # noqa: F401 (declares the procedures of `sql`)
+from hudisql.sql.ddl.alter_table import alter_table
+from hudisql.sql.ddl.create_table import PROVIDERS, plan_table_as
+from hudisql.sql.dml.dml_plan import plan_dml
+from hudisql.sql.dml.statement_scope import check_changeable, open_scope
+from hudisql.sql.query import query_plan
+from hudisql.sql.query.command_targets import find_hudi_target
+from hudisql.sql.query.references import parse_plan
+from hudisql.sql.query.target_table import find_entry
+from hudisql.sql.schema.table_definition import TableDefinition, read_table_definition
+from hudisql.sql.text import clauses as cl
+from hudisql.sql.text import statements as st
+from hudisql.sql.text.spark_errors import SourceText
+
+if TYPE_CHECKING:
+    from hudisql.check.shadow_metastore import ShadowContext
+    from hudisql.context import Context
+
+Problem = Callable[[str, str, str | None], None]
+"""Told of a finding that is no error: its code, the message and a hint."""
+_SETTING: Final = re.compile(r"\s*(?:SET|RESET)\b", re.IGNORECASE)
+_CREATE_DATABASE: Final = re.compile(
+    r"\s*CREATE\s+(?:DATABASE|SCHEMA|NAMESPACE)\s+(?:IF\s+NOT\s+EXISTS\s+)?`?(\w+)", re.IGNORECASE
+)
+_USE: Final = re.compile(r"\s*USE\s+(?:DATABASE\s+|SCHEMA\s+|NAMESPACE\s+)?`?(\w+)`?\s*$", re.IGNORECASE)
+_HUDI_ONLY: Final = (st.UpdateStatement, st.DeleteStatement, st.MergeStatement)
+
+
+class StatementCheck:
+    """Checks statements one after the other on one context."""
+
+    def __init__(
+        self, context: ShadowContext, real: Context | None = None, *, runs_dry: bool = False
+    ) -> None:
+        """`real` is the session's own context, None offline; with `runs_dry` bootstraps are planned on it.
+
+        While `declares` is true, statements say what is there: their databases need not be made. A migration
+        script (`is_migration`) may make what the metastore has already: it was applied.
+        """
+        self.context = context
+        self.real = real
+        self.runs_dry = runs_dry
+        self.problem: Problem = lambda *_: None
+        self.is_migration = False
+        self.declares = False
+
+    def check(self, statement: st.Statement, source: SourceText) -> None:
+        """Raise what the statement would raise before it runs; other findings go to `problem`."""
+        reads = isinstance(statement, st.QueryStatement | st.ChangeStatement)
+        self.context.shadows.refuses_dropped = reads
+        try:
+            self._check(statement, source)
+        except HudisqlError as error:
+            if not self._is_about_opaque(error):
+                raise
+
+    def _check(self, statement: st.Statement, source: SourceText) -> None:
+        match statement:
+            case st.CallStatement():
+                self._call(statement)
+            case st.UseStatement():
+                self._use(statement)
+            case st.CreateTableStatement():
+                self._create(statement, source)
+            case st.DropTableStatement():
+                self._drop(statement)
+            case st.AlterTableStatement() | st.CommentOnStatement() | st.TruncateStatement():
+                self._alter(statement)
+            case st.ChangeStatement():
+                self._change(statement, source)
+            case st.CreateViewStatement():
+                self._view(statement, source)
+            case st.QueryStatement() | st.DescribeQueryStatement():
+                self._query(statement.text, source)
+            case st.ExplainStatement():
+                self._check(statement.explained, source)
+            case st.BlockStatement() | st.ExecuteImmediateStatement():
+                return  # their statements are known when they run
+            case st.TableStatement():
+                self._existing(statement.table)
+            case _:
+                self._other(statement, source)
+
+    def _call(self, statement: st.CallStatement) -> None:
+        declared = find_procedure(statement.procedure)
+        arguments: Any = bind_arguments(declared, statement.positional, statement.named)
+        if declared.name == "bootstrap_table":
+            for message, hint in idempotence_problems(arguments):
+                self.problem("not-idempotent", message, hint)
+            key = self.context.qualify_table_name(arguments.table)
+            if key in self.context.shadows.made:
+                self.problem("not-idempotent", f"{arguments.table} is made by an earlier statement", None)
+                return
+            if self.real is not None and not self.is_migration:
+                error = existing_table_problem(self.real, arguments)
+                if error is not None:
+                    self.problem("not-idempotent", error.message, error.hint)
+            if not arguments.dry_run:
+                define_bootstrapped(self.context, arguments)
+            if self.runs_dry and self.real is not None:
+                dry_run(self.real, declared, arguments)
+            return
+        table = getattr(arguments, "table", None)
+        makes = ("run_bootstrap", "hive_sync", "rollback_bootstrap")
+        if isinstance(table, str) and declared.name not in makes:
+            self._existing(st.TableName(self.context.qualify_table_name(table)))
+
+    def _use(self, statement: st.UseStatement) -> None:
+        match = _USE.match(statement.text)
+        if match is None:
+            return
+        if self.context.metastore.get_database(match[1].lower()) is None:
+            raise NoSuchTableError(f"there is no database {match[1]}", hint=f"CREATE DATABASE {match[1]}")
+        self.context.database = match[1].lower()
+
+    def _create(self, statement: st.CreateTableStatement, source: SourceText) -> None:
+        context, shadows = self.context, self.context.shadows
+        key = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+        if self.declares:
+            shadows.databases.add(key[0])
+        if context.metastore.get_database(key[0]) is None:
+            raise NoSuchTableError(f"there is no database {key[0]}", hint=f"CREATE DATABASE {key[0]}")
+        exists = context.metastore.get_table(*key) is not None or key in shadows.opaque
+        if exists and not statement.replaces and not statement.if_not_exists:
+            if key in shadows.made or not self.is_migration:
+                raise TableExistsError(f"{'.'.join(key)} exists already", hint="CREATE TABLE IF NOT EXISTS")
+            shadows.drop_table(*key)
+            exists = False
+        if exists and statement.if_not_exists:
+            return
+        if exists:
+            shadows.drop_table(*key)
+        if statement.provider in PROVIDERS:
+            self._define_hudi(key, statement, source)
+            return
+        try:
+            definition = read_table_definition(context, statement.text)
+            shadows.define(key, definition.columns)
+        except UnsupportedStatementError:
+            if isinstance(statement, st.CreateTableAsStatement):
+                self._query(statement.text[statement.query_start :], source)
+            shadows.opaque.add(key)
+            shadows.made.add(key)
+
+    def _define_hudi(
+        self, key: tuple[str, str], statement: st.CreateTableStatement, source: SourceText
+    ) -> None:
+        definition: TableDefinition
+        if isinstance(statement, st.CreateTableAsStatement):
+            definition = plan_table_as(self.context, statement, source).definition
+        else:
+            definition = read_table_definition(self.context, statement.text)
+        if not len(definition.columns):
+            # It registers what lies at its LOCATION.
+            self.context.shadows.opaque.add(key)
+            return
+        self.context.shadows.define(key, definition.columns, definition)
+
+    def _drop(self, statement: st.DropTableStatement) -> None:
+        key = self.context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+        if not statement.if_exists:
+            self._existing(statement.table)
+        self.context.shadows.drop_table(*key)
+
+    def _alter(self, statement: st.ChangeStatement) -> None:
+        entry = self._existing(statement.table)
+        if entry is None or (entry.database, entry.name) in self.context.shadows.plain:
+            parse_plan(self.context.spark, statement.text)
+            return
+        before = set(self.context.shadows.tables)
+        alter_table(self.context, entry, statement)
+        self.context.shadows.made |= set(self.context.shadows.tables) - before
+
+    def _change(self, statement: st.ChangeStatement, source: SourceText) -> None:
+        targets = statement.targets if isinstance(statement, st.InsertStatement) else (statement.table,)
+        entries = [self._existing(target) for target in targets]
+        entry = entries[0]
+        if len(entries) != 1 or entry is None:
+            return
+        is_plain = (entry.database, entry.name) in self.context.shadows.plain
+        if is_plain and isinstance(statement, _HUDI_ONLY):
+            raise UnsupportedStatementError(
+                f"{statement.verb} needs a Hudi table, and {entry.full_name} is none",
+                hint="CALL bootstrap_table(…) makes a Hudi table of it",
+            )
+        if entry.is_view:
+            return
+        check_changeable(entry, statement.verb)
+        if isinstance(statement, st.MergeStatement):
+            self._merge_key(statement, source)
+        with open_scope(self.context, entry) as scope:
+            plan_dml(scope, statement, source)
+
+    def _merge_key(self, statement: st.MergeStatement, source: SourceText) -> None:
+        entry = find_entry(self.context, statement.table)
+        if entry is None:
+            return
+        from hudisql.sql.query.target_table import open_hudi_entry
+
+        record_key = open_hudi_entry(self.context, entry).properties.record_key_fields
+        clauses = cl.read_merge(statement.text, line=source.line, column=source.column)
+        names = [clauses.target.alias] if clauses.target.alias else [statement.table.parts[-1]]
+        missing = missing_key_columns(clauses.condition.text, names, record_key)
+        if missing:
+            self.problem(
+                "merge-key",
+                f"MERGE INTO {statement.table}: ON does not compare {', '.join(missing)} of the record key "
+                f"({', '.join(record_key)})",
+                "compare the whole record key, or several rows of the source may change one row",
+            )
+
+    def _view(self, statement: st.CreateViewStatement, source: SourceText) -> None:
+        if statement.temporary:
+            query_plan.create_view(self.context, statement.text, source)
+            return
+        key = self.context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+        self.context.shadows.opaque.add(key)
+
+    def _query(self, text: str, source: SourceText) -> None:
+        prepared = query_plan.prepare_query(self.context, text, source, is_query=True)
+        _ = query_plan.run_prepared(self.context, prepared, source).schema
+
+    def _other(self, statement: st.Statement, source: SourceText) -> None:
+        if (made := _CREATE_DATABASE.match(statement.text)) is not None:
+            self.context.shadows.databases.add(made[1].lower())
+            return
+        from hudisql.sql.dispatch import check_head
+
+        check_head(statement.text, line=source.line, column=source.column)
+        plan = parse_plan(self.context.spark, statement.text)
+        if _SETTING.match(statement.text):
+            self.context.spark.sql(statement.text)
+            return
+        command, entry = find_hudi_target(self.context, plan)
+        if entry is not None:
+            kind = statement.kind if isinstance(statement, st.PassThroughStatement) else command.kind
+            raise UnsupportedStatementError(f"{kind} is not supported on the Hudi table {entry.full_name}")
+
+    def _existing(self, name: st.TableName) -> Any:
+        """The entry of a table; None for views of the session. Raises NoSuchTableError."""
+        entry = find_entry(self.context, name)
+        if entry is not None:
+            return entry
+        from hudisql.sql.query.target_table import is_temporary_view
+
+        if len(name.parts) == 1 and is_temporary_view(self.context, name.parts[0]):
+            return None
+        raise NoSuchTableError(f"there is no table {name}")
+
+    def _is_about_opaque(self, error: HudisqlError) -> bool:
+        """True if a table is named whose columns are not known: nothing can be said of the statement."""
+        text = error.message.replace("`", "").lower()
+        database = self.context.database
+        return any(
+            f"{each}.{name}" in text or (each == database and re.search(rf"\b{re.escape(name)}\b", text))
+            for each, name in self.context.shadows.opaque
+        )

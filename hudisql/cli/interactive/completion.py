@@ -1,0 +1,179 @@
+"""Completion of statements: keywords, databases, tables, columns, procedures and their parameters.
+
+What is possible follows from the words before the cursor. Nothing is parsed: a statement that is being typed
+is hardly ever whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, Protocol
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+_KEYWORDS: Final = """
+ADD ALL ALTER ANALYZE AND ANTI AS ASC BEGIN BETWEEN BY CACHE CALL CASCADE CASE CAST CLUSTER COLUMN
+COLUMNS COMMENT CREATE CROSS DATABASE DATABASES DELETE DESC DESCRIBE DISTINCT DROP ELSE END EXCEPT
+EXISTS EXPLAIN EXTENDED FALSE FROM FULL FUNCTIONS GROUP HAVING IF IN INNER INSERT INTERSECT INTERVAL
+INTO IS JOIN LATERAL LEFT LIKE LIMIT LOCATION MATCHED MERGE NOT NULL ON OPTIONS OR ORDER OUTER OVER
+OVERWRITE PARTITION PARTITIONED PARTITIONS REFRESH RENAME REPLACE RIGHT SELECT SEMI SET SHOW TABLE
+TABLES TBLPROPERTIES TEMPORARY THEN TIMESTAMP TO TRUE TRUNCATE UNION UPDATE USE USING VALUES VERSION
+VIEW VIEWS WHEN WHERE WINDOW WITH
+"""
+_FIRST_WORDS: Final = """
+ALTER ANALYZE BEGIN CALL CREATE DELETE DESCRIBE DROP EXPLAIN INSERT MERGE REFRESH SELECT SET SHOW
+TRUNCATE UPDATE USE WITH help quit source
+"""
+_BEFORE_TABLES: Final = frozenset(
+    ["FROM", "JOIN", "INTO", "UPDATE", "TABLE", "DESCRIBE", "DESC", "USING", "VIEW", "OVERWRITE"]
+)
+_BEFORE_DATABASES: Final = frozenset(["USE", "DATABASE", "SCHEMA"])
+_TABLE_PARAMETERS: Final = ("table", "new_table", "source_table")
+_WORD: Final = re.compile(r"[\w.`\\]*$")
+_TOKEN: Final = re.compile(r"\\[a-z]+\+?|--[^\n]*|'(?:[^'\\]|\\.)*'?|\"(?:[^\"\\]|\\.)*\"?|[\w.`]+|=>|\S")
+_REFERENCE: Final = re.compile(
+    r"\b(?:FROM|JOIN|INTO|UPDATE|USING|TABLE)\s+([\w.`]+)(?:\s+(?:AS\s+)?(?!(?:ON|USING|WHERE|SET|WHEN|JOIN|LEFT|RIGHT|"
+    r"INNER|FULL|CROSS|GROUP|ORDER|LIMIT|VALUES|SELECT|PARTITION|UNION|HAVING)\b)(\w+))?",
+    re.IGNORECASE,
+)
+_COMMANDS: Final = ("\\l", "\\c", "\\d", "\\d+", "\\df", "\\i", "\\x", "\\q")
+
+
+class Names(Protocol):
+    """Where names of databases, tables and columns come from."""
+
+    @property
+    def current_database(self) -> str:
+        """The database of names without one."""
+
+    def databases(self) -> Sequence[str]:
+        """All databases."""
+
+    def tables(self, database: str) -> Sequence[str]:
+        """The tables of a database."""
+
+    def columns(self, database: str, table: str) -> Sequence[str]:
+        """The columns of a table."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A text that may stand for the word before the cursor, and what it is."""
+
+    text: str
+    kind: str
+
+
+class StatementCompleter(Completer):
+    """Completes the word before the cursor."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:  # noqa: ARG002
+        """What the word may become, in alphabetical order within each kind."""
+        before = document.text_before_cursor
+        word = _word_of(before)
+        for each in candidates(before, document.text, self._names):
+            yield Completion(each.text, start_position=-len(word), display_meta=each.kind)
+
+
+def candidates(before: str, text: str, names: Names) -> list[Candidate]:
+    """What may stand for the last word of `before`, the part of `text` that ends at the cursor."""
+    word = _word_of(before)
+    tokens = _tokens_of_last_statement(before[: len(before) - len(word)])
+    statement = text[text.rfind(";", 0, len(before)) + 1 :]
+    possible = _possible(word, tokens, statement, names)
+    found = [each for each in possible if each.text.lower().startswith(word.lower()) and each.text != word]
+    if word and word.islower():
+        found = [Candidate(_lower(each), each.kind) for each in found]
+    return list(dict.fromkeys(found))
+
+
+def _lower(candidate: Candidate) -> str:
+    return candidate.text.lower() if candidate.kind == "keyword" else candidate.text
+
+
+def _word_of(before: str) -> str:
+    found = _WORD.search(before)
+    assert found is not None
+    return found.group()
+
+
+def _tokens_of_last_statement(before: str) -> list[str]:
+    tokens = [each for each in _TOKEN.findall(before) if not each.startswith("--")]
+    while ";" in tokens:
+        tokens = tokens[tokens.index(";") + 1 :]
+    return tokens
+
+
+def _possible(word: str, tokens: list[str], statement: str, names: Names) -> Iterator[Candidate]:
+    if not tokens:
+        yield from (Candidate(each, "command") for each in _COMMANDS if word.startswith("\\"))
+        yield from (Candidate(each, "keyword") for each in _FIRST_WORDS.split())
+        return
+    last = tokens[-1].upper()
+    if tokens[0].upper() == "CALL":
+        yield from _of_call(word, tokens, names)
+    elif _is_open_string(tokens[-1]):
+        return
+    elif tokens[0].upper() == "CREATE" and last == "USING":
+        yield from (Candidate(each, "format") for each in ("hudi", "parquet"))
+    elif last in _BEFORE_DATABASES or tokens[0].lower() == "\\c":
+        yield from (Candidate(each, "database") for each in names.databases())
+    elif last in _BEFORE_TABLES or tokens[0] in ("\\d", "\\d+"):
+        yield from _tables(word, names)
+    else:
+        yield from _columns(word, statement, names)
+        yield from (Candidate(each, "keyword") for each in _KEYWORDS.split())
+
+
+def _is_open_string(token: str) -> bool:
+    return token[0] in "'\"" and (len(token) == 1 or token[-1] != token[0])
+
+
+def _tables(word: str, names: Names) -> Iterator[Candidate]:
+    database, dot, _ = word.rpartition(".")
+    if dot:
+        yield from (Candidate(f"{database}.{each}", "table") for each in names.tables(database.strip("`")))
+        return
+    yield from (Candidate(each, "table") for each in names.tables(names.current_database))
+    yield from (Candidate(f"{each}.", "database") for each in names.databases())
+
+
+def _columns(word: str, statement: str, names: Names) -> Iterator[Candidate]:
+    qualifier, dot, _ = word.rpartition(".")
+    for table, alias in _REFERENCE.findall(statement):
+        database, _, name = table.replace("`", "").rpartition(".")
+        columns = names.columns(database or names.current_database, name)
+        if not dot:
+            yield from (Candidate(each, "column") for each in columns)
+        elif qualifier.lower() in (alias.lower(), name.lower(), table.lower()):
+            yield from (Candidate(f"{qualifier}.{each}", "column") for each in columns)
+
+
+def _of_call(word: str, tokens: list[str], names: Names) -> Iterator[Candidate]:
+    procedures = _procedures()
+    if len(tokens) == 1:
+        yield from (Candidate(f"{each}(", "procedure") for each in procedures)
+        return
+    last = tokens[-1]
+    if last in ("(", ","):
+        given = {name.lower() for name, arrow in pairwise(tokens) if arrow == "=>"}
+        for name in procedures.get(tokens[1].lower().removeprefix("system."), ()):
+            if name not in given:
+                yield Candidate(f"{name} => ", "parameter")
+    elif _is_open_string(last) and len(tokens) > 2 and tokens[-2] == "=>" and tokens[-3] in _TABLE_PARAMETERS:
+        yield from _tables(word, names)
+
+
+def _procedures() -> dict[str, Iterable[str]]:
+    """The parameters' names of each procedure."""
+    from hudisql.procedures.registry import load_procedures
+    from hudisql.sql import procedure_call  # noqa: F401 (declares the procedures of `sql`)
+
+    return {name: [each.name for each in declared.parameters] for name, declared in load_procedures().items()}

@@ -1,0 +1,98 @@
+"""Long and wide results go through a pager, $PAGER or less, so that nothing scrolls away or wraps."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from rich.cells import cell_len
+
+_PAGED_FORMS: Final = ("table", "vertical")
+# Colours as they are, long lines cut at the edge (arrow keys move), the text stays on the screen afterwards.
+_LESS_OPTIONS: Final = "-RSX"
+
+
+def is_paged(form: str) -> bool:
+    """True for the forms that are for people, where standard output is a terminal that has a pager."""
+    return form in _PAGED_FORMS and sys.stdout.isatty() and _pager_command() is not None
+
+
+@contextmanager
+def paged_output() -> Iterator[PagedOutput]:
+    """What is written inside is shown by the pager if it does not fit the screen, else printed."""
+    output = PagedOutput(os.get_terminal_size(sys.stdout.fileno()))
+    try:
+        yield output
+    finally:
+        output.finish()
+
+
+class PagedOutput:
+    """Text that is kept until it is larger than the screen, and goes to the pager from then on."""
+
+    def __init__(self, screen: os.terminal_size) -> None:
+        self._screen = screen
+        self._kept: list[str] = []
+        self._lines = 0
+        self._pager: subprocess.Popen[str] | None = None
+
+    def write(self, text: str) -> int:
+        """Take text that ends with a line's end. What a pager that was left no longer reads is dropped."""
+        if self._pager is None:
+            self._kept.append(text)
+            self._lines += text.count("\n")
+            if not self._fits(text):
+                self._open_pager()
+        else:
+            self._send(text)
+        return len(text)
+
+    def finish(self) -> None:
+        """Print what fits the screen, or wait until the pager is left."""
+        if self._pager is None:
+            sys.stdout.write("".join(self._kept))
+            sys.stdout.flush()
+            return
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            assert self._pager.stdin is not None
+            with suppress(BrokenPipeError):
+                self._pager.stdin.close()
+            self._pager.wait()
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _fits(self, text: str) -> bool:
+        # A line is left for the time that the statement took, one for the prompt.
+        if self._lines > self._screen.lines - 2:
+            return False
+        return all(cell_len(line) <= self._screen.columns for line in text.splitlines())
+
+    def _open_pager(self) -> None:
+        command = _pager_command()
+        assert command is not None
+        environment = {"LESS": _LESS_OPTIONS, **os.environ}
+        self._pager = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=environment)
+        self._send("".join(self._kept))
+
+    def _send(self, text: str) -> None:
+        assert self._pager is not None
+        assert self._pager.stdin is not None
+        with suppress(BrokenPipeError):
+            self._pager.stdin.write(text)
+
+
+def _pager_command() -> list[str] | None:
+    """The pager, None if there is none or $PAGER is empty."""
+    given = os.environ.get("PAGER")
+    if given is not None:
+        return shlex.split(given) or None
+    found = shutil.which("less")
+    return None if found is None else [found]

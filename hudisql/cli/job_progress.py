@@ -1,0 +1,101 @@
+"""A live bar for the Spark jobs of a statement on a terminal: tasks done, rows read a second, time left.
+
+Work that reports its own progress (bootstrap, services) has its own bar, and this one stays away. What the
+stages have done comes from Spark's status store, which is kept with or without Spark's web page.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.console import TerminalConsole
+
+if TYPE_CHECKING:
+    from hudisql.session import Session
+
+_SECONDS_BETWEEN: Final = 0.3
+# A statement that takes less shows no bar.
+_QUIET_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True)
+class StageTotals:
+    """What the stages of a statement have to do and have done; rows are those read and shuffled."""
+
+    tasks: int = 0
+    done: int = 0
+    rows: int = 0
+
+
+@contextmanager
+def job_progress(session: Session) -> Iterator[None]:
+    """Show the progress of the Spark jobs that run inside; nothing unless the console is a terminal's."""
+    console = session.context.console
+    if not isinstance(console, TerminalConsole):
+        yield
+        return
+    ended = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(session, console, ended), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join(timeout=2)
+
+
+def _watch(session: Session, console: TerminalConsole, ended: threading.Event) -> None:
+    """Wait for stages that take long, then show them until they end."""
+    stages = _Stages(session)
+    while not ended.wait(_QUIET_SECONDS):
+        # A session that is being closed has no status store any more.
+        with suppress(Exception):
+            if stages.totals().tasks and not console.shown_progress:
+                _show(stages, console, ended)
+
+
+def _show(stages: _Stages, console: TerminalConsole, ended: threading.Event) -> None:
+    started, before = time.monotonic(), StageTotals()
+    with console.live_progress("Spark tasks") as progress:
+        while True:
+            now = stages.totals()
+            rate = now.rows / max(time.monotonic() - started, _QUIET_SECONDS)
+            progress.expect(now.tasks - before.tasks)
+            progress.advance(now.done - before.done, f"{now.rows:,} rows, {rate:,.0f} rows/s")
+            before = now
+            if ended.wait(_SECONDS_BETWEEN) or console.shown_progress > 1:
+                return
+
+
+class _Stages:
+    """The stages that were seen at work, with what they have done."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._active: set[int] = set()
+        self._seen: dict[int, StageTotals] = {}
+
+    def totals(self) -> StageTotals:
+        """The sum of all that were seen, looked up now."""
+        spark: Any = self._session.context.started_spark
+        if spark is not None:
+            active = set(spark.sparkContext.statusTracker().getActiveStageIds())
+            store = spark.sparkContext._jsc.sc().statusStore()
+            # Those that have ended since are looked up for the last time.
+            for stage in active | self._active:
+                self._seen[stage] = _totals_of(store.lastStageAttempt(stage))
+            self._active = active
+        seen = self._seen.values()
+        return StageTotals(
+            sum(each.tasks for each in seen), sum(each.done for each in seen), sum(each.rows for each in seen)
+        )
+
+
+def _totals_of(stage: Any) -> StageTotals:
+    rows = stage.inputRecords() + stage.shuffleReadRecords()
+    return StageTotals(stage.numTasks(), stage.numCompleteTasks(), rows)

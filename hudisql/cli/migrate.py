@@ -1,0 +1,382 @@
+"""`hudisql migrate …`: versioned scripts that are applied once, in their order.
+
+Exit codes: 0 ok, 1 a statement failed, 2 bad usage, 3 blocked by a plan, 4 the scripts and their history do
+not agree. The scripts themselves, their checkpoint and their history are `hudisql.migrate`'s.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hudisql.console import open_console
+from hudisql.errors import HudisqlError, InvalidArgumentError, MigrationConflictError, SettingsError
+from hudisql.settings import Settings
+
+if TYPE_CHECKING:
+    from hudisql.migrate.apply import ApplyOptions
+    from hudisql.migrate.history import History
+    from hudisql.migrate.listener import StatementOutcome
+    from hudisql.migrate.scripts import MigrationScript, MigrationScripts
+    from hudisql.result import Result
+    from hudisql.session import Session
+
+migrate_app = typer.Typer(help="Apply versioned scripts once, in their order (V1__text.sql, R__…, U1__…).")
+_Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of the scripts.")]
+_HistoryOption = Annotated[
+    str, typer.Option("--history", metavar="DB.NAME", help="The Hudi table that keeps the history.")
+]
+_HISTORY = "default.hudisql_migrations"
+_TargetOption = Annotated[
+    str | None, typer.Option("--target", metavar="VERSION", help="The last version to apply.")
+]
+_OutOfOrderOption = Annotated[
+    bool, typer.Option("--out-of-order", help="Apply versions that are older than the last one applied, too.")
+]
+_ReportOption = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write a report: JUnit for .xml, JSON for .json."),
+]
+_WaitOption = Annotated[
+    float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for another runner.")
+]
+
+
+@migrate_app.callback()
+def _migrate() -> None:
+    """Apply versioned scripts once, in their order."""
+
+
+@dataclass
+class Terminal:
+    """Prints what a run tells; keeps the outcomes for reports. Results go to standard output."""
+
+    form: str
+    outcomes: list[StatementOutcome] = field(default_factory=list)
+
+    def script_begins(self, script: MigrationScript, done: int) -> None:
+        """A script begins, or goes on."""
+        self.note(f"{script.name}" + (f": goes on behind statement {done}" if done else ""))
+
+    def result(self, result: Result) -> None:
+        """The rows of a statement."""
+        from hudisql.cli.output import write_result
+
+        write_result(result, self.form, sys.stdout)
+        sys.stdout.flush()
+
+    def statement_ended(self, outcome: StatementOutcome) -> None:
+        """How a statement ended."""
+        from hudisql.cli.batch import print_error
+
+        self.outcomes.append(outcome)
+        if outcome.error is not None:
+            text = "\n".join(f"    {line}" for line in outcome.statement.text.splitlines())
+            print_error(f"{outcome.error}\n{text}", outcome.place)
+            return
+        said = {
+            "planned": "would run",
+            "skipped": "done before",
+            "recovered": "had committed before the last run ended",
+        }
+        made = f", {', '.join(outcome.instants)}" if outcome.instants else ""
+        state = said.get(outcome.state, f"{outcome.milliseconds / 1000:.2f} s")
+        self.note(f"  {outcome.place} {_head(outcome.statement.text)}: {state}{made}")
+
+    def note(self, text: str) -> None:
+        """One line on standard error."""
+        print(text, file=sys.stderr, flush=True)
+
+
+def _head(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:60]}…"
+
+
+@dataclass(frozen=True)
+class Migration:
+    """What every verb works with."""
+
+    session: Session
+    history: History
+    scripts: MigrationScripts
+    terminal: Terminal
+
+
+def run_verb(
+    context: typer.Context,
+    directory: Path,
+    history: str,
+    verb: Callable[[Migration], int],
+    report: Path | None = None,
+) -> int:
+    """Open a session, run the verb, write the report; the exit code. Errors are printed, not raised."""
+    from hudisql.cli.batch import EXIT_CONFLICT, EXIT_INTERRUPTED, EXIT_USAGE, exit_code_of, print_error
+    from hudisql.cli.interrupts import clean_interrupts
+    from hudisql.migrate.apply import StatementFailedError
+    from hudisql.migrate.scripts import load_scripts
+    from hudisql.session import connect
+
+    settings: Settings = context.obj
+    terminal = Terminal(settings.format)
+    try:
+        scripts = load_scripts(directory)
+        _check_report(report)
+        with connect(settings=settings, console=open_console()) as session, clean_interrupts(session):
+            code = verb(Migration(session, open_history(session, history), scripts, terminal))
+    except (SettingsError, InvalidArgumentError) as error:
+        print_error(error)
+        code = EXIT_USAGE
+    except MigrationConflictError as error:
+        print_error(error)
+        code = EXIT_CONFLICT
+    except StatementFailedError as failed:
+        code = exit_code_of(failed.error)
+    except HudisqlError as error:
+        print_error(error)
+        code = exit_code_of(error)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr, flush=True)
+        code = EXIT_INTERRUPTED
+    if report is not None and code != EXIT_USAGE:
+        from hudisql.migrate.report import write_report
+
+        write_report(report, terminal.outcomes)
+    return code
+
+
+def open_history(session: Session, name: str) -> History:
+    """The history table of that name. Raises InvalidArgumentError."""
+    from hudisql.migrate.history import History
+
+    return History(session, *session.context.qualify_table_name(name))
+
+
+def _check_report(report: Path | None) -> None:
+    if report is None:
+        return
+    if report.suffix not in (".xml", ".json"):
+        raise InvalidArgumentError(f"--report {report}: the name must end in .xml (JUnit) or .json")
+    if not report.absolute().parent.is_dir():
+        raise InvalidArgumentError(f"--report {report}: there is no such directory")
+
+
+def apply_options(target: str | None, out_of_order: bool, wait: float) -> ApplyOptions:
+    """The options as values. Raises InvalidArgumentError."""
+    from hudisql.migrate.apply import ApplyOptions
+    from hudisql.migrate.scripts import Version
+
+    return ApplyOptions(None if target is None else Version.parse(target), out_of_order, wait)
+
+
+@migrate_app.command("apply")
+def _apply(
+    context: typer.Context,
+    directory: _Directory,
+    history: _HistoryOption = _HISTORY,
+    target: _TargetOption = None,
+    out_of_order: _OutOfOrderOption = False,
+    wait: _WaitOption = 3600.0,
+    report: _ReportOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="As plan: write nothing.")] = False,
+) -> None:
+    """Apply the scripts that are not applied yet."""
+
+    def verb(migration: Migration) -> int:
+        from hudisql.migrate.apply import apply_migrations, up_to
+
+        options = apply_options(target, out_of_order, wait)
+        if dry_run:
+            return _preview(migration, options)
+        session, terminal = migration.session, migration.terminal
+        plan = apply_migrations(session, migration.history, migration.scripts, options, terminal)
+        count = len(up_to(plan, options.target))
+        terminal.note(
+            f"{count} {'script' if count == 1 else 'scripts'} applied" if count else "nothing to do"
+        )
+        return 0
+
+    raise typer.Exit(run_verb(context, directory, history, verb, report))
+
+
+def _preview(migration: Migration, options: ApplyOptions) -> int:
+    from hudisql.cli.batch import EXIT_BLOCKED
+    from hudisql.migrate.preview import preview
+
+    terminal = migration.terminal
+    blocked = preview(migration.session, migration.history, migration.scripts, options, terminal)
+    count = sum(each.state == "planned" for each in terminal.outcomes)
+    terminal.note(
+        f"{count} {'statement' if count == 1 else 'statements'} would run" if count else "nothing to do"
+    )
+    return EXIT_BLOCKED if blocked else 0
+
+
+@migrate_app.command("plan")
+def _plan(
+    context: typer.Context,
+    directory: _Directory,
+    history: _HistoryOption = _HISTORY,
+    target: _TargetOption = None,
+    out_of_order: _OutOfOrderOption = False,
+    report: _ReportOption = None,
+) -> None:
+    """Show the statements that apply would run, with dry runs of bootstraps; write nothing."""
+
+    def verb(migration: Migration) -> int:
+        return _preview(migration, apply_options(target, out_of_order, 0.0))
+
+    raise typer.Exit(run_verb(context, directory, history, verb, report))
+
+
+@migrate_app.command("info")
+def _info(context: typer.Context, directory: _Directory, history: _HistoryOption = _HISTORY) -> None:
+    """Show each script with its state."""
+
+    def verb(migration: Migration) -> int:
+        from hudisql.migrate.info import INFO_COLUMNS, info_rows
+        from hudisql.migrate.preview import read_plan
+        from hudisql.result import LocalResult
+
+        plan = read_plan(migration.history, migration.scripts)
+        session = migration.session
+        migration.terminal.result(LocalResult(lambda: session.spark, INFO_COLUMNS, info_rows(plan)))
+        return 0
+
+    raise typer.Exit(run_verb(context, directory, history, verb))
+
+
+@migrate_app.command("validate")
+def _validate(
+    context: typer.Context,
+    directory: _Directory,
+    history: _HistoryOption = _HISTORY,
+    out_of_order: _OutOfOrderOption = False,
+) -> None:
+    """Compare the scripts with the history: exit code 4 if they do not agree."""
+
+    def verb(migration: Migration) -> int:
+        from hudisql.migrate.preview import read_plan
+
+        plan = read_plan(migration.history, migration.scripts, out_of_order=out_of_order)
+        plan.raise_if_conflicting()
+        migration.terminal.note(f"{len(plan.statuses)} scripts agree with their history")
+        return 0
+
+    raise typer.Exit(run_verb(context, directory, history, verb))
+
+
+@migrate_app.command("baseline")
+def _baseline(
+    context: typer.Context,
+    directory: _Directory,
+    version: Annotated[
+        str, typer.Option("--version", metavar="VERSION", help="The last version that is there.")
+    ],
+    description: Annotated[
+        str, typer.Option("--description", metavar="TEXT", help="What the history says of it.")
+    ] = "baseline",
+    history: _HistoryOption = _HISTORY,
+    wait: _WaitOption = 3600.0,
+) -> None:
+    """Record that the scripts up to a version count as applied, without running them."""
+
+    def verb(migration: Migration) -> int:
+        from hudisql.migrate.history_changes import baseline
+        from hudisql.migrate.scripts import Version
+
+        baseline(migration.history, Version.parse(version), description, migration.terminal, wait)
+        return 0
+
+    raise typer.Exit(run_verb(context, directory, history, verb))
+
+
+@migrate_app.command("repair")
+def _repair(
+    context: typer.Context,
+    directory: _Directory,
+    done: Annotated[
+        bool, typer.Option("--done", help="The statement whose outcome is unknown has happened.")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="It is to run again.")] = False,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Forget the run that has begun; what it did stays.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be repaired, write nothing.")
+    ] = False,
+    history: _HistoryOption = _HISTORY,
+    wait: _WaitOption = 3600.0,
+) -> None:
+    """Bring the history in step with the scripts as they are now."""
+
+    def verb(migration: Migration) -> int:
+        from hudisql.migrate.history_changes import RepairOptions, repair
+
+        given = {"done": done, "again": again, "discard": discard}
+        chosen = [name for name, is_given in given.items() if is_given]
+        if len(chosen) > 1:
+            raise InvalidArgumentError("give one of --done, --again and --discard")
+        options = RepairOptions(chosen[0] if chosen else None, dry_run, wait)  # type: ignore[arg-type]
+        count = repair(migration.history, migration.scripts, options, migration.terminal)
+        migration.terminal.note(f"{count} repaired" if count else "nothing to repair")
+        return 0
+
+    raise typer.Exit(run_verb(context, directory, history, verb))
+
+
+@migrate_app.command("undo")
+def _undo(
+    context: typer.Context,
+    directory: _Directory,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target", metavar="VERSION", help="Undo all versions above it; default: the latest one."
+        ),
+    ] = None,
+    restore: Annotated[
+        bool, typer.Option("--restore", help="Restore the tables to the instants before the script.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be undone, write nothing.")
+    ] = False,
+    history: _HistoryOption = _HISTORY,
+    wait: _WaitOption = 3600.0,
+    report: _ReportOption = None,
+) -> None:
+    """Run the U script of the latest version, or restore its tables."""
+
+    def verb(migration: Migration) -> int:
+        from hudisql.migrate.scripts import Version
+        from hudisql.migrate.undo import UndoOptions, undo_migrations
+
+        options = UndoOptions(None if target is None else Version.parse(target), restore, dry_run, wait)
+        session, scripts = migration.session, migration.scripts
+        count = undo_migrations(session, migration.history, scripts, options, migration.terminal)
+        verb_said = "would be undone" if dry_run else "undone"
+        migration.terminal.note(f"{count} {verb_said}" if count else "nothing to undo")
+        return 0
+
+    raise typer.Exit(run_verb(context, directory, history, verb, report))
+
+
+def make_project(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="A new directory.")],
+) -> None:
+    """Make a project of migrations: scripts, jobs, and a workflow for CI."""
+    from hudisql.cli.batch import EXIT_USAGE, print_error
+    from hudisql.migrate.new_project import make_project as make
+
+    try:
+        files = make(directory)
+    except InvalidArgumentError as error:
+        print_error(error)
+        raise typer.Exit(EXIT_USAGE) from None
+    for file in files:
+        print(file)

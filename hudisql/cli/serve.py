@@ -1,0 +1,174 @@
+"""`hudisql serve`: HiveServer2's protocol for beeline, JDBC, ODBC and Python clients.
+
+The first SIGTERM or Control-C lets running statements end and takes no new ones; the second one ends the
+process at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hudisql.cli.services import stop_on_signals
+from hudisql.console import open_console
+from hudisql.errors import HudisqlError, InvalidArgumentError, SettingsError
+from hudisql.settings import Settings, parse_key_values
+
+if TYPE_CHECKING:
+    import ssl
+
+    from hudisql.server.limits import ServerLimits
+    from hudisql.server.transport import CheckPassword
+
+
+def serve(
+    context: typer.Context,
+    host: Annotated[str, typer.Option("--host", metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="PORT", help="Port to listen on; 0: any.")] = 10000,
+    users: Annotated[
+        Path | None, typer.Option("--users", metavar="FILE", help="Users with hashed passwords.")
+    ] = None,
+    ldap_url: Annotated[
+        str | None, typer.Option("--ldap-url", metavar="URL", help="Users of an LDAP server, ldaps://…")
+    ] = None,
+    ldap_user_dn: Annotated[
+        str | None,
+        typer.Option("--ldap-user-dn", metavar="DN", help="A user's name there, with {user} in it."),
+    ] = None,
+    tls_certificate: Annotated[
+        Path | None,
+        typer.Option("--tls-certificate", metavar="FILE", help="Certificates, PEM: TLS only."),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key, if it is apart.")
+    ] = None,
+    most_sessions: Annotated[
+        int, typer.Option("--max-sessions", metavar="N", help="Sessions at the same time.")
+    ] = 100,
+    idle: Annotated[
+        float, typer.Option("--idle-timeout", metavar="SECONDS", help="Unused sessions end after this time.")
+    ] = 3600.0,
+    statement: Annotated[
+        float,
+        typer.Option("--statement-timeout", metavar="SECONDS", help="The longest statement; 0: any."),
+    ] = 0.0,
+    result: Annotated[
+        int, typer.Option("--max-result-bytes", metavar="N", help="The largest result; 0: any.")
+    ] = 0,
+    drain: Annotated[
+        float,
+        typer.Option("--drain-timeout", metavar="SECONDS", help="How long SIGTERM waits for statements."),
+    ] = 600.0,
+    new_user: Annotated[
+        str | None,
+        typer.Option("--new-user", metavar="NAME", help="Ask for a password, print the user's line, end."),
+    ] = None,
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="K=V", help="A Spark setting, or a hoodie.* setting."),
+    ] = None,
+) -> None:
+    """Serve SQL to beeline, JDBC, ODBC and Python clients (HiveServer2's protocol)."""
+    from hudisql.cli.batch import EXIT_FAILED, EXIT_USAGE, print_error
+
+    try:
+        if new_user is not None:
+            _print_user(new_user)
+            return
+        from hudisql.server.limits import ServerLimits
+
+        limits = ServerLimits(
+            sessions=most_sessions,
+            connections=2 * most_sessions,
+            idle_seconds=idle,
+            statement_seconds=statement,
+            result_bytes=result,
+            drain_seconds=drain,
+        )
+        check_password = _password_check(users, ldap_url, ldap_user_dn)
+        tls = _tls_context(tls_certificate, tls_key)
+        settings: Settings = context.obj
+        settings = settings.with_layer({"conf": parse_key_values(conf or [], "--conf")}, "command line")
+        code = _run(settings, host, port, limits, check_password, tls)
+    except (SettingsError, InvalidArgumentError) as error:
+        print_error(error)
+        code = EXIT_USAGE
+    except HudisqlError as error:
+        print_error(error)
+        code = EXIT_FAILED
+    raise typer.Exit(code)
+
+
+def _run(
+    settings: Settings,
+    host: str,
+    port: int,
+    limits: ServerLimits,
+    check_password: CheckPassword | None,
+    tls: ssl.SSLContext | None,
+) -> int:
+    from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
+    from hudisql.server.thrift_server import ThriftServer, check_exposure
+    from hudisql.session import connect
+
+    check_exposure(host, has_users=check_password is not None)
+    console = open_console()
+    if check_password is not None and tls is None:
+        console.warning("passwords travel in the clear: give --tls-certificate")
+    with connect(settings=settings, console=console) as session, stop_on_signals() as stop:
+        session.context.start()
+        server = ThriftServer(session, host, port, limits, console, check_password=check_password, tls=tls)
+        console.info(f"hudisql serves on {server.host}:{server.port}")
+        stop.wait()
+        drained = server.drain(limits.drain_seconds)
+        if not drained:
+            console.warning("statements still ran at the end of the time to drain: they are cancelled")
+        server.close()
+    return EXIT_OK if drained else EXIT_FAILED
+
+
+def _password_check(
+    users: Path | None, ldap_url: str | None, ldap_user_dn: str | None
+) -> CheckPassword | None:
+    from hudisql.server.users import LdapServer, PasswordFile, RememberedUsers
+
+    if users is not None and ldap_url is not None:
+        raise SettingsError("give --users or --ldap-url, not both")
+    if ldap_url is not None:
+        return RememberedUsers(LdapServer(ldap_url, ldap_user_dn or "").check).check
+    return None if users is None else RememberedUsers(PasswordFile(users).check).check
+
+
+def _tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    import ssl
+
+    if certificate is None:
+        if key is not None:
+            raise SettingsError("--tls-key is of no use without --tls-certificate")
+        return None
+    made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        made.load_cert_chain(certificate, key)
+    except OSError as error:
+        raise SettingsError(f"cannot use the certificate {certificate}: {error}") from error
+    return made
+
+
+def _print_user(name: str) -> None:
+    from hudisql.server.users import hash_password
+
+    if not name.strip() or ":" in name:
+        raise InvalidArgumentError(f"{name!r} is no name of a user: it is empty or has a colon")
+    if sys.stdin.isatty():
+        from getpass import getpass
+
+        password = getpass(f"password of {name}: ")
+    else:
+        password = sys.stdin.readline().rstrip("\n")
+    if not password:
+        raise InvalidArgumentError("the password is empty")
+    print(f"{name}:{hash_password(password)}")

@@ -1,0 +1,141 @@
+"""What the workers of a group own and say of it, as Kafka's group coordinator has it: no worker is asked.
+
+A worker keeps the states of its tables as the metadata of its group's offsets of the control topic, one text
+for each slot. The coordinator takes it from the slot's owner alone, and keeps the last one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import zlib
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from hudisql.errors import KafkaError
+from hudisql.ingest.kafka.client_errors import Refusal, checked_settings
+
+SLOTS: Final = 256
+PAUSED: Final = "paused"
+FAILED: Final = "failed"
+# Brokers refuse more than `offset.metadata.max.bytes`, 4096 by default.
+_MOST_BYTES: Final = 4_000
+_LONGEST_STATE: Final = 300
+_TIMEOUT: Final = 10.0
+_LOG: Final = logging.getLogger("hudisql.ingest.group")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A worker that is alive, with the slots that the group has given it; `name` is as in commits."""
+
+    name: str
+    host: str
+    slots: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """The members of a group, and what the owner of each slot has said of its tables.
+
+    `state` is Kafka's word: Stable, Empty, Dead (it has never been), PreparingRebalance, …
+    """
+
+    state: str
+    members: tuple[GroupMember, ...]
+    tables: Mapping[str, str]
+
+    @property
+    def is_settled(self) -> bool:
+        """True if every slot has the owner that it is to have."""
+        return self.state.upper() in ("STABLE", "EMPTY", "DEAD")
+
+    def owner_of(self, table: str) -> GroupMember | None:
+        """The worker that owns a table, by its `database.name`."""
+        slot = slot_of(table)
+        return next((each for each in self.members if slot in each.slots), None)
+
+
+def control_topic(group: str) -> str:
+    """The topic, and the name of Kafka's group, of a group of workers."""
+    return f"hudisql-ingest-{group}"
+
+
+def slot_of(name: str) -> int:
+    """The slot of a table, by its `database.name`."""
+    return zlib.crc32(name.encode()) % SLOTS
+
+
+def slot_text(owner: str, tables: Mapping[str, str]) -> str:
+    """What the owner of a slot says of its tables there: a word, or `failed: ` and the reason.
+
+    Reasons are cut, or left out, to keep within what brokers take.
+    """
+    for longest in (_LONGEST_STATE, len(FAILED)):
+        short = {name: state[:longest] for name, state in tables.items()}
+        text = json.dumps({"owner": owner, "tables": short})
+        if len(text) <= _MOST_BYTES:
+            return text
+    return json.dumps({"owner": owner, "tables": {}})
+
+
+def read_group(bootstrap_servers: str, group: str, config: Mapping[str, str] | None = None) -> GroupState:
+    """Ask the coordinator. Raises KafkaError."""
+    refusal = Refusal()
+    settings: dict[str, Any] = {
+        "bootstrap.servers": bootstrap_servers,
+        **(config or {}),
+        "error_cb": refusal.heard,
+    }
+    with checked_settings(bootstrap_servers):
+        admin = AdminClient(settings, logger=_LOG)
+    name = control_topic(group)
+    groups = admin.describe_consumer_groups([name], request_timeout=_TIMEOUT)
+    described = _answer(groups, bootstrap_servers, refusal)
+    members = tuple(
+        GroupMember(
+            each.client_id,
+            each.host.lstrip("/"),
+            frozenset(slot.partition for slot in each.assignment.topic_partitions),
+        )
+        for each in described.members
+    )
+    state = str(described.state.name)
+    if not members:
+        return GroupState(state, (), {})
+    asked = [ConsumerGroupTopicPartitions(name)]
+    listed = admin.list_consumer_group_offsets(asked, request_timeout=_TIMEOUT)
+    offsets = _answer(listed, bootstrap_servers, refusal).topic_partitions
+    texts = {each.partition: each.metadata for each in offsets or () if each.metadata}
+    return GroupState(state, members, _tables_of(members, texts))
+
+
+def _tables_of(members: tuple[GroupMember, ...], texts: Mapping[int, str]) -> dict[str, str]:
+    """The states that the owners themselves have given; what an earlier owner said no longer counts."""
+    tables: dict[str, str] = {}
+    for member in members:
+        for slot in member.slots & set(texts):
+            try:
+                said: dict[str, Any] = json.loads(texts[slot])
+            except ValueError:
+                continue
+            if said.get("owner") == member.name:
+                tables |= said.get("tables", {})
+    return tables
+
+
+def _answer(futures: Mapping[str, Future[T]], bootstrap_servers: str, refusal: Refusal) -> T:
+    try:
+        (future,) = futures.values()
+        return future.result()
+    except KafkaException as error:
+        raise KafkaError(
+            f"the group of workers at {bootstrap_servers} cannot be looked at: {error.args[0]}{refusal.text}",
+            hint="look whether the brokers run, and whether --kafka-config has what they ask for",
+        ) from error

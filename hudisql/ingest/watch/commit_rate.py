@@ -1,0 +1,58 @@
+"""How fast events come into a table, from its last commits alone: no worker is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from hudisql.format.commit_metadata import read_many_extra_metadata
+from hudisql.format.instant import moment_of
+from hudisql.ingest.offsets import NO_OFFSETS, OFFSETS_KEY, TableOffsets, find_offsets, offsets_of_text
+from hudisql.table.hudi_table import HudiTable
+
+RATE_COMMITS: Final = 10
+_LONGEST: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenEvents:
+    """The offsets of a table's last commit, when it was made, and the events a second before it.
+
+    `rate` is that of up to RATE_COMMITS commits within an hour; None for less than two.
+    """
+
+    offsets: TableOffsets
+    last_commit: datetime | None
+    rate: float | None
+
+
+def find_taken(table: HudiTable) -> TakenEvents:
+    """Look at the table's last commits. Raises as `find_offsets`."""
+    # Commits of other writers are among them.
+    commits = table.timeline.commits[-2 * RATE_COMMITS :]
+    paths = [table.instant_path(each) for each in commits]
+    found: list[tuple[datetime, TableOffsets]] = []
+    for instant, extra in zip(commits, read_many_extra_metadata(table.storage, paths), strict=True):
+        text = extra.get(OFFSETS_KEY)
+        if text is not None:
+            made = moment_of(instant.timestamp, table.properties.timeline_timezone)
+            found.append((made, offsets_of_text(text, table.base_path)))
+    if not found:
+        return TakenEvents(find_offsets(table), None, None)
+    last_commit, offsets = found[-1]
+    recent = [each for each in found[-RATE_COMMITS:] if last_commit - each[0] <= _LONGEST]
+    return TakenEvents(offsets, last_commit, _rate_of(recent))
+
+
+def _rate_of(commits: list[tuple[datetime, TableOffsets]]) -> float | None:
+    """Events a second between the first and the last commit; None if they are one."""
+    began, ended = commits[0][0], commits[-1][0]
+    if began >= ended:
+        return None
+    events, before = 0, NO_OFFSETS.offsets
+    for number, (_, reached) in enumerate(commits):
+        if number:
+            events += sum(end - before.get(each, end) for each, end in reached.offsets.items())
+        before = reached.offsets
+    return max(events, 0) / (ended - began).total_seconds()

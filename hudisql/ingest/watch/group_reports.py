@@ -1,0 +1,36 @@
+"""Keeps the states of a worker's tables with its group, for `hudisql ingest status` and `drain`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from hudisql.ingest.kafka.group_state import FAILED, PAUSED
+from hudisql.ingest.watch.observer import CommittedEvents, WorkerView
+
+
+class ReportsStates(Protocol):
+    """An ownership that tells others of the tables."""
+
+    def report(self, states: Mapping[str, str]) -> None:
+        """The state of each table: a word, or `failed: ` and the reason."""
+
+
+class GroupReports:
+    """An observer that hands on how tables are."""
+
+    def __init__(self, ownership: ReportsStates) -> None:
+        self._ownership = ownership
+
+    def committed(self, commit: CommittedEvents) -> None:
+        """Nothing to tell."""
+
+    def failed(self, table: str) -> None:
+        """The next look tells it."""
+
+    def looked(self, view: WorkerView) -> None:
+        """Tell the states. A paused table is told once the worker has given it up."""
+        states = dict.fromkeys(view.paused, PAUSED)
+        for each in view.tables:
+            states[each.name] = each.state if each.error is None else f"{FAILED}: {each.error}"
+        self._ownership.report(states)

@@ -1,0 +1,52 @@
+"""What a run of migrations tells while it goes on; the command prints it, reports collect it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hudisql.errors import HudisqlError
+from hudisql.migrate.scripts import MigrationScript
+from hudisql.sql.text.script import ScriptStatement
+
+if TYPE_CHECKING:
+    from hudisql.result import Result
+
+
+@dataclass(frozen=True)
+class StatementOutcome:
+    """How one statement ended: `state` is done, skipped (done before), recovered, planned or failed.
+
+    `counts` are those of a bootstrap or a change of rows, `instants` the commits made as `path@instant`.
+    """
+
+    script: MigrationScript
+    number: int
+    statement: ScriptStatement
+    state: str
+    milliseconds: int = 0
+    counts: Mapping[str, Any] = field(default_factory=dict)
+    instants: tuple[str, ...] = ()
+    error: HudisqlError | None = None
+
+    @property
+    def place(self) -> str:
+        """The file and the line."""
+        return f"{self.script.path}:{self.statement.line}"
+
+
+class Listener(Protocol):
+    """Told of everything that happens, in order."""
+
+    def script_begins(self, script: MigrationScript, done: int) -> None:
+        """A script begins, or goes on behind `done` statements."""
+
+    def result(self, result: Result) -> None:
+        """A statement has given rows."""
+
+    def statement_ended(self, outcome: StatementOutcome) -> None:
+        """A statement ended."""
+
+    def note(self, text: str) -> None:
+        """Something that is neither."""

@@ -1,0 +1,103 @@
+"""What `apply` would do: the statements that would run, and the dry runs of their bootstraps.
+
+Writes nothing. A bootstrap whose source an earlier statement makes cannot be looked at yet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hudisql.errors import BootstrapBlockedError, HudisqlError
+from hudisql.migrate.apply import ApplyOptions, up_to
+from hudisql.migrate.history import History
+from hudisql.migrate.listener import Listener, StatementOutcome
+from hudisql.migrate.plan import MigrationPlan, plan_migrations
+from hudisql.migrate.recovery import Effect, effect_of
+from hudisql.migrate.run_checkpoint import CheckpointState
+from hudisql.migrate.scripts import MigrationScript, MigrationScripts, identity_of
+from hudisql.migrate.statement_counts import counts_of
+from hudisql.sql.text import statements as st
+from hudisql.sql.text.parser import parse_statement
+from hudisql.sql.text.script import ScriptStatement
+
+if TYPE_CHECKING:
+    from hudisql.session import Session
+
+
+def read_plan(history: History, scripts: MigrationScripts, *, out_of_order: bool = False) -> MigrationPlan:
+    """The plan as it stands now, without the lock. Raises HudisqlError."""
+    path = history.base_path()
+    state = CheckpointState() if path is None else history.checkpoint(path).read()
+    return plan_migrations(scripts, history.read(), state, out_of_order=out_of_order)
+
+
+def preview(
+    session: Session,
+    history: History,
+    scripts: MigrationScripts,
+    options: ApplyOptions,
+    listener: Listener,
+) -> list[StatementOutcome]:
+    """Tell the listener of each statement that would run; gives those whose bootstrap is blocked.
+
+    Raises MigrationConflictError, SqlSyntaxError and others.
+    """
+    plan = read_plan(history, scripts, out_of_order=options.out_of_order)
+    plan.raise_if_conflicting()
+    blocked = []
+    for script in up_to(plan, options.target):
+        done = _done(plan, script)
+        listener.script_begins(script, done)
+        previewer = _Previewer(session.isolated(), script, listener)
+        outcomes = [
+            previewer.look_at(number, statement, is_done=number <= done)
+            for number, statement in enumerate(script.statements, start=1)
+        ]
+        blocked += [each for each in outcomes if isinstance(each.error, BootstrapBlockedError)]
+    return blocked
+
+
+def _done(plan: MigrationPlan, script: MigrationScript) -> int:
+    run = plan.open_run
+    if run is None or (run["type"], run["label"]) != identity_of(script):
+        return 0
+    return sum(each["state"] == "done" for each in run["statements"])
+
+
+@dataclass(frozen=True)
+class _Previewer:
+    session: Session
+    script: MigrationScript
+    listener: Listener
+
+    def look_at(self, number: int, statement: ScriptStatement, *, is_done: bool) -> StatementOutcome:
+        outcome = StatementOutcome(self.script, number, statement, "skipped" if is_done else "planned")
+        text = self.session.substitute(statement)
+        effect = effect_of(self.session.context, statement, text)
+        if effect.effect is Effect.SESSION and text.split()[0].upper() in ("SET", "USE"):
+            self.session.execute(replace(statement, text=text))
+        elif effect.effect is Effect.BOOTSTRAP and not is_done:
+            outcome = self._bootstrap(outcome, replace(statement, text=_as_dry_run(text)))
+        self.listener.statement_ended(outcome)
+        return outcome
+
+    def _bootstrap(self, outcome: StatementOutcome, dry_run: ScriptStatement) -> StatementOutcome:
+        try:
+            result = self.session.execute(dry_run)
+            self.listener.result(result)
+        except BootstrapBlockedError as error:
+            return replace(outcome, error=error)
+        except HudisqlError as error:
+            self.listener.note(f"  {outcome.place}: cannot be looked at yet: {error.message}")
+            return outcome
+        return replace(outcome, counts=counts_of(result), error=result.error)
+
+
+def _as_dry_run(text: str) -> str:
+    call = parse_statement(text)
+    assert isinstance(call, st.CallStatement)
+    if any(name.lower() == "dry_run" for name, _ in call.named):
+        return text
+    end = call.span[1] - 1
+    return f"{call.text[:end]}, dry_run => true{call.text[end:]}"

@@ -1,0 +1,207 @@
+"""The checkpoint of the run that is under way, and the lock on it: who applies scripts, and how far it is.
+
+One sequence of small files, each with the whole state. A state is created atomically under the next number,
+so every step is a compare-and-swap: of two runners one takes the step, and one that was held for dead and
+wakes up fails at its next one. The newest file is never deleted. Knows nothing of scripts and statements.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from hudisql.errors import (
+    CorruptTableError,
+    MigrationConflictError,
+    NoSuchPathError,
+    PathExistsError,
+    StorageError,
+    TableLockedError,
+)
+from hudisql.storage import Storage, join
+from hudisql.write.transaction.heartbeat import Heartbeat, start_heartbeat
+
+HEARTBEAT_MS: Final = 10_000
+EXPIRY_MS: Final = 60_000
+_PAUSE_SECONDS: Final = 0.5
+_HEARTBEAT_PREFIX: Final = "heartbeat-"
+
+
+@dataclass(frozen=True)
+class CheckpointState:
+    """What one file says: the runner that holds the lock, and the run that has begun and not ended."""
+
+    sequence: int = 0
+    owner: dict[str, Any] | None = None
+    run: dict[str, Any] | None = None
+
+    def to_json(self) -> bytes:
+        """The content of the file."""
+        return json.dumps({"owner": self.owner, "run": self.run}, ensure_ascii=False, indent=1).encode()
+
+
+@dataclass
+class RunCheckpoint:
+    """The checkpoint in a directory; `acquire` before `advance`, `release` at the end."""
+
+    storage: Storage
+    directory: str
+    state: CheckpointState = field(default_factory=CheckpointState)
+    _id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _heartbeat: Heartbeat | None = None
+
+    def read(self) -> CheckpointState:
+        """The newest state. Raises StorageError, CorruptTableError."""
+        while True:
+            numbers = self._numbers()
+            if not numbers:
+                return CheckpointState()
+            path = self._path(numbers[-1])
+            try:
+                found = json.loads(self.storage.read(path))
+                return CheckpointState(numbers[-1], found["owner"], found["run"])
+            except NoSuchPathError:
+                continue
+            except (ValueError, KeyError, TypeError) as error:
+                raise CorruptTableError(f"{path} is no checkpoint of migrations: {error}") from error
+
+    def acquire(self, wait_seconds: float, waits: Callable[[str], None]) -> None:
+        """Take the lock; `waits` is told once whom it waits for.
+
+        A runner whose process has ended on this machine, or whose heartbeat is older than a minute, is held
+        for dead. Raises TableLockedError after `wait_seconds`, StorageError.
+        """
+        self.storage.make_directories(self.directory)
+        ends, told = time.monotonic() + wait_seconds, False
+        while True:
+            found = self.read()
+            if found.owner is None or not self._is_alive(found.owner):
+                self._start_heartbeat()
+                if self._step(replace(found, owner=self._self())):
+                    return
+                continue
+            who = f"process {found.owner['process']} on {found.owner['host']}, user {found.owner['user']}"
+            if time.monotonic() > ends:
+                raise TableLockedError(
+                    f"another runner applies migrations since {found.owner['since']}: {who}",
+                    hint=f"wait for it; a dead one is passed over {EXPIRY_MS // 1000} s after its heartbeat",
+                )
+            if not told:
+                waits(who)
+                told = True
+            time.sleep(_PAUSE_SECONDS)
+
+    def advance(self, run: dict[str, Any] | None) -> None:
+        """Record how far the run is. Raises MigrationConflictError if another runner took over."""
+        if not self._step(replace(self.state, run=run)):
+            raise MigrationConflictError(
+                "another runner took over the migrations while this one was silent",
+                hint="wait for it, then run this again",
+            )
+
+    def release(self) -> None:
+        """Give the lock back; the run that has not ended stays in the checkpoint."""
+        if self.state.owner is not None:
+            with suppress(StorageError):
+                self._step(replace(self.state, owner=None))
+        if self._heartbeat is not None:
+            with suppress(StorageError):
+                self._heartbeat.stop()
+            self._heartbeat = None
+
+    def _step(self, state: CheckpointState) -> bool:
+        state = replace(state, sequence=state.sequence + 1)
+        path = self._path(state.sequence)
+        try:
+            self.storage.create(path, state.to_json())
+        except PathExistsError:
+            return False
+        numbers = self._numbers()
+        if numbers[-1] != state.sequence:
+            # The number was used and deleted before.
+            self.storage.delete_file(path)
+            return False
+        self.storage.delete_files([self._path(each) for each in numbers[:-1]])
+        self.state = state
+        return True
+
+    def _numbers(self) -> list[int]:
+        try:
+            entries = self.storage.list_directory(self.directory)
+        except NoSuchPathError:
+            return []
+        stems = (entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json"))
+        return sorted(int(stem) for stem in stems if stem.isdigit())
+
+    def _path(self, sequence: int) -> str:
+        return join(self.directory, f"{sequence:010d}.json")
+
+    def _self(self) -> dict[str, Any]:
+        return {
+            "id": self._id,
+            "host": socket.gethostname(),
+            "processes": process_space(),
+            "process": os.getpid(),
+            "process_start": process_start(os.getpid()),
+            "user": current_user(),
+            "since": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()),
+        }
+
+    def _start_heartbeat(self) -> None:
+        if self._heartbeat is None:
+            path = join(self.directory, f"{_HEARTBEAT_PREFIX}{self._id}")
+            self._heartbeat = start_heartbeat(
+                self.storage, path, HEARTBEAT_MS, EXPIRY_MS, is_owner=lambda: True
+            )
+
+    def _is_alive(self, owner: dict[str, Any]) -> bool:
+        if (owner["host"], owner["processes"]) == (socket.gethostname(), process_space()):
+            started = process_start(owner["process"])
+            if started is None or owner["process_start"] not in (None, started):
+                return False
+        beat = self.storage.info(join(self.directory, f"{_HEARTBEAT_PREFIX}{owner['id']}"))
+        return beat is not None and time.time() * 1000 - beat.modification_time_ms <= EXPIRY_MS
+
+
+def process_space() -> str:
+    """What tells the process numbers of this boot and container from those of others."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def process_start(process: int) -> str | None:
+    """When the process of this machine began, in ticks; None if there is none, `?` where /proc is not."""
+    if not Path("/proc/self").exists():
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return None
+        except PermissionError:
+            pass
+        return "?"
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else fields[19]
+
+
+def current_user() -> str:
+    """The name of the user that runs the migrations."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

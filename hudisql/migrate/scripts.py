@@ -1,0 +1,159 @@
+"""The scripts of a migration directory: Flyway's file names, their order, checksums and statements.
+
+`V<version>__<text>.sql` runs once, `R__<text>.sql` again whenever it has changed, `U<version>__<text>.sql`
+undoes a version. Knows neither tables nor what has been applied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from hudisql.errors import InvalidArgumentError, SqlSyntaxError
+from hudisql.sql.text.script import ScriptStatement, split_script
+
+_NAME: Final = re.compile(
+    r"(?:(?P<kind>[VU])(?P<version>\d+(?:[._]\d+)*)|(?P<repeatable>R))__(?P<text>.+)\.sql"
+)
+
+
+class ScriptKind(Enum):
+    """What a script is for."""
+
+    VERSIONED = "SQL"
+    REPEATABLE = "REPEATABLE"
+    UNDO = "UNDO"
+
+
+@dataclass(frozen=True, order=True)
+class Version:
+    """A version as numbers, so that 2 is before 10 and 1.0 is 1."""
+
+    numbers: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Version:
+        """`1`, `1.2` or `1_2`. Raises InvalidArgumentError."""
+        if not re.fullmatch(r"\d+(?:[._]\d+)*", text):
+            raise InvalidArgumentError(f"'{text}' is not a version", hint="versions are numbers: 1, 2.1")
+        numbers = [int(part) for part in re.split("[._]", text)]
+        while len(numbers) > 1 and numbers[-1] == 0:
+            numbers.pop()
+        return cls(tuple(numbers))
+
+    def __str__(self) -> str:
+        return ".".join(map(str, self.numbers))
+
+
+@dataclass(frozen=True)
+class MigrationScript:
+    """One script; `name` is its path below the directory, `version` None for a repeatable one."""
+
+    path: Path
+    name: str
+    kind: ScriptKind
+    version: Version | None
+    description: str
+    text: str
+
+    @cached_property
+    def checksum(self) -> str:
+        """SHA-256 of the text, whose line ends do not count."""
+        return checksum_of(self.text)
+
+    @cached_property
+    def statements(self) -> Sequence[ScriptStatement]:
+        """The statements in their order. Raises SqlSyntaxError, which names the file."""
+        try:
+            return split_script(self.text)
+        except SqlSyntaxError as error:
+            raise SqlSyntaxError(f"{self.path}: {error.message}", hint=error.hint) from error
+
+    @property
+    def label(self) -> str:
+        """What the history knows the script by: its version, or the description of a repeatable one."""
+        return self.description if self.version is None else str(self.version)
+
+
+@dataclass(frozen=True)
+class MigrationScripts:
+    """The scripts of a directory, each kind in its order."""
+
+    directory: Path
+    versioned: tuple[MigrationScript, ...]
+    repeatable: tuple[MigrationScript, ...]
+    undo: tuple[MigrationScript, ...]
+
+
+def identity_of(script: MigrationScript) -> tuple[str, str]:
+    """What the checkpoint knows the script by, whatever its text is: kind and label."""
+    return script.kind.value, script.label
+
+
+def checksum_of(text: str) -> str:
+    """SHA-256 of a script or a statement, in hexadecimal digits."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").strip()
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def load_scripts(directory: Path) -> MigrationScripts:
+    """Read every `.sql` file of the directory and those below it.
+
+    Raises InvalidArgumentError for a directory that is none, a file name that is none of Flyway's, a version
+    that two scripts have, and a file that is not UTF-8 text.
+    """
+    if not directory.is_dir():
+        raise InvalidArgumentError(f"{directory} is not a directory", hint="hudisql init DIR makes a project")
+    scripts = [_load(directory, path) for path in sorted(directory.rglob("*.sql"))]
+    found = MigrationScripts(
+        directory,
+        _ordered(scripts, ScriptKind.VERSIONED),
+        _ordered(scripts, ScriptKind.REPEATABLE),
+        _ordered(scripts, ScriptKind.UNDO),
+    )
+    for each in (found.versioned, found.repeatable, found.undo):
+        _check_distinct(each)
+    return found
+
+
+def _load(directory: Path, path: Path) -> MigrationScript:
+    match = _NAME.fullmatch(path.name)
+    if match is None:
+        raise InvalidArgumentError(
+            f"{path} is not named as a migration script",
+            hint="V1__text.sql runs once, R__text.sql again when it has changed, U1__text.sql undoes V1",
+        )
+    kind = ScriptKind.REPEATABLE
+    if match["kind"] is not None:
+        kind = ScriptKind.VERSIONED if match["kind"] == "V" else ScriptKind.UNDO
+    version = None if match["version"] is None else Version.parse(match["version"])
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(f"{path} is not UTF-8 text: {error}") from error
+    except OSError as error:
+        raise InvalidArgumentError(f"cannot read {path}: {error.strerror}") from error
+    name = path.relative_to(directory).as_posix()
+    return MigrationScript(path, name, kind, version, match["text"].replace("_", " "), text)
+
+
+def _ordered(scripts: Sequence[MigrationScript], kind: ScriptKind) -> tuple[MigrationScript, ...]:
+    chosen = [script for script in scripts if script.kind is kind]
+    return tuple(sorted(chosen, key=lambda each: (each.version or Version(()), each.description)))
+
+
+def _check_distinct(scripts: Sequence[MigrationScript]) -> None:
+    by_label: dict[str, MigrationScript] = {}
+    for script in scripts:
+        other = by_label.setdefault(script.label, script)
+        if other is not script:
+            raise InvalidArgumentError(
+                f"{other.path} and {script.path} have the same {'version' if script.version else 'name'}",
+                hint="rename one of them",
+            )

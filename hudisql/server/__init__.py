@@ -1,0 +1,1 @@
+"""`hudisql serve`: HiveServer2's Thrift protocol for beeline, JDBC, ODBC and Python clients."""

@@ -1,0 +1,275 @@
+"""What tools ask of the catalog: schemas, tables, columns, types, functions, primary keys.
+
+Columns of the answers are those of JDBC's `DatabaseMetaData`, in Hive's order
+(`org.apache.hive.service.cli.operation.Get*Operation`). Names are patterns of JDBC: `%`, `_`, and `\\` before
+one of them. Answers come from the metastore; only temporary views and functions are Spark's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.catalog.metastore_table import MetastoreColumn, MetastoreTable, is_hudi_table
+from hudisql.server.column_bytes import WireType
+from hudisql.server.jdbc_types import JDBC_TYPES, jdbc_type
+from hudisql.server.result_types import ResultColumn
+from hudisql.spark.java_objects import items_of
+
+if TYPE_CHECKING:
+    from hudisql.server.thrift_binary import Fields
+    from hudisql.session import Session
+
+Answer = tuple[tuple[ResultColumn, ...], list[tuple[object, ...]]]
+_TYPE_IDS: Final = {
+    WireType.BOOLEAN: 0,
+    WireType.TINYINT: 1,
+    WireType.SMALLINT: 2,
+    WireType.INT: 3,
+    WireType.STRING: 7,
+}
+_SCHEMA_PROPERTY: Final = "spark.sql.sources.schema"
+_NULLABLE: Final = 1
+_FUNCTION_OF_UNKNOWN_RESULT: Final = 0
+
+
+def _columns(texts: str, **others: WireType) -> tuple[ResultColumn, ...]:
+    wires = {name: others.get(name, WireType.STRING) for name in texts.split()}
+    return tuple(ResultColumn(name, _TYPE_IDS[wire], wire) for name, wire in wires.items())
+
+
+_INT, _SMALLINT = WireType.INT, WireType.SMALLINT
+CATALOG_COLUMNS: Final = _columns("TABLE_CAT")
+TABLE_TYPE_COLUMNS: Final = _columns("TABLE_TYPE")
+SCHEMA_COLUMNS: Final = _columns("TABLE_SCHEM TABLE_CATALOG")
+TABLE_COLUMNS: Final = _columns(
+    "TABLE_CAT TABLE_SCHEM TABLE_NAME TABLE_TYPE REMARKS TYPE_CAT TYPE_SCHEM TYPE_NAME "
+    "SELF_REFERENCING_COL_NAME REF_GENERATION"
+)
+COLUMN_COLUMNS: Final = _columns(
+    "TABLE_CAT TABLE_SCHEM TABLE_NAME COLUMN_NAME DATA_TYPE TYPE_NAME COLUMN_SIZE BUFFER_LENGTH "
+    "DECIMAL_DIGITS NUM_PREC_RADIX NULLABLE REMARKS COLUMN_DEF SQL_DATA_TYPE SQL_DATETIME_SUB "
+    "CHAR_OCTET_LENGTH ORDINAL_POSITION IS_NULLABLE SCOPE_CATALOG SCOPE_SCHEMA SCOPE_TABLE "
+    "SOURCE_DATA_TYPE IS_AUTO_INCREMENT",
+    DATA_TYPE=_INT,
+    COLUMN_SIZE=_INT,
+    BUFFER_LENGTH=WireType.TINYINT,
+    DECIMAL_DIGITS=_INT,
+    NUM_PREC_RADIX=_INT,
+    NULLABLE=_INT,
+    SQL_DATA_TYPE=_INT,
+    SQL_DATETIME_SUB=_INT,
+    CHAR_OCTET_LENGTH=_INT,
+    ORDINAL_POSITION=_INT,
+    SOURCE_DATA_TYPE=_SMALLINT,
+)
+TYPE_COLUMNS: Final = _columns(
+    "TYPE_NAME DATA_TYPE PRECISION LITERAL_PREFIX LITERAL_SUFFIX CREATE_PARAMS NULLABLE CASE_SENSITIVE "
+    "SEARCHABLE UNSIGNED_ATTRIBUTE FIXED_PREC_SCALE AUTO_INCREMENT LOCAL_TYPE_NAME MINIMUM_SCALE "
+    "MAXIMUM_SCALE SQL_DATA_TYPE SQL_DATETIME_SUB NUM_PREC_RADIX",
+    DATA_TYPE=_INT,
+    PRECISION=_INT,
+    NULLABLE=_SMALLINT,
+    CASE_SENSITIVE=WireType.BOOLEAN,
+    SEARCHABLE=_SMALLINT,
+    UNSIGNED_ATTRIBUTE=WireType.BOOLEAN,
+    FIXED_PREC_SCALE=WireType.BOOLEAN,
+    AUTO_INCREMENT=WireType.BOOLEAN,
+    MINIMUM_SCALE=_SMALLINT,
+    MAXIMUM_SCALE=_SMALLINT,
+    SQL_DATA_TYPE=_INT,
+    SQL_DATETIME_SUB=_INT,
+    NUM_PREC_RADIX=_INT,
+)
+FUNCTION_COLUMNS: Final = _columns(
+    "FUNCTION_CAT FUNCTION_SCHEM FUNCTION_NAME REMARKS FUNCTION_TYPE SPECIFIC_NAME", FUNCTION_TYPE=_INT
+)
+PRIMARY_KEY_COLUMNS: Final = _columns(
+    "TABLE_CAT TABLE_SCHEM TABLE_NAME COLUMN_NAME KEQ_SEQ PK_NAME", KEQ_SEQ=_INT
+)
+CROSS_REFERENCE_COLUMNS: Final = _columns(
+    "PKTABLE_CAT PKTABLE_SCHEM PKTABLE_NAME PKCOLUMN_NAME FKTABLE_CAT FKTABLE_SCHEM FKTABLE_NAME "
+    "FKCOLUMN_NAME KEQ_SEQ UPDATE_RULE DELETE_RULE FK_NAME PK_NAME DEFERRABILITY",
+    KEQ_SEQ=_INT,
+    UPDATE_RULE=_INT,
+    DELETE_RULE=_INT,
+    DEFERRABILITY=WireType.BOOLEAN,
+)
+
+
+def list_catalogs(_session: Session, _request: Fields) -> Answer:
+    """`GetCatalogs`: Hive knows none."""
+    return CATALOG_COLUMNS, []
+
+
+def list_table_types(_session: Session, _request: Fields) -> Answer:
+    """`GetTableTypes`."""
+    return TABLE_TYPE_COLUMNS, [("TABLE",), ("VIEW",)]
+
+
+def list_schemas(session: Session, request: Fields) -> Answer:
+    """`GetSchemas`."""
+    return SCHEMA_COLUMNS, [(name, "") for name in _databases(session, request)]
+
+
+def list_tables(session: Session, request: Fields) -> Answer:
+    """`GetTables`: tables and views of the metastore, and the session's temporary views."""
+    kinds = {str(kind, "utf-8", "replace").upper() for kind in request.get(5) or ()}
+    rows: list[tuple[object, ...]] = [
+        ("", table.database, table.name, kind, table.parameters.get("comment"), *(None,) * 5)
+        for table in _tables(session, request)
+        for kind in (_kind_of(table),)
+        if not kinds or kind in kinds
+    ]
+    if not kinds or "VIEW" in kinds:
+        matches = _matcher(request.get(4))
+        rows += [
+            ("", None, name, "VIEW", None, *(None,) * 5)
+            for name in _temporary_views(session)
+            if matches(name)
+        ]
+    return TABLE_COLUMNS, rows
+
+
+def list_columns(session: Session, request: Fields) -> Answer:
+    """`GetColumns`."""
+    matches = _matcher(request.get(5))
+    return COLUMN_COLUMNS, [
+        _column_row(table, column, position)
+        for table in _tables(session, request)
+        for position, column in enumerate(columns_of(table), 1)
+        if matches(column.name)
+    ]
+
+
+def list_types(_session: Session, _request: Fields) -> Answer:
+    """`GetTypeInfo`."""
+    rows: list[tuple[object, ...]] = []
+    for name, kind in JDBC_TYPES.items():
+        quote = "'" if kind.is_text else None
+        parameters = {"decimal": "precision,scale", "varchar": "length", "char": "length"}.get(name)
+        searchable = 3 if kind.number not in (2003, 2000, 2002) else 0
+        rows.append(
+            (
+                *(name.upper(), kind.number, kind.size, quote, quote, parameters, _NULLABLE, kind.is_text),
+                *(
+                    searchable,
+                    kind.radix is None,
+                    False,
+                    False,
+                    None,
+                    0,
+                    kind.digits or 0,
+                    None,
+                    None,
+                    kind.radix,
+                ),
+            )
+        )
+    return TYPE_COLUMNS, rows
+
+
+def list_functions(session: Session, request: Fields) -> Answer:
+    """`GetFunctions`: those that Spark and the session know; `schemaName` is a pattern of databases."""
+    spark: Any = session.spark
+    matches, in_schema = _matcher(request.get(4)), _matcher(request.get(3))
+    catalog = spark._jsparkSession.sessionState().catalog()
+    found = catalog.listFunctions(session.context.current_database)
+    rows = []
+    for pair in items_of(found):
+        identifier = pair.productElement(0)
+        database = identifier.database()
+        schema = str(database.get()) if database.isDefined() else ""
+        name = str(identifier.funcName())
+        if matches(name) and in_schema(schema):
+            rows.append(("", schema, name, None, _FUNCTION_OF_UNKNOWN_RESULT, name))
+    return FUNCTION_COLUMNS, sorted(rows)
+
+
+def list_primary_keys(session: Session, request: Fields) -> Answer:
+    """`GetPrimaryKeys`: the record key of a Hudi table. Names are no patterns here."""
+    from hudisql.sql.query.target_table import open_hudi_entry
+
+    context = session.context
+    database = (request.get(3) or context.current_database.encode()).decode().lower()
+    name = (request.get(4) or b"").decode().lower()
+    entry = context.metastore.get_table(database, name) if name else None
+    if entry is None or not is_hudi_table(entry):
+        return PRIMARY_KEY_COLUMNS, []
+    keys = open_hudi_entry(context, entry).properties.record_key_fields
+    return PRIMARY_KEY_COLUMNS, [
+        ("", database, name, key, position, "hoodie.table.recordkey.fields")
+        for position, key in enumerate(keys, 1)
+    ]
+
+
+def list_cross_references(_session: Session, _request: Fields) -> Answer:
+    """`GetCrossReference`: there are no foreign keys."""
+    return CROSS_REFERENCE_COLUMNS, []
+
+
+def columns_of(table: MetastoreTable) -> tuple[MetastoreColumn, ...]:
+    """The columns, those of the partition last, as Spark stored them or else as the metastore has them."""
+    text = table.parameters.get(_SCHEMA_PROPERTY) or "".join(
+        table.parameters.get(f"{_SCHEMA_PROPERTY}.part.{number}", "")
+        for number in range(int(table.parameters.get(f"{_SCHEMA_PROPERTY}.numParts", "0")))
+    )
+    if not text or is_hudi_table(table):
+        return (*table.columns, *table.partition_columns)
+    from pyspark.sql.types import StructType
+
+    return tuple(
+        MetastoreColumn(field.name, field.dataType.simpleString(), field.metadata.get("comment"))
+        for field in StructType.fromJson(json.loads(text))
+    )
+
+
+def pattern_of(text: str) -> re.Pattern[str]:
+    """A pattern of JDBC as a regular expression, which knows no case."""
+    parts = re.findall(r"\\[%_\\]|.", text, re.DOTALL)
+    wild = {"%": ".*", "_": "."}
+    return re.compile(
+        "".join(wild.get(part) or re.escape(part[-1] if len(part) > 1 else part) for part in parts),
+        re.IGNORECASE | re.DOTALL,
+    )
+
+
+def _matcher(given: bytes | None) -> Callable[[str], bool]:
+    text = (given or b"").decode(errors="replace")
+    if text in ("", "*", "%"):
+        return lambda _name: True
+    pattern = pattern_of(text)
+    return lambda name: pattern.fullmatch(name) is not None
+
+
+def _databases(session: Session, request: Fields) -> list[str]:
+    matches = _matcher(request.get(3))
+    return sorted(name for name in session.context.metastore.list_databases() if matches(name))
+
+
+def _tables(session: Session, request: Fields) -> Iterator[MetastoreTable]:
+    metastore, matches = session.context.metastore, _matcher(request.get(4))
+    for database in _databases(session, request):
+        names = sorted(name for name in metastore.list_tables(database) if matches(name))
+        yield from sorted(metastore.get_tables(database, names), key=lambda table: table.name)
+
+
+def _kind_of(table: MetastoreTable) -> str:
+    return "VIEW" if table.is_view else "TABLE"
+
+
+def _temporary_views(session: Session) -> Sequence[str]:
+    spark: Any = session.spark
+    views = spark._jsparkSession.sessionState().catalog().listLocalTempViews("*")
+    return sorted(str(view.table()) for view in items_of(views))
+
+
+def _column_row(table: MetastoreTable, column: MetastoreColumn, position: int) -> tuple[object, ...]:
+    kind = jdbc_type(column.type)
+    return (
+        *("", table.database, table.name, column.name, kind.number, column.type.upper(), kind.size, None),
+        *(kind.digits, kind.radix, _NULLABLE, column.comment, None, None, None, None, position, "YES"),
+        *(None, None, None, None, "NO"),
+    )

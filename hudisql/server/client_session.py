@@ -1,0 +1,186 @@
+"""The session of one client: a hudisql session with a Spark session of its own, and its statements.
+
+Statements of a session run one after the other, as in the shell; those of different sessions at the same
+time. Follows `org.apache.hive.service.cli.session.HiveSessionImpl` in what a client may set when it connects.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.console import PlainConsole, Progress
+from hudisql.errors import InvalidHandleError, ServerBusyError, SettingsError
+from hudisql.format.spark_schema import quote_name
+from hudisql.server.operation import Operation, cancel_tagged_jobs
+from hudisql.spark.java_objects import java_class
+from hudisql.sql.text.script import ScriptStatement
+
+if TYPE_CHECKING:
+    from hudisql.server.result_pages import ResultPages
+    from hudisql.session import Session
+
+_SPARK_SESSION: Final = "org.apache.spark.sql.classic.SparkSession"
+_PREFIX: Final = "set:"
+_SECONDS_BETWEEN_FETCHES: Final = 5.0
+EXECUTE_STATEMENT: Final = 0
+
+
+class SessionConsole:
+    """Notes and progress of the statement that runs in the session, into its log."""
+
+    def __init__(self) -> None:
+        self.operation: Operation | None = None
+        self._lines = PlainConsole(stream=self, seconds_between_lines=1.0)  # type: ignore[arg-type]
+
+    def write(self, text: str) -> int:
+        """A line of the log."""
+        if self.operation is not None and text.strip():
+            self.operation.log.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def info(self, text: str) -> None:
+        """A note."""
+        self._lines.info(text)
+
+    def warning(self, text: str) -> None:
+        """A warning."""
+        self._lines.warning(text)
+
+    @contextmanager
+    def progress(self, label: str, total_units: float | None) -> Iterator[Progress]:
+        """A line every second."""
+        with self._lines.progress(label, total_units) as running:
+            yield running
+
+
+class ClientSession:
+    """An open session of `user`; `close` ends its statements."""
+
+    def __init__(self, session: Session, console: SessionConsole, user: str, most_operations: int) -> None:
+        self.guid = secrets.token_bytes(16)
+        self.secret = secrets.token_bytes(16)
+        self.user = user
+        self.session = session
+        self.last_used = time.monotonic()
+        self._console = console
+        self._most_operations = most_operations
+        self._operations: dict[bytes, Operation] = {}
+        self._lock = threading.Lock()
+        self._running = threading.Lock()
+        self.is_closed = False
+
+    def configure(self, given: Mapping[str, str]) -> None:
+        """Apply what a client gave when it connected: `use:database`, `set:hiveconf:name`.
+
+        Raises HudisqlError for a database or a setting that cannot be.
+        """
+        spark = self.session.spark
+        for key, value in given.items():
+            name = key.removeprefix(_PREFIX)
+            if key == "use:database":
+                if value and value != "default":
+                    self.session.sql(f"USE {quote_name(value)}")
+            elif name.startswith(("hivevar:", "system:", "env:", "metaconf:")) or not name:
+                continue
+            elif key.startswith(_PREFIX):
+                try:
+                    spark.conf.set(name.removeprefix("hiveconf:"), value)
+                except Exception as error:
+                    raise SettingsError(
+                        f"the setting {name} cannot be given to a session: {error}"
+                    ) from error
+
+    def add(self, operation: Operation) -> Operation:
+        """Remember an operation. Raises ServerBusyError beyond the limit of open ones."""
+        with self._lock:
+            if self.is_closed:
+                raise InvalidHandleError("the session is closed", hint="connect again")
+            if len(self._operations) >= self._most_operations:
+                raise ServerBusyError(
+                    f"the session has {len(self._operations)} open statements",
+                    hint="close statements that are no longer needed",
+                )
+            self._operations[operation.guid] = operation
+        return operation
+
+    def operation(self, guid: bytes) -> Operation | None:
+        """An open operation."""
+        with self._lock:
+            return self._operations.get(guid)
+
+    @property
+    def operations(self) -> list[Operation]:
+        """The open operations."""
+        with self._lock:
+            return list(self._operations.values())
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a statement runs."""
+        return any(not each.has_stopped for each in self.operations)
+
+    @property
+    def is_fetching(self) -> bool:
+        """True while a client takes the rows of a result: it did so within the last seconds."""
+        has_rows = any(each.pages is not None and each.pages.has_more for each in self.operations)
+        return has_rows and time.monotonic() - self.last_used < _SECONDS_BETWEEN_FETCHES
+
+    def run(self, operation: Operation) -> None:
+        """Run a statement to its end in this thread, after those that run before it."""
+        try:
+            with self._running:
+                self._console.operation = operation
+                try:
+                    operation.run(lambda: self._result_of(operation))
+                finally:
+                    self._console.operation = None
+        finally:
+            self.last_used = time.monotonic()
+
+    def cancel(self, operation: Operation, **how: Any) -> None:
+        """Cancel a statement (`Operation.cancel`)."""
+        operation.cancel(cancel_tagged_jobs(self.session.spark), **how)
+
+    def close_operation(self, operation: Operation) -> None:
+        """Forget an operation; one that runs is cancelled."""
+        with self._lock:
+            self._operations.pop(operation.guid, None)
+        if not operation.has_stopped or (operation.pages is not None and operation.pages.has_more):
+            with suppress(Exception):
+                self.cancel(operation, wait=0)
+        operation.close()
+
+    def close(self) -> None:
+        """End the session and its statements; to close it again does nothing."""
+        with self._lock:
+            if self.is_closed:
+                return
+            self.is_closed = True
+        for operation in self.operations:
+            self.close_operation(operation)
+        self.session.close()
+
+    def _result_of(self, operation: Operation) -> ResultPages | None:
+        from hudisql.server.result_pages import pages_of_result
+
+        spark: Any = self.session.spark
+        # Spark's parser takes its settings from the thread's session.
+        java_class(spark, _SPARK_SESSION).setActiveSession(spark._jsparkSession)
+        spark.sparkContext.addJobTag(operation.tag)
+        try:
+            result = self.session.execute(ScriptStatement(operation.statement))
+            pages = pages_of_result(result) if result.has_rows else None
+            if result.error is not None:
+                operation.log.write(f"ERROR: {result.error}")
+            return pages
+        finally:
+            with suppress(Exception):
+                spark.sparkContext.removeJobTag(operation.tag)

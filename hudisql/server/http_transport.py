@@ -1,0 +1,128 @@
+"""HiveServer2's HTTP transport: each message is the body of a POST, whose answer is that of the response.
+
+Users are those of Basic authentication, sent with every request. Of HTTP/1.1 there is what Thrift's clients
+use: `Content-Length`, and connections that stay open. A session does not end with a connection here.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import socket
+from typing import Final
+
+from hudisql.errors import AuthenticationError, ProtocolError
+from hudisql.server.limits import ServerLimits
+from hudisql.server.transport import CheckPassword, SocketSource
+
+_LONGEST_HEAD: Final = 16 << 10
+_END_OF_HEAD: Final = b"\r\n\r\n"
+
+
+class BodySource:
+    """Gives the bytes of a body."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._at = 0
+
+    def take(self, count: int) -> bytes:
+        """The next bytes. Raises ProtocolError if there are fewer."""
+        taken = self._body[self._at : self._at + count]
+        if len(taken) < count:
+            raise ProtocolError("the body ends within the message")
+        self._at += count
+        return taken
+
+
+class HttpTransport:
+    """Messages of one HTTP connection."""
+
+    keeps_sessions: Final = True
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        received: SocketSource,
+        limits: ServerLimits,
+        check_password: CheckPassword | None,
+    ) -> None:
+        self._socket = connection
+        self._received = received
+        self._limits = limits
+        self._check_password = check_password
+        self.source = BodySource(b"")
+        self.user: str | None = None
+
+    def wait_for_message(self, seconds: float) -> None:
+        """Wait for a request and take its body.
+
+        Raises ConnectionEnded, ProtocolError and AuthenticationError.
+        """
+        self._received.wait_for_byte(max(seconds, self._limits.idle_seconds))
+        self._received.begin(self._limits.message_seconds)
+        headers = self._read_head()
+        try:
+            length = int(headers.get("content-length", "-1"))
+        except ValueError:
+            length = -1
+        if not 0 < length <= self._limits.message_bytes:
+            self._refuse(413 if length > 0 else 411, "Content-Length is needed, within the limit")
+        self._authenticate(headers.get("authorization", ""))
+        if headers.get("expect", "").lower() == "100-continue":
+            self._socket.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.source = BodySource(self._received.take(length))
+
+    def send(self, message: bytes) -> None:
+        """Answer the request. Raises OSError."""
+        self._socket.settimeout(self._limits.message_seconds)
+        self._socket.sendall(_head(200, "OK", len(message), "application/x-thrift") + message)
+
+    def _read_head(self) -> dict[str, str]:
+        head = self._received.take_until(_END_OF_HEAD, _LONGEST_HEAD).decode("latin-1")
+        request, *lines = head.split("\r\n")
+        method, _, rest = request.partition(" ")
+        if method != "POST" or not rest.endswith(("HTTP/1.1", "HTTP/1.0")):
+            self._refuse(405, "Thrift's messages come by POST")
+        pairs = (line.partition(":") for line in lines if line)
+        return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+    def _authenticate(self, authorization: str) -> None:
+        user, password = _basic_user(authorization)
+        if self._check_password is not None:
+            try:
+                if user is None:
+                    raise AuthenticationError("the request has no user")
+                self._check_password(user, password)
+            except AuthenticationError as error:
+                self._answer(401, error.message)
+                raise
+        self.user = user
+
+    def _refuse(self, status: int, words: str) -> None:
+        self._answer(status, words)
+        raise ProtocolError(f"a request was refused: {words}")
+
+    def _answer(self, status: int, words: str) -> None:
+        body = words.encode()
+        self._socket.sendall(_head(status, "Refused", len(body), "text/plain; charset=utf-8") + body)
+
+
+def _head(status: int, words: str, length: int, kind: str) -> bytes:
+    lines = [f"HTTP/1.1 {status} {words}", f"Content-Type: {kind}", f"Content-Length: {length}"]
+    if status == 401:
+        lines.append('WWW-Authenticate: Basic realm="hudisql"')
+    if status != 200:
+        lines.append("Connection: close")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def _basic_user(authorization: str) -> tuple[str | None, str]:
+    scheme, _, encoded = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return None, ""
+    try:
+        user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None, ""
+    return user, password

@@ -1,0 +1,156 @@
+"""What a column of a result is called in HiveServer2's protocol, and how its values travel.
+
+As Hive does from protocol V6 on, decimals, dates, timestamps and intervals travel as text and are named by
+their own type; arrays, maps and structs are JSON text. Spark itself makes the texts, so that its tasks do the
+work and a value looks as `CAST(… AS STRING)` shows it, timestamps in the session's time zone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.server.column_bytes import WireType
+from hudisql.server.thrift_binary import I32, LIST, MAP, STRING, STRUCT, ListOf, MapOf, StructValue
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+STRING_TYPE: Final = 7
+# TTypeId of Hive's TCLIService.
+_TYPE_IDS: Final = {
+    "boolean": 0,
+    "tinyint": 1,
+    "smallint": 2,
+    "int": 3,
+    "bigint": 4,
+    "float": 5,
+    "double": 6,
+    "string": STRING_TYPE,
+    "timestamp": 8,
+    "timestamp_ntz": 8,
+    "binary": 9,
+    "array": 10,
+    "map": 11,
+    "struct": 12,
+    "decimal": 15,
+    "void": 16,
+    "date": 17,
+    "varchar": 18,
+    "char": 19,
+    "interval year": 20,
+    "interval month": 20,
+    "interval day": 21,
+    "interval hour": 21,
+    "interval minute": 21,
+    "interval second": 21,
+}
+_WIRE_TYPES: Final = {
+    "boolean": WireType.BOOLEAN,
+    "tinyint": WireType.TINYINT,
+    "smallint": WireType.SMALLINT,
+    "int": WireType.INT,
+    "bigint": WireType.BIGINT,
+    "float": WireType.DOUBLE,
+    "double": WireType.DOUBLE,
+    "string": WireType.STRING,
+    "binary": WireType.BINARY,
+}
+_NESTED: Final = ("array", "map", "struct")
+_JSON_OPTIONS: Final = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd HH:mm:ss[.SSSSSS]",
+    "timestampNTZFormat": "yyyy-MM-dd HH:mm:ss[.SSSSSS]",
+}
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """A column: its name, TTypeId, kind on the wire, and what qualifies its type (precision, length)."""
+
+    name: str
+    type_id: int = STRING_TYPE
+    wire: WireType = WireType.STRING
+    qualifiers: tuple[tuple[str, int], ...] = ()
+    comment: str = ""
+
+    def description(self, position: int) -> StructValue:
+        """The `TColumnDesc`; `position` counts from 1."""
+        entry: list[tuple[int, int, Any]] = [(1, I32, self.type_id)]
+        if self.qualifiers:
+            values = [(name, ((1, I32, value),)) for name, value in self.qualifiers]
+            entry.append((2, STRUCT, ((1, MAP, MapOf(STRING, STRUCT, values)),)))
+        types = ListOf(STRUCT, [((1, STRUCT, entry),)])
+        return (
+            (1, STRING, self.name),
+            (2, STRUCT, ((1, LIST, types),)),
+            (3, I32, position),
+            (4, STRING, self.comment or None),
+        )
+
+
+def result_columns(schema: StructType) -> tuple[ResultColumn, ...]:
+    """The columns of a result."""
+    return tuple(
+        ResultColumn(
+            field.name,
+            type_id(field.dataType),
+            _WIRE_TYPES.get(type_name(field.dataType), WireType.STRING),
+            _qualifiers(field.dataType),
+            str(field.metadata.get("comment", "")),
+        )
+        for field in schema.fields
+    )
+
+
+def type_name(kind: DataType) -> str:
+    """The type's name without what qualifies it: `decimal`, `array`, `interval day`."""
+    name = kind.simpleString().split("<")[0].split("(")[0].split(" collate ")[0]
+    return " ".join(name.split()[:2]) if name.startswith("interval") else name
+
+
+def type_id(kind: DataType) -> int:
+    """The TTypeId; types that Hive has not are texts."""
+    return _TYPE_IDS.get(type_name(kind), STRING_TYPE)
+
+
+def _qualifiers(kind: DataType) -> tuple[tuple[str, int], ...]:
+    from pyspark.sql import types
+
+    if isinstance(kind, types.DecimalType):
+        return (("precision", kind.precision), ("scale", kind.scale))
+    if isinstance(kind, types.CharType | types.VarcharType):
+        return (("characterMaximumLength", kind.length),)
+    return ()
+
+
+def travels_as_it_is(kind: DataType) -> bool:
+    """True if values need not become text."""
+    return type_name(kind) in _WIRE_TYPES
+
+
+def wire_frame(frame: DataFrame) -> DataFrame:
+    """The rows with all columns as they travel: names are positions, whatever names repeat."""
+    from pyspark.sql import functions as sf
+
+    kinds = [field.dataType for field in frame.schema]
+    positional = frame.toDF(*(f"c{position}" for position in range(len(kinds))))
+    if all(travels_as_it_is(kind) for kind in kinds):
+        return positional
+    return positional.select(
+        *(
+            _travelling(sf.col(f"c{position}"), kind).alias(f"c{position}")
+            for position, kind in enumerate(kinds)
+        )
+    )
+
+
+def _travelling(column: Any, kind: DataType) -> Any:
+    from pyspark.sql import functions as sf
+
+    if travels_as_it_is(kind):
+        return column
+    if type_name(kind) in _NESTED:
+        return sf.to_json(column, dict(_JSON_OPTIONS))
+    return column.cast("string")

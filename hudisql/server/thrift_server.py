@@ -1,0 +1,212 @@
+"""Connections of `hudisql serve`: one thread for each, which reads a message and answers it.
+
+A connection that sends what is no message is closed; what it sent is not run. The sessions that a connection
+opened end with it, as in HiveServer2 (`hive.server2.close.session.on.disconnect`).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from hudisql.console import Console
+from hudisql.errors import AuthenticationError, ProtocolError, SettingsError
+from hudisql.server import thrift_binary as thrift
+from hudisql.server.limits import ServerLimits
+from hudisql.server.service import Caller, Service
+from hudisql.server.transport import CheckPassword, ConnectionEnded, Transport, open_transport
+
+if TYPE_CHECKING:
+    from hudisql.server.http_transport import HttpTransport
+    from hudisql.session import Session
+
+_UNKNOWN_METHOD: Final = 1
+_LOOK_SECONDS: Final = 0.5
+_BACKLOG: Final = 128
+
+
+class ThriftServer:
+    """A listening server; `close` ends it at once, `drain` when the running statements have ended."""
+
+    def __init__(
+        self,
+        session: Session,
+        host: str,
+        port: int,
+        limits: ServerLimits,
+        console: Console,
+        *,
+        check_password: CheckPassword | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Listen. Raises SettingsError if the address cannot be had, or others may connect without a user."""
+        check_exposure(host, has_users=check_password is not None)
+        self.service = Service(session, limits)
+        self._limits = limits
+        self._console = console
+        self._check_password = check_password
+        self._tls = tls
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._is_closed = threading.Event()
+        try:
+            self._listener = socket.create_server((host, port), backlog=_BACKLOG)
+        except OSError as error:
+            raise SettingsError(
+                f"cannot listen on {host}:{port}: {error.strerror or error}",
+                hint="give another --host or --port",
+            ) from error
+        self.host, self.port = self._listener.getsockname()[:2]
+        self._threads = [
+            threading.Thread(target=self._accept, name="accept", daemon=True),
+            threading.Thread(target=self._watch, name="watch", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def open_connections(self) -> int:
+        """How many clients are connected."""
+        with self._lock:
+            return len(self._connections)
+
+    def drain(self, seconds: float) -> bool:
+        """Take no new connections and statements, wait for the running ones; False if they take longer."""
+        self.service.is_draining = True
+        self._listener.close()
+        deadline = time.monotonic() + seconds
+        while any(session.is_busy or session.is_fetching for session in self.service.sessions):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
+
+    def close(self) -> None:
+        """Close everything; running statements are cancelled. To close it again does nothing."""
+        self._is_closed.set()
+        self.service.is_draining = True
+        # accept() goes on waiting on a listener that is only closed.
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for session in self.service.sessions:
+            self.service.close_session(session)
+
+    def _accept(self) -> None:
+        while not self._is_closed.is_set():
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                if self._is_closed.is_set() or self.service.is_draining:
+                    return
+                # Out of file descriptors, say: connections end, and it goes on.
+                time.sleep(_LOOK_SECONDS)
+                continue
+            with self._lock:
+                is_full = len(self._connections) >= self._limits.connections
+                if not is_full:
+                    self._connections.add(connection)
+            if is_full:
+                self._console.warning(f"{self._limits.connections} connections are open: refused another one")
+                connection.close()
+                continue
+            threading.Thread(target=self._serve, args=(connection,), name="client", daemon=True).start()
+
+    def _watch(self) -> None:
+        while not self._is_closed.wait(_LOOK_SECONDS):
+            self.service.end_idle_sessions()
+            self.service.end_long_statements()
+
+    def _serve(self, connection: socket.socket) -> None:
+        """One connection from its first byte to its last."""
+        caller: Caller | None = None
+        opened = connection
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._tls is not None:
+                connection.settimeout(self._limits.handshake_seconds)
+                opened = self._tls.wrap_socket(connection, server_side=True)
+                with self._lock:
+                    # The first one is empty now.
+                    self._connections.discard(connection)
+                    self._connections.add(opened)
+            transport = open_transport(opened, self._limits, self._check_password)
+            caller = Caller(transport.user, lambda: _has_left(opened))
+            self._converse(transport, caller)
+        except (ProtocolError, AuthenticationError) as error:
+            self._console.warning(f"closed the connection of {_peer(connection)}: {error.message}")
+        except (ConnectionEnded, OSError):
+            pass
+        finally:
+            if caller is not None and not transport.keeps_sessions:
+                for session in caller.sessions:
+                    self.service.close_session(session)
+            with self._lock:
+                self._connections -= {connection, opened}
+            opened.close()
+            connection.close()
+
+    def _converse(self, transport: Transport | HttpTransport, caller: Caller) -> None:
+        while not self._is_closed.is_set():
+            # A connection without a session is one that nobody uses.
+            limits = self._limits
+            transport.wait_for_message(limits.idle_seconds if caller.sessions else limits.message_seconds)
+            caller.user = transport.user
+            message = thrift.read_message(transport.source, self._limits.message_bytes)
+            answer = self.service.answer(caller, message.method, message.arguments)
+            if message.kind == thrift.ONEWAY:
+                continue
+            if answer is None:
+                words = f"there is no method {message.method}"
+                body = ((1, thrift.STRING, words), (2, thrift.I32, _UNKNOWN_METHOD))
+                reply = thrift.write_message(message.method, thrift.EXCEPTION, message.number, body)
+            else:
+                reply = thrift.write_message(message.method, thrift.REPLY, message.number, answer)
+            transport.send(reply)
+
+
+def check_exposure(host: str, *, has_users: bool) -> None:
+    """Raise SettingsError if a server without users would be reached from other machines."""
+    if not has_users and not _is_loopback(host):
+        raise SettingsError(
+            f"without users the server listens on the loopback only, not on {host}",
+            hint="give it users (--users or --ldap-url), and TLS",
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _has_left(connection: socket.socket) -> bool:
+    """True if the client has closed its end, looking without taking anything."""
+    try:
+        with socket.fromfd(connection.fileno(), connection.family, connection.type) as raw:
+            raw.setblocking(False)
+            return raw.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except (OSError, ValueError):
+        return True
+
+
+def _peer(connection: socket.socket) -> str:
+    try:
+        host, port = connection.getpeername()[:2]
+    except OSError:
+        return "a client"
+    return f"{host}:{port}"

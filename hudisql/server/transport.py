@@ -1,0 +1,187 @@
+"""The bytes of one connection: HiveServer2's transports, told apart by the first byte.
+
+0x01 begins a SASL handshake (mechanism PLAIN), after which each message is a frame behind its length; 0x80
+begins a bare message (`auth=noSasl`), P a POST of the HTTP transport. A connection that is silent within a
+handshake or a message is closed.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from hudisql.errors import AuthenticationError, ProtocolError
+from hudisql.server.limits import ServerLimits
+
+if TYPE_CHECKING:
+    from hudisql.server.http_transport import HttpTransport
+
+_HTTP: Final = ord("P")
+_START: Final = 1
+_OK: Final = 2
+_BAD: Final = 3
+_COMPLETE: Final = 5
+_LONGEST_HANDSHAKE: Final = 16 << 10
+_CHUNK: Final = 64 << 10
+
+CheckPassword = Callable[[str, str], None]
+
+
+class ConnectionEnded(Exception):  # noqa: N818
+    """The client has closed the connection between two messages."""
+
+
+class SocketSource:
+    """Reads from a socket no more than is asked for at a time, until a deadline."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+        self._buffer = bytearray()
+        self._deadline: float | None = None
+
+    def wait_for_byte(self, seconds: float) -> int:
+        """Wait for the first byte of what comes next, which stays there. Raises ConnectionEnded."""
+        self._deadline = time.monotonic() + seconds
+        try:
+            if not self._buffer and not self._receive():
+                raise ConnectionEnded
+        except ProtocolError as error:
+            raise ConnectionEnded from error
+        return self._buffer[0]
+
+    def begin(self, seconds: float) -> None:
+        """From now on what is taken must come within `seconds`."""
+        self._deadline = time.monotonic() + seconds
+
+    def take(self, count: int) -> bytes:
+        """The next bytes. Raises ProtocolError if they do not come."""
+        while len(self._buffer) < count:
+            if not self._receive():
+                raise ProtocolError("the connection ended within a message")
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return taken
+
+    def take_until(self, end: bytes, most: int) -> bytes:
+        """The bytes before `end`, which is taken too. Raises ProtocolError if there are more than `most`."""
+        while (found := self._buffer.find(end)) < 0:
+            if len(self._buffer) > most:
+                raise ProtocolError(f"the head of the request has more than {most} bytes")
+            if not self._receive():
+                raise ProtocolError("the connection ended within a message")
+        return self.take(found + len(end))[: -len(end)]
+
+    def _receive(self) -> bool:
+        left = None if self._deadline is None else self._deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise ProtocolError("the client is silent within a message")
+        self._socket.settimeout(left)
+        try:
+            received = self._socket.recv(_CHUNK)
+        except TimeoutError:
+            raise ProtocolError("the client is silent within a message") from None
+        except OSError as error:
+            raise ProtocolError(f"the connection broke: {error}") from error
+        self._buffer += received
+        return bool(received)
+
+
+class Transport:
+    """Messages of one binary connection, bare or framed."""
+
+    keeps_sessions: Final = False
+
+    def __init__(self, connection: socket.socket, source: SocketSource, limits: ServerLimits) -> None:
+        self._socket = connection
+        self._limits = limits
+        self.source = source
+        self.is_framed = False
+        self.user: str | None = None
+
+    def wait_for_message(self, seconds: float) -> None:
+        """Wait until a message begins; for framed ones its frame is then known to be small enough.
+
+        Raises ConnectionEnded and ProtocolError.
+        """
+        self.source.wait_for_byte(seconds)
+        self.source.begin(self._limits.message_seconds)
+        if self.is_framed:
+            (length,) = struct.unpack(">i", self.source.take(4))
+            if not 0 < length <= self._limits.message_bytes:
+                raise ProtocolError(
+                    f"a message of {length} bytes: the limit is {self._limits.message_bytes}",
+                )
+
+    def send(self, message: bytes) -> None:
+        """Send one message. Raises OSError; a client that takes nothing for long counts as gone."""
+        self._socket.settimeout(self._limits.message_seconds)
+        if self.is_framed:
+            message = struct.pack(">i", len(message)) + message
+        self._socket.sendall(message)
+
+
+def open_transport(
+    connection: socket.socket, limits: ServerLimits, check_password: CheckPassword | None
+) -> Transport | HttpTransport:
+    """Find out how a client's messages travel, and who it is.
+
+    Without `check_password` everyone is whom he says to be, and a handshake is not needed. Raises
+    ProtocolError, AuthenticationError and ConnectionEnded.
+    """
+    source = SocketSource(connection)
+    transport = Transport(connection, source, limits)
+    first = source.wait_for_byte(limits.handshake_seconds)
+    if first == _HTTP:
+        from hudisql.server.http_transport import HttpTransport
+
+        return HttpTransport(connection, source, limits, check_password)
+    source.begin(limits.handshake_seconds)
+    if first == _START:
+        transport.user = _shake_hands(connection, source, check_password)
+        transport.is_framed = True
+    elif first != 0x80:
+        raise ProtocolError(f"the connection begins with the byte {first:#04x}: neither SASL nor a message")
+    elif check_password is not None:
+        raise AuthenticationError(
+            "this server has users: a connection without SASL is refused",
+            hint="connect with a user and a password (PLAIN; not auth=noSasl)",
+        )
+    return transport
+
+
+def _shake_hands(
+    connection: socket.socket, source: SocketSource, check_password: CheckPassword | None
+) -> str:
+    status, mechanism = _read_step(source)
+    if status != _START or mechanism != b"PLAIN":
+        _send_step(connection, _BAD, b"the SASL mechanism is PLAIN")
+        raise ProtocolError(f"the client asks for the SASL mechanism {mechanism[:40]!r}; there is PLAIN")
+    status, response = _read_step(source)
+    # authorization identity, user, password
+    parts = response.split(b"\0")
+    if status not in (_OK, _COMPLETE) or len(parts) != 3:
+        _send_step(connection, _BAD, b"PLAIN needs a user and a password")
+        raise ProtocolError("the answer of the client to PLAIN has no user and password")
+    user, password = parts[1].decode(errors="replace"), parts[2].decode(errors="replace")
+    try:
+        if check_password is not None:
+            check_password(user, password)
+    except AuthenticationError as error:
+        _send_step(connection, _BAD, error.message.encode())
+        raise
+    _send_step(connection, _COMPLETE, b"")
+    return user
+
+
+def _read_step(source: SocketSource) -> tuple[int, bytes]:
+    status, length = struct.unpack(">Bi", source.take(5))
+    if not 0 <= length <= _LONGEST_HANDSHAKE:
+        raise ProtocolError(f"a handshake of {length} bytes")
+    return status, source.take(length)
+
+
+def _send_step(connection: socket.socket, status: int, payload: bytes) -> None:
+    connection.sendall(struct.pack(">Bi", status, len(payload)) + payload)

@@ -1,0 +1,180 @@
+"""Who may connect: users with hashed passwords in a file, or those of an LDAP server.
+
+A line of the file is `name:scrypt$N$r$p$salt$hash`, as `hudisql serve --new-user` prints it. The file is read
+again when it changes. A check takes the same time for a user that there is not. Passwords are neither kept
+nor logged: one that was right is remembered for minutes as a keyed digest, since HTTP clients send it with
+every request.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from hudisql.errors import AuthenticationError, SettingsError
+
+_COST, _BLOCK, _LANES = 1 << 14, 8, 1
+_MOST_MEMORY: Final = 64 << 20
+_CONCURRENT_CHECKS: Final = 4
+_REMEMBERED_SECONDS: Final = 300.0
+_MOST_REMEMBERED: Final = 1000
+_SALT_BYTES: Final = 16
+_HINT: Final = "see docs/serving.md; `hudisql serve --new-user NAME` prints a line"
+
+
+def hash_password(password: str) -> str:
+    """What the file holds of a password."""
+    salt = secrets.token_bytes(_SALT_BYTES)
+    hashed = _scrypt(password, salt, _COST, _BLOCK, _LANES)
+    return f"scrypt${_COST}${_BLOCK}${_LANES}${_as_text(salt)}${_as_text(hashed)}"
+
+
+class PasswordFile:
+    """The users of a file. Raises SettingsError for a file that cannot be read or has a bad line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._checks = threading.BoundedSemaphore(_CONCURRENT_CHECKS)
+        self._unknown = hash_password(secrets.token_hex())
+        self._read_at = 0
+        self._hashes: dict[str, str] = {}
+        self._current_hashes()
+
+    def check(self, user: str, password: str) -> None:
+        """Raise AuthenticationError unless there is the user and this is the password."""
+        try:
+            known = self._current_hashes().get(user)
+        except SettingsError as error:
+            raise AuthenticationError(f"the server cannot read its users: {error.message}") from error
+        with self._checks:
+            is_right = _matches(self._unknown if known is None else known, password)
+        if known is None or not is_right:
+            raise AuthenticationError(f"no user {user!r} with this password")
+
+    def _current_hashes(self) -> dict[str, str]:
+        try:
+            changed_at = self._path.stat().st_mtime_ns
+            with self._lock:
+                if changed_at != self._read_at:
+                    self._hashes = _read_users(self._path)
+                    self._read_at = changed_at
+                return self._hashes
+        except OSError as error:
+            raise SettingsError(f"cannot read the users in {self._path}: {error.strerror}") from error
+
+
+class LdapServer:
+    """Users of an LDAP server, who prove themselves by a simple bind; `user_dn` has `{user}` for the name."""
+
+    def __init__(self, url: str, user_dn: str, seconds: float = 10.0) -> None:
+        """Raises SettingsError for a URL without TLS, a name pattern without `{user}`, and without ldap3."""
+        if not url.startswith("ldaps://"):
+            raise SettingsError(
+                f"the LDAP server {url} would be sent passwords in the clear", hint="give an ldaps:// URL"
+            )
+        if "{user}" not in user_dn:
+            raise SettingsError(
+                f"the name {user_dn} is the same for all users", hint="as uid={user},ou=people,dc=example"
+            )
+        try:
+            import ldap3
+        except ImportError as error:
+            raise SettingsError("LDAP needs the package ldap3", hint="pip install 'hudisql[ldap]'") from error
+        self._url, self._user_dn, self._seconds = url, user_dn, seconds
+        self._strategy = ldap3.SYNC
+
+    def check(self, user: str, password: str) -> None:
+        """Raise AuthenticationError unless the server accepts the user and the password."""
+        import ldap3
+        from ldap3.core.exceptions import LDAPException
+        from ldap3.utils.dn import escape_rdn
+
+        # A bind without a password succeeds as nobody.
+        if not user or not password:
+            raise AuthenticationError("the client gave no user or no password")
+        name = self._user_dn.replace("{user}", escape_rdn(user))
+        server = ldap3.Server(self._url, connect_timeout=self._seconds, get_info=ldap3.NONE)
+        try:
+            connection = ldap3.Connection(
+                server, name, password, client_strategy=self._strategy, receive_timeout=self._seconds
+            )
+            accepted = connection.bind()
+            connection.unbind()
+        except LDAPException as error:
+            raise AuthenticationError(f"the LDAP server {self._url} does not answer: {error}") from error
+        if not accepted:
+            raise AuthenticationError(f"no user {user!r} with this password")
+
+
+class RememberedUsers:
+    """Another check, whose successes are remembered for five minutes."""
+
+    def __init__(self, check: Callable[[str, str], None]) -> None:
+        self._check = check
+        self._key = secrets.token_bytes(32)
+        self._until: dict[bytes, float] = {}
+        self._lock = threading.Lock()
+
+    def check(self, user: str, password: str) -> None:
+        """Raise AuthenticationError as the other check does."""
+        given = f"{len(user)}:{user}{password}".encode(errors="replace")
+        digest = hmac.digest(self._key, given, "sha256")
+        now = time.monotonic()
+        with self._lock:
+            if self._until.get(digest, 0.0) > now:
+                return
+        self._check(user, password)
+        with self._lock:
+            if len(self._until) >= _MOST_REMEMBERED:
+                self._until.clear()
+            self._until[digest] = now + _REMEMBERED_SECONDS
+
+
+def _read_users(path: Path) -> dict[str, str]:
+    users: dict[str, str] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, hashed = line.strip().partition(":")
+        if not name or not _is_hash(hashed):
+            raise SettingsError(f"{path}, line {number}: no name and hash of a user", hint=_HINT)
+        users[name] = hashed
+    return users
+
+
+def _is_hash(text: str) -> bool:
+    try:
+        _matches(text, None)
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def _matches(stored: str, password: str | None) -> bool:
+    """True if the password is that of the hash; of None only the form of the hash is looked at."""
+    kind, cost, block, lanes, salt, hashed = stored.split("$")
+    if kind != "scrypt" or not salt or not hashed:
+        raise ValueError(kind)
+    numbers = int(cost), int(block), int(lanes)
+    expected = base64.b64decode(hashed, validate=True)
+    salt_bytes = base64.b64decode(salt, validate=True)
+    if password is None:
+        return False
+    return hmac.compare_digest(_scrypt(password, salt_bytes, *numbers), expected)
+
+
+def _scrypt(password: str, salt: bytes, cost: int, block: int, lanes: int) -> bytes:
+    secret = password.encode(errors="replace")
+    return hashlib.scrypt(secret, salt=salt, n=cost, r=block, p=lanes, maxmem=_MOST_MEMORY, dklen=32)
+
+
+def _as_text(content: bytes) -> str:
+    return base64.b64encode(content).decode()

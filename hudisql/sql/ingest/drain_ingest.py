@@ -1,0 +1,76 @@
+"""`hudisql ingest drain` and `resume`: tables that no worker writes to, with all that was read committed.
+
+A drained table is one with a mark in its declaration. Workers that see the mark commit what they have in
+memory, leave the table, and say so to their group; a table that no worker owns has nothing in memory.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.ingest.kafka.group_state import PAUSED, GroupState, read_group
+from hudisql.sql.ingest.declared_table import DeclaredTable
+from hudisql.sql.ingest.ingest_status import chosen_tables
+from hudisql.sql.ingest.ingest_table import change_declaration
+from hudisql.sql.ingest.run_ingest import coordinator_of
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+_LOOK_SECONDS: Final = 0.5
+
+
+def drain_tables(
+    context: Context,
+    stop: threading.Event,
+    *,
+    tables: Sequence[str] = (),
+    group: str = "default",
+    coordinator: str | None = None,
+    timeout: float = 300.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[str]:
+    """Drain the declared tables, or those named; gives those that a worker may still write to.
+
+    It waits up to `timeout` seconds, or until `stop` is set. Raises InvalidArgumentError, MetastoreError,
+    NoSuchTableError, KafkaError.
+    """
+    if timeout < 0:
+        raise InvalidArgumentError("timeout must be 0 or more")
+    chosen = chosen_tables(context, tables)
+    if not chosen:
+        return []
+    servers = coordinator or coordinator_of(chosen)
+    for each in chosen:
+        if not each.declaration.drained:
+            change_declaration(context, each.name, drained=True)
+    deadline, left = clock() + timeout, chosen
+    while True:
+        state = read_group(servers, group, chosen[0].clients.kafka(servers))
+        for each in [each for each in left if _is_left(each, state)]:
+            context.console.info(f"{each.name}: drained")
+            left = [other for other in left if other is not each]
+        if not left or clock() >= deadline or stop.wait(_LOOK_SECONDS):
+            return [each.name for each in left]
+
+
+def resume_tables(context: Context, tables: Sequence[str] = ()) -> list[str]:
+    """Let workers go on with the drained tables, or with those named; gives their names.
+
+    A table that `pause_ingest` has paused stays paused. Raises as `drain_tables`.
+    """
+    drained = [each.name for each in chosen_tables(context, tables) if each.declaration.drained]
+    for name in drained:
+        change_declaration(context, name, drained=False)
+    return drained
+
+
+def _is_left(table: DeclaredTable, state: GroupState) -> bool:
+    """True if no worker writes to the table: its owner has said so, or none is there."""
+    if not state.is_settled:
+        return False
+    return state.owner_of(table.name) is None or state.tables.get(table.name) == PAUSED

@@ -1,0 +1,61 @@
+"""What the commits of a block of code say beside their files, and which commits it has made.
+
+A caller that must know after a crash whether a statement has committed gives it a mark: extra metadata, which
+becomes visible with the rows in one step. Nothing below knows what the mark means. Services that run in other
+threads do not carry it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+
+from hudisql.format.commit_metadata import CommitMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCommit:
+    """A completed commit; `before` is the table's latest commit before it, None if it had none."""
+
+    base_path: str
+    before: str | None
+    instant_time: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAnnotations:
+    """The extra metadata of the commits of a block, and those that were completed, in their order."""
+
+    extra_metadata: Mapping[str, str]
+    commits: list[RecordedCommit] = field(default_factory=list)
+
+
+_current: ContextVar[CommitAnnotations | None] = ContextVar("commit_annotations", default=None)
+
+
+@contextmanager
+def annotate_commits(extra_metadata: Mapping[str, str]) -> Iterator[CommitAnnotations]:
+    """Add `extra_metadata` to every commit that this thread completes inside, and record these commits."""
+    annotations = CommitAnnotations(extra_metadata)
+    token = _current.set(annotations)
+    try:
+        yield annotations
+    finally:
+        _current.reset(token)
+
+
+def annotated(metadata: CommitMetadata) -> CommitMetadata:
+    """The metadata with the extra metadata of the block that runs, if there is one."""
+    annotations = _current.get()
+    if annotations is None:
+        return metadata
+    return replace(metadata, extra_metadata={**metadata.extra_metadata, **annotations.extra_metadata})
+
+
+def record_commit(base_path: str, before: str | None, instant_time: str) -> None:
+    """Tell the block that runs of a completed commit."""
+    annotations = _current.get()
+    if annotations is not None:
+        annotations.commits.append(RecordedCommit(base_path, before, instant_time))

@@ -1,0 +1,131 @@
+"""The shell on a real terminal, as the person in front of it sees it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.interactive.terminal import CONTROL_C, Terminal, open_terminal
+
+HUDISQL = str(Path(sys.executable).parent / "hudisql")
+
+
+def shell(directory: Path, *options: str) -> AbstractContextManager[Terminal]:
+    command = [HUDISQL, "--warehouse", str(directory / "warehouse"), *options]
+    return open_terminal(command, {"XDG_STATE_HOME": str(directory), "HOME": str(directory)})
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    """A shell whose Spark runs, with a table `orders`."""
+    with shell(tmp_path_factory.mktemp("shell")) as opened:
+        opened.wait_for("default>")
+        opened.wait_for("Spark is starting")
+        # Nothing of Spark is needed for it, and it does not wait for Spark.
+        opened.type("call help(cmd => 'drop_ingest');\r")
+        opened.wait_for("drop_ingest: Removes")
+        opened.type("create table orders (order_id int, amount int) using hudi\r")
+        opened.type("tblproperties (primaryKey = 'order_id');\r")
+        opened.wait_for("Time taken", seconds=120)
+        yield opened
+
+
+@pytest.fixture
+def prompt(terminal: Terminal) -> Terminal:
+    """The same, waiting for a statement on a clean screen."""
+    terminal.type("clear\r")
+    terminal.wait_until(lambda: terminal.screen.strip() == "default>", "a clean screen", 120)
+    return terminal
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_tab_completes_tables_and_columns_of_the_metastore(prompt: Terminal) -> None:
+    prompt.type("select order_id from ord\t")
+    prompt.wait_for("select order_id from orders")
+    prompt.type(" where am\t")
+    prompt.wait_for("where amount")
+    prompt.type(" > 1;\r")
+    prompt.wait_for("0 rows")
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_long_and_wide_results_are_paged_and_nothing_is_lost_when_the_pager_is_left(prompt: Terminal) -> None:
+    prompt.type("select id, repeat('x', 200) as wide from range(5000);\r")
+    prompt.wait_for("| 20 ")
+    assert "Time taken" not in prompt.screen
+    prompt.type("G")
+    prompt.wait_for("| 4999 ")
+    prompt.type("q")
+    prompt.wait_for("5000 rows")
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_control_c_ends_the_statement_and_its_bar_and_the_session_goes_on(prompt: Terminal) -> None:
+    prompt.type("select sum(a.id * b.id) from range(4000000) a cross join range(100000) b;\r")
+    prompt.wait_for("Spark tasks")
+    prompt.type(CONTROL_C)
+    prompt.wait_for("interrupted")
+    prompt.type("select 'on' as goes;\r")
+    prompt.wait_for("| on   |")
+    assert "Spark tasks" not in prompt.screen
+
+
+@pytest.mark.spark
+@pytest.mark.hms
+def test_helpers_and_sourced_files(prompt: Terminal, tmp_path: Path) -> None:
+    prompt.type("\\d orders\r")
+    prompt.wait_for("| order_id ")
+    file = tmp_path / "answer.sql"
+    file.write_text("select 42 as answer; quit; select 43 as answer;")
+    prompt.type(f"source {file}\r")
+    prompt.wait_for("| 42     |")
+    prompt.type("\\x\r")
+    prompt.wait_for("one column a line")
+    prompt.type("select 5 as five;\r")
+    prompt.wait_for("five : 5")
+    assert "43" not in prompt.screen
+    prompt.type("\\x\r")
+    prompt.wait_for("as a table")
+
+
+def test_the_prompt_says_why_spark_does_not_start_and_stays(tmp_path: Path) -> None:
+    with shell(tmp_path, "--metastore", "thrift://127.0.0.1:1") as opened:
+        opened.wait_for("Spark did not start")
+        opened.type("show tables;\r")
+        opened.wait_for("ERROR")
+        opened.type("quit\r")
+        assert opened.wait_for_end() == 0
+
+
+_PAGED = """
+from hudisql.cli.interactive.pager import paged_output
+with paged_output() as output:
+    for number in range({lines}):
+        output.write("line " + str(number) + " " * {width} + "end\\n")
+print("printed")
+"""
+
+
+def test_a_short_result_is_printed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _PAGED.format(lines=5, width=10)]
+    with open_terminal(command, {"HOME": str(tmp_path)}) as opened:
+        opened.wait_for("printed")
+        assert opened.wait_for_end() == 0
+        assert "line 0" in opened.screen
+
+
+@pytest.mark.parametrize(("lines", "width"), [(200, 10), (3, 200)])
+def test_a_long_or_wide_result_waits_in_the_pager(tmp_path: Path, lines: int, width: int) -> None:
+    command = [sys.executable, "-c", _PAGED.format(lines=lines, width=width)]
+    with open_terminal(command, {"HOME": str(tmp_path), "PAGER": "less"}) as opened:
+        opened.wait_for("line 2")
+        opened.type("q")
+        opened.wait_for("printed")
+        assert opened.wait_for_end() == 0

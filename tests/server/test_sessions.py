@@ -1,0 +1,211 @@
+"""Sessions and statements of real clients: apart from each other, asynchronous, cancelled, paged."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+
+from hudisql.console import SilentConsole
+from hudisql.server.limits import ServerLimits
+from hudisql.server.thrift_server import ThriftServer
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+SLOW = "SELECT count(*) FROM range(0, 1000000000000, 1, 2) WHERE sqrt(id) = -1"
+
+
+@contextmanager
+def cursor(server: ThriftServer, **options: Any) -> Iterator[Any]:
+    from pyhive import hive
+
+    with (
+        closing(hive.connect("127.0.0.1", server.port, username="somebody", **options)) as connection,
+        closing(connection.cursor()) as opened,
+    ):
+        yield opened
+
+
+def rows(opened: Any, statement: str) -> list[tuple[Any, ...]]:
+    opened.execute(statement)
+    return list(opened.fetchall())
+
+
+def test_a_connection_has_a_database_settings_variables_and_views_of_its_own(server: ThriftServer) -> None:
+    configuration = {"set:hivevar:day": "2024-03-01", "set:hiveconf:spark.sql.shuffle.partitions": "3"}
+    with cursor(server, configuration=configuration) as one, cursor(server) as other:
+        one.execute("CREATE DATABASE IF NOT EXISTS served_db")
+        one.execute("USE served_db")
+        one.execute("CREATE TEMPORARY VIEW mine AS SELECT 7 a")
+        one.execute("SET spark.sql.session.timeZone=Asia/Tokyo")
+        assert rows(one, "SELECT current_database(), '${day}', a FROM mine") == [
+            ("served_db", "2024-03-01", 7)
+        ]
+        assert rows(one, "SET spark.sql.shuffle.partitions")[0][1] == "3"
+        assert rows(one, "SELECT cast(timestamp_seconds(0) AS string)") == [("1970-01-01 09:00:00",)]
+        assert rows(other, "SELECT current_database()") == [("default",)]
+        assert rows(other, "SHOW VIEWS") == []
+        assert rows(other, "SELECT cast(timestamp_seconds(0) AS string)") == [("1970-01-01 00:00:00",)]
+        one.execute("DROP DATABASE served_db")
+
+
+def test_fifty_connections_at_once_each_get_their_own_rows(server: ThriftServer) -> None:
+    def ask(number: int) -> list[tuple[Any, ...]]:
+        with cursor(server) as opened:
+            opened.execute(f"CREATE TEMPORARY VIEW mine AS SELECT {number} n")
+            return rows(opened, "SELECT m.n, r.id FROM mine m, range(40) r ORDER BY r.id")
+
+    with ThreadPoolExecutor(50) as threads:
+        answers = list(threads.map(ask, range(50)))
+    assert answers == [[(number, position) for position in range(40)] for number in range(50)]
+    deadline = time.monotonic() + 10
+    while server.service.sessions and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert server.service.sessions == []
+
+
+def test_a_running_statement_is_cancelled_and_the_session_goes_on(server: ThriftServer) -> None:
+    from TCLIService.ttypes import TOperationState
+
+    with cursor(server) as opened:
+        opened.execute(SLOW, async_=True)
+        assert opened.poll().operationState in (
+            TOperationState.INITIALIZED_STATE,
+            TOperationState.PENDING_STATE,
+            TOperationState.RUNNING_STATE,
+        )
+        time.sleep(1)
+        opened.cancel()
+        assert opened.poll().operationState == TOperationState.CANCELED_STATE
+        assert rows(opened, "SELECT 1") == [(1,)]
+
+
+def test_a_client_that_leaves_ends_its_statement(server: ThriftServer, spark: Any) -> None:
+    with cursor(server) as opened:
+        opened.execute(SLOW, async_=True)
+        while not spark.sparkContext.statusTracker().getActiveJobsIds():
+            time.sleep(0.05)
+    deadline = time.monotonic() + 15
+    while spark.sparkContext.statusTracker().getActiveJobsIds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    assert server.service.sessions == []
+
+
+def test_errors_say_what_is_wrong_and_where(server: ThriftServer) -> None:
+    from pyhive.exc import OperationalError
+
+    with cursor(server) as opened:
+        for statement, words, state in (
+            ("SELEC 1", "Syntax error at or near", "42000"),
+            ("SELECT * FROM no_such_table", "TABLE_OR_VIEW_NOT_FOUND", "HY000"),
+            ("SELECT assert_true(id < 5) FROM range(10)", "is not true", "HY000"),
+            ("CALL no_such_procedure()", "no_such_procedure", "HY000"),
+        ):
+            with pytest.raises(OperationalError) as caught:
+                opened.execute(statement)
+            status = caught.value.args[0].status
+            assert words in status.errorMessage
+            assert status.sqlState == state
+
+
+def test_what_a_statement_says_beside_its_rows_is_its_log(server: ThriftServer) -> None:
+    with cursor(server) as opened:
+        opened.execute("SET hoodie.no.such.setting=1")
+        assert "hoodie.no.such.setting" in "\n".join(opened.fetch_logs())
+        opened.execute("SELECT 1")
+        assert opened.fetch_logs() == []
+
+
+def test_a_large_result_comes_page_by_page_and_can_be_left(server: ThriftServer) -> None:
+    with cursor(server) as opened:
+        opened.execute("SELECT id, repeat('x', 100) FROM range(0, 3000000, 1, 60)")
+        assert [row[0] for row in opened.fetchmany(2500)] == list(range(2500))
+        (session,) = server.service.sessions
+        (operation,) = session.operations
+        assert operation.pages is not None
+        # Pages that nobody asked for are not there.
+        assert operation.pages.rows_given <= 5000
+        assert rows(opened, "SELECT 1") == [(1,)]
+
+
+def test_catalog_questions_are_answered(server: ThriftServer) -> None:
+    from TCLIService import ttypes
+
+    with cursor(server) as opened:
+        opened.execute("CREATE DATABASE IF NOT EXISTS asked_db")
+        opened.execute(
+            "CREATE TABLE asked_db.trips (id BIGINT, fare DECIMAL(10,2) COMMENT 'paid', dt STRING) "
+            "USING hudi PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id')"
+        )
+        opened.execute("CREATE TABLE asked_db.plain (a INT, b ARRAY<STRING>) USING parquet")
+        client, session = opened._connection.client, opened._connection.sessionHandle
+
+        def ask(name: str, **given: Any) -> list[tuple[Any, ...]]:
+            response = getattr(client, name)(getattr(ttypes, f"T{name}Req")(sessionHandle=session, **given))
+            assert response.status.statusCode == 0, response.status
+            opened._operationHandle = response.operationHandle
+            opened._state, opened._data = opened._STATE_RUNNING, opened._data.__class__()
+            opened._columns = None
+            return list(opened.fetchall())
+
+        assert ask("GetSchemas", schemaName="asked%") == [("asked_db", "")]
+        assert [row[1:4] for row in ask("GetTables", schemaName="asked\\_db", tableName="%")] == [
+            ("asked_db", "plain", "TABLE"),
+            ("asked_db", "trips", "TABLE"),
+        ]
+        assert ask("GetTables", schemaName="asked_db", tableTypes=["VIEW"]) == []
+        described = ask("GetColumns", schemaName="asked_db", tableName="%s", columnName="fare")
+        assert [row[2:10] for row in described] == [
+            ("trips", "fare", 3, "DECIMAL(10,2)", 10, None, 2, 10),
+        ]
+        assert described[0][11] == "paid"
+        plain = ask("GetColumns", schemaName="asked_db", tableName="plain")
+        assert [(row[3], row[4], row[16]) for row in plain] == [("a", 4, 1), ("b", 2003, 2)]
+        assert ask("GetPrimaryKeys", schemaName="asked_db", tableName="trips") == [
+            ("", "asked_db", "trips", "id", 1, "hoodie.table.recordkey.fields")
+        ]
+        assert ("DECIMAL", 3) in [row[:2] for row in ask("GetTypeInfo")]
+        assert ask("GetTableTypes") == [("TABLE",), ("VIEW",)]
+        assert ask("GetCatalogs") == []
+        assert "concat_ws" in [row[2] for row in ask("GetFunctions", functionName="concat%")]
+        opened.execute("DROP DATABASE asked_db CASCADE")
+
+
+def test_statements_results_and_sessions_have_limits(session: Any) -> None:
+    from pyhive.exc import OperationalError
+
+    limits = ServerLimits(sessions=1, statement_seconds=1.0, result_bytes=100_000, idle_seconds=1.5)
+    server = closing(ThriftServer(session, "127.0.0.1", 0, limits, SilentConsole()))
+    with server as limited, cursor(limited) as opened:
+        with pytest.raises(OperationalError, match="1 sessions are open"), cursor(limited):
+            pass
+        with pytest.raises(OperationalError, match="longer than the server's limit of 1 seconds"):
+            opened.execute(SLOW)
+        with pytest.raises(OperationalError, match="more than 100000 bytes"):
+            rows(opened, "SELECT id, repeat('x', 1000) FROM range(10000)")
+        assert rows(opened, "SELECT 1") == [(1,)]
+        time.sleep(2.5)
+        with pytest.raises(Exception, match=r"not open|read 0 bytes|Broken pipe|reset"):
+            opened.execute("SELECT 1")
+
+
+def test_draining_ends_running_statements_and_refuses_new_ones(session: Any) -> None:
+    with closing(ThriftServer(session, "127.0.0.1", 0, ServerLimits(), SilentConsole())) as draining:
+        with cursor(draining) as opened:
+            opened.execute(
+                "SELECT id, java_method('java.lang.Thread', 'sleep', 700L) FROM range(2)", async_=True
+            )
+            drained: list[bool] = []
+            thread = threading.Thread(target=lambda: drained.append(draining.drain(20)))
+            thread.start()
+            assert len(opened.fetchall()) == 2
+            with pytest.raises(Exception, match="shutting down"):
+                opened.execute("SELECT 1")
+            thread.join()
+        assert drained == [True]
