@@ -77,12 +77,12 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
     ),
     "ingest": (
         "client_config",
-        "declaration",
         "offsets",
         "parse",
         "push",
         "index",
         "split",
+        "declaration",
         "table_index",
         "table_buffer",
         "flush",

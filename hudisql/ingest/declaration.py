@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from hudisql.catalog.guarded_alter import GUARDED_PROPERTY
 from hudisql.errors import InvalidArgumentError
+from hudisql.ingest.split.split_option import SplitKind, parse_split_option
 
 PROPERTY: Final = GUARDED_PROPERTY
 """The property of the metastore entry. Filters of the metastore take no dots."""
@@ -40,6 +41,7 @@ class IngestDeclaration:
     - `on_bad_record`: `dead_letter` writes events that are no rows to the dead-letter table, `stop` stops.
     - `new_columns`: what follows if events have columns that the table lacks; `add` gives them to the table.
     - `fail_on_data_loss`: stop if the topic's retention has deleted events that were not taken.
+    - `split`: when a partition is split into hash buckets, see `parse_split_option`.
     - `services`: the worker runs the clean and the archiving that are due after its commits.
     - `compaction`: `worker`, a process beside the worker compacts, or `services`, others do.
     - `paused`, `drained`: no worker takes events, by `pause_ingest` or by `hudisql ingest drain`.
@@ -56,6 +58,7 @@ class IngestDeclaration:
     on_bad_record: str = DEAD_LETTER
     new_columns: str = IGNORE
     fail_on_data_loss: bool = True
+    split: str = str(SplitKind.NEVER)
     services: bool = True
     compaction: str = SERVICES
     paused: bool = False
@@ -90,6 +93,7 @@ class IngestDeclaration:
             )
         if self.index_days < 0:
             raise InvalidArgumentError("index_days must be 0 or more")
+        parse_split_option(self.split)
         self.start_milliseconds()
 
     def start_milliseconds(self) -> int | None:

@@ -76,10 +76,16 @@ def commit_rows(
         write,
         concurrency=options.concurrency,
         checkpoint=OffsetsCheckpoint(previous, reached),
+        begun=lambda commit: index.begin(commit.table, paths_of(rows)),
     )
     for commit, files in written:
         index.learn(commit.table, files, commit.instant.in_state(InstantState.COMPLETED))
     return result
+
+
+def paths_of(rows: pa.Table | None) -> list[str]:
+    """The partition paths of the rows."""
+    return [] if rows is None else sorted(pc.unique(rows.column(PARTITION)).to_pylist())
 
 
 def without_deleted(rows: pa.Table, ordering: str | None) -> pa.Table:

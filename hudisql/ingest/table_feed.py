@@ -6,6 +6,7 @@ begins there again, so that an event is in the table once.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,11 +15,14 @@ import pyarrow as pa
 
 from hudisql.errors import TableLockedError, WriteConflictError, WriteRefusedError
 from hudisql.ingest.declaration import STOP, IngestDeclaration
-from hudisql.ingest.flush import IngestTarget, commit_rows
+from hudisql.ingest.flush import IngestTarget, commit_rows, paths_of
 from hudisql.ingest.index.partition_indexes import IndexLimits
 from hudisql.ingest.offsets import NO_OFFSETS, SourcePartition, TableOffsets, find_offsets
 from hudisql.ingest.parse.parsed_batch import BadRecord, RecordParser
 from hudisql.ingest.row_keys import keyed_rows
+from hudisql.ingest.split.due_splits import DueSplits, SplitLimits
+from hudisql.ingest.split.rewrite_partition import SplitRequest, can_split, split_partition
+from hudisql.ingest.split.split_option import SplitKind, parse_split_option
 from hudisql.ingest.table_buffer import BadEvent, BufferedEvents, EventBatch, TableBuffer
 from hudisql.ingest.table_index import TableIndex
 from hudisql.table.hudi_table import HudiTable
@@ -49,6 +53,7 @@ class TableFeed:
     bad_events: TakeBadEvents
     owner: str
     add_columns: AddColumns | None = None
+    split_limits: SplitLimits = field(default_factory=SplitLimits)
     _buffer: TableBuffer = field(default_factory=TableBuffer)
     _committed: TableOffsets = NO_OFFSETS
     _began: Mapping[SourcePartition, int] = field(default_factory=dict)
@@ -59,20 +64,24 @@ class TableFeed:
     _paths: PartitionPaths | None = None
     _seen_columns: set[str] = field(default_factory=set)
     _index: TableIndex = field(init=False)
+    _due_splits: DueSplits = field(init=False)
 
     def __post_init__(self) -> None:
         limits = IndexLimits(INDEX_BYTES, self.declaration.index_days)
         self._index = TableIndex(limits)
+        self._due_splits = self._no_due_splits()
 
     def take_over(self) -> Mapping[SourcePartition, int]:
         """Begin: the offsets of the table's last commit. Raises what opening the table raises."""
         self._buffer = TableBuffer()
         self._index.forget()
+        self._due_splits = self._no_due_splits()
         self._seen_columns = set()
         self._open()
         assert self._target is not None
         self._committed = find_offsets(self._target.table)
         self._epoch = self._committed.epoch + 1
+        self._due_splits.look(self._target.table, self._index.splits, ())
         return self._committed.offsets
 
     def begin_at(self, offsets: Mapping[SourcePartition, int], *, commits: bool) -> None:
@@ -166,11 +175,61 @@ class TableFeed:
             self.bad_events(buffer.bad)
             buffer.bad = []
         reached = TableOffsets(buffer.reached(self._committed.offsets), self._epoch, self.owner)
-        result = self._commit(buffer.rows(), reached)
+        rows = buffer.rows()
+        result = self._commit(rows, reached)
         self._committed, self._buffer = reached, TableBuffer()
         assert self._target is not None
         self._target.after_commit()
+        self._look_for_splits([*paths_of(rows), *self._index.indexed()])
         return result
+
+    @property
+    def wants_split(self) -> bool:
+        """True if a partition is to be split."""
+        return bool(self._due_splits)
+
+    def split_next(self) -> WriteResult | None:
+        """Split one partition that is due; None if other writers conflict: it is looked at again later.
+
+        What is in memory stays there. Raises WriteConflictError if another worker has committed since, and
+        what `split_partition` raises.
+        """
+        path = self._due_splits.next()
+        self._open()
+        assert self._target is not None
+        table = self._target.table
+        self._index.splits.look_back(table)
+        said = self._index.begin(table, [path])
+        split = self._index.splits.split_of(table, path)
+        if not can_split(table, path):
+            return None
+        request = SplitRequest(
+            path,
+            self.split_limits.bucket_bytes,
+            self._committed,
+            said,
+            joins_keys=split is not None and (bool(split.foreign) or self._index.splits.is_mixed(split)),
+        )
+        try:
+            result = split_partition(table, self._target.options, request)
+        except TableLockedError:
+            return None
+        except WriteConflictError:
+            if find_offsets(table.reopened()) != self._committed:
+                raise
+            return None
+        self._index.drop_split(path, result.instant_time or "")
+        self._target.after_commit()
+        return result
+
+    def _look_for_splits(self, paths: list[str]) -> None:
+        assert self._target is not None
+        if self.declaration.split != SplitKind.NEVER:
+            self._due_splits.look(self._target.table.reopened(), self._index.splits, paths)
+
+    def _no_due_splits(self) -> DueSplits:
+        option = parse_split_option(self.declaration.split)
+        return DueSplits(option, time.monotonic, self.split_limits)
 
     def _commit(self, rows: pa.Table | None, reached: TableOffsets) -> WriteResult:
         for attempt in range(1, _CONFLICT_ATTEMPTS + 1):

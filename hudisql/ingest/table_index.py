@@ -1,26 +1,33 @@
 """Finds the file groups of a flush's keys by the indexes in memory, and lets these learn what was written.
 
-Keys of partitions without an index are looked up in the partition's file slices, by their bloom filters, as
-in other writes.
+In partitions that are split the hash of a key is its file group. Keys of other partitions without an index
+are looked up in the partition's file slices, by their bloom filters, as in other writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
 from hudisql.format.instant import Instant
 from hudisql.ingest.index.partition_index import PartitionIndex
-from hudisql.ingest.index.partition_indexes import IndexLimits, PartitionIndexes
+from hudisql.ingest.index.partition_indexes import IndexLimits, NoIndexReason, PartitionIndexes
 from hudisql.ingest.index.pending_keys import PendingKeys
 from hudisql.ingest.index.rebuild import written_keys
 from hudisql.ingest.index.tag import find_in_partition, tag_keys
+from hudisql.ingest.split.table_splits import TableSplits
+from hudisql.ingest.split.tag_by_hash import tag_by_hash
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import list_file_slices
+from hudisql.write.execution.driver_upsert import KeyLocations
 from hudisql.write.execution.write_context import WrittenFile
 
+INDEX_BYTES_KEY = "hudisql.ingest.index_bytes"
+"""Key of the extra metadata: what the indexes of the commit's partitions take, by path."""
 _BYTES_PER_KEY = 8
 # A row takes at least so much in a file; a partition with more is not read for an index.
 _LEAST_ROW_BYTES = 16
@@ -34,14 +41,32 @@ class TableIndex:
         self._indexes = PartitionIndexes(limits)
         self._now = now
         self._tagged: dict[str, PartitionIndex] = {}
+        self.splits = TableSplits()
 
-    def tag(self, table: HudiTable, path: str, keys: pa.Array) -> pa.Array | None:
-        """The id of the file group of each distinct key, null where the partition has none.
+    def begin(self, table: HudiTable, paths: Iterable[str]) -> Mapping[str, str]:
+        """A commit to these partitions begins: what it is to say of their splits and indexes.
+
+        Raises CorruptTableError, StorageError.
+        """
+        paths = list(paths)
+        self.splits.refresh(table)
+        self.splits.look_at(table, paths)
+        for path in paths:
+            self.splits.split_of(table, path)
+        sizes = self._indexes.sizes()
+        said = {path: sizes.get(path, 0) for path in paths}
+        return {INDEX_BYTES_KEY: json.dumps(said), **self.splits.extra_metadata()}
+
+    def tag(self, table: HudiTable, path: str, keys: pa.Array) -> KeyLocations | None:
+        """The file group of each distinct key; null where the partition has none.
 
         None if the partition has no index. In a table whose rows are merged on write the keys themselves are
         compared, since a key that is not there could not be changed. Raises what `PartitionIndexes.get` and
         `tag_keys` raise.
         """
+        split = self.splits.split_of(table, path)
+        if split is not None:
+            return None if self.splits.is_mixed(split) else tag_by_hash(table, split, keys)
         is_seen = path in self._indexes.sizes() or path in self._indexes.without_index
         if not is_seen and self._is_too_large(table, path):
             return None
@@ -50,7 +75,7 @@ class TableIndex:
             return None
         self._tagged[path] = index
         compares = not table.is_merge_on_read or table.properties.bootstrap_base_path is not None
-        return tag_keys(index, keys, find_in_partition(table, path), compares=compares).file_ids
+        return KeyLocations(tag_keys(index, keys, find_in_partition(table, path), compares=compares).file_ids)
 
     @property
     def nbytes(self) -> int:
@@ -60,7 +85,13 @@ class TableIndex:
     def learn(self, table: HudiTable, files: Sequence[WrittenFile], commit: Instant) -> None:
         """Add the keys of new rows, after the commit that wrote `files`. Raises StorageError."""
         pending: dict[str, PendingKeys] = {}
+        written: dict[str, int] = defaultdict(int)
         for file in files:
+            if file.log is not None:
+                written[file.partition_path] += file.bytes
+            else:
+                # Its bytes may stand for those of an older file: they are counted again.
+                self.splits.forget(file.partition_path)
             index = self._tagged.get(file.partition_path)
             if index is None or file.log is not None or not file.inserted:
                 continue
@@ -68,12 +99,24 @@ class TableIndex:
             found.add_written(written_keys(table.storage, file.path), file.file_id)
         self._tagged = {}
         self._indexes.publish(pending.values(), commit)
+        self.splits.grow(commit.timestamp, written)
+
+    def drop_split(self, path: str, instant_time: str) -> None:
+        """The partition was split by the commit at this instant: it needs no index."""
+        self._indexes.drop(path, NoIndexReason.SPLIT)
+        self.splits.forget(path)
+        self.splits.grow(instant_time, {})
+
+    def indexed(self) -> list[str]:
+        """The paths of the partitions that have an index."""
+        return list(self._indexes.sizes())
 
     def forget(self) -> None:
         """Drop all indexes."""
         self._tagged = {}
         self._indexes.close()
         self._indexes = PartitionIndexes(self._limits)
+        self.splits = TableSplits()
 
     def _is_too_large(self, table: HudiTable, path: str) -> bool:
         slices = list_file_slices(table, [path], None)

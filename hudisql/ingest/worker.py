@@ -139,6 +139,8 @@ class IngestWorker:
                 if until_caught_up and self.ownership.is_settled and self._has_caught_up():
                     break
             self._flush_all()
+            if until_caught_up:
+                self._split_all()
             return all(each.is_running or not each.failures for each in self._fed.values())
         finally:
             self.ownership.close()
@@ -295,6 +297,8 @@ class IngestWorker:
         for fed in running:
             if fed.feed.is_due(now):
                 self._attempt(fed, self._flush)
+            if fed.is_running and fed.feed.wants_split:
+                self._attempt(fed, self._split)
         while (running := [each for each in running if each.is_running]) and (
             sum(each.feed.memory for each in running) > self.memory
         ):
@@ -312,6 +316,16 @@ class IngestWorker:
             seconds, offsets = time.monotonic() - began, fed.feed.committed
             lag = self._lag_of(fed)
             self.observer.committed(CommittedEvents(fed.table.name, result, events, offsets, seconds, lag))
+
+    def _split(self, fed: _Fed) -> None:
+        result = fed.feed.split_next()
+        if result is not None:
+            self.console.info(f"{fed.table.name}: split {result.instant_time}: {result.files} hash buckets")
+
+    def _split_all(self) -> None:
+        for fed in self._fed.values():
+            while fed.is_running and fed.feed.wants_split and not self.stop.is_set():
+                self._attempt(fed, self._split)
 
     def _flush_all(self) -> None:
         for fed in self._fed.values():

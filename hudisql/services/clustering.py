@@ -26,6 +26,7 @@ from hudisql.errors import (
 from hudisql.format.commit_metadata import CommitMetadata, new_commit_metadata
 from hudisql.format.instant import REPLACE_COMMIT, Instant
 from hudisql.format.schema import avro_from_arrow
+from hudisql.format.split_file_id import split_bucket_of
 from hudisql.hudi_config import (
     CLUSTERING_EXECUTION_STRATEGY,
     CLUSTERING_FIRST_PARTITION,
@@ -163,6 +164,8 @@ def schedule_clustering(
         chosen = choose_partitions(sorted(partitions), options, now_on_timeline(table))
         slices = load_file_slices(table, [partitions[path] for path in chosen])
         check_bucket_index_declared(table, slices)
+        # The hash buckets of an ingest worker stay as they are.
+        slices = [each for each in slices if split_bucket_of(each.file_id) is None]
         plan = plan_clustering(table.storage, slices, pending_file_groups(table), options)
         if not plan.groups:
             return None

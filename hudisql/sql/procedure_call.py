@@ -17,6 +17,7 @@ from hudisql.sql.dml import (  # noqa: F401 (declare their procedures)
 from hudisql.sql.ingest import (  # noqa: F401 (declare their procedures)
     ingest_table,
     show_ingest,
+    show_ingest_partitions,
 )
 from hudisql.sql.services import (  # noqa: F401 (declare their procedures)
     archive,

@@ -17,6 +17,7 @@ from hudisql.format import table_properties as keys
 from hudisql.format.schema import avro_from_arrow
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.flush import IngestTarget
+from hudisql.ingest.split.due_splits import SplitLimits
 from hudisql.ingest.table_buffer import BadEvent, EventBatch
 from hudisql.ingest.table_feed import TableFeed
 from hudisql.sql.ingest.declared_table import make_parser
@@ -39,15 +40,29 @@ KINDS = pytest.mark.parametrize("kind", [keys.COPY_ON_WRITE, keys.MERGE_ON_READ]
 class Fed:
     """A table and its feed; an event is a row, or bytes for a key without a value."""
 
-    def __init__(self, path: Path, kind: str, partitions: tuple[str, ...] = ("dt",)) -> None:
+    def __init__(
+        self,
+        path: Path,
+        kind: str,
+        partitions: tuple[str, ...] = ("dt",),
+        *,
+        split_limits: SplitLimits | None = None,
+        **declared: Any,
+    ) -> None:
         self.path, self.bad, self.sent = str(path), list[BadEvent](), 0
         schema = avro_from_arrow(SCHEMA, "t")
         new = NewTable("t", "d", kind, ("id",), partitions, "ts", others={keys.CREATE_SCHEMA: schema})
         publish_new_table(Storage(), self.path, new, datetime.now(UTC))
-        declaration = IngestDeclaration(topic="events", bootstrap_servers="nowhere:1")
-        self.feed = TableFeed("d.t", declaration, self._open, make_parser, self.bad.extend, "me")
+        self.split_limits = split_limits or SplitLimits()
+        self.take_over(**declared)
+
+    def take_over(self, **declared: Any) -> None:
+        """Another worker goes on with the table, which is declared so."""
+        declaration = IngestDeclaration(topic="events", bootstrap_servers="nowhere:1", **declared)
+        given = declaration, self._open, make_parser, self.bad.extend, "me"
+        self.feed = TableFeed("d.t", *given, split_limits=self.split_limits)
         self.feed.take_over()
-        self.feed.begin_at({SOURCE: 0}, commits=False)
+        self.feed.begin_at({SOURCE: self.sent}, commits=False)
 
     def _open(self) -> IngestTarget:
         return IngestTarget(open_table(Storage(), self.path), WriteOptions(), lambda: None)

@@ -53,6 +53,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "resync_bootstrap",
         "ingest_table",
         "show_ingest",
+        "show_ingest_partitions",
         "rewrite_bootstrap_files",
         "archive",
         "clean",

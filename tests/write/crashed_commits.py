@@ -19,6 +19,9 @@ from typing import Any, Literal
 from hudisql.bootstrap.files.resynced_sources import ResyncedSource, read_resync_lists, record_resync
 from hudisql.errors import StorageError
 from hudisql.format.external_file import ExternalFile
+from hudisql.ingest.offsets import find_offsets
+from hudisql.ingest.split.rewrite_partition import SplitRequest, split_partition
+from hudisql.ingest.split.table_splits import SPLITS_KEY, SeenCommits
 from hudisql.services.restore import restore_to_savepoint
 from hudisql.services.rollback import roll_back_commit
 from hudisql.services.savepoint import create_savepoint
@@ -26,6 +29,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
 from hudisql.write.execution.commit_files import Begun, WriteResult, commit_files
 from hudisql.write.execution.write_context import WrittenFile
+from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.overwrite import Overwrite
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
@@ -120,9 +124,22 @@ def crash(committer: LineProcess, base_path: str, step: int, **told: object) -> 
     return code == -signal.SIGKILL
 
 
+def split_of_the_partition(
+    storage: Storage, base_path: str, partition: str, bucket_bytes: int, *, is_shared: bool = False
+) -> WriteResult:
+    """An ingest worker splits a partition."""
+    table = open_table(storage, base_path)
+    request = SplitRequest(
+        partition, bucket_bytes, find_offsets(table), {SPLITS_KEY: SeenCommits().to_text()}
+    )
+    options = WriteOptions(concurrency=sharing(storage, base_path, is_shared=is_shared))
+    return split_partition(table, options, request)
+
+
 ACTIONS: dict[str, Callable[..., object]] = {
     "commit": commit_a_file,
     "resync": resync_files,
+    "split": split_of_the_partition,
     "savepoint": lambda storage, path: create_savepoint(open_table(storage, path)),
     "rollback": lambda storage, path, instant: roll_back_commit(open_table(storage, path), instant),
     "restore": lambda storage, path: restore_to_savepoint(open_table(storage, path)),

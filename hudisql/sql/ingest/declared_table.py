@@ -34,6 +34,7 @@ from hudisql.ingest.parse.debezium_json import DebeziumJsonParser
 from hudisql.ingest.parse.json_records import JsonParser
 from hudisql.ingest.parse.parsed_batch import RecordParser
 from hudisql.ingest.parse.schema_registry import SchemaRegistry
+from hudisql.ingest.split.split_option import SplitKind
 from hudisql.ingest.table_buffer import BadEvent
 from hudisql.ingest.table_feed import TableFeed
 from hudisql.procedures.table_argument import location_of
@@ -92,6 +93,7 @@ class DeclaredTable:
         call = self._call()
         options = call.write_options()
         check_ingestible(call.table, options)
+        check_splittable(call.table, options, self.declaration)
         return IngestTarget(call.table, ingest_options(call, options), lambda: self._after_commit(call))
 
     def _call(self) -> ServiceCall:
@@ -206,6 +208,19 @@ def check_ingestible(table: HudiTable, options: WriteOptions) -> None:
             f"{table.base_path} has a global index: keys are looked up in the partition that an event names",
             hint="ALTER TABLE … SET TBLPROPERTIES ('hoodie.index.type' = 'BLOOM')",
         )
+
+
+def check_splittable(table: HudiTable, options: WriteOptions, declaration: IngestDeclaration) -> None:
+    """Raise InvalidArgumentError for a table whose partitions cannot be split as it is declared."""
+    if declaration.split == SplitKind.NEVER:
+        return
+    reason = None
+    if options.index.buckets is not None:
+        reason = "has a bucket index: its rows are in hash buckets already"
+    elif not table.properties.populate_meta_fields:
+        reason = "keeps no meta columns (hoodie.populate.meta.fields=false), by which rows are moved"
+    if reason is not None:
+        raise InvalidArgumentError(f"{table.base_path} {reason}", hint="leave split at 'never'")
 
 
 def make_parser(

@@ -37,6 +37,9 @@ class IngestTableArguments(Arguments):
     )
     new_columns: str = parameter("ignore", help="ignore or add: columns of events that the table lacks")
     fail_on_data_loss: bool = parameter(True, help="stop if retention has deleted events that were not taken")
+    split: str = parameter(
+        "never", help="never, auto, rows:N, days:N or now: when a partition is split into hash buckets"
+    )
     services: bool = parameter(True, help="the worker cleans and archives after its commits")
     compaction: str = parameter("services", help="services or worker: who compacts a merge-on-read table")
 
@@ -70,7 +73,7 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
     Raises NoSuchTableError, InvalidArgumentError, UnsupportedTableError, MetastoreError.
     """
     from hudisql.ingest.declaration import IngestDeclaration
-    from hudisql.sql.ingest.declared_table import check_ingestible
+    from hudisql.sql.ingest.declared_table import check_ingestible, check_splittable
     from hudisql.write.transaction.commit import check_writable
 
     values = {
@@ -80,7 +83,9 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
     declaration.check()
     call = _open(context, arguments.table)
     check_writable(call.table)
-    check_ingestible(call.table, call.write_options())
+    options = call.write_options()
+    check_ingestible(call.table, options)
+    check_splittable(call.table, options, declaration)
     assert call.entry is not None
     _store(context, call.entry, declaration, _sharing_of(call))
     return [_row(call.entry, declaration)]

@@ -29,6 +29,7 @@ from hudisql.write.changes import (
     NEW_ROWS,
     OPERATION,
     PARTITION,
+    Operation,
     change_schema,
 )
 from hudisql.write.execution.partitioner import (
@@ -65,7 +66,8 @@ class FewChanges:
 
     `rows` have the columns of `change_schema`. `paths` are the partition paths of all rows, `hash_buckets`
     the buckets of new rows if the table has a bucket index. `values` are those of the partitions of new
-    rows. `combined` further incoming rows were replaced by newer ones of their keys.
+    rows. `combined` further incoming rows were replaced by newer ones of their keys. A new row whose file
+    group is chosen already is no new row here.
     """
 
     rows: pa.Table
@@ -89,8 +91,8 @@ def profile_few_changes(
     wanted = change_schema(schema)
     parts = [conform_batch(batch, wanted) for batch in changes.combine_chunks().to_batches()]
     rows = pa.Table.from_batches(parts, wanted).combine_chunks()
-    new_mask = pc.is_in(rows.column(OPERATION), value_set=pa.array(NEW_ROWS, pa.int8()))
-    is_new = np.asarray(new_mask.to_numpy(), dtype=bool)
+    is_new = _goes_anywhere(rows)
+    new_mask = pa.array(is_new)
     new_paths, values = _paths_of_new_rows(rows.filter(new_mask), schema, paths)
     path_of_row = _column(rows, PARTITION)
     if len(new_paths):
@@ -180,6 +182,18 @@ def make_bucket_task(
         rows=bucket.rows,
         hash_bucket=bucket.hash_bucket,
     )
+
+
+def _goes_anywhere(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    """True for the new rows whose file group is still to be chosen."""
+    operations = rows.column(OPERATION)
+    is_new = np.asarray(pc.is_in(operations, value_set=pa.array(NEW_ROWS, pa.int8())).to_numpy(), dtype=bool)
+    is_inserted = np.asarray(
+        pc.equal(operations, pa.scalar(int(Operation.INSERT), pa.int8())).to_numpy(), bool
+    )
+    has_group = np.asarray(rows.column(FILE_GROUP).is_valid().to_numpy(), dtype=bool)
+    goes_anywhere: npt.NDArray[np.bool_] = is_new & ~(is_inserted & has_group)
+    return goes_anywhere
 
 
 def _paths_of_new_rows(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -40,9 +41,22 @@ from hudisql.write.keygen.record_keys import NullKeys, render_record_keys
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.pending_table_services import check_not_clustered
 
-TagKeys = Callable[[HudiTable, str, pa.Array], pa.Array | None]
-"""An index beside the table's own: the id of the file group of each distinct key in the partition with this
-path, null where it has none. None if the index does not know the partition."""
+
+@dataclass(frozen=True, slots=True)
+class KeyLocations:
+    """The id of the file group of each key, null where it has none.
+
+    `is_stored` is false for keys that are not in that file group yet: their rows are inserted there. None:
+    all keys that have a file group are in it, or need not be.
+    """
+
+    file_ids: pa.Array
+    is_stored: npt.NDArray[np.bool_] | None = None
+
+
+TagKeys = Callable[[HudiTable, str, pa.Array], KeyLocations | None]
+"""An index beside the table's own, of the distinct keys of the partition with this path; None if it does not
+know the partition."""
 
 
 def upsert_on_driver(
@@ -157,16 +171,18 @@ def _tag_by_index(
         incoming = rows.slice(start, stop - start)
         if not incoming.num_rows:
             continue
-        file_ids = tag(table, paths[start].as_py(), incoming.column(RECORD_KEY).combine_chunks())
-        if file_ids is None:
+        found = tag(table, paths[start].as_py(), incoming.column(RECORD_KEY).combine_chunks())
+        if found is None:
             left.append(incoming)
             continue
-        is_known = file_ids.is_valid().to_numpy(zero_copy_only=False)
+        is_stored = found.file_ids.is_valid().to_numpy(zero_copy_only=False)
+        if found.is_stored is not None:
+            is_stored = is_stored & found.is_stored
         is_deleted = _deleted(incoming, deletes=deletes)
         operations = np.where(is_deleted, int(Operation.DELETE), int(Operation.UPSERT))
-        operations[~is_known] = int(Operation.INSERT)
-        changes = _changes(incoming, table.schema, operations, file_ids)
-        tagged.append(changes.filter(pa.array(is_known | ~is_deleted)))
+        operations[~is_stored] = int(Operation.INSERT)
+        changes = _changes(incoming, table.schema, operations, found.file_ids)
+        tagged.append(changes.filter(pa.array(is_stored | ~is_deleted)))
     return tagged, pa.concat_tables(left)
 
 
@@ -180,7 +196,7 @@ def _deleted(rows: pa.Table, *, deletes: bool) -> npt.NDArray[np.bool_]:
 def _changes(
     rows: pa.Table, schema: pa.Schema, operations: npt.NDArray[np.int64], file_ids: pa.Array
 ) -> pa.Table:
-    """The rows as `change_schema` has them; rows whose file id is null are new."""
+    """The rows as `change_schema` has them; those without a file id go to one that is chosen later."""
     is_known = file_ids.is_valid()
     nothing = pa.scalar(None, pa.string())
     locations = {

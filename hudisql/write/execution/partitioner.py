@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from hudisql.format.split_file_id import split_bucket_of
 from hudisql.hudi_config import MAX_FILE_SIZE, SMALL_FILE_LIMIT
 from hudisql.table.file_slice import FileSlice
 
@@ -94,7 +95,8 @@ def assign_buckets(
 ) -> BucketPlan:
     """Assign buckets. `changed` counts rows by (partition path, file id), `new_rows` by partition path.
 
-    `slices` are the latest ones of the partitions concerned; those with log files take no new rows.
+    `slices` are the latest ones of the partitions concerned; those with log files take no new rows, nor do
+    hash buckets of a split partition, where only rows with their hash may be.
     """
     slices = list(slices)
     by_partition: dict[str, list[FileSlice]] = {}
@@ -177,6 +179,7 @@ def _shares(rows: int, slices: Sequence[FileSlice], sizing: FileSizing) -> list[
         each
         for each in slices
         if not each.has_log_files
+        and split_bucket_of(each.file_id) is None
         and each.base_file is not None
         and slice_bytes(each) < sizing.small_file_bytes
     ]

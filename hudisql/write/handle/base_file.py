@@ -143,9 +143,14 @@ class BaseFileWriter:
                 self._write_row_group()
         return runs
 
-    def finish(self) -> list[WrittenBaseFile]:
-        """Write what is held, close the last file and return all of them. Raises StorageError."""
+    def finish(self, *, empty_too: bool = False) -> list[WrittenBaseFile]:
+        """Write what is held, close the last file and return all of them. Raises StorageError.
+
+        With `empty_too` there is a file even without rows.
+        """
         self._write_row_group()
+        if empty_too and self._file is None and not self.written:
+            self._file = self._open_file()
         self._close_file()
         return self.written
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from hudisql.errors import UnsupportedTableError, WriteRefusedError
 from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
 from hudisql.format.spark_schema import quote_name
+from hudisql.format.split_file_id import split_bucket_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import NEW_ROWS, OPERATION
@@ -92,13 +93,13 @@ def groups_of_buckets(
 def check_bucket_index_declared(table: HudiTable, slices: Iterable[FileSlice]) -> None:
     """Raise WriteRefusedError if the file ids are those of buckets, but no bucket index is configured.
 
-    New file groups with random ids would make the table unusable for writers with a bucket index. `slices`
-    is consumed only as far as necessary.
+    New file groups with random ids would make the table unusable for writers with a bucket index. Partitions
+    that an ingest worker has split do not count. `slices` is consumed only as far as necessary.
     """
     has_any = False
     for each in slices:
         number = bucket_of_file_id(each.file_id)
-        if number is None or number >= _SURELY_BUCKETS:
+        if number is None or number >= _SURELY_BUCKETS or split_bucket_of(each.file_id) is not None:
             return
         has_any = True
     if has_any:

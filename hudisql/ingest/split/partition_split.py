@@ -1,0 +1,73 @@
+"""The split of a partition, as its file groups tell it: one for each hash bucket, and those of other writers.
+
+The file ids name the bucket, the number of buckets and the split's instant (`split_file_id`). A partition is
+split if it has a file group for every bucket of one split; others are foreign: of writers that look keys up.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from hudisql.format.bucket_id import bucket_ids
+from hudisql.format.split_file_id import MOST_BUCKETS, split_bucket_of
+from hudisql.table.file_slice import FileSlice
+
+BUCKET_BYTES: Final = 64 << 20
+"""What the files of a bucket have together when a partition is split, about."""
+_OUTGROWN: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSplit:
+    """A partition that is split: its file ids by bucket, the foreign ones, and the bytes of files."""
+
+    path: str
+    instant_time: str
+    file_ids: tuple[str, ...]
+    foreign: frozenset[str] = frozenset()
+    bytes: int = 0
+    foreign_bytes: int = 0
+
+    @property
+    def buckets(self) -> int:
+        """The number of buckets."""
+        return len(self.file_ids)
+
+    def file_ids_of(self, keys: pa.Array, fields: Sequence[str]) -> pa.Array:
+        """The id of the file group that each record key belongs to; `fields` are the table's key columns."""
+        numbers = bucket_ids(keys, fields, self.buckets)
+        return pa.array(self.file_ids, pa.string()).take(pa.array(numbers.astype(np.int32)))
+
+    def is_outgrown(self, bucket_bytes: int) -> bool:
+        """True if the buckets have twice the bytes that they are to have, or more."""
+        return self.bytes >= self.buckets * bucket_bytes * _OUTGROWN and self.buckets < MOST_BUCKETS
+
+
+def find_split(path: str, slices: Iterable[FileSlice]) -> PartitionSplit | None:
+    """The split of the partition at `path`, of its slices; None if it is not split, or not any more."""
+    found = list(slices)
+    splits: dict[tuple[str, int], dict[int, str]] = defaultdict(dict)
+    for each in found:
+        own = split_bucket_of(each.file_id)
+        if own is not None:
+            splits[own.instant_time, own.buckets][own.bucket] = each.file_id
+    whole = [key for key, groups in splits.items() if len(groups) == key[1]]
+    if not whole:
+        return None
+    instant_time, buckets = max(whole)
+    groups = splits[instant_time, buckets]
+    file_ids = tuple(groups[bucket] for bucket in range(buckets))
+    foreign = {each.file_id: each.length for each in found if each.file_id not in groups.values()}
+    size = sum(each.length for each in found)
+    return PartitionSplit(path, instant_time, file_ids, frozenset(foreign), size, sum(foreign.values()))
+
+
+def bucket_count(size: int, bucket_bytes: int) -> int:
+    """Into how many buckets a partition of so many bytes is split."""
+    return min(max(1, -(-size // bucket_bytes)), MOST_BUCKETS)

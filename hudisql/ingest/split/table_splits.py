@@ -1,0 +1,182 @@
+"""Which partitions of a table are split, and which of them other writers have put keys into against the hash.
+
+Worker commits and splits write each key to its bucket. Another writer, which knows file ids alone, may put a
+new key into whichever file group is small: it is then found by look-up only, until the partition is split
+again. Each commit of a worker says what was seen until then, so that a restart need not read the whole
+timeline.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from hudisql.errors import CorruptTableError
+from hudisql.format.commit_metadata import CommitMetadata, read_many_commit_metadata
+from hudisql.format.instant import WRITE_ACTIONS
+from hudisql.format.split_file_id import split_bucket_of
+from hudisql.ingest.offsets import OFFSETS_KEY
+from hudisql.ingest.split.partition_split import PartitionSplit, find_split
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.snapshot import list_file_slices
+from hudisql.table.timeline_window import MOVING_OPERATIONS
+
+SPLITS_KEY: Final = "hudisql.ingest.splits"
+"""Key of the extra metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCommits:
+    """What a worker knew when a commit began.
+
+    A partition is mixed if it was split at or before the instant in `mixed`: that of a commit of another
+    writer which put new keys into its buckets. So is every partition that was split until `unknown`.
+    `pending` were the writes that had not completed.
+    """
+
+    pending: frozenset[str] = frozenset()
+    mixed: Mapping[str, str] = field(default_factory=dict)
+    unknown: str = ""
+
+    def to_text(self) -> str:
+        """The value of SPLITS_KEY."""
+        values = {"pending": sorted(self.pending), "mixed": dict(self.mixed), "unknown": self.unknown}
+        return json.dumps(values, sort_keys=True)
+
+
+def read_seen_commits(text: str, base_path: str) -> SeenCommits:
+    """The value of SPLITS_KEY. Raises CorruptTableError."""
+    try:
+        values: dict[str, Any] = json.loads(text)
+        return SeenCommits(frozenset(values["pending"]), dict(values["mixed"]), str(values["unknown"]))
+    except (ValueError, TypeError, KeyError) as error:
+        raise CorruptTableError(
+            f"a commit of {base_path} says '{text}' of its splits, which cannot be read: {error}"
+        ) from error
+
+
+class TableSplits:
+    """The splits of one table, as of the table that was asked about last. Not for several threads at once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, PartitionSplit | None] = {}
+        self._commits: frozenset[str] | None = None
+        self._seen = SeenCommits()
+
+    def split_of(self, table: HudiTable, path: str) -> PartitionSplit | None:
+        """The split of a partition, None if it has none. Raises CorruptTableError, StorageError."""
+        self.look_at(table, [path])
+        found = self._known[path]
+        if found is not None:
+            self.look_back(table)
+        return found
+
+    def look_at(self, table: HudiTable, paths: Iterable[str]) -> None:
+        """List the partitions that are not known yet, together. Raises CorruptTableError, StorageError."""
+        unknown = [each for each in paths if each not in self._known]
+        if not unknown:
+            return
+        slices: dict[str, list[FileSlice]] = {path: [] for path in unknown}
+        for each in list_file_slices(table, unknown, None):
+            slices[each.partition_path].append(each)
+        self._known.update((path, find_split(path, found)) for path, found in slices.items())
+
+    def is_mixed(self, split: PartitionSplit) -> bool:
+        """True if keys of the partition may be in other buckets than their own."""
+        until = max(self._seen.unknown, self._seen.mixed.get(split.path, ""))
+        return split.instant_time <= until
+
+    def refresh(self, table: HudiTable) -> None:
+        """Take notice of what others have committed. Raises CorruptTableError, StorageError."""
+        timeline = table.timeline
+        commits = {each.timestamp: each for each in timeline.commits}
+        if self._commits is None:
+            self._known.clear()
+            return
+        first = timeline.first_active_time
+        gone = any(first is not None and first <= each and each not in commits for each in self._commits)
+        new = [commits[each] for each in sorted(set(commits) - self._commits)]
+        if new or gone:
+            self._known.clear()
+        self._note(
+            dict(
+                zip(
+                    (each.timestamp for each in new),
+                    read_many_commit_metadata(table.storage, [table.instant_path(each) for each in new]),
+                    strict=True,
+                )
+            )
+        )
+        self._remember(table)
+
+    def extra_metadata(self) -> Mapping[str, str]:
+        """What the next commit is to say; nothing for a table without splits."""
+        return {} if self._commits is None else {SPLITS_KEY: self._seen.to_text()}
+
+    def grow(self, instant_time: str, written: Mapping[str, int]) -> None:
+        """A commit of this worker: its instant time, and the bytes that it appended to each partition."""
+        if self._commits is not None:
+            self._commits |= {instant_time}
+        for path, size in written.items():
+            found = self._known.get(path)
+            if found is not None:
+                self._known[path] = replace(found, bytes=found.bytes + size)
+
+    def forget(self, path: str) -> None:
+        """Look at the partition again when it is next asked for."""
+        self._known.pop(path, None)
+
+    def known_splits(self) -> list[PartitionSplit]:
+        """The splits of the partitions that were asked for."""
+        return [each for each in self._known.values() if each is not None]
+
+    def look_back(self, table: HudiTable) -> None:
+        """Read the active timeline once: what the newest commit of a worker knew, and all commits since.
+
+        Call it before a split. Raises CorruptTableError, StorageError.
+        """
+        if self._commits is not None:
+            return
+        commits = table.timeline.commits
+        paths = [table.instant_path(each) for each in commits]
+        times = [each.timestamp for each in commits]
+        metadata = dict(zip(times, read_many_commit_metadata(table.storage, paths), strict=True))
+        said = [extra for time in times if (extra := metadata[time].extra_metadata.get(SPLITS_KEY))]
+        latest = times[-1] if times else ""
+        if said:
+            self._seen = read_seen_commits(said[-1], table.base_path)
+            first = table.timeline.first_active_time or ""
+            active = {each.timestamp for each in table.timeline.instants}
+            # What was archived before a worker saw it is not known.
+            if any(each < first and each not in active for each in self._seen.pending):
+                self._seen = replace(self._seen, unknown=latest)
+        else:
+            self._seen = SeenCommits(unknown=latest)
+        self._note(metadata)
+        self._remember(table)
+
+    def _note(self, metadata: Mapping[str, CommitMetadata]) -> None:
+        mixed = dict(self._seen.mixed)
+        for time, each in metadata.items():
+            for path in _mixed_partitions(each):
+                mixed[path] = max(mixed.get(path, ""), time)
+        self._seen = replace(self._seen, mixed=mixed)
+
+    def _remember(self, table: HudiTable) -> None:
+        timeline = table.timeline
+        self._commits = frozenset(each.timestamp for each in timeline.commits)
+        pending = frozenset(each.timestamp for each in timeline.pending if each.action in WRITE_ACTIONS)
+        self._seen = replace(self._seen, pending=pending)
+
+
+def _mixed_partitions(metadata: CommitMetadata) -> Iterable[str]:
+    """The partitions in whose buckets the commit of another writer has put new keys."""
+    is_own = OFFSETS_KEY in metadata.extra_metadata or SPLITS_KEY in metadata.extra_metadata
+    if is_own or metadata.compacted or metadata.operation_type in MOVING_OPERATIONS:
+        return
+    for path, stats in metadata.partition_to_write_stats.items():
+        if any(each.num_inserts and split_bucket_of(each.file_id) is not None for each in stats):
+            yield path
