@@ -16,10 +16,13 @@ from hudisql.errors import InvalidArgumentError
 PROPERTY: Final = "hudisql_ingest"
 """The property of the metastore entry. Filters of the metastore take no dots."""
 FORMATS: Final = ("json", "avro", "debezium")
+KAFKA: Final = "kafka"
+PUSH: Final = "push"
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 DEAD_LETTER: Final = "dead_letter"
 STOP: Final = "stop"
+REFUSE: Final = "refuse"
 _LEAST_FLUSH_BYTES: Final = 1 << 16
 
 
@@ -27,17 +30,21 @@ _LEAST_FLUSH_BYTES: Final = 1 << 16
 class IngestDeclaration:
     """How events become rows of one table.
 
-    - `topic`, `bootstrap_servers`: Kafka's; they must be given.
+    - `source`: `kafka`, or `push` for rows that clients push to the workers.
+    - `topic`, `bootstrap_servers`: Kafka's; they must be given for that source.
     - `format`: one of FORMATS; `schema_registry` is the address of Avro's schemas.
     - `start`: where a partition of the topic begins that the table has taken nothing of: `earliest`, `latest`
       or an ISO 8601 time.
     - `flush_bytes`, `flush_seconds`: a commit follows so many bytes of events, or so long after the first.
-    - `on_bad_record`: `dead_letter` writes events that are no rows to the dead-letter table, `stop` stops.
+    - `on_bad_record`: `dead_letter` writes events that are no rows to the dead-letter table, `stop` stops;
+      `refuse` (of pushes) takes no row of a push that has one, and writes what was no row only later as by
+      `dead_letter`.
     - `fail_on_data_loss`: stop if the topic's retention has deleted events that were not taken.
     - `services`: the worker runs the clean and the archiving that are due after its commits.
     - `paused`: no worker takes events.
     """
 
+    source: str = KAFKA
     topic: str | None = None
     bootstrap_servers: str | None = None
     format: str = "json"
@@ -53,18 +60,12 @@ class IngestDeclaration:
 
     def check(self) -> None:
         """Raise InvalidArgumentError for values that cannot be."""
-        if not self.topic or not self.bootstrap_servers:
-            raise InvalidArgumentError(
-                "topic and bootstrap_servers must be given", hint="bootstrap_servers => 'host:9092'"
-            )
-        if self.format not in FORMATS:
-            raise InvalidArgumentError(f"format is '{self.format}'; it is one of {', '.join(FORMATS)}")
-        if self.format == "avro" and self.schema_registry is None:
-            raise InvalidArgumentError("format 'avro' needs schema_registry, the address of its schemas")
-        if self.on_bad_record not in (DEAD_LETTER, STOP):
-            raise InvalidArgumentError(
-                f"on_bad_record is '{self.on_bad_record}'; it is '{DEAD_LETTER}' or '{STOP}'"
-            )
+        if self.source not in (KAFKA, PUSH):
+            raise InvalidArgumentError(f"source is '{self.source}'; it is '{KAFKA}' or '{PUSH}'")
+        if self.source == PUSH:
+            self._check_push()
+        else:
+            self._check_kafka()
         if self.flush_bytes < _LEAST_FLUSH_BYTES or self.flush_seconds <= 0:
             raise InvalidArgumentError(
                 f"flush_bytes must be at least {_LEAST_FLUSH_BYTES:,}, and flush_seconds above 0"
@@ -72,6 +73,40 @@ class IngestDeclaration:
         if self.index_days < 0:
             raise InvalidArgumentError("index_days must be 0 or more")
         self.start_milliseconds()
+
+    def _check_kafka(self) -> None:
+        if not self.topic or not self.bootstrap_servers:
+            raise InvalidArgumentError(
+                "topic and bootstrap_servers must be given",
+                hint="bootstrap_servers => 'host:9092', or source => 'push' for rows that clients push",
+            )
+        if self.format not in FORMATS:
+            raise InvalidArgumentError(f"format is '{self.format}'; it is one of {', '.join(FORMATS)}")
+        if self.format == "avro" and self.schema_registry is None:
+            raise InvalidArgumentError("format 'avro' needs schema_registry, the address of its schemas")
+        self._check_on_bad_record(DEAD_LETTER, STOP)
+
+    def _check_push(self) -> None:
+        """A table gets its rows from Kafka or from pushes: with both, no order between them would be kept."""
+        others = IngestDeclaration()
+        for name in ("topic", "bootstrap_servers", "format", "schema_registry", "start", "fail_on_data_loss"):
+            if getattr(self, name) != getattr(others, name):
+                raise InvalidArgumentError(
+                    f"{name} is a parameter of Kafka's topics, and source is '{PUSH}'",
+                    hint=f"leave {name} away: a table gets its rows from a topic or from pushes, not both",
+                )
+        self._check_on_bad_record(REFUSE, DEAD_LETTER)
+
+    def _check_on_bad_record(self, *known: str) -> None:
+        if self.on_bad_record not in known:
+            raise InvalidArgumentError(
+                f"on_bad_record is '{self.on_bad_record}'; it is '{known[0]}' or '{known[1]}'"
+            )
+
+    @property
+    def source_name(self) -> str:
+        """What its events come from: the brokers, or PUSH."""
+        return PUSH if self.source == PUSH else str(self.bootstrap_servers)
 
     def start_milliseconds(self) -> int | None:
         """The time of `start` in milliseconds since 1970, None for `earliest` and `latest`.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from hudisql.errors import KafkaError
+from hudisql.ingest.ownership import HandOver
 
 SLOTS: Final = 256
 SESSION_MILLISECONDS: Final = 6_000
@@ -32,9 +33,6 @@ _CONFIG: Final[Mapping[str, str | int | bool]] = {
     "enable.auto.commit": False,
     "auto.offset.reset": "latest",
 }
-
-HandOver = Callable[[Callable[[str], bool], bool], None]
-"""Called with a test of names and whether to commit: the tables it holds for are this worker's no longer."""
 
 
 class GroupOwnership:

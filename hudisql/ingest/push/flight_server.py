@@ -18,15 +18,17 @@ import pyarrow as pa
 from pyarrow import flight
 
 from hudisql.errors import PushRefusedError
-from hudisql.ingest.push.checks import batch_problems, schema_problems
+from hudisql.ingest.push.checks import schema_problems
 from hudisql.ingest.push.frames import PayloadFormat
-from hudisql.ingest.push.gateway import PushGateway, describe_refusal, refusal_of
+from hudisql.ingest.push.gateway import PushGateway, bad_rows_error, describe_refusal, refusal_of
 from hudisql.ingest.push.http_server import require_tls_or_loopback
 
 _AUTHORIZATION: Final = "authorization"
 _ERRORS: Final = {
     401: flight.FlightUnauthenticatedError,
     403: flight.FlightUnauthorizedError,
+    307: flight.FlightUnavailableError,
+    421: flight.FlightUnavailableError,
     429: flight.FlightUnavailableError,
     503: flight.FlightUnavailableError,
     500: flight.FlightInternalError,
@@ -120,13 +122,9 @@ class FlightPushServer(flight.FlightServerBase):  # type: ignore[misc]
         with admitted:
             admitted.reserve(batch.get_total_buffer_size())
             self._gateway.check_row_count(table, batch.num_rows)
-            problems = batch_problems(batch, check.schema)
-            if problems:
-                raise PushRefusedError(
-                    f"the batch is not of {table}: {'; '.join(problems)}",
-                    hint="correct the batch and send it again: no row of it was taken",
-                    code="bad_rows",
-                )
+            bad_rows = check.check_batch(batch).bad_rows
+            if bad_rows:
+                raise bad_rows_error(table, bad_rows)
             payload = _as_stream(batch)
             admitted.reserve(len(payload))
             future = self._gateway.append(table, PayloadFormat.ARROW_STREAM, payload, rows=batch.num_rows)

@@ -15,7 +15,7 @@ from hudisql.catalog.sync import sync_table
 from hudisql.errors import InvalidArgumentError, MetastoreUnavailableError, NoSuchTableError, SyncFailedError
 from hudisql.hudi_config import CODEC
 from hudisql.ingest.dead_letters import SUFFIX, open_dead_letter_table, write_bad_events
-from hudisql.ingest.declaration import PROPERTY, IngestDeclaration, declaration_of
+from hudisql.ingest.declaration import DEAD_LETTER, PROPERTY, PUSH, IngestDeclaration, declaration_of
 from hudisql.ingest.flush import IngestTarget
 from hudisql.ingest.parse.avro_records import AvroParser
 from hudisql.ingest.parse.debezium_avro import DebeziumAvroParser
@@ -23,6 +23,10 @@ from hudisql.ingest.parse.debezium_json import DebeziumJsonParser
 from hudisql.ingest.parse.json_records import JsonParser
 from hudisql.ingest.parse.parsed_batch import RecordParser
 from hudisql.ingest.parse.schema_registry import SchemaRegistry
+from hudisql.ingest.push.accepted_tables import AcceptedTables
+from hudisql.ingest.push.checks import RowCheck
+from hudisql.ingest.push.pushed_rows import PushedParser
+from hudisql.ingest.row_keys import keyed_rows
 from hudisql.ingest.table_buffer import BadEvent
 from hudisql.ingest.table_feed import TableFeed
 from hudisql.procedures.table_argument import location_of
@@ -33,6 +37,7 @@ from hudisql.sql.services.service_call import ServiceCall, open_registered
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.keygen.partition_paths import PartitionPaths
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -56,6 +61,8 @@ class DeclaredTable:
     storage: Storage
     entry: MetastoreTable
     declaration: IngestDeclaration
+    accepted: AcceptedTables | None = None
+    """Which tables take pushes in this process."""
 
     @property
     def name(self) -> str:
@@ -79,7 +86,23 @@ class DeclaredTable:
         call = open_registered(self.context, entry, self.storage)
         options = call.write_options()
         check_ingestible(call.table, options)
-        return IngestTarget(call.table, _ingest_options(call, options), lambda: self._after_commit(call))
+        target = IngestTarget(call.table, _ingest_options(call, options), lambda: self._after_commit(call))
+        if self.accepted is not None:
+            self._offer_check(self.accepted, target)
+        return target
+
+    def _offer_check(self, accepted: AcceptedTables, target: IngestTarget) -> None:
+        """Let pushes be checked by the table's columns as they are now."""
+        current = accepted.check_of(self.name)
+        takes_bad_rows = self.declaration.on_bad_record == DEAD_LETTER
+        if current is None or not current.is_of(target.table.schema, takes_bad_rows=takes_bad_rows):
+            paths = PartitionPaths(target.table, target.options.key_generator)
+            check = RowCheck(
+                target.table.schema,
+                lambda parsed: keyed_rows(parsed, target, paths)[2],
+                takes_bad_rows=takes_bad_rows,
+            )
+            accepted.offer(self.name, check)
 
     def keep_bad_events(self, events: Sequence[BadEvent]) -> None:
         """Write the events to the table's dead-letter table, which is made and registered if it is not there.
@@ -111,7 +134,9 @@ class DeclaredTable:
             self.context.console.warning(f"{self.name}: {error.message}; the next commit syncs again")
 
 
-def declared_tables(context: Context, storage: Storage) -> list[DeclaredTable]:
+def declared_tables(
+    context: Context, storage: Storage, accepted: AcceptedTables | None = None
+) -> list[DeclaredTable]:
     """The tables of the metastore that have a declaration. Raises MetastoreError.
 
     A declaration that cannot be read is a warning.
@@ -124,7 +149,11 @@ def declared_tables(context: Context, storage: Storage) -> list[DeclaredTable]:
             context.console.warning(f"{entry.full_name}: {error.message} ({error.hint})")
             continue
         if declaration is not None:
-            found.append(DeclaredTable(context, storage, entry, declaration))
+            found.append(
+                DeclaredTable(
+                    context, storage, entry, declaration, accepted if declaration.source == PUSH else None
+                )
+            )
     return found
 
 
@@ -164,6 +193,8 @@ def make_parser(table: HudiTable, declaration: IngestDeclaration) -> RecordParse
     fields = table.properties.record_key_fields
     key_column = fields[0] if len(fields) == 1 else None
     address = declaration.schema_registry
+    if declaration.source == PUSH:
+        return PushedParser(table.schema)
     if declaration.format == "json":
         return JsonParser(table.schema, key_column)
     if declaration.format == "debezium" and address is None:

@@ -31,6 +31,7 @@ class IngestRow:
     """
 
     table: str
+    source: str
     topic: str | None
     format: str
     paused: bool
@@ -77,6 +78,7 @@ def _row(table: DeclaredTable, sources: dict[str, KafkaSource]) -> IngestRow:
         error = found.message
     return IngestRow(
         table.name,
+        declared.source,
         declared.topic,
         declared.format,
         declared.paused,
