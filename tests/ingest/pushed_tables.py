@@ -175,7 +175,7 @@ class PushedTables:
         """A worker of its own log; it may not listen yet."""
         tokens = self.directory / "tokens.json"
         tokens.write_text(json.dumps({"*": [hash_token(TOKEN)]}))
-        push: dict[str, Any] = {"log": str(self.directory / log), "tokens": str(tokens)}
+        push: dict[str, Any] = {"log": str(self.directory / log), "tokens": str(tokens), "lease_seconds": 2.0}
         push.update(told.pop("push", {}))
         ports = find_free_port(), find_free_port()
         if servers:

@@ -11,17 +11,21 @@ from typing import Final
 
 import pyarrow as pa
 
+from hudisql.catalog.client import MetastoreClient
 from hudisql.console import Console
 from hudisql.errors import HudisqlError, InvalidArgumentError
+from hudisql.ingest.ownership import Ownership, OwnsAll
 from hudisql.ingest.push.accepted_tables import AcceptedTables
 from hudisql.ingest.push.flight_server import FlightPushServer
 from hudisql.ingest.push.gateway import PushGateway
 from hudisql.ingest.push.http_server import LOOPBACK, HttpPushServer
+from hudisql.ingest.push.leases import LEASE_SECONDS, LONGEST_NAME, LeaseOwnership
 from hudisql.ingest.push.limits import PushLimits
 from hudisql.ingest.push.push_events import PushEvents
 from hudisql.ingest.push.tokens import TableTokens
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 
+_LEASE_TIMEOUT: Final = 30.0
 _EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
 
 
@@ -35,7 +39,8 @@ class PushOptions:
       push, from this machine only.
     - `certificate`, `key`: TLS, as PEM files; `allow_plain_text`: a proxy with TLS stands before the servers.
     - `http_url`, `flight_url`: where clients of other workers reach these servers, by default from HOST:PORT.
-    - `sole_worker`: no other process takes pushes for the tables, and there are no leases.
+    - `sole_worker`: no other process takes pushes for the tables, and there are no leases; else those of a
+      worker that does not renew them end after `lease_seconds`.
     """
 
     log: Path
@@ -49,6 +54,7 @@ class PushOptions:
     flight_url: str | None = None
     limits: PushLimits = field(default_factory=PushLimits)
     sole_worker: bool = False
+    lease_seconds: float = LEASE_SECONDS
 
     def addresses(self) -> dict[str, str]:
         """Where clients reach the servers, by protocol."""
@@ -88,6 +94,29 @@ class PushService:
         self.gateway = PushGateway(self.log, self.accepted.find, tokens, options.limits)
         self.events = PushEvents(self.log, self.accepted, self.stop_servers)
         self._servers: list[HttpPushServer | FlightPushServer] = []
+
+    def ownership(self, metastore: MetastoreClient) -> Ownership:
+        """Which tables this worker takes pushes of. Raises InvalidArgumentError."""
+        options = self._options
+        if options.sole_worker:
+            return OwnsAll()
+        addresses = options.addresses()
+        for address in addresses.values():
+            if len(address) > LONGEST_NAME:
+                raise InvalidArgumentError(
+                    f"{address} is longer than the {LONGEST_NAME} characters that the metastore has for it",
+                    hint="--http-url and --flight-url name other addresses of this worker",
+                )
+        leases = LeaseOwnership(
+            metastore.another(timeout=_LEASE_TIMEOUT),
+            self.log.log_id,
+            addresses,
+            self.log.tables,
+            self._console.warning,
+            options.lease_seconds,
+        )
+        self.accepted.find_owner = leases.owner
+        return leases
 
     def start_servers(self) -> None:
         """Let clients push. Raises InvalidArgumentError for an address that cannot be used."""

@@ -16,7 +16,7 @@ from hudisql.errors import InvalidArgumentError
 from hudisql.ingest.declaration import PUSH
 from hudisql.ingest.kafka.group_ownership import GroupOwnership
 from hudisql.ingest.kafka.kafka_source import KafkaSource
-from hudisql.ingest.ownership import Ownership, OwnershipBySource, OwnsAll
+from hudisql.ingest.ownership import Ownership, OwnershipBySource
 from hudisql.ingest.push.push_service import PushOptions, PushService
 from hudisql.ingest.worker import IngestWorker
 from hudisql.sql.ingest.declared_table import DeclaredTable, declared_tables
@@ -67,11 +67,12 @@ def run_worker(
         def join_group() -> Ownership:
             return GroupOwnership(coordinator or _coordinator_of(look.of_topics), group)
 
-        ownership: Ownership = OwnsAll()
+        ownership: Ownership
         if service is None:
             ownership = join_group()
         else:
-            ownership = OwnershipBySource(join_group, ownership, context.console.warning)
+            pushed = service.ownership(context.metastore)
+            ownership = OwnershipBySource(join_group, pushed, context.console.warning)
             service.start_servers()
         worker = IngestWorker(
             look,
