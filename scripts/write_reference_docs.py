@@ -21,6 +21,7 @@ from hudisql import errors
 from hudisql.bootstrap.type_safety import CODEC_INCOMPATIBILITIES, TYPE_INCOMPATIBILITIES
 from hudisql.cli.batch import EXIT_CODES
 from hudisql.cli.commands import HELP
+from hudisql.cli.ingest import ingest_app
 from hudisql.cli.main import app
 from hudisql.cli.services import services_app
 from hudisql.errors import HudisqlError
@@ -190,6 +191,7 @@ def _command_line_page() -> Iterator[str]:
     yield "hudisql [options] config                 print each setting with its origin"
     yield "hudisql metastore start|stop|status      the warehouse's embedded Hive Metastore"
     yield "hudisql [options] services run           one process that runs the services of many tables"
+    yield "hudisql [options] ingest worker          one process that writes events and rows to many tables"
     yield "```"
     yield from ("", "## Options", "", "| option | meaning |", "|---|---|")
     for parameter in get_command(app).params:
@@ -198,6 +200,7 @@ def _command_line_page() -> Iterator[str]:
         yield f"| {names}{_cell(value)} | {_cell(parameter.help)} |"
     yield "| `-h`, `--help` | Print the options. |"
     yield from _services_options()
+    yield from _ingest_options()
     yield from ("", "## Exit codes", "", "| code | meaning |", "|---|---|")
     for code, meaning in EXIT_CODES.items():
         yield f"| {code} | {meaning} |"
@@ -239,8 +242,21 @@ def _services_options() -> Iterator[str]:
     services: Any = get_command(services_app)
     yield from ("", "## hudisql services run", "")
     yield "Runs the table services that are due ([one process for many tables](services/service-process.md))."
+    yield from _options_of(services.commands["run"])
+
+
+def _ingest_options() -> Iterator[str]:
+    """The options of `hudisql ingest worker`."""
+    ingest: Any = get_command(ingest_app)
+    yield from ("", "## hudisql ingest worker", "")
+    yield "Writes [events of Kafka](ingest.md) and [pushed rows](ingest-push.md) to declared tables."
+    yield "`hudisql ingest token` makes a token for a client of pushes, and the hash that `--tokens` names."
+    yield from _options_of(ingest.commands["worker"])
+
+
+def _options_of(command: Any) -> Iterator[str]:
     yield from ("", "| option | meaning |", "|---|---|")
-    for option in services.commands["run"].params:
+    for option in command.params:
         names, shown = ", ".join(f"`{name}`" for name in option.opts), ""
         if not option.is_flag:
             shown = f" {option.metavar}"

@@ -23,7 +23,12 @@ from hudisql.format.schema import avro_from_arrow
 from hudisql.ingest.dead_letters import SUFFIX
 from hudisql.ingest.offsets import TableOffsets, find_offsets
 from hudisql.ingest.push.tokens import hash_token
-from hudisql.sql.ingest.ingest_table import IngestTableArguments, ingest_table
+from hudisql.sql.ingest.ingest_table import (
+    DeclaredArguments,
+    IngestTableArguments,
+    ingest_table,
+    pause_ingest,
+)
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.new_table import NewTable, publish_new_table
@@ -38,7 +43,17 @@ DATABASE = "pushed"
 TOKEN = "a-token-of-all"
 
 
+def pause(table: PushedTable) -> None:
+    """`CALL pause_ingest`."""
+    pause_ingest(_context(table.client), DeclaredArguments(table=table.full_name))
+
+
+def _context(client: MetastoreClient) -> Context:
+    return Context(None, client, STORAGE)  # type: ignore[arg-type]
+
+
 def rows_of(numbers: Iterable[int], ts: int, **more: object) -> list[dict[str, Any]]:
+    """The rows' states of one moment."""
     return [
         {"id": each, "name": f"n{ts}", "ts": ts, "dt": f"2024-01-0{each % 3 + 1}", **more} for each in numbers
     ]
@@ -101,9 +116,8 @@ class PushedTable:
 
     def declare(self, **more: Any) -> None:
         """`CALL ingest_table` with these arguments."""
-        context = Context(None, self.client, STORAGE)  # type: ignore[arg-type]
         given = {"source": "push", "flush_seconds": 0.3, **more}
-        ingest_table(context, IngestTableArguments(table=self.full_name, **given))
+        ingest_table(_context(self.client), IngestTableArguments(table=self.full_name, **given))
 
     def push(self, worker: PushingWorker, numbers: Iterable[int], deleted: Iterable[int] = ()) -> Answer:
         """Push the rows' state of one more moment; the model has them if they are acknowledged."""
@@ -167,7 +181,9 @@ class PushedTables:
     def register(self, table: PushedTable, kind: str = "mor") -> None:
         """Make the table's directory and its entry."""
         others = {keys.CREATE_SCHEMA: avro_from_arrow(SCHEMA, table.name)}
-        new = NewTable(table.name, DATABASE, TYPES[kind], ("id",), ("dt",), "ts", others=others)
+        # The row with the highest ts counts, whichever log it comes from.
+        payload = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+        new = NewTable(table.name, DATABASE, TYPES[kind], ("id",), ("dt",), "ts", payload, others=others)
         publish_new_table(STORAGE, str(table.path), new, datetime.now(UTC))
         sync_table(self.client, table.table, DATABASE, table.name)
 
@@ -181,6 +197,12 @@ class PushedTables:
         if servers:
             push.update(http=f"127.0.0.1:{ports[0]}", flight=f"127.0.0.1:{ports[1]}")
         return PushingWorker(self.server.start(push=push, **told), *ports)
+
+    def catch_up(self, log: str = "log", **told: Any) -> str:
+        """A worker without servers commits what the log has, and ends well; what it said."""
+        worker = self.start(log, servers=False, until_caught_up=True, **told).process
+        assert worker.end() == 0, worker.said()
+        return worker.said()
 
     def drop(self) -> None:
         """Unregister the tables, so that no later worker finds them."""

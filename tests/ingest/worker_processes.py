@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -121,8 +122,11 @@ def _work(
     until_caught_up: bool = False,
     refresh_seconds: float = 0.5,
     push: dict[str, Any] | None = None,
+    limit_file_bytes: int = -1,
 ) -> int:
     """A worker, with a fault before its `step`-th change of the store; gives its exit code."""
+    if limit_file_bytes > 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit_file_bytes, -1))
     storage = Storage() if step is None else FaultyStorage(step=step, fault=fault)
     replaced: dict[str, Any] = {"storage_without_spark": lambda _context: storage}
     if not group:

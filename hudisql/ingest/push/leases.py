@@ -82,6 +82,7 @@ class LeaseOwnership:
     _to_leave: set[str] = field(default_factory=set)
     _looks: dict[str, _Looks] = field(default_factory=dict)
     _owners: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    _has_all: bool = False
     _is_failing: bool = False
 
     def __post_init__(self) -> None:
@@ -98,6 +99,8 @@ class LeaseOwnership:
             self._look_first()
             self._thread = threading.Thread(target=self._run, name="push-leases", daemon=True)
             self._thread.start()
+        # Before the tables are asked for: those that a look has added since are not yet the worker's.
+        self.is_settled = self._has_all
         with self._mutex:
             lost, self._lost = self._lost, set()
             leaving = self._to_leave & set(self._held)
@@ -149,7 +152,7 @@ class LeaseOwnership:
         self._wait_for_tables_of_the_log()
         all_taken = self._take_free_tables({each.table for each in locks}, share)
         self._renew_tables()
-        self.is_settled = all_taken and not self._waiting
+        self._has_all = all_taken and not self._waiting
 
     def _look_first(self) -> None:
         try:
