@@ -5,6 +5,8 @@ The first SIGTERM or Control-C commits what is in memory and ends; the second on
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -126,6 +128,8 @@ def _run_worker(
     except HudisqlError as error:
         print_error(error)
         code = EXIT_FAILED
+    if push_log is not None:
+        _end_without_waiting_for_clients(code)
     raise typer.Exit(code)
 
 
@@ -136,6 +140,16 @@ def _make_token() -> None:
 
     token = new_token()
     typer.echo(f"token  {token}\nsha256 {hash_token(token)}")
+
+
+def _end_without_waiting_for_clients(code: int) -> None:
+    """End the process if clients of Flight keep streams open; all is committed and closed."""
+    from hudisql.ingest.push.flight_server import FlightPushServer
+
+    if FlightPushServer.waits_for_clients:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def _push_options(log: Path | None, limits: list[str] | None, **given: Any) -> PushOptions | None:

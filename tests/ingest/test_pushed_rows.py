@@ -20,6 +20,7 @@ from hudisql.errors import HudisqlError, InvalidArgumentError
 from tests.ingest.fed_tables import SCHEMA
 from tests.ingest.push.servers import Answer
 from tests.ingest.pushed_tables import (
+    TOKEN,
     PushedTable,
     PushedTables,
     PushingWorker,
@@ -103,12 +104,13 @@ def test_rows_pushed_by_http_and_flight_are_committed_once_after_a_kill(tables: 
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("every", [1, 12])
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_a_worker_that_is_killed_at_any_step_loses_and_repeats_no_push(
-    tables: PushedTables, kind: str
+    tables: PushedTables, kind: str, every: int
 ) -> None:
-    table = tables.make(f"killed_{kind}", kind)
-    for number, step in enumerate(count()):
+    table = tables.make(f"killed_{kind}_{every}", kind)
+    for number, step in enumerate(count(0, every)):
         first = number * 10
         rows, deleted = range(max(0, first - 25), first + 10), range(max(0, first - 28), first - 25)
         worker = tables.start(step=step)
@@ -119,7 +121,8 @@ def test_a_worker_that_is_killed_at_any_step_loses_and_repeats_no_push(
         is_last = not worker.process.is_over
         if is_last:
             end(worker)
-        assert worker.process.is_over or is_last
+        else:
+            assert worker.process.end() == -signal.SIGKILL, worker.process.said()
         table.forget_dead()
         if not is_taken:
             worker = tables.start()
@@ -222,9 +225,31 @@ def test_a_full_disk_is_told_to_clients_and_passes(tables: PushedTables) -> None
     table = tables.make("disk_full")
     worker = tables.start(limit_file_bytes=1 << 20)
     body = as_ndjson(rows_of(range(5000), 1, name="x" * 500))
-    answer = until_answered(lambda: worker.push(table.full_name, body), worker)
-    assert answer is not None
-    assert (answer.status, answer.error["code"]) == (503, "log_failed")
+    codes = set()
+
+    def is_told() -> bool:
+        with suppress(OSError, HTTPException):
+            codes.add(worker.push(table.full_name, body).error["code"])
+        return "log_failed" in codes
+
+    wait_for(is_told, worker.process.said())
+    end(worker)
+
+
+@pytest.mark.soak
+def test_a_client_that_keeps_its_stream_open_holds_no_worker_back(tables: PushedTables) -> None:
+    table = tables.make("open_stream", flush_seconds=NEVER)
+    worker = tables.start()
+    take(table, worker, range(5))
+    options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKEN}".encode())])
+    with flight.connect(f"grpc+tcp://127.0.0.1:{worker.flight_port}") as client:
+        descriptor = flight.FlightDescriptor.for_path(table.full_name)
+        writer, reader = client.do_put(descriptor, SCHEMA, options)
+        writer.write_batch(pa.RecordBatch.from_pylist(rows_of(range(5, 9), 1), SCHEMA))
+        assert reader.read() is not None
+        end(worker)
+    table.model.update(dict.fromkeys(range(5, 9), 1))
+    assert table.states() == table.model
 
 
 def test_a_table_has_a_topic_or_pushes(tables: PushedTables) -> None:

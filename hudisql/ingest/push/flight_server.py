@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,8 @@ _ERRORS: Final = {
     503: flight.FlightUnavailableError,
     500: flight.FlightInternalError,
 }
+_PUSH_SECONDS: Final = 30.0
+_STREAM_SECONDS: Final = 1.0
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -57,6 +60,9 @@ class FlightPushServer(flight.FlightServerBase):  # type: ignore[misc]
 
     Raises InvalidArgumentError as `HttpPushServer` does, pyarrow's errors if the address cannot be used.
     """
+
+    waits_for_clients = False
+    """True once a server was stopped with open streams: the end of the process waits for them, too."""
 
     def __init__(
         self,
@@ -102,7 +108,13 @@ class FlightPushServer(flight.FlightServerBase):  # type: ignore[misc]
     def stop(self) -> None:
         """Refuse new pushes, complete those that run, and stop. The log stays open."""
         self._gateway.stop()
-        self.shutdown()
+        self._gateway.wait_until_idle(_PUSH_SECONDS)
+        # It waits without end for clients that keep streams open and send nothing: what they send is refused.
+        ending = threading.Thread(target=self.shutdown, name="push-flight-stop", daemon=True)
+        ending.start()
+        ending.join(_STREAM_SECONDS)
+        if ending.is_alive():
+            FlightPushServer.waits_for_clients = True
 
     def _refuse_schema(self, table: str, authorization: str | None, schema: pa.Schema) -> None:
         admitted, check = self._gateway.begin(table, authorization)

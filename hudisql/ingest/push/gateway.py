@@ -150,6 +150,12 @@ class PushGateway:
         """Refuse pushes from now on; those that run are completed."""
         self._admission.stopping = True
 
+    def wait_until_idle(self, seconds: float) -> None:
+        """Return when no push runs, or after so long."""
+        deadline = time.monotonic() + seconds
+        while self._admission.running and time.monotonic() < deadline:
+            time.sleep(0.005)
+
     def health(self) -> dict[str, object]:
         """What a health check is told; `status` is `ok` or `stopping`."""
         return {

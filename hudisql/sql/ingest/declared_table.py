@@ -26,7 +26,7 @@ from hudisql.ingest.parse.schema_registry import SchemaRegistry
 from hudisql.ingest.push.accepted_tables import AcceptedTables
 from hudisql.ingest.push.checks import RowCheck
 from hudisql.ingest.push.pushed_rows import PushedParser
-from hudisql.ingest.row_keys import keyed_rows
+from hudisql.ingest.row_keys import RefusedRows
 from hudisql.ingest.table_buffer import BadEvent
 from hudisql.ingest.table_feed import TableFeed
 from hudisql.procedures.table_argument import location_of
@@ -97,11 +97,8 @@ class DeclaredTable:
         takes_bad_rows = self.declaration.on_bad_record == DEAD_LETTER
         if current is None or not current.is_of(target.table.schema, takes_bad_rows=takes_bad_rows):
             paths = PartitionPaths(target.table, target.options.key_generator)
-            check = RowCheck(
-                target.table.schema,
-                lambda parsed: keyed_rows(parsed, target, paths)[2],
-                takes_bad_rows=takes_bad_rows,
-            )
+            refuse = RefusedRows(target, paths)
+            check = RowCheck(target.table.schema, refuse, takes_bad_rows=takes_bad_rows)
             accepted.offer(self.name, check)
 
     def keep_bad_events(self, events: Sequence[BadEvent]) -> None:
