@@ -8,7 +8,7 @@ fits, so callers may catch either. This module imports nothing of the project.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 # `scheme://user:secret@host`; secrets may hold slashes. Only buckets have no port, which a path may follow.
@@ -138,7 +138,8 @@ class CorruptWriteAheadLogError(WriteAheadLogError):
 class PushRefusedError(HudisqlError):
     """A push of rows is answered by an error: `status` is that of HTTP, `code` its name for programs.
 
-    `retry_after` is in seconds; `bad_rows` are line numbers, counted from 1, with what is wrong.
+    `retry_after` is in seconds; `bad_rows` are line numbers, counted from 1, with what is wrong; `owner` has
+    the addresses of the process that takes the rows, by protocol.
     """
 
     def __init__(
@@ -150,12 +151,14 @@ class PushRefusedError(HudisqlError):
         code: str = "bad_request",
         retry_after: int | None = None,
         bad_rows: Sequence[tuple[int, str]] = (),
+        owner: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message, hint=hint)
         self.status = status
         self.code = code
         self.retry_after = retry_after
         self.bad_rows = tuple(bad_rows)
+        self.owner = owner
 
 
 class SourceError(HudisqlError, ValueError):

@@ -192,7 +192,7 @@ def _command_line_page() -> Iterator[str]:
     yield "hudisql [options] config                 print each setting with its origin"
     yield "hudisql metastore start|stop|status      the warehouse's embedded Hive Metastore"
     yield "hudisql [options] services run           one process that runs the services of many tables"
-    yield "hudisql [options] ingest worker          a process that writes events from Kafka into tables"
+    yield "hudisql [options] ingest worker          one process that writes events and rows to many tables"
     yield "hudisql [options] ingest status|drain|resume   what operators of workers need"
     yield "hudisql [options] serve                  SQL for beeline, JDBC, ODBC and Python clients"
     yield "hudisql [options] migrate VERB DIR       versioned scripts, each applied once"

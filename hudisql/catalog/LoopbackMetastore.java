@@ -12,6 +12,7 @@ import org.apache.hadoop.hive.metastore.HiveMetaStore;
 import org.apache.hadoop.hive.metastore.IHMSHandler;
 import org.apache.hadoop.hive.metastore.RetryingHMSHandler;
 import org.apache.hadoop.hive.metastore.TUGIBasedProcessor;
+import org.apache.hadoop.hive.metastore.txn.TxnDbUtil;
 import org.apache.hadoop.hive.thrift.TUGIContainingTransport;
 import org.apache.thrift.protocol.TBinaryProtocol;
 import org.apache.thrift.protocol.TProtocol;
@@ -32,6 +33,10 @@ public class LoopbackMetastore {
         HiveConf configuration = new HiveConf(HiveMetaStore.class);
         final HiveMetaStore.HMSHandler handler =
             new HiveMetaStore.HMSHandler("hudisql embedded metastore", configuration, false);
+        // The tables of locks, by which ingest workers share tables: only Hive's own schematool makes them.
+        if (!Boolean.getBoolean("hudisql.without.locks")) {
+            TxnDbUtil.prepDb(configuration);
+        }
         IHMSHandler retrying = RetryingHMSHandler.getProxy(configuration, handler, false);
         TServerSocket socket =
             new TServerSocket(new InetSocketAddress(InetAddress.getByName("127.0.0.1"), 0));

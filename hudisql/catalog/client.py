@@ -21,7 +21,12 @@ from hudisql.catalog.connection import (
     MetastoreSecurity,
     parse_metastore_uris,
 )
-from hudisql.catalog.metastore_table import MetastoreDatabase, MetastorePartition, MetastoreTable
+from hudisql.catalog.metastore_table import (
+    ListedLock,
+    MetastoreDatabase,
+    MetastorePartition,
+    MetastoreTable,
+)
 from hudisql.errors import (
     EntryChangedError,
     MetastoreError,
@@ -55,11 +60,10 @@ class MetastoreClient:
         timeout: float = 600.0,
         attempts: int = 3,
     ) -> None:
+        self._security = security or MetastoreSecurity()
         addresses = parse_metastore_uris(uris)
         self.uris = ",".join(address.uri for address in addresses)
-        self._connection = MetastoreConnection(
-            addresses, security or MetastoreSecurity(), timeout, max(1, attempts)
-        )
+        self._connection = MetastoreConnection(addresses, self._security, timeout, max(1, attempts))
 
     def __enter__(self) -> MetastoreClient:
         return self
@@ -68,6 +72,10 @@ class MetastoreClient:
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def another(self, *, timeout: float) -> MetastoreClient:
+        """A client of the same metastore with a connection of its own, for calls that must not wait."""
+        return MetastoreClient(self.uris, security=self._security, timeout=timeout)
 
     def close(self) -> None:
         """Close the connection; the client can be used again."""
@@ -311,13 +319,30 @@ class MetastoreClient:
 
         Raises MetastoreError, also if the server has no tables for locks.
         """
-        request = thrift_values.lock_request(database.lower(), name.lower(), user, host)
+        lock_id, is_acquired = self.queue_lock(database, name, user, host)
+        if is_acquired:
+            return lock_id
+        self.unlock(lock_id)
+        return None
+
+    def queue_lock(
+        self, database: str, name: str, user: str, host: str, agent: str = "hudisql"
+    ) -> tuple[int, bool]:
+        """Ask for a lock on the table alone: its number, and whether it is there or waits for others.
+
+        `has_lock` tells when it is there. The table need not be. Raises as `lock_table`.
+        """
+        request = thrift_values.lock_request(database.lower(), name.lower(), user, host, agent)
         with _translated(f"lock {database}.{name}"):
             found = self._connection.call(lambda client: client.lock(request), repeatable=False)
-        if thrift_values.is_acquired(found):
-            return int(found.lockid)
-        self.unlock(int(found.lockid))
-        return None
+        return int(found.lockid), thrift_values.is_acquired(found)
+
+    def list_locks(self, database: str) -> list[ListedLock]:
+        """The locks on tables of a database, held or waited for, the oldest first. Raises MetastoreError."""
+        request = thrift_values.show_locks_request(database.lower())
+        with _translated(f"list the locks of {database}"):
+            found = self._connection.call(methodcaller("show_locks", request)).locks or []
+        return sorted(map(thrift_values.lock_from_thrift, found), key=lambda each: each.lock_id)
 
     def has_lock(self, lock_id: int) -> bool:
         """True if the server still knows the lock; it counts as a heartbeat."""

@@ -35,6 +35,22 @@ HUDI_INPUT_FORMAT_PREFIXES = ("org.apache.hudi.hadoop.", "com.uber.hoodie.hadoop
 
 
 @dataclass(frozen=True, slots=True)
+class ListedLock:
+    """A lock on a table as the metastore lists it; `last_heartbeat` is in milliseconds by the server's clock.
+
+    `user`, `host` and `agent` are what its owner said; without `is_acquired` it is waited for.
+    """
+
+    lock_id: int
+    table: str
+    user: str
+    host: str
+    agent: str
+    is_acquired: bool
+    last_heartbeat: int
+
+
+@dataclass(frozen=True, slots=True)
 class MetastoreColumn:
     """A column as the metastore has it: `type` is Hive's text (`decimal(12,2)`, `array<string>`)."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from hmsclient.genthrift.hive_metastore import ttypes
 
 from hudisql.catalog.metastore_table import (
+    ListedLock,
     MetastoreColumn,
     MetastoreDatabase,
     MetastorePartition,
@@ -33,7 +34,7 @@ def table_request(database: str, name: str) -> Any:
     return ttypes.GetTableRequest(dbName=database, tblName=name)
 
 
-def lock_request(database: str, name: str, user: str, host: str) -> Any:
+def lock_request(database: str, name: str, user: str, host: str, agent: str = "hudisql") -> Any:
     """A LockRequest for the table alone, against everybody else."""
     component = ttypes.LockComponent(
         type=ttypes.LockType.EXCLUSIVE,
@@ -42,12 +43,30 @@ def lock_request(database: str, name: str, user: str, host: str) -> Any:
         tablename=name,
         operationType=ttypes.DataOperationType.NO_TXN,
     )
-    return ttypes.LockRequest(component=[component], user=user, hostname=host, agentInfo="hudisql")
+    return ttypes.LockRequest(component=[component], user=user, hostname=host, agentInfo=agent)
 
 
 def lock_reference(lock_id: int) -> tuple[Any, Any]:
     """A CheckLockRequest and an UnlockRequest for a lock."""
     return ttypes.CheckLockRequest(lockid=lock_id), ttypes.UnlockRequest(lockid=lock_id)
+
+
+def show_locks_request(database: str) -> Any:
+    """A ShowLocksRequest for the locks on all tables of a database."""
+    return ttypes.ShowLocksRequest(dbname=database)
+
+
+def lock_from_thrift(element: Any) -> ListedLock:
+    """A ShowLocksResponseElement as a value."""
+    return ListedLock(
+        int(element.lockid),
+        element.tablename or "",
+        element.user or "",
+        element.hostname or "",
+        element.agentInfo or "",
+        is_acquired(element),
+        int(element.lastheartbeat or 0),
+    )
 
 
 def is_acquired(response: Any) -> bool:

@@ -76,7 +76,7 @@ def write_bad_events(table: HudiTable, events: Sequence[BadEvent], options: Writ
 def _rows(events: Sequence[BadEvent]) -> pa.RecordBatch:
     moments = np.array([each.timestamp for each in events], "datetime64[ms]")
     columns = [
-        pa.array([f"{each.source[0]}/{each.source[1]}/{each.offset}" for each in events]),
+        pa.array([each.key_text for each in events]),
         pa.array([each.source[0] for each in events]),
         pa.array([each.source[1] for each in events], pa.int32()),
         pa.array([each.offset for each in events], pa.int64()),

@@ -18,6 +18,8 @@ from hudisql.ingest.split.split_option import SplitKind, parse_split_option
 PROPERTY: Final = GUARDED_PROPERTY
 """The property of the metastore entry. Filters of the metastore take no dots."""
 FORMATS: Final = ("json", "avro", "debezium")
+KAFKA: Final = "kafka"
+PUSH: Final = "push"
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 IGNORE: Final = "ignore"
@@ -26,6 +28,16 @@ SERVICES: Final = "services"
 WORKER: Final = "worker"
 DEAD_LETTER: Final = "dead_letter"
 STOP: Final = "stop"
+REFUSE: Final = "refuse"
+_OF_TOPICS: Final = (
+    "topic",
+    "bootstrap_servers",
+    "format",
+    "schema_registry",
+    "start",
+    "new_columns",
+    "fail_on_data_loss",
+)
 _LEAST_FLUSH_BYTES: Final = 1 << 16
 
 
@@ -33,12 +45,15 @@ _LEAST_FLUSH_BYTES: Final = 1 << 16
 class IngestDeclaration:
     """How events become rows of one table.
 
-    - `topic`, `bootstrap_servers`: Kafka's; they must be given.
+    - `source`: `kafka`, or `push` for rows that clients push to the workers.
+    - `topic`, `bootstrap_servers`: Kafka's; they must be given for that source.
     - `format`: one of FORMATS; `schema_registry` is the address of Avro's schemas.
     - `start`: where a partition of the topic begins that the table has taken nothing of: `earliest`, `latest`
       or an ISO 8601 time.
     - `flush_bytes`, `flush_seconds`: a commit follows so many bytes of events, or so long after the first.
-    - `on_bad_record`: `dead_letter` writes events that are no rows to the dead-letter table, `stop` stops.
+    - `on_bad_record`: `dead_letter` writes events that are no rows to the dead-letter table, `stop` stops;
+      `refuse` (of pushes) takes no row of a push that has one, and writes what was no row only later as by
+      `dead_letter`.
     - `new_columns`: what follows if events have columns that the table lacks; `add` gives them to the table.
     - `fail_on_data_loss`: stop if the topic's retention has deleted events that were not taken.
     - `split`: when a partition is split into hash buckets, see `parse_split_option`.
@@ -47,6 +62,7 @@ class IngestDeclaration:
     - `paused`, `drained`: no worker takes events, by `pause_ingest` or by `hudisql ingest drain`.
     """
 
+    source: str = KAFKA
     topic: str | None = None
     bootstrap_servers: str | None = None
     format: str = "json"
@@ -71,20 +87,12 @@ class IngestDeclaration:
 
     def check(self) -> None:
         """Raise InvalidArgumentError for values that cannot be."""
-        if not self.topic or not self.bootstrap_servers:
-            raise InvalidArgumentError(
-                "topic and bootstrap_servers must be given", hint="bootstrap_servers => 'host:9092'"
-            )
-        if self.format not in FORMATS:
-            raise InvalidArgumentError(f"format is '{self.format}'; it is one of {', '.join(FORMATS)}")
-        if self.format == "avro" and self.schema_registry is None:
-            raise InvalidArgumentError("format 'avro' needs schema_registry, the address of its schemas")
-        if self.on_bad_record not in (DEAD_LETTER, STOP):
-            raise InvalidArgumentError(
-                f"on_bad_record is '{self.on_bad_record}'; it is '{DEAD_LETTER}' or '{STOP}'"
-            )
-        if self.new_columns not in (IGNORE, ADD):
-            raise InvalidArgumentError(f"new_columns is '{self.new_columns}'; it is '{IGNORE}' or '{ADD}'")
+        if self.source not in (KAFKA, PUSH):
+            raise InvalidArgumentError(f"source is '{self.source}'; it is '{KAFKA}' or '{PUSH}'")
+        if self.source == PUSH:
+            self._check_push()
+        else:
+            self._check_kafka()
         if self.compaction not in (SERVICES, WORKER):
             raise InvalidArgumentError(f"compaction is '{self.compaction}'; it is '{SERVICES}' or '{WORKER}'")
         if self.flush_bytes < _LEAST_FLUSH_BYTES or self.flush_seconds <= 0:
@@ -95,6 +103,42 @@ class IngestDeclaration:
             raise InvalidArgumentError("index_days must be 0 or more")
         parse_split_option(self.split)
         self.start_milliseconds()
+
+    def _check_kafka(self) -> None:
+        if not self.topic or not self.bootstrap_servers:
+            raise InvalidArgumentError(
+                "topic and bootstrap_servers must be given",
+                hint="bootstrap_servers => 'host:9092', or source => 'push' for rows that clients push",
+            )
+        if self.format not in FORMATS:
+            raise InvalidArgumentError(f"format is '{self.format}'; it is one of {', '.join(FORMATS)}")
+        if self.format == "avro" and self.schema_registry is None:
+            raise InvalidArgumentError("format 'avro' needs schema_registry, the address of its schemas")
+        self._check_on_bad_record(DEAD_LETTER, STOP)
+        if self.new_columns not in (IGNORE, ADD):
+            raise InvalidArgumentError(f"new_columns is '{self.new_columns}'; it is '{IGNORE}' or '{ADD}'")
+
+    def _check_push(self) -> None:
+        """A table gets its rows from Kafka or from pushes: with both, no order between them would be kept."""
+        others = IngestDeclaration()
+        for name in _OF_TOPICS:
+            if getattr(self, name) != getattr(others, name):
+                raise InvalidArgumentError(
+                    f"{name} is a parameter of Kafka's topics, and source is '{PUSH}'",
+                    hint=f"leave {name} away: a table gets its rows from a topic or from pushes, not both",
+                )
+        self._check_on_bad_record(REFUSE, DEAD_LETTER)
+
+    def _check_on_bad_record(self, *known: str) -> None:
+        if self.on_bad_record not in known:
+            raise InvalidArgumentError(
+                f"on_bad_record is '{self.on_bad_record}'; it is '{known[0]}' or '{known[1]}'"
+            )
+
+    @property
+    def source_name(self) -> str:
+        """What its events come from: the brokers, or PUSH."""
+        return PUSH if self.source == PUSH else str(self.bootstrap_servers)
 
     def start_milliseconds(self) -> int | None:
         """The time of `start` in milliseconds since 1970, None for `earliest` and `latest`.

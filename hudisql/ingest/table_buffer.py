@@ -49,7 +49,7 @@ class EventBatch:
 
 @dataclass(frozen=True, slots=True)
 class BadEvent:
-    """An event that is no row, with the reason."""
+    """An event that is no row, with the reason; `number` counts those of one offset, which a push has."""
 
     source: SourcePartition
     offset: int
@@ -57,6 +57,13 @@ class BadEvent:
     key: bytes | None
     value: bytes | None
     reason: str
+    number: int = 0
+
+    @property
+    def key_text(self) -> str:
+        """What tells the event from all others."""
+        text = f"{self.source[0]}/{self.source[1]}/{self.offset}"
+        return f"{text}/{self.number}" if self.number else text
 
 
 @dataclass(frozen=True, slots=True)

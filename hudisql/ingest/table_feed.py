@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from hudisql.errors import TableLockedError, WriteConflictError, WriteRefusedError
@@ -275,4 +276,5 @@ def _bad_event(batch: EventBatch, record: BadRecord) -> BadEvent:
         batch.keys[at],
         batch.values[at],
         record.reason,
+        at - int(np.searchsorted(batch.offsets, batch.offsets[at])),
     )

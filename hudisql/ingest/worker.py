@@ -1,4 +1,4 @@
-"""A worker: owns tables, reads their topics, and commits their events when they are due.
+"""A worker: owns tables, reads their sources, and commits their events when they are due.
 
 Everything runs in one thread; more cores are used by more workers. A table that fails is left for a time that
 doubles, and the other tables go on. Knows tables by a protocol, and neither SQL text nor the metastore.
@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
 from hudisql.console import Console
 from hudisql.errors import HudisqlError, KafkaError
-from hudisql.ingest.declaration import EARLIEST, IngestDeclaration
-from hudisql.ingest.kafka.kafka_source import KafkaSource, lost_error, shortened_error
+from hudisql.ingest.declaration import IngestDeclaration
+from hudisql.ingest.event_source import EventSource
+from hudisql.ingest.kafka.kafka_source import KafkaSource
 from hudisql.ingest.offsets import SourcePartition
+from hudisql.ingest.ownership import Ownership
 from hudisql.ingest.table_buffer import EventBatch
 from hudisql.ingest.table_feed import TableFeed
 from hudisql.ingest.watch.observer import CommittedEvents, FeedState, IngestObserver, OwnedTable, WorkerView
@@ -45,42 +47,6 @@ class IngestTable(Protocol):
         """A new feed of the table."""
 
 
-class Ownership(Protocol):
-    """Which tables are this worker's."""
-
-    hand_over: Callable[[Callable[[str], bool], bool], None]
-    """Called with a test of names, and whether to commit: these tables are this worker's no longer."""
-
-    @property
-    def is_settled(self) -> bool:
-        """True once it is known what this worker owns."""
-
-    def owned(self, names: Collection[str]) -> set[str]:
-        """Those of the tables that this worker owns now; called often. Raises KafkaError."""
-
-    def close(self) -> None:
-        """Give all tables up, so that other workers take them at once."""
-
-
-class OwnsAll:
-    """The ownership of a worker that is the only one."""
-
-    is_settled = True
-
-    def __init__(self) -> None:
-        self.hand_over: Callable[[Callable[[str], bool], bool], None] = lambda _is_left, _commits: None
-
-    def owned(self, names: Collection[str]) -> set[str]:
-        """All of them."""
-        return set(names)
-
-    def close(self) -> None:
-        """Do nothing."""
-
-    def report(self, states: Mapping[str, str]) -> None:
-        """Do nothing: there is nobody to tell."""
-
-
 @dataclass
 class _Fed:
     """A table in work; `ended` are those of its source partitions whose end was reached."""
@@ -93,6 +59,11 @@ class _Fed:
     failures: int = 0
     not_before: float = 0.0
     error: str | None = None
+
+    @property
+    def source_name(self) -> str:
+        """The source of its events."""
+        return self.table.declaration.source_name
 
 
 @dataclass
@@ -112,15 +83,15 @@ class IngestWorker:
     refresh_seconds: float = 10.0
     clock: Callable[[], float] = time.monotonic
     observer: IngestObserver | None = None
-    open_source: Callable[[str], KafkaSource] = KafkaSource
+    open_source: Callable[[str], EventSource] = KafkaSource
     _fed: dict[str, _Fed] = field(default_factory=dict)
-    _sources: dict[str, KafkaSource] = field(default_factory=dict)
+    _sources: dict[str, EventSource] = field(default_factory=dict)
     _by_source: dict[tuple[str, SourcePartition], list[_Fed]] = field(default_factory=dict)
     _declared: dict[str, IngestTable] = field(default_factory=dict)
     _paused: frozenset[str] = frozenset()
     _refreshed_at: float | None = None
     _observed_at: float | None = None
-    # Until when a cluster that did not answer is left alone: each of its tables would wait for it.
+    # Until when a source that did not answer is left alone: each of its tables would wait for it.
     _unreachable: dict[str, float] = field(default_factory=dict)
 
     def run(self, *, until_caught_up: bool = False) -> bool:
@@ -138,6 +109,8 @@ class IngestWorker:
                 self._observe()
                 if until_caught_up and self.ownership.is_settled and self._has_caught_up():
                     break
+            for source in self._sources.values():
+                source.stop()
             self._flush_all()
             if until_caught_up:
                 self._split_all()
@@ -168,8 +141,7 @@ class IngestWorker:
             self._fed[name] = _Fed(table, table.feed(self.owner))
             self._observed_at = None
         for fed in [each for each in self._fed.values() if not each.is_running]:
-            servers = str(fed.table.declaration.bootstrap_servers)
-            if now >= max(fed.not_before, self._unreachable.get(servers, 0.0)):
+            if now >= max(fed.not_before, self._unreachable.get(fed.source_name, 0.0)):
                 self._attempt(fed, self._start)
 
     def _look_for_declarations(self) -> None:
@@ -196,23 +168,23 @@ class IngestWorker:
     def _look_for_partitions(self) -> None:
         """Begin again with tables whose topics have other partitions than those that are read."""
         for source in self._sources.values():
-            if self.clock() < self._unreachable.get(source.bootstrap_servers, 0.0):
+            if self.clock() < self._unreachable.get(source.name, 0.0):
                 continue
             try:
                 found = source.all_partitions() if source.assigned else {}
             except HudisqlError as error:
-                self._leave_alone(source.bootstrap_servers)
+                self._leave_alone(source.name)
                 self.console.warning(error.message)
                 continue
             for fed in [each for each in self._fed.values() if each.is_running]:
-                declaration = fed.table.declaration
-                if declaration.bootstrap_servers == source.bootstrap_servers and found:
-                    topic = str(declaration.topic)
-                    if fed.sources != {(topic, number) for number in found.get(topic, ())}:
+                if fed.source_name == source.name and found:
+                    topics = {topic for topic, _ in fed.sources}
+                    current = {(topic, number) for topic in topics for number in found.get(topic, ())}
+                    if fed.sources != current:
                         self._begin_again(fed)
 
-    def _leave_alone(self, servers: str) -> None:
-        self._unreachable[servers] = self.clock() + _UNREACHABLE_SECONDS
+    def _leave_alone(self, source: str) -> None:
+        self._unreachable[source] = self.clock() + _UNREACHABLE_SECONDS
 
     def _begin_again(self, fed: _Fed) -> None:
         """Commit what is in memory, and go on from there."""
@@ -221,27 +193,16 @@ class IngestWorker:
             self._halt(fed, self.clock())
 
     def _start(self, fed: _Fed) -> None:
-        declaration = fed.table.declaration
         committed = dict(fed.feed.take_over())
-        assert declaration.bootstrap_servers is not None
-        assert declaration.topic is not None
-        source = self._source_of(declaration.bootstrap_servers)
-        fresh: dict[SourcePartition, int] = {}
-        offsets: dict[SourcePartition, int] = {}
-        is_known = any(topic == declaration.topic for topic, _ in committed)
-        for number in source.partitions(declaration.topic):
-            partition = declaration.topic, number
-            if partition in committed:
-                offsets[partition] = self._available(fed, source, partition, committed[partition])
-            else:
-                # Whatever a partition has that was added later came after the declared start.
-                start = EARLIEST if is_known else declaration.start
-                offsets[partition] = fresh[partition] = source.start_offset(partition, start)
-        # `earliest` is the same at every start; other places are kept before the first event.
-        fed.feed.begin_at(offsets, commits=bool(fresh) and declaration.start != EARLIEST)
+        source = self._source_of(fed)
+        start = source.start(fed.table.name, fed.table.declaration, committed)
+        for warning in start.warnings:
+            self.console.warning(warning)
+        offsets = dict(start.offsets)
+        fed.feed.begin_at(start.offsets, commits=start.commits)
         fed.sources = set(offsets)
-        for partition, offset in offsets.items():
-            readers = self._by_source.setdefault((source.bootstrap_servers, partition), [])
+        for partition, offset in start.offsets.items():
+            readers = self._by_source.setdefault((source.name, partition), [])
             # Tables of one topic take what is theirs of the same events.
             offsets[partition] = min([offset, *(each.feed.position[partition] for each in readers)])
             readers.append(fed)
@@ -249,23 +210,11 @@ class IngestWorker:
         fed.ended.clear()
         fed.is_running = True
 
-    def _available(self, fed: _Fed, source: KafkaSource, partition: SourcePartition, wanted: int) -> int:
-        """The offset to go on from. Raises EventsLostError if the topic does not have the wanted one."""
-        first, end = source.retained(partition)
-        if end < wanted:
-            raise shortened_error(fed.table.name, partition, wanted, end)
-        if first <= wanted:
-            return wanted
-        error = lost_error(fed.table.name, partition, wanted, first)
-        if fed.table.declaration.fail_on_data_loss:
-            raise error
-        self.console.warning(f"{error.message}; going on at {first}")
-        return first
-
-    def _source_of(self, servers: str) -> KafkaSource:
-        if servers not in self._sources:
-            self._sources[servers] = self.open_source(servers)
-        return self._sources[servers]
+    def _source_of(self, fed: _Fed) -> EventSource:
+        name = fed.source_name
+        if name not in self._sources:
+            self._sources[name] = self.open_source(name)
+        return self._sources[name]
 
     def _poll(self) -> None:
         reading = [each for each in self._sources.values() if each.assigned]
@@ -282,10 +231,13 @@ class IngestWorker:
             for partition in polled.lost:
                 for fed in self._readers(source, partition):
                     self._begin_again(fed)
+            for partition, error in polled.failed.items():
+                for fed in self._readers(source, partition):
+                    self._attempt(fed, partial(_fail, error))
 
-    def _readers(self, source: KafkaSource, partition: SourcePartition) -> list[_Fed]:
+    def _readers(self, source: EventSource, partition: SourcePartition) -> list[_Fed]:
         """The running tables that read the partition; several tables may share a topic."""
-        found = self._by_source.get((source.bootstrap_servers, partition), ())
+        found = self._by_source.get((source.name, partition), ())
         return [each for each in found if each.is_running]
 
     def _take(self, batch: EventBatch, fed: _Fed) -> None:
@@ -305,14 +257,13 @@ class IngestWorker:
             self._attempt(max(running, key=lambda each: each.feed.memory), self._flush)
 
     def _flush(self, fed: _Fed) -> None:
-        if self.observer is None:
-            fed.feed.flush()
-            fed.failures, fed.error = 0, None
-            return
-        events, began = fed.feed.buffered, time.monotonic()
+        events, began = None if self.observer is None else fed.feed.buffered, time.monotonic()
         result = fed.feed.flush()
         fed.failures, fed.error = 0, None
-        if result is not None:
+        if result is None:
+            return
+        self._source_of(fed).committed(fed.feed.position)
+        if self.observer is not None and events is not None:
             seconds, offsets = time.monotonic() - began, fed.feed.committed
             lag = self._lag_of(fed)
             self.observer.committed(CommittedEvents(fed.table.name, result, events, offsets, seconds, lag))
@@ -329,8 +280,19 @@ class IngestWorker:
 
     def _flush_all(self) -> None:
         for fed in self._fed.values():
-            if fed.is_running:
-                self._attempt(fed, self._flush)
+            self._finish(fed)
+
+    def _finish(self, fed: _Fed, *, commits: bool = True) -> None:
+        """Take what only this process has of the table's events, and commit."""
+        source = self._sources.get(fed.source_name)
+        last = () if source is None else source.last_events(fed.table.name)
+        if commits and fed.is_running:
+            self._attempt(fed, partial(self._take_last, last))
+
+    def _take_last(self, batches: Iterable[EventBatch], fed: _Fed) -> None:
+        for batch in batches:
+            self._take(batch, fed)
+        self._flush(fed)
 
     def _hand_over(self, is_left: Callable[[str], bool], commits: bool) -> None:
         for name in [each for each in self._fed if is_left(each)]:
@@ -339,22 +301,21 @@ class IngestWorker:
     def _give_up(self, name: str, *, commits: bool) -> None:
         fed = self._fed.pop(name)
         self._observed_at = None
-        if commits and fed.is_running:
-            self._attempt(fed, self._flush)
+        self._finish(fed, commits=commits)
         self._halt(fed, 0.0)
 
     def _halt(self, fed: _Fed, not_before: float) -> None:
-        """Read the table's topic no longer; what is in memory is dropped when it begins again."""
-        servers = str(fed.table.declaration.bootstrap_servers)
+        """Read the table's source no longer; what is in memory is dropped when it begins again."""
+        source = fed.source_name
         for partition in fed.sources:
-            readers = self._by_source[servers, partition]
+            readers = self._by_source[source, partition]
             readers.remove(fed)
             if readers:
                 # It may have been rewound for this table.
                 position = min(each.feed.position[partition] for each in readers)
-                self._sources[servers].assign({partition: position})
+                self._sources[source].assign({partition: position})
             else:
-                self._sources[servers].unassign([partition])
+                self._sources[source].unassign([partition])
         fed.sources, fed.is_running, fed.not_before = set(), False, not_before
 
     def _attempt(self, fed: _Fed, work: Callable[[_Fed], object]) -> None:
@@ -367,7 +328,7 @@ class IngestWorker:
             self._halt(fed, self.clock() + seconds)
             # Not for a topic that is not there: then the cluster has answered.
             if isinstance(error, KafkaError) and error.__cause__ is not None:
-                self._leave_alone(str(fed.table.declaration.bootstrap_servers))
+                self._leave_alone(fed.source_name)
             if self.observer is not None:
                 self.observer.failed(fed.table.name)
                 self._observed_at = None
@@ -395,10 +356,10 @@ class IngestWorker:
         return OwnedTable(fed.table.name, state, self._lag_of(fed), feed.memory, feed.index_bytes, error)
 
     def _lag_of(self, fed: _Fed) -> int | None:
-        """The events that no commit has yet, as far as the brokers' last answers say."""
+        """The events that no commit has yet, as far as the source's last answers say."""
         if not fed.is_running:
             return None
-        source = self._sources[str(fed.table.declaration.bootstrap_servers)]
+        source = self._source_of(fed)
         lag, committed = 0, fed.feed.committed
         for partition in fed.sources:
             end = source.known_end(partition)
@@ -413,3 +374,7 @@ class IngestWorker:
             each.ended >= each.sources if each.is_running else each.failures > 0
             for each in self._fed.values()
         )
+
+
+def _fail(error: HudisqlError, _fed: _Fed) -> None:
+    raise error

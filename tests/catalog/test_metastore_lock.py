@@ -10,6 +10,7 @@ from hudisql.catalog.client import MetastoreClient
 from hudisql.catalog.embedded import acquire_embedded_metastore
 from hudisql.catalog.metastore_lock import MetastoreLock
 from hudisql.errors import MetastoreError, TableLockedError, WriteConflictError
+from hudisql.ingest.push.leases import LeaseOwnership
 from hudisql.write.transaction.lock import LockRetryPolicy, hold_lock
 
 pytestmark = pytest.mark.hms
@@ -18,15 +19,15 @@ BRIEFLY = LockRetryPolicy(retries=1, wait_ms=50)
 
 
 @pytest.fixture(scope="module")
-def uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A metastore of its own: told that it is tested, Hive 2.3 makes the tables of its transactions."""
-    options = ["-Dderby.system.durability=test", "-Dhive.in.test=true"]
+def uri_without_locks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A metastore without the tables of Hive's transactions, as one that creates its own schema."""
+    options = ["-Dderby.system.durability=test", "-Dhudisql.without.locks=true"]
     with acquire_embedded_metastore(tmp_path_factory.mktemp("locks"), java_options=options) as metastore:
         yield metastore.uri
 
 
-def test_one_client_at_a_time_has_the_lock_on_a_table(uri: str) -> None:
-    with MetastoreClient(uri) as one, MetastoreClient(uri) as other:
+def test_one_client_at_a_time_has_the_lock_on_a_table(metastore_uri: str) -> None:
+    with MetastoreClient(metastore_uri) as one, MetastoreClient(metastore_uri) as other:
         mine, theirs = MetastoreLock(one, "db", "t"), MetastoreLock(other, "DB", "T")
         with hold_lock(mine, BRIEFLY) as held:
             held.check()
@@ -39,8 +40,8 @@ def test_one_client_at_a_time_has_the_lock_on_a_table(uri: str) -> None:
             assert not mine.is_held()
 
 
-def test_a_lock_that_the_metastore_dropped_is_noticed(uri: str) -> None:
-    with MetastoreClient(uri) as client:
+def test_a_lock_that_the_metastore_dropped_is_noticed(metastore_uri: str) -> None:
+    with MetastoreClient(metastore_uri) as client:
         lock = MetastoreLock(client, "db", "dropped")
         with hold_lock(lock, BRIEFLY) as held:
             assert lock._id is not None
@@ -50,7 +51,11 @@ def test_a_lock_that_the_metastore_dropped_is_noticed(uri: str) -> None:
                 held.check()
 
 
-def test_a_metastore_without_tables_for_locks_says_what_to_do(client: MetastoreClient) -> None:
-    with pytest.raises(MetastoreError, match="FileSystemBasedLockProvider") as raised:
-        MetastoreLock(client, "db", "t").try_lock(0)
-    assert "schematool" in str(raised.value)
+def test_a_metastore_without_tables_for_locks_says_what_to_do(uri_without_locks: str) -> None:
+    with MetastoreClient(uri_without_locks) as client:
+        with pytest.raises(MetastoreError, match="FileSystemBasedLockProvider") as raised:
+            MetastoreLock(client, "db", "t").try_lock(0)
+        assert "schematool" in str(raised.value)
+        leases = LeaseOwnership(client, "a", {}, lambda: (), print)
+        with pytest.raises(MetastoreError, match="--sole-worker"):
+            leases.owned({})

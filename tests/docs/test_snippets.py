@@ -65,6 +65,7 @@ PAGES = (
         },
     ),
     Page("docs/ingest.md", {}),
+    Page("docs/ingest-push.md", {}),
     Page(
         "docs/changing-rows.md",
         {

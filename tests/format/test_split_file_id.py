@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from hudisql.format.bucket_id import bucket_of_file_id, new_file_id_prefix
+from hudisql.format.bucket_id import bucket_of_file_id
 from hudisql.format.file_names import base_file_name, parse_base_file_name
 from hudisql.format.split_file_id import SplitBucket, split_bucket_of, split_file_id_prefixes
 
@@ -28,7 +28,7 @@ def test_the_file_ids_of_a_split_say_bucket_number_and_instant() -> None:
     "file_id",
     [
         str(uuid.UUID(int=0, version=4)) + "-0",
-        new_file_id_prefix(3) + "-0",
+        "00000003-a84d-472b-af8d-ee8a88bdbf5d-0",
         "00000003-0003-2026-1122-213344123f3a-0",  # bucket 3 of 3
         "00000003-0016-2026-1122-213344123f3a-1",
         "00000003-0016-2026-1122-213344123f3a",

@@ -17,7 +17,8 @@ from confluent_kafka.cimpl import NewPartitions
 from hudisql.catalog.client import MetastoreClient
 from hudisql.console import PlainConsole
 from hudisql.errors import MetastoreError
-from hudisql.ingest.worker import IngestTable, IngestWorker, OwnsAll
+from hudisql.ingest.ownership import OwnsAll
+from hudisql.ingest.worker import IngestTable, IngestWorker
 from tests.ingest.broker import kafka_broker
 from tests.ingest.fed_tables import FedTable, FedTables, fed_tables
 from tests.ingest.test_two_workers import wait_for

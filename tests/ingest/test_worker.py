@@ -12,10 +12,11 @@ import numpy as np
 from hudisql.console import SilentConsole
 from hudisql.errors import KafkaError, WriteRefusedError
 from hudisql.ingest.declaration import IngestDeclaration
-from hudisql.ingest.kafka.kafka_source import Polled
+from hudisql.ingest.event_source import Polled, StartOffsets
 from hudisql.ingest.offsets import SourcePartition
+from hudisql.ingest.ownership import OwnsAll
 from hudisql.ingest.table_buffer import EventBatch
-from hudisql.ingest.worker import IngestWorker, OwnsAll
+from hudisql.ingest.worker import IngestWorker
 from hudisql.write.execution.commit_files import WriteResult
 
 PARTITION: SourcePartition = ("events", 0)
@@ -39,7 +40,7 @@ class Cluster:
     """A topic with one partition of `end` events; one that is down answers after a timeout."""
 
     clock: Clock
-    bootstrap_servers: str
+    name: str
     end: int
     is_down: bool = False
     at: dict[SourcePartition, int] = field(default_factory=dict)
@@ -51,19 +52,27 @@ class Cluster:
     def close(self) -> None:
         """Nothing is open."""
 
-    def partitions(self, _topic: str) -> list[int]:
-        self._answer()
-        return [0]
-
     def all_partitions(self) -> Mapping[str, list[int]]:
         self._answer()
         return {PARTITION[0]: [0]}
 
-    def start_offset(self, _source: SourcePartition, _start: str) -> int:
-        return 0
+    def known_end(self, _source: SourcePartition) -> None:
+        """Not known."""
 
-    def retained(self, _source: SourcePartition) -> tuple[int, int]:
-        return 0, self.end
+    def start(
+        self, _table: str, _declaration: IngestDeclaration, committed: Mapping[SourcePartition, int]
+    ) -> StartOffsets:
+        self._answer()
+        return StartOffsets({PARTITION: committed.get(PARTITION, 0)}, commits=False)
+
+    def committed(self, _offsets: Mapping[SourcePartition, int]) -> None:
+        """Nothing is kept."""
+
+    def last_events(self, _table: str) -> tuple[EventBatch, ...]:
+        return ()
+
+    def stop(self) -> None:
+        """No client is there."""
 
     def assign(self, offsets: Mapping[SourcePartition, int]) -> None:
         self.at.update(offsets)
@@ -86,7 +95,7 @@ class Cluster:
     def _answer(self) -> None:
         if self.is_down:
             self.clock.now += TIMEOUT
-            raise KafkaError(f"{self.bootstrap_servers} does not answer") from OSError()
+            raise KafkaError(f"{self.name} does not answer") from OSError()
 
 
 @dataclass
@@ -160,7 +169,7 @@ def run(
         stop,
         "worker",
         clock=now,
-        open_source=lambda servers: found[servers],  # type: ignore[arg-type,return-value]
+        open_source=lambda servers: found[servers],
     )
     return worker.run(until_caught_up=seconds is None)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -22,7 +23,9 @@ from hudisql.catalog.client import MetastoreClient
 from hudisql.cli.services import stop_on_signals
 from hudisql.console import PlainConsole
 from hudisql.context import Context
-from hudisql.ingest.worker import OwnsAll
+from hudisql.ingest.ownership import OwnsAll
+from hudisql.ingest.push.limits import PushLimits
+from hudisql.ingest.push.push_service import PushOptions
 from hudisql.settings import Settings
 from hudisql.sql.ingest import run_ingest
 from hudisql.storage import Storage
@@ -120,8 +123,12 @@ def _work(
     until_caught_up: bool = False,
     refresh_seconds: float = 0.5,
     kafka_config: str = "",
+    push: dict[str, Any] | None = None,
+    limit_file_bytes: int = -1,
 ) -> int:
     """A worker, with a fault before its `step`-th change of the store; gives its exit code."""
+    if limit_file_bytes > 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit_file_bytes, -1))
     storage = Storage() if step is None else FaultyStorage(step=step, fault=fault)
     replaced: dict[str, Any] = {"storage_without_spark": lambda _context: storage}
     if not group:
@@ -139,11 +146,20 @@ def _work(
                 group=group or "alone",
                 until_caught_up=until_caught_up,
                 refresh_seconds=refresh_seconds,
+                push=None if push is None else push_options(**push),
             )
         except Exception as error:
             console.warning(f"{type(error).__name__}: {error}")
             return 2
     return 0 if succeeded else 1
+
+
+def push_options(
+    *, log: str, tokens: str | None = None, limits: dict[str, Any] | None = None, **more: Any
+) -> PushOptions:
+    """The options from JSON."""
+    given = PushLimits(**(limits or {}))
+    return PushOptions(log=Path(log), tokens=Path(tokens) if tokens else None, limits=given, **more)
 
 
 def _fork(**told: Any) -> int:

@@ -14,6 +14,8 @@ import pytest
 from hudisql.catalog.client import MetastoreClient
 from tests.ingest.broker import KafkaBroker
 from tests.ingest.fed_tables import SCHEMA, TYPES, FedTable, FedTables, fed_tables
+from tests.ingest.pushed_tables import PushedTable, pushed_tables
+from tests.ingest.test_pushed_rows import end, take
 from tests.ingest.worker_processes import WorkerServer
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
@@ -39,7 +41,7 @@ def options_of(table: FedTable, kind: str) -> dict[str, str]:
     }
 
 
-def read_by_all(table: FedTable, session: Any, *oracles: HudiOracle) -> None:
+def read_by_all(table: FedTable | PushedTable, session: Any, *oracles: HudiOracle) -> None:
     """All read the same rows and meta columns, which are the model's."""
     ours = session.sql(f"SELECT * FROM {table.full_name}").arrow()
     assert dict(zip(ours["id"].to_pylist(), ours["ts"].to_pylist(), strict=True)) == table.model
@@ -93,3 +95,19 @@ def test_hudi_reads_what_workers_write_and_both_go_on(
     table.model[200] = 1
     read_by_all(table, session, oracle_015, oracle_120)
     table.check()
+
+
+def test_hudi_reads_what_clients_push(
+    metastore_uri: str, workers: WorkerServer, tmp_path: Path, session: Any, oracle_015: HudiOracle
+) -> None:
+    with (
+        closing(MetastoreClient(metastore_uri)) as client,
+        pushed_tables(client, workers, tmp_path) as tables,
+    ):
+        table = tables.make("pushed_to_hudi")
+        worker = tables.start()
+        take(table, worker, range(40))
+        assert table.push(worker, range(20, 50), deleted=range(3)).status == 200
+        table.push_batch(worker, range(45, 60))
+        end(worker)
+        read_by_all(table, session, oracle_015)

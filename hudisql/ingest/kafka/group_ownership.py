@@ -8,7 +8,7 @@ dies is noticed after its session, and slots move without a stop of the others. 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -19,6 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 from hudisql.errors import KafkaError
 from hudisql.ingest.kafka.client_errors import Refusal, checked_settings
 from hudisql.ingest.kafka.group_state import SLOTS, control_topic, slot_of, slot_text
+from hudisql.ingest.ownership import DeclaredName, HandOver
 
 SESSION_MILLISECONDS: Final = 6_000
 _TIMEOUT: Final = 10.0
@@ -32,9 +33,6 @@ _CONFIG: Final[Mapping[str, str | int | bool]] = {
     "enable.auto.commit": False,
     "auto.offset.reset": "latest",
 }
-
-HandOver = Callable[[Callable[[str], bool], bool], None]
-"""Called with a test of names and whether to commit: the tables it holds for are this worker's no longer."""
 
 
 class GroupOwnership:
@@ -62,7 +60,7 @@ class GroupOwnership:
             self._consumer = Consumer({**_CONFIG, **settings, **more}, logger=_LOG)
         self._consumer.subscribe([topic], self._assigned, self._revoked, self._lost)
 
-    def owned(self, names: Collection[str]) -> set[str]:
+    def owned(self, tables: Mapping[str, DeclaredName]) -> set[str]:
         """Those of the tables that this worker owns now; tables that it has lost are handed over within.
 
         Raises KafkaError for an error that does not pass.
@@ -71,7 +69,7 @@ class GroupOwnership:
         error = None if message is None else message.error()
         if error is not None and error.fatal():
             raise KafkaError(f"the group of workers at {self._servers} cannot be joined: {error.str()}")
-        return {name for name in names if slot_of(name) in self._slots}
+        return {name for name in tables if slot_of(name) in self._slots}
 
     def report(self, states: Mapping[str, str]) -> None:
         """Keep the state of each table with the group; it goes out in the background, if it has changed."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from confluent_kafka import KafkaError as ClientError
 
 from hudisql.errors import EventsLostError, KafkaError
 from hudisql.ingest.declaration import EARLIEST, LATEST, IngestDeclaration
+from hudisql.ingest.event_source import Polled, StartOffsets
 from hudisql.ingest.kafka.client_errors import Refusal, checked_settings
 from hudisql.ingest.offsets import SourcePartition
 from hudisql.ingest.table_buffer import EventBatch
@@ -47,18 +47,6 @@ _CONFIG: Final[Mapping[str, str | int | bool]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Polled:
-    """What one poll gave: events by source partition, and the partitions whose end was reached.
-
-    `lost` names the partitions whose next event the topic no longer has.
-    """
-
-    batches: tuple[EventBatch, ...] = ()
-    ended: tuple[SourcePartition, ...] = ()
-    lost: tuple[SourcePartition, ...] = ()
-
-
 class KafkaSource:
     """A consumer of one cluster. Not for several threads at once."""
 
@@ -74,6 +62,11 @@ class KafkaSource:
     def close(self) -> None:
         """Give the connections back."""
         self._consumer.close()
+
+    @property
+    def name(self) -> str:
+        """The brokers."""
+        return self.bootstrap_servers
 
     @property
     def assigned(self) -> Collection[SourcePartition]:
@@ -96,6 +89,51 @@ class KafkaSource:
         with self._translated("list the topics"):
             topics = self._consumer.list_topics(timeout=_TIMEOUT).topics
         return {name: tuple(each.partitions) for name, each in topics.items() if each.error is None}
+
+    def start(
+        self, table: str, declaration: IngestDeclaration, committed: Mapping[SourcePartition, int]
+    ) -> StartOffsets:
+        """Where the table goes on, and begins in partitions that it has taken nothing of.
+
+        Raises EventsLostError for committed offsets that the topic does not have, KafkaError.
+        """
+        assert declaration.topic is not None
+        offsets: dict[SourcePartition, int] = {}
+        warnings: list[str] = []
+        is_known = any(topic == declaration.topic for topic, _ in committed)
+        is_fresh = False
+        for number in self.partitions(declaration.topic):
+            partition = declaration.topic, number
+            if partition in committed:
+                wanted = committed[partition]
+                offsets[partition] = self._available(table, declaration, partition, wanted, warnings)
+                continue
+            # Whatever a partition has that was added later came after the declared start.
+            offsets[partition] = self.start_offset(partition, EARLIEST if is_known else declaration.start)
+            is_fresh = True
+        # `earliest` is the same at every start; other places are kept before the first event.
+        commits = is_fresh and declaration.start != EARLIEST
+        return StartOffsets(offsets, commits, tuple(warnings))
+
+    def _available(
+        self,
+        table: str,
+        declaration: IngestDeclaration,
+        partition: SourcePartition,
+        wanted: int,
+        warnings: list[str],
+    ) -> int:
+        """The offset to go on from. Raises EventsLostError if the topic does not have the wanted one."""
+        first, end = self.retained(partition)
+        if end < wanted:
+            raise shortened_error(table, partition, wanted, end)
+        if first <= wanted:
+            return wanted
+        error = lost_error(table, partition, wanted, first)
+        if declaration.fail_on_data_loss:
+            raise error
+        warnings.append(f"{error.message}; going on at {first}")
+        return first
 
     def start_offset(self, source: SourcePartition, start: str) -> int:
         """Where a partition begins that the table has taken nothing of; `start` is that of a declaration.
@@ -167,6 +205,16 @@ class KafkaSource:
         # What was read before a partition was left may still come.
         batches = [_batch(source, found) for source, found in by_source.items() if source in self._assigned]
         return Polled(tuple(batches), tuple(ended), tuple(lost))
+
+    def committed(self, offsets: Mapping[SourcePartition, int]) -> None:
+        """Do nothing: offsets are kept in the tables' commits."""
+
+    def last_events(self, table: str) -> Iterable[EventBatch]:  # noqa: ARG002
+        """None: the next owner reads them from the topic."""
+        return ()
+
+    def stop(self) -> None:
+        """Do nothing: no client sends to this process."""
 
     @contextmanager
     def _translated(self, operation: str) -> Iterator[None]:

@@ -84,7 +84,9 @@ def batch_of(schema: pa.Schema, scanned: ScannedRecords, ignored: int = 0) -> Pa
     """The parsed batch of scanned records, which have the delete field beside the columns."""
     deleted = scanned.columns.column(DELETE_FIELD)
     is_deleted = deleted.fill_null(False).to_numpy(zero_copy_only=False) if deleted.true_count else None
-    rows = pa.Table.from_batches([scanned.columns.select(schema.names)]).cast(schema)
+    rows = pa.Table.from_batches([scanned.columns.select(schema.names)])
+    if not rows.schema.equals(schema, check_metadata=True):
+        rows = rows.cast(schema)
     return ParsedBatch(rows, scanned.positions, is_deleted, scanned.bad, scanned.new_columns, ignored)
 
 

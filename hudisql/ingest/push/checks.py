@@ -1,19 +1,27 @@
 """Checks of rows before they are acknowledged, so that a client learns at once which of its rows are bad.
 
-The worker gives a check for each table that takes pushes; `SchemaCheck` knows nothing but the table's schema.
+They are made with the parser by which the worker turns the same bytes into rows later: what is acknowledged
+can be written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.json
 
-# So many bad lines are named, the others are not looked for.
+from hudisql.errors import PushRefusedError
+from hudisql.ingest.parse.json_records import JsonParser
+from hudisql.ingest.parse.parsed_batch import DELETE_FIELD, BadRecord, ParsedBatch
+from hudisql.ingest.push.pushed_rows import rows_of_batch
+
 NAMED_BAD_ROWS: Final = 20
+"""So many bad lines are named."""
+Refuse = Callable[[ParsedBatch], Sequence[BadRecord]]
+"""The rows that the table cannot have, such as those without a key."""
 
 
 @dataclass(frozen=True)
@@ -28,78 +36,92 @@ class CheckedRows:
 
 
 class TableCheck(Protocol):
-    """What a table takes."""
+    """What a table takes; any thread may call."""
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's columns."""
+        """The columns that rows may have."""
+
+    @property
+    def takes_bad_rows(self) -> bool:
+        """True if bad JSON rows are acknowledged with the others, for the dead-letter table."""
+
+    def is_of(self, schema: pa.Schema, *, takes_bad_rows: bool) -> bool:
+        """True if it is a check of these columns and of this answer to bad rows."""
 
     def check_ndjson(self, payload: bytes) -> CheckedRows:
         """The rows of a body of JSON objects, one a line; blank lines are none."""
 
+    def check_batch(self, batch: pa.RecordBatch) -> CheckedRows:
+        """The rows of a batch whose schema fits."""
 
-# None for tables that take no pushes.
-FindCheck = Callable[[str], TableCheck | None]
+
+# None for tables that are unknown or take no pushes, a refusal for those that take none here or now.
+FindCheck = Callable[[str], TableCheck | PushRefusedError | None]
 
 
-class SchemaCheck:
-    """Rows of a table's schema: strict types, no unknown columns, nulls where the schema has them."""
+class RowCheck:
+    """Rows of a table: strict types, no unknown columns, and what `refuse` says.
 
-    def __init__(self, schema: pa.Schema) -> None:
+    Raises UnsupportedTableError for columns that JSON has no values for.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, refuse: Refuse = lambda _parsed: (), *, takes_bad_rows: bool = False
+    ) -> None:
+        self.table_schema = schema
         self.schema = schema
-        self._options = pa.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-        self._required = [field.name for field in schema if not field.nullable]
+        if DELETE_FIELD not in schema.names:
+            self.schema = schema.append(pa.field(DELETE_FIELD, pa.bool_()))
+        self.takes_bad_rows = takes_bad_rows
+        self._refuse = refuse
+        self._parser = JsonParser(schema, take_new_columns=True)
+
+    def is_of(self, schema: pa.Schema, *, takes_bad_rows: bool) -> bool:
+        """True if it is a check of these columns and of this answer to bad rows."""
+        return self.takes_bad_rows == takes_bad_rows and bool(self.table_schema.equals(schema))
 
     def check_ndjson(self, payload: bytes) -> CheckedRows:
-        """The rows of a body; only a body with bad ones is cut into lines."""
-        lines = payload.count(b"\n") + (not payload.endswith(b"\n") and bool(payload))
-        rows, reason = self._parse(payload)
-        if not reason and rows == lines:
-            return CheckedRows(rows)
-        numbered = [
-            (number, line) for number, line in enumerate(payload.split(b"\n"), start=1) if line.strip()
-        ]
-        if not reason and rows == len(numbered):
-            return CheckedRows(rows)
-        bad: list[tuple[int, str]] = []
-        self._find_bad(numbered, bad)
-        return CheckedRows(len(numbered), tuple(bad))
+        """The rows of a body; lines are counted with the blank ones."""
+        lines = payload.split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        rows = [each for each in lines if each.strip()]
+        if not rows:
+            return CheckedRows(0)
+        bad = self._bad_rows(rows)
+        if not bad:
+            return CheckedRows(len(rows))
+        numbers = [number for number, each in enumerate(lines, start=1) if each.strip()]
+        named = tuple((numbers[each.position], each.reason) for each in bad[:NAMED_BAD_ROWS])
+        return CheckedRows(len(rows), named)
 
-    def _find_bad(self, lines: list[tuple[int, bytes]], bad: list[tuple[int, str]]) -> None:
-        """Halve the lines until the bad ones stand alone."""
-        if not lines or len(bad) >= NAMED_BAD_ROWS:
-            return
-        rows, reason = self._parse(b"\n".join(line for _, line in lines))
-        if not reason and rows == len(lines):
-            return
-        if len(lines) == 1:
-            bad.append((lines[0][0], reason or "the line has not exactly one object"))
-            return
-        middle = len(lines) // 2
-        self._find_bad(lines[:middle], bad)
-        self._find_bad(lines[middle:], bad)
+    def check_batch(self, batch: pa.RecordBatch) -> CheckedRows:
+        """The rows of a batch."""
+        parsed = rows_of_batch(batch, self.table_schema, np.arange(batch.num_rows))
+        bad = sorted(self._refuse(parsed), key=lambda each: each.position)
+        named = tuple((each.position + 1, each.reason) for each in bad[:NAMED_BAD_ROWS])
+        return CheckedRows(batch.num_rows, named)
 
-    def _parse(self, payload: bytes) -> tuple[int, str]:
-        """How many rows there are, and what is wrong with them."""
-        if not payload.strip():
-            return 0, ""
-        try:
-            payload.decode()
-            table = pa.json.read_json(
-                pa.BufferReader(payload),
-                read_options=pa.json.ReadOptions(use_threads=False, block_size=len(payload) + 1),
-                parse_options=self._options,
-            )
-        except UnicodeDecodeError:
-            return 0, "the text is not UTF-8"
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            # Rows are counted from the piece that was parsed, not from the body.
-            reason = str(error).removeprefix("JSON parse error: ")
-            return 0, reason.rpartition(" in row ")[0] or reason
-        for name in self._required:
-            if table.num_rows and table.column(name).null_count:
-                return 0, f"column {name} is null"
-        return table.num_rows, ""
+    def _bad_rows(self, rows: Sequence[bytes]) -> list[BadRecord]:
+        """The bad ones, in order."""
+        parsed = self._parser.parse(rows)
+        bad = [*parsed.bad, *self._refuse(parsed)]
+        if parsed.new_columns.names:
+            self._find_unknown_columns(rows, 0, bad)
+        return sorted({each.position: each for each in bad}.values(), key=lambda each: each.position)
+
+    def _find_unknown_columns(self, rows: Sequence[bytes], first: int, found: list[BadRecord]) -> None:
+        """Halve the rows until those with unknown columns stand alone."""
+        names = self._parser.parse(rows).new_columns.names
+        if not names or len(found) > NAMED_BAD_ROWS:
+            return
+        if len(rows) == 1:
+            found.append(BadRecord(first, f"the table has no column {', '.join(names)}"))
+            return
+        half = len(rows) // 2
+        self._find_unknown_columns(rows[:half], first, found)
+        self._find_unknown_columns(rows[half:], first + half, found)
 
 
 def schema_problems(sent: pa.Schema, table: pa.Schema) -> list[str]:
@@ -113,14 +135,7 @@ def schema_problems(sent: pa.Schema, table: pa.Schema) -> list[str]:
             problems.append(f"the table has no column {field.name}")
         elif _plain(field.type) != _plain(table.field(index).type):
             problems.append(f"column {field.name} is {field.type}, the table's is {table.field(index).type}")
-    missing = [field.name for field in table if not field.nullable and field.name not in sent.names]
-    return problems + [f"column {name} is missing" for name in missing]
-
-
-def batch_problems(batch: pa.RecordBatch, table: pa.Schema) -> list[str]:
-    """What keeps a batch, whose schema fits, from going into a table."""
-    required = [field.name for field in table if not field.nullable]
-    return [f"column {name} has nulls" for name in required if batch.column(name).null_count]
+    return problems
 
 
 def _plain(type_: pa.DataType) -> pa.DataType:

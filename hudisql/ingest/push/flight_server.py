@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,19 +19,23 @@ import pyarrow as pa
 from pyarrow import flight
 
 from hudisql.errors import PushRefusedError
-from hudisql.ingest.push.checks import batch_problems, schema_problems
+from hudisql.ingest.push.checks import schema_problems
 from hudisql.ingest.push.frames import PayloadFormat
-from hudisql.ingest.push.gateway import PushGateway, describe_refusal, refusal_of
+from hudisql.ingest.push.gateway import PushGateway, bad_rows_error, describe_refusal, refusal_of
 from hudisql.ingest.push.http_server import require_tls_or_loopback
 
 _AUTHORIZATION: Final = "authorization"
 _ERRORS: Final = {
     401: flight.FlightUnauthenticatedError,
     403: flight.FlightUnauthorizedError,
+    307: flight.FlightUnavailableError,
+    421: flight.FlightUnavailableError,
     429: flight.FlightUnavailableError,
     503: flight.FlightUnavailableError,
     500: flight.FlightInternalError,
 }
+_PUSH_SECONDS: Final = 30.0
+_STREAM_SECONDS: Final = 1.0
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -55,6 +60,9 @@ class FlightPushServer(flight.FlightServerBase):  # type: ignore[misc]
 
     Raises InvalidArgumentError as `HttpPushServer` does, pyarrow's errors if the address cannot be used.
     """
+
+    waits_for_clients = False
+    """True once a server was stopped with open streams: the end of the process waits for them, too."""
 
     def __init__(
         self,
@@ -100,7 +108,13 @@ class FlightPushServer(flight.FlightServerBase):  # type: ignore[misc]
     def stop(self) -> None:
         """Refuse new pushes, complete those that run, and stop. The log stays open."""
         self._gateway.stop()
-        self.shutdown()
+        self._gateway.wait_until_idle(_PUSH_SECONDS)
+        # It waits without end for clients that keep streams open and send nothing: what they send is refused.
+        ending = threading.Thread(target=self.shutdown, name="push-flight-stop", daemon=True)
+        ending.start()
+        ending.join(_STREAM_SECONDS)
+        if ending.is_alive():
+            FlightPushServer.waits_for_clients = True
 
     def _refuse_schema(self, table: str, authorization: str | None, schema: pa.Schema) -> None:
         admitted, check = self._gateway.begin(table, authorization)
@@ -120,13 +134,9 @@ class FlightPushServer(flight.FlightServerBase):  # type: ignore[misc]
         with admitted:
             admitted.reserve(batch.get_total_buffer_size())
             self._gateway.check_row_count(table, batch.num_rows)
-            problems = batch_problems(batch, check.schema)
-            if problems:
-                raise PushRefusedError(
-                    f"the batch is not of {table}: {'; '.join(problems)}",
-                    hint="correct the batch and send it again: no row of it was taken",
-                    code="bad_rows",
-                )
+            bad_rows = check.check_batch(batch).bad_rows
+            if bad_rows:
+                raise bad_rows_error(table, bad_rows)
             payload = _as_stream(batch)
             admitted.reserve(len(payload))
             future = self._gateway.append(table, PayloadFormat.ARROW_STREAM, payload, rows=batch.num_rows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections import Counter, OrderedDict
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -45,8 +46,7 @@ class PushCounters:
 class PushGateway:
     """Pushes of all clients of a process into one log.
 
-    `find_check` knows the tables. With `take_bad_rows` they are acknowledged with the others, and the worker
-    puts them into the dead-letter table. Idempotency keys are remembered for `key_seconds`, after a restart
+    `find_check` knows the tables. Idempotency keys are remembered for `key_seconds`, after a restart
     those whose batches are still in the log.
     """
 
@@ -57,7 +57,6 @@ class PushGateway:
         tokens: TableTokens,
         limits: PushLimits | None = None,
         *,
-        take_bad_rows: bool = False,
         key_seconds: float = 600.0,
     ) -> None:
         self.log = log
@@ -65,7 +64,6 @@ class PushGateway:
         self.tokens = tokens
         self.counters = PushCounters()
         self._find_check = find_check
-        self._take_bad_rows = take_bad_rows
         self._admission = Admission(
             self.limits, lambda: log.unreleased_bytes, log.unreleased_bytes_of, lambda: log.disk_bytes
         )
@@ -75,7 +73,7 @@ class PushGateway:
         self._remember_keys_of_the_log()
 
     def begin(self, table: str, authorization: str | None) -> tuple[AdmittedRequest, TableCheck]:
-        """Let a push begin. Raises PushRefusedError: 401, 403, 404, 429 or 503."""
+        """Let a push begin. Raises PushRefusedError: 307, 401, 403, 404, 421, 429 or 503."""
         try:
             self.tokens.authorize(table, authorization)
         except PushRefusedError as refusal:
@@ -90,21 +88,16 @@ class PushGateway:
                 status=404,
                 code="unknown_table",
             )
+        if isinstance(check, PushRefusedError):
+            raise check
         return self._admission.admit(table), check
 
     def check_ndjson(self, table: str, check: TableCheck, payload: bytes) -> CheckedRows:
         """Check a body's rows. Raises PushRefusedError: 400 for bad rows or none, 413 for too many."""
         checked = check.check_ndjson(payload)
         self.check_row_count(table, checked.rows)
-        if checked.bad_rows and not self._take_bad_rows:
-            line, reason = checked.bad_rows[0]
-            raise PushRefusedError(
-                f"line {line} is no row of {table}: {reason}",
-                hint="correct the lines and push the whole batch again: no row of it was taken",
-                status=400,
-                code="bad_rows",
-                bad_rows=checked.bad_rows,
-            )
+        if checked.bad_rows and not check.takes_bad_rows:
+            raise bad_rows_error(table, checked.bad_rows)
         return checked
 
     def check_row_count(self, table: str, rows: int) -> None:
@@ -157,6 +150,12 @@ class PushGateway:
         """Refuse pushes from now on; those that run are completed."""
         self._admission.stopping = True
 
+    def wait_until_idle(self, seconds: float) -> None:
+        """Return when no push runs, or after so long."""
+        deadline = time.monotonic() + seconds
+        while self._admission.running and time.monotonic() < deadline:
+            time.sleep(0.005)
+
     def health(self) -> dict[str, object]:
         """What a health check is told; `status` is `ok` or `stopping`."""
         return {
@@ -198,6 +197,18 @@ class PushGateway:
                 self._keys.pop(name, None)
 
 
+def bad_rows_error(table: str, bad_rows: Sequence[tuple[int, str]]) -> PushRefusedError:
+    """The refusal of a batch with bad rows."""
+    line, reason = bad_rows[0]
+    return PushRefusedError(
+        f"line {line} is no row of {table}: {reason}",
+        hint="correct the lines and push the whole batch again: no row of it was taken",
+        status=400,
+        code="bad_rows",
+        bad_rows=bad_rows,
+    )
+
+
 def refusal_of(error: Exception) -> PushRefusedError:
     """What a client is told of an error: never more than it may know."""
     if isinstance(error, PushRefusedError):
@@ -220,6 +231,7 @@ def describe_refusal(refusal: PushRefusedError) -> dict[str, object]:
         "message": refusal.message,
         "hint": refusal.hint,
         "retry_after": refusal.retry_after,
+        "owner": dict(refusal.owner or {}),
         "lines": [{"line": line, "reason": reason} for line, reason in refusal.bad_rows],
     }
     return {"error": {name: value for name, value in described.items() if value}}

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import pyarrow as pa
 import uvicorn
@@ -29,7 +30,7 @@ _ROWS_PATH: Final = re.compile(r"/v1/tables/([^/]+)/rows")
 # Larger bodies are checked in a thread: the event loop answers others meanwhile.
 _INLINE_BYTES: Final = 32 << 10
 _CHUNK_BYTES: Final = 1 << 20
-_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _LOG: Final = logging.getLogger(__name__)
 
 Scope = MutableMapping[str, Any]
@@ -60,7 +61,7 @@ class PushApplication:
             refusal = refusal_of(error)
             if refusal.status == 500:
                 _LOG.exception("push to %s failed", scope["path"])
-            status, headers = refusal.status, _refusal_headers(refusal)
+            status, headers = refusal.status, _refusal_headers(refusal, scope["path"])
             body = json.dumps(describe_refusal(refusal)).encode()
         self._gateway.counters.answers[status] += 1
         headers = [(b"content-length", str(len(body)).encode()), *headers]
@@ -160,12 +161,14 @@ def _headers_of(scope: Scope) -> dict[bytes, str]:
     return {name: value.decode("latin-1") for name, value in scope["headers"]}
 
 
-def _refusal_headers(refusal: PushRefusedError) -> list[tuple[bytes, bytes]]:
+def _refusal_headers(refusal: PushRefusedError, path: str) -> list[tuple[bytes, bytes]]:
     headers = list(_JSON)
     if refusal.retry_after is not None:
         headers.append((b"retry-after", str(refusal.retry_after).encode()))
     if refusal.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
+    if refusal.status == 307 and refusal.owner is not None:
+        headers.append((b"location", f"{refusal.owner['http']}{quote(path)}".encode()))
     if refusal.status == 405:
         headers.append((b"allow", b"POST" if refusal.message.startswith("/v1/") else b"GET"))
     if refusal.status == 408:
@@ -303,7 +306,7 @@ def require_tls_or_loopback(
     for path in (certificate, key):
         if path is not None and not path.is_file():
             raise InvalidArgumentError(f"the TLS file {path} does not exist", hint="give two PEM files")
-    if certificate is None and host not in _LOOPBACK and not allow_plain_text:
+    if certificate is None and host not in LOOPBACK and not allow_plain_text:
         raise InvalidArgumentError(
             f"rows and tokens would reach {host} as plain text",
             hint="give a certificate and its key, or set allow_plain_text behind a proxy with TLS",

@@ -57,6 +57,11 @@ class Admission:
         self._bytes = 0
         self.stopping = False
 
+    @property
+    def running(self) -> int:
+        """How many requests are running."""
+        return self._requests
+
     def admit(self, table: str) -> AdmittedRequest:
         """Let a request begin. Raises PushRefusedError: 503 while stopping, 429 beyond the limits."""
         if self.stopping:

@@ -26,7 +26,15 @@ from hudisql.format.instant import COMPACTION
 from hudisql.hudi_config import CODEC
 from hudisql.ingest.client_config import NO_CLIENT_CONFIG, ClientConfig, read_client_config
 from hudisql.ingest.dead_letters import SUFFIX, open_dead_letter_table, write_bad_events
-from hudisql.ingest.declaration import ADD, PROPERTY, WORKER, IngestDeclaration, declaration_of
+from hudisql.ingest.declaration import (
+    ADD,
+    DEAD_LETTER,
+    PROPERTY,
+    PUSH,
+    WORKER,
+    IngestDeclaration,
+    declaration_of,
+)
 from hudisql.ingest.flush import IngestTarget
 from hudisql.ingest.parse.avro_records import AvroParser
 from hudisql.ingest.parse.debezium_avro import DebeziumAvroParser
@@ -34,6 +42,10 @@ from hudisql.ingest.parse.debezium_json import DebeziumJsonParser
 from hudisql.ingest.parse.json_records import JsonParser
 from hudisql.ingest.parse.parsed_batch import RecordParser
 from hudisql.ingest.parse.schema_registry import SchemaRegistry
+from hudisql.ingest.push.accepted_tables import AcceptedTables
+from hudisql.ingest.push.checks import RowCheck
+from hudisql.ingest.push.pushed_rows import PushedParser
+from hudisql.ingest.row_keys import RefusedRows
 from hudisql.ingest.split.split_option import SplitKind
 from hudisql.ingest.table_buffer import BadEvent
 from hudisql.ingest.table_feed import TableFeed
@@ -47,6 +59,7 @@ from hudisql.sql.services.service_call import ServiceCall, open_registered
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.transaction.rollback import now_on_timeline
 
 if TYPE_CHECKING:
@@ -73,6 +86,8 @@ class DeclaredTable:
     declaration: IngestDeclaration
     clients: ClientConfig = NO_CLIENT_CONFIG
     compact: Callable[[str], None] | None = None
+    accepted: AcceptedTables | None = None
+    """Which tables take pushes in this process."""
 
     @property
     def name(self) -> str:
@@ -94,7 +109,10 @@ class DeclaredTable:
         options = call.write_options()
         check_ingestible(call.table, options)
         check_splittable(call.table, options, self.declaration)
-        return IngestTarget(call.table, ingest_options(call, options), lambda: self._after_commit(call))
+        target = IngestTarget(call.table, ingest_options(call, options), lambda: self._after_commit(call))
+        if self.accepted is not None:
+            self._offer_check(self.accepted, target)
+        return target
 
     def _call(self) -> ServiceCall:
         entry: MetastoreTable | None = self.entry
@@ -115,6 +133,16 @@ class DeclaredTable:
         self._sync(lambda: left.extend(add_new_columns(call, found, concurrency)))
         if left:
             self.context.console.warning(f"{self.name}: columns of events that it does not get: {left}")
+
+    def _offer_check(self, accepted: AcceptedTables, target: IngestTarget) -> None:
+        """Let pushes be checked by the table's columns as they are now."""
+        current = accepted.check_of(self.name)
+        takes_bad_rows = self.declaration.on_bad_record == DEAD_LETTER
+        if current is None or not current.is_of(target.table.schema, takes_bad_rows=takes_bad_rows):
+            paths = PartitionPaths(target.table, target.options.key_generator)
+            refuse = RefusedRows(target, paths)
+            check = RowCheck(target.table.schema, refuse, takes_bad_rows=takes_bad_rows)
+            accepted.offer(self.name, check)
 
     def keep_bad_events(self, events: Sequence[BadEvent]) -> None:
         """Write the events to the table's dead-letter table, which is made and registered if it is not there.
@@ -161,11 +189,15 @@ class DeclaredTable:
 
 
 def declared_tables(
-    context: Context, storage: Storage, compact: Callable[[str], None] | None = None
+    context: Context,
+    storage: Storage,
+    compact: Callable[[str], None] | None = None,
+    accepted: AcceptedTables | None = None,
 ) -> list[DeclaredTable]:
     """The tables of the metastore that have a declaration. Raises MetastoreError, SettingsError.
 
-    `compact` is called with the name of a table whose compaction is due.
+    `compact` is called with the name of a table whose compaction is due; `accepted` are the tables that take
+    pushes in this process.
 
     A declaration that cannot be read is a warning.
     """
@@ -178,7 +210,8 @@ def declared_tables(
             context.console.warning(f"{entry.full_name}: {error.message} ({error.hint})")
             continue
         if declaration is not None:
-            found.append(DeclaredTable(context, storage, entry, declaration, clients, compact))
+            takes = accepted if declaration.source == PUSH else None
+            found.append(DeclaredTable(context, storage, entry, declaration, clients, compact, takes))
     return found
 
 
@@ -232,6 +265,8 @@ def make_parser(
     """
     fields = table.properties.record_key_fields
     key_column = fields[0] if len(fields) == 1 else None
+    if declaration.source == PUSH:
+        return PushedParser(table.schema)
     address, adds = declaration.schema_registry, declaration.new_columns == ADD
     if declaration.format == "json":
         return JsonParser(table.schema, key_column, take_new_columns=adds)

@@ -24,7 +24,8 @@ class IngestTableArguments(Arguments):
     """The parameters of `ingest_table`."""
 
     table: str = parameter(help="Hudi table of the metastore, database.name, that gets the rows")
-    topic: str = parameter(help="topic of Kafka")
+    source: str = parameter("kafka", help="kafka, or push: rows that clients push to `hudisql ingest worker`")
+    topic: str | None = parameter(None, help="topic of Kafka")
     bootstrap_servers: str | None = parameter(None, help="Kafka's brokers, host:port,host:port")
     format: str = parameter("json", help="json, avro (framed as by Confluent's serializers) or debezium")
     schema_registry: str | None = parameter(None, help="address of the registry of Avro's schemas")
@@ -32,8 +33,10 @@ class IngestTableArguments(Arguments):
     flush_bytes: int = parameter(64 << 20, help="commit when so many bytes of events are in memory")
     flush_seconds: float = parameter(60.0, help="commit so long after the first event in memory")
     index_days: int = parameter(30, help="partitions older than that have no index in memory")
-    on_bad_record: str = parameter(
-        "dead_letter", help="dead_letter or stop: what follows an event that is no row"
+    on_bad_record: str | None = parameter(
+        None,
+        help="what follows an event that is no row: dead_letter (of topics by default) or stop, for pushes "
+        "refuse (by default) or dead_letter",
     )
     new_columns: str = parameter("ignore", help="ignore or add: columns of events that the table lacks")
     fail_on_data_loss: bool = parameter(True, help="stop if retention has deleted events that were not taken")
@@ -49,6 +52,7 @@ class DeclarationRow:
     """A table and the declaration that it has now."""
 
     table: str
+    source: str
     topic: str | None
     format: str
     paused: bool
@@ -63,7 +67,7 @@ class DeclaredArguments(Arguments):
 
 @procedure(
     name="ingest_table",
-    summary="Declares the topic whose events `hudisql ingest worker` writes to a table.",
+    summary="Declares the topic or the pushes whose rows `hudisql ingest worker` writes to a table.",
     arguments=IngestTableArguments,
     row=DeclarationRow,
 )
@@ -72,13 +76,15 @@ def ingest_table(context: Context, arguments: IngestTableArguments) -> Iterable[
 
     Raises NoSuchTableError, InvalidArgumentError, UnsupportedTableError, MetastoreError.
     """
-    from hudisql.ingest.declaration import IngestDeclaration
+    from hudisql.ingest.declaration import DEAD_LETTER, PUSH, REFUSE, IngestDeclaration
     from hudisql.sql.ingest.declared_table import check_ingestible, check_splittable
     from hudisql.write.transaction.commit import check_writable
 
     values = {
         name: getattr(arguments, name) for name in _names_of(IngestDeclaration) if hasattr(arguments, name)
     }
+    if arguments.on_bad_record is None:
+        values["on_bad_record"] = REFUSE if arguments.source == PUSH else DEAD_LETTER
     declaration = IngestDeclaration(**values)
     declaration.check()
     call = _open(context, arguments.table)
@@ -133,7 +139,7 @@ def drop_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[Decl
         raise _not_declared(entry)
     kept = {name: value for name, value in entry.parameters.items() if name != PROPERTY}
     alter_guarded(context.metastore, entry, replace(entry, parameters=kept))
-    return [DeclarationRow(entry.full_name, None, "", True)]
+    return [DeclarationRow(entry.full_name, "", None, "", True)]
 
 
 def change_declaration(
@@ -198,12 +204,15 @@ def _store(
 
 
 def _row(entry: MetastoreTable, declaration: IngestDeclaration) -> DeclarationRow:
-    return DeclarationRow(entry.full_name, declaration.topic, declaration.format, declaration.is_paused)
+    return DeclarationRow(
+        entry.full_name, declaration.source, declaration.topic, declaration.format, declaration.is_paused
+    )
 
 
 def _not_declared(entry: MetastoreTable) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"no events are declared for {entry.full_name}", hint="CALL ingest_table(table => …, topic => …)"
+        f"no events are declared for {entry.full_name}",
+        hint="CALL ingest_table(table => …, topic => …), or source => 'push'",
     )
 
 

@@ -8,20 +8,26 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.errors import InvalidArgumentError
+from hudisql.ingest.client_config import ClientConfig, read_client_config
+from hudisql.ingest.declaration import PUSH
+from hudisql.ingest.event_source import EventSource
 from hudisql.ingest.kafka.group_ownership import GroupOwnership
 from hudisql.ingest.kafka.kafka_source import KafkaSource
+from hudisql.ingest.ownership import Ownership, OwnershipBySource
+from hudisql.ingest.push.push_service import PushOptions, PushService
 from hudisql.ingest.watch.commit_log import CommitLog
 from hudisql.ingest.watch.group_reports import GroupReports
 from hudisql.ingest.watch.metrics import WorkerMetrics
 from hudisql.ingest.watch.observer import IngestObserver, Observers
 from hudisql.ingest.watch.watch_server import WorkerHealth, watch_server
 from hudisql.ingest.worker import IngestWorker
-from hudisql.sql.ingest.declared_table import DeclaredTable, declared_tables
+from hudisql.sql.ingest.declared_table import DeclaredTable
+from hudisql.sql.ingest.workers_tables import WorkersTables
 from hudisql.sql.services.run_services import storage_without_spark
-from hudisql.storage import Storage
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -34,10 +40,10 @@ DEFAULT_MEMORY: Final = 512 << 20
 class WorkerOptions:
     """How a worker runs.
 
-    Workers of one `group` share the tables; `coordinator` are the Kafka brokers that know the group, by
-    default those of the declared tables. Rows in memory take at most about `memory` bytes. `metrics` is the
-    HOST:PORT at which metrics and health are served. `compact` is called with the name of a table whose
-    compaction is due.
+    Workers of one `group` share the tables of topics; `coordinator` are the Kafka brokers that know the
+    group, by default those of the declared tables. With `push` the tables that are declared for pushes are
+    fed, too. Rows in memory take at most about `memory` bytes. `metrics` is the HOST:PORT at which metrics
+    and health are served. `compact` is called with the name of a table whose compaction is due.
     """
 
     group: str = DEFAULT_GROUP
@@ -47,6 +53,7 @@ class WorkerOptions:
     refresh_seconds: float = 10.0
     metrics: str | None = None
     compact: Callable[[str], None] | None = None
+    push: PushOptions | None = None
 
     def check(self) -> None:
         """Raise InvalidArgumentError for values that cannot be."""
@@ -55,31 +62,36 @@ class WorkerOptions:
 
 
 def run_worker(context: Context, stop: threading.Event, **options: Any) -> bool:
-    """Feed tables until `stop` is set, or until their topics' ends; False if a table has failed at the end.
+    """Feed tables until `stop` is set, or until their sources' ends; False if a table has failed at the end.
 
-    `options` are those of WorkerOptions. Raises InvalidArgumentError, KafkaError, MetastoreError if the
-    metastore does not answer at the start.
+    `options` are those of WorkerOptions. Raises InvalidArgumentError, KafkaError, StorageError,
+    MetastoreError if the metastore does not answer at the start.
     """
     given = WorkerOptions(**options)
     given.check()
-    storage = storage_without_spark(context)
-    with ExitStack() as stack:
+    with ExitStack() as resources:
+        service = None
+        if given.push is not None:
+            service = PushService(given.push, context.console)
+            resources.callback(service.close)
         health = WorkerHealth()
         observers: list[IngestObserver] = [CommitLog(context.console), health]
         if given.metrics is not None:
             metrics = WorkerMetrics()
             observers.append(metrics)
-            address = stack.enter_context(watch_server(given.metrics, metrics, health))
+            address = resources.enter_context(watch_server(given.metrics, metrics, health))
             context.console.info(f"metrics and health at http://{address}/metrics, /healthz and /readyz")
-        tables = _first_tables(context, storage, stop, given, health)
-        if not tables:
+        look = WorkersTables(context, storage_without_spark(context), given.compact, service)
+        if not _find_tables(look, stop, given, health):
             return True
         owner = f"{socket.gethostname()}:{os.getpid()}"
-        servers, clients = given.coordinator or coordinator_of(tables), tables[0].clients
-        ownership = GroupOwnership(servers, given.group, owner, clients.kafka(servers))
+        clients = read_client_config(context.settings.kafka_config)
+        ownership = _ownership(look, given, owner, clients)
         observers.append(GroupReports(ownership))
+        if service is not None:
+            service.start_servers()
         worker = IngestWorker(
-            lambda: declared_tables(context, storage, given.compact),
+            look,
             ownership,
             context.console,
             stop,
@@ -87,21 +99,40 @@ def run_worker(context: Context, stop: threading.Event, **options: Any) -> bool:
             memory=given.memory,
             refresh_seconds=given.refresh_seconds,
             observer=Observers(observers),
-            open_source=lambda servers: KafkaSource(servers, clients.kafka(servers)),
+            open_source=partial(_open_source, service, clients),
         )
         return worker.run(until_caught_up=given.until_caught_up)
 
 
-def _first_tables(
-    context: Context, storage: Storage, stop: threading.Event, options: WorkerOptions, health: WorkerHealth
-) -> list[DeclaredTable]:
-    """The declared tables, once there are some; none at the end."""
-    tables = declared_tables(context, storage)
-    context.console.info(f"{len(tables):,} table{'' if len(tables) == 1 else 's'} with a declaration")
+def _find_tables(
+    look: WorkersTables, stop: threading.Event, options: WorkerOptions, health: WorkerHealth
+) -> bool:
+    """Wait until there is something to feed; False if there is nothing at the end."""
+    tables = look()
+    look.context.console.info(f"{len(tables):,} table{'' if len(tables) == 1 else 's'} with a declaration")
+    if look.service is not None and not options.until_caught_up:
+        return True
     while not tables and not options.until_caught_up and not stop.wait(options.refresh_seconds):
         health.seen()
-        tables = declared_tables(context, storage)
-    return tables
+        tables = look()
+    return bool(tables)
+
+
+def _ownership(look: WorkersTables, options: WorkerOptions, owner: str, clients: ClientConfig) -> Ownership:
+    def join_group() -> Ownership:
+        servers = options.coordinator or coordinator_of(look.of_topics)
+        return GroupOwnership(servers, options.group, owner, clients.kafka(servers))
+
+    if look.service is None:
+        return join_group()
+    pushed = look.service.ownership(look.context.metastore)
+    return OwnershipBySource(join_group, pushed, look.context.console.warning)
+
+
+def _open_source(service: PushService | None, clients: ClientConfig, name: str) -> EventSource:
+    if service is not None and name == PUSH:
+        return service.events
+    return KafkaSource(name, clients.kafka(name))
 
 
 def coordinator_of(tables: Sequence[DeclaredTable]) -> str:

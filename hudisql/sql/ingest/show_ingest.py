@@ -33,6 +33,7 @@ class IngestRow:
     """
 
     table: str
+    source: str
     topic: str | None
     format: str
     paused: bool
@@ -86,6 +87,7 @@ def _row(table: DeclaredTable, sources: dict[str, KafkaSource]) -> IngestRow:
         error = found.message
     return IngestRow(
         table.name,
+        declared.source,
         declared.topic,
         declared.format,
         declared.is_paused,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from hudisql.ingest.push.checks import SchemaCheck
+from hudisql.ingest.parse.parsed_batch import BadRecord, ParsedBatch
+from hudisql.ingest.push.checks import RowCheck
 from hudisql.ingest.push.gateway import PushGateway
 from hudisql.ingest.push.http_server import HttpPushServer
 from hudisql.ingest.push.limits import PushLimits
@@ -19,15 +21,28 @@ from hudisql.ingest.push.tokens import TableTokens, hash_token
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 from tests.free_port import find_free_port
 
-SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
-TABLES = {"lake.trips": SchemaCheck(SCHEMA), "lake.riders": SchemaCheck(SCHEMA)}
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+
+
+def refuse_null_ids(parsed: ParsedBatch) -> list[BadRecord]:
+    at = np.flatnonzero(parsed.rows["id"].is_null().to_numpy())
+    return [BadRecord(int(each), "its key (id) is null or empty") for each in parsed.positions[at]]
+
+
+TABLES = {name: RowCheck(SCHEMA, refuse_null_ids) for name in ("lake.trips", "lake.riders")}
+FORGIVING = {"lake.trips": RowCheck(SCHEMA, refuse_null_ids, takes_bad_rows=True)}
 TOKEN = "a-token-of-trips"
 OTHER_TOKEN = "a-token-of-riders"
 TOKENS = TableTokens({"lake.trips": [hash_token(TOKEN)], "lake.riders": [hash_token(OTHER_TOKEN)]})
 
 
-def make_gateway(log: WriteAheadLog, limits: PushLimits | None = None, **options: Any) -> PushGateway:
-    return PushGateway(log, TABLES.get, TOKENS, limits, **options)
+def make_gateway(
+    log: WriteAheadLog,
+    limits: PushLimits | None = None,
+    tables: Mapping[str, RowCheck] = TABLES,
+    **options: Any,
+) -> PushGateway:
+    return PushGateway(log, tables.get, TOKENS, limits, **options)
 
 
 @dataclass

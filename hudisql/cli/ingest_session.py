@@ -1,0 +1,62 @@
+"""What the commands of `hudisql ingest` share: options, and the session that they run in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from hudisql.cli.services import stop_on_signals
+from hudisql.console import Console, open_console
+from hudisql.errors import HudisqlError, InvalidArgumentError, SettingsError
+from hudisql.settings import Settings, parse_key_values
+
+if TYPE_CHECKING:
+    from hudisql.session import Session
+
+GroupOption = Annotated[
+    str, typer.Option("--group", metavar="NAME", help="Workers of one group share the tables.")
+]
+CoordinatorOption = Annotated[
+    str | None,
+    typer.Option("--coordinator", metavar="HOST:PORT", help="Kafka brokers that know the group."),
+]
+TableOption = Annotated[
+    list[str] | None, typer.Option("--table", metavar="DB.NAME", help="Only this table (repeatable).")
+]
+KafkaConfigOption = Annotated[
+    str | None,
+    typer.Option("--kafka-config", metavar="FILE", help="TLS, SASL and passwords for Kafka and registries."),
+]
+ConfOption = Annotated[list[str] | None, typer.Option("--conf", metavar="K=V", help="A hoodie.* setting.")]
+
+
+def run_in_session(
+    context: typer.Context,
+    work: Callable[[Session, threading.Event], bool],
+    kafka_config: str | None,
+    conf: list[str] | None,
+    console: Console | None = None,
+) -> NoReturn:
+    """Run a command in a session; its exit code is 0 if the work gives True."""
+    from hudisql.cli.batch import EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_error
+    from hudisql.session import connect
+
+    try:
+        settings: Settings = context.obj
+        given = {"kafka_config": kafka_config, "conf": parse_key_values(conf or [], "--conf")}
+        settings = settings.with_layer(given, "command line")
+        with (
+            stop_on_signals() as stop,
+            connect(settings=settings, console=console or open_console()) as session,
+        ):
+            code = EXIT_OK if work(session, stop) else EXIT_FAILED
+    except (SettingsError, InvalidArgumentError) as error:
+        print_error(error)
+        code = EXIT_USAGE
+    except HudisqlError as error:
+        print_error(error)
+        code = EXIT_FAILED
+    raise typer.Exit(code)

@@ -1,0 +1,182 @@
+"""`hudisql ingest worker`: feeds the declared tables until it is stopped.
+
+The first SIGTERM or Control-C commits what is in memory and ends; the second one ends at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import closing
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hudisql.cli.ingest_session import (
+    ConfOption,
+    CoordinatorOption,
+    GroupOption,
+    KafkaConfigOption,
+    run_in_session,
+)
+from hudisql.console import JsonConsole, open_console
+from hudisql.errors import InvalidArgumentError
+from hudisql.settings import parse_key_values
+
+if TYPE_CHECKING:
+    from hudisql.ingest.push.push_service import PushOptions
+    from hudisql.session import Session
+
+
+class LogFormat(StrEnum):
+    """The form of a worker's lines on standard error."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def work(
+    context: typer.Context,
+    group: GroupOption = "default",
+    coordinator: CoordinatorOption = None,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="End at the ends of the topics: for tests and cron.")
+    ] = False,
+    memory: Annotated[
+        int, typer.Option("--memory", metavar="BYTES", help="What rows in memory may take.")
+    ] = 512 << 20,
+    refresh: Annotated[
+        float, typer.Option("--refresh", metavar="SECONDS", help="Time between two looks for declarations.")
+    ] = 10.0,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz there."),
+    ] = None,
+    compaction_share: Annotated[
+        float,
+        typer.Option("--compaction-share", metavar="SHARE", help="Part of a core that compactions may take."),
+    ] = 0.5,
+    log_format: Annotated[
+        LogFormat,
+        typer.Option("--log-format", metavar="text|json", help="Lines of text, or of JSON: one a commit."),
+    ] = LogFormat.TEXT,
+    push_log: Annotated[
+        Path | None,
+        typer.Option("--push-log", metavar="DIR", help="Take pushed rows; they are in this directory first."),
+    ] = None,
+    http: Annotated[
+        str | None, typer.Option("--http", metavar="HOST:PORT", help="Where rows are pushed to by HTTP.")
+    ] = None,
+    flight: Annotated[
+        str | None, typer.Option("--flight", metavar="HOST:PORT", help="The same by Arrow Flight.")
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option("--tokens", metavar="FILE", help="JSON: hashes of the tokens that may push, by table."),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option("--tls-certificate", metavar="FILE", help="Certificate of both servers, PEM."),
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, PEM.")] = None,
+    plain_text: Annotated[
+        bool, typer.Option("--plain-text", help="No TLS on other addresses than 127.0.0.1: a proxy has it.")
+    ] = False,
+    http_url: Annotated[
+        str | None,
+        typer.Option("--http-url", metavar="URL", help="Where clients of other workers reach --http."),
+    ] = None,
+    flight_url: Annotated[
+        str | None,
+        typer.Option("--flight-url", metavar="URL", help="Where clients of other workers reach --flight."),
+    ] = None,
+    push_limit: Annotated[
+        list[str] | None,
+        typer.Option("--push-limit", metavar="NAME=N", help="A limit of pushes, such as body_bytes=1000000."),
+    ] = None,
+    sole_worker: Annotated[
+        bool,
+        typer.Option("--sole-worker", help="No other worker takes pushes: no leases in the metastore."),
+    ] = False,
+    kafka_config: KafkaConfigOption = None,
+    conf: ConfOption = None,
+) -> None:
+    """Write the rows of declared tables (CALL ingest_table), again and again."""
+    from hudisql.cli.compaction_process import CompactionProcess
+    from hudisql.sql.ingest.run_ingest import run_worker
+
+    def feed(session: Session, stop: threading.Event) -> bool:
+        push = _push_options(
+            push_log,
+            push_limit,
+            http=http,
+            flight=flight,
+            tokens=tokens,
+            certificate=tls_cert,
+            key=tls_key,
+            allow_plain_text=plain_text,
+            http_url=http_url,
+            flight_url=flight_url,
+            sole_worker=sole_worker,
+        )
+        compactions = CompactionProcess(session.context.settings, session.context.console, compaction_share)
+        with closing(compactions):
+            return run_worker(
+                session.context,
+                stop,
+                group=group,
+                coordinator=coordinator,
+                until_caught_up=until_caught_up,
+                memory=memory,
+                refresh_seconds=refresh,
+                metrics=metrics,
+                compact=compactions.request,
+                push=push,
+            )
+
+    console = JsonConsole() if log_format is LogFormat.JSON else open_console()
+    try:
+        run_in_session(context, feed, kafka_config, conf, console)
+    except typer.Exit as end:
+        if push_log is not None:
+            _end_without_waiting_for_clients(end.exit_code)
+        raise
+
+
+def _end_without_waiting_for_clients(code: int) -> None:
+    """End the process if clients of Flight keep streams open; all is committed and closed."""
+    from hudisql.ingest.push.flight_server import FlightPushServer
+
+    if FlightPushServer.waits_for_clients:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _push_options(log: Path | None, limits: list[str] | None, **given: Any) -> PushOptions | None:
+    """The options of pushes; None without a log. Raises InvalidArgumentError, SettingsError."""
+    if log is None:
+        if limits or any(given.values()):
+            raise InvalidArgumentError(
+                "options of pushes were given without --push-log",
+                hint="--push-log DIR names the directory that pushed rows are in until they are committed",
+            )
+        return None
+    from dataclasses import fields
+
+    from hudisql.ingest.push.limits import PushLimits
+    from hudisql.ingest.push.push_service import PushOptions
+
+    defaults: dict[str, Any] = {each.name: each.default for each in fields(PushLimits)}
+    values: dict[str, Any] = {}
+    for name, text in parse_key_values(limits or [], "--push-limit").items():
+        try:
+            values[name] = float(text) if isinstance(defaults[name], float) else int(text)
+        except (KeyError, ValueError) as error:
+            raise InvalidArgumentError(
+                f"--push-limit {name}={text} is no limit", hint=f"the limits are {', '.join(defaults)}"
+            ) from error
+    return PushOptions(log=log, limits=PushLimits(**values), **given)
