@@ -31,9 +31,11 @@ from hudisql.format.schema import avro_from_arrow
 from hudisql.hudi_config import CODEC, HudiConfig
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.flush import IngestTarget
+from hudisql.ingest.ownership import OwnsAll
 from hudisql.ingest.parse.json_records import JsonParser
 from hudisql.ingest.table_feed import TableFeed
-from hudisql.ingest.worker import IngestWorker, OwnsAll
+from hudisql.ingest.watch.observer import CommittedEvents, WorkerView
+from hudisql.ingest.worker import IngestWorker
 from hudisql.sql.config.writer_settings import write_options_by
 from hudisql.sql.ingest.declared_table import SHARED_BY_WRITERS
 from hudisql.storage import Storage
@@ -174,11 +176,26 @@ def measure(
     return Measured(table_type, flush, sent[0], cpu, wall, memory, commits, sent[1], found.num_rows)
 
 
+class _Commits:
+    """Counts the commits of a worker."""
+
+    count = 0
+
+    def committed(self, _commit: CommittedEvents) -> None:
+        self.count += 1
+
+    def failed(self, _table: str) -> None:
+        """A failure shows in the worker's result."""
+
+    def looked(self, _view: WorkerView) -> None:
+        """How tables are is not counted."""
+
+
 def _work(servers: str, path: str, topic: str, table_type: str, flush: int) -> tuple[float, float, int, int]:
-    commits: list[str] = []
+    commits = _Commits()
     for each, place in (("warm_up", f"{path}_warm_up"), (topic, path)):
         make_table(place, table_type)
-        commits.clear()
+        commits.count = 0
         declaration = IngestDeclaration(topic=each, bootstrap_servers=servers, flush_bytes=flush << 20)
         table = LocalTable(place, declaration)
         worker = IngestWorker(
@@ -187,13 +204,13 @@ def _work(servers: str, path: str, topic: str, table_type: str, flush: int) -> t
             PlainConsole(),
             threading.Event(),
             "benchmark",
-            committed=lambda name, _result: commits.append(name),
+            observer=commits,
         )
         cpu, wall = time.process_time(), time.perf_counter()
         assert worker.run(until_caught_up=True)
         assert not table.bad
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    return cpu, wall, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, len(commits)
+    return cpu, wall, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, commits.count
 
 
 def render(found: list[Measured], updates: float) -> str:
