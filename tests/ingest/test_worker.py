@@ -107,6 +107,7 @@ class Feed:
     committed: int = 0
     position: dict[SourcePartition, int] = field(default_factory=dict)
     memory: int = 0
+    wants_split: bool = False
 
     def take_over(self) -> Mapping[SourcePartition, int]:
         if self.failures:
