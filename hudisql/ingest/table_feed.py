@@ -194,9 +194,18 @@ class TableFeed:
         """Split one partition that is due; None if other writers conflict: it is looked at again later.
 
         What is in memory stays there. Raises WriteConflictError if another worker has committed since, and
-        what `split_partition` raises.
+        what `split_partition` raises: the partition is then not due again for a time.
         """
         path = self._due_splits.next()
+        try:
+            return self._split(path)
+        except WriteConflictError:
+            raise
+        except Exception:
+            self._due_splits.put_off(path)
+            raise
+
+    def _split(self, path: str) -> WriteResult | None:
         self._open()
         assert self._target is not None
         table = self._target.table

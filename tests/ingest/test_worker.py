@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hudisql.console import SilentConsole
-from hudisql.errors import KafkaError, WriteRefusedError
+from hudisql.errors import KafkaError, StorageError, WriteRefusedError
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.event_source import Polled, StartOffsets
 from hudisql.ingest.offsets import SourcePartition
@@ -108,12 +108,18 @@ class Feed:
     position: dict[SourcePartition, int] = field(default_factory=dict)
     memory: int = 0
     wants_split: bool = False
+    begun: int = 0
 
     def take_over(self) -> Mapping[SourcePartition, int]:
+        self.begun += 1
         if self.failures:
             self.failures -= 1
             raise WriteRefusedError("not now")
         return {PARTITION: self.committed} if self.committed else {}
+
+    def split_next(self) -> WriteResult | None:
+        self.wants_split = False
+        raise StorageError("a file cannot be read")
 
     def begin_at(self, offsets: Mapping[SourcePartition, int], *, commits: bool) -> None:  # noqa: ARG002
         self.position = dict(offsets)
@@ -202,3 +208,9 @@ def test_a_table_far_behind_does_not_keep_back_others_of_its_topic() -> None:
     run(tables, [("a", 10**9)], seconds=300)
     assert stuck.committed == 1_000
     assert other.committed - 500_000 > 0.5 * 300 / POLL_SECONDS * STEP
+
+
+def test_a_partition_that_cannot_be_split_does_not_keep_events_back() -> None:
+    feed = Feed(wants_split=True)
+    assert run([Table("d.whole", "a", feed)], [("a", 1_000)])
+    assert (feed.committed, feed.begun) == (1_000, 1)
