@@ -14,7 +14,7 @@ from hudisql.errors import KafkaError, StorageError, WriteRefusedError
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.event_source import Polled, StartOffsets
 from hudisql.ingest.offsets import SourcePartition
-from hudisql.ingest.ownership import OwnsAll
+from hudisql.ingest.ownership import Ownership, OwnershipBySource, OwnsAll
 from hudisql.ingest.table_buffer import EventBatch
 from hudisql.ingest.worker import IngestWorker
 from hudisql.write.execution.commit_files import WriteResult
@@ -214,3 +214,17 @@ def test_a_partition_that_cannot_be_split_does_not_keep_events_back() -> None:
     feed = Feed(wants_split=True)
     assert run([Table("d.whole", "a", feed)], [("a", 1_000)])
     assert (feed.committed, feed.begun) == (1_000, 1)
+
+
+def test_who_waits_for_the_group_of_workers_does_not_know_what_it_owns() -> None:
+    def join_group() -> Ownership:
+        raise KafkaError("no broker answers")
+
+    said: list[str] = []
+    ownership = OwnershipBySource(join_group, OwnsAll(), said.append)
+    table = Table("d.topic", "a", Feed())
+    assert ownership.owned({}) == set()
+    assert ownership.is_settled
+    assert ownership.owned({table.name: table}) == set()
+    assert said == ["no broker answers; the tables of topics wait"]
+    assert not ownership.is_settled
