@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hudisql.errors import CorruptTableError, WriteConflictError
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.transaction.checkpoint import newest_extra_metadata
+from hudisql.write.transaction.checkpoint import find_newest
 
 OFFSETS_KEY: Final = "hudisql.ingest.offsets"
 """Key of the extra metadata."""
@@ -56,11 +56,8 @@ def find_offsets(table: HudiTable) -> TableOffsets:
 
     Raises CorruptTableError, UnsupportedTableError, StorageError.
     """
-    for extra_metadata in newest_extra_metadata(table, OFFSETS_KEY):
-        text = extra_metadata.get(OFFSETS_KEY)
-        if text is not None:
-            return offsets_of_text(text, table.base_path)
-    return NO_OFFSETS
+    found = find_newest(table, OFFSETS_KEY, lambda text: offsets_of_text(text, table.base_path))
+    return NO_OFFSETS if found is None else found
 
 
 def offsets_of_text(text: str, base_path: str) -> TableOffsets:

@@ -80,6 +80,7 @@ class OwnershipBySource:
         self._warn = warn
         self._group: Ownership | None = None
         self._not_before = 0.0
+        self._has_topics = False
         self._hand_over: HandOver = lambda _is_left, _commits: None
 
     @property
@@ -96,12 +97,14 @@ class OwnershipBySource:
     @property
     def is_settled(self) -> bool:
         """True once both know what this worker owns."""
-        return all(each.is_settled for each in self._parts())
+        is_waiting = self._has_topics and self._group is None
+        return not is_waiting and all(each.is_settled for each in self._parts())
 
     def owned(self, tables: Mapping[str, DeclaredName]) -> set[str]:
         """The tables of either. Raises HudisqlError."""
         pushed = {name: each for name, each in tables.items() if each.declaration.source == PUSH}
         of_topics = {name: each for name, each in tables.items() if name not in pushed}
+        self._has_topics = bool(of_topics)
         owned = self._pushed.owned(pushed)
         if of_topics and self._group is None and time.monotonic() >= self._not_before:
             self._join()

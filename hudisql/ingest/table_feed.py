@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from hudisql.errors import TableLockedError, WriteConflictError, WriteRefusedError
+from hudisql.errors import NoSuchPathError, TableLockedError, WriteConflictError, WriteRefusedError
 from hudisql.ingest.declaration import STOP, IngestDeclaration
 from hudisql.ingest.flush import IngestTarget, commit_rows, paths_of
 from hudisql.ingest.index.partition_indexes import IndexLimits
@@ -31,6 +31,7 @@ from hudisql.write.execution.commit_files import WriteResult
 from hudisql.write.keygen.partition_paths import PartitionPaths
 
 _CONFLICT_ATTEMPTS: Final = 10
+_LISTINGS: Final = 2
 INDEX_BYTES: Final = 512 << 20
 """What the indexes of one table may take in memory: those of 64 million keys."""
 
@@ -193,9 +194,18 @@ class TableFeed:
         """Split one partition that is due; None if other writers conflict: it is looked at again later.
 
         What is in memory stays there. Raises WriteConflictError if another worker has committed since, and
-        what `split_partition` raises.
+        what `split_partition` raises: the partition is then not due again for a time.
         """
         path = self._due_splits.next()
+        try:
+            return self._split(path)
+        except WriteConflictError:
+            raise
+        except Exception:
+            self._due_splits.put_off(path)
+            raise
+
+    def _split(self, path: str) -> WriteResult | None:
         self._open()
         assert self._target is not None
         table = self._target.table
@@ -246,6 +256,10 @@ class TableFeed:
             except WriteConflictError:
                 lost = find_offsets(self._target.table.reopened()) != self._committed
                 if lost or attempt == _CONFLICT_ATTEMPTS:
+                    raise
+            except NoSuchPathError:
+                # Others have archived or cleaned since the table was opened; a file that is missing stays so.
+                if attempt >= _LISTINGS:
                     raise
         raise AssertionError("unreachable")
 

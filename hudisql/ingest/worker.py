@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from hudisql.console import Console
-from hudisql.errors import HudisqlError, KafkaError
+from hudisql.errors import HudisqlError, KafkaError, WriteConflictError
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.event_source import EventSource
 from hudisql.ingest.kafka.kafka_source import KafkaSource
@@ -269,7 +269,16 @@ class IngestWorker:
             self.observer.committed(CommittedEvents(fed.table.name, result, events, offsets, seconds, lag))
 
     def _split(self, fed: _Fed) -> None:
-        result = fed.feed.split_next()
+        try:
+            result = fed.feed.split_next()
+        except WriteConflictError:
+            raise
+        except Exception as error:
+            # The partition is as it was: events need not wait for what keeps it from being split.
+            self.console.warning(f"{fed.table.name}: a split failed: {_told(error)}")
+            if self.observer is not None:
+                self.observer.failed(fed.table.name)
+            return
         if result is not None:
             self.console.info(f"{fed.table.name}: split {result.instant_time}: {result.files} hash buckets")
 
@@ -332,10 +341,8 @@ class IngestWorker:
             if self.observer is not None:
                 self.observer.failed(fed.table.name)
                 self._observed_at = None
-            text = error.message if isinstance(error, HudisqlError) else f"{type(error).__name__}: {error}"
-            fed.error = text
-            hint = f" ({error.hint})" if isinstance(error, HudisqlError) and error.hint else ""
-            self.console.warning(f"{fed.table.name}: {text}{hint}; the next attempt is in {seconds:.0f} s")
+            fed.error = error.message if isinstance(error, HudisqlError) else _told(error)
+            self.console.warning(f"{fed.table.name}: {_told(error)}; the next attempt is in {seconds:.0f} s")
 
     def _observe(self) -> None:
         """Tell the observer how the tables are, if it is time to."""
@@ -374,6 +381,13 @@ class IngestWorker:
             each.ended >= each.sources if each.is_running else each.failures > 0
             for each in self._fed.values()
         )
+
+
+def _told(error: Exception) -> str:
+    """The error as a line for people."""
+    if not isinstance(error, HudisqlError):
+        return f"{type(error).__name__}: {error}"
+    return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
 def _fail(error: HudisqlError, _fed: _Fed) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from hudisql.console import SilentConsole
-from hudisql.errors import KafkaError, WriteRefusedError
+from hudisql.errors import KafkaError, StorageError, WriteRefusedError
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.event_source import Polled, StartOffsets
 from hudisql.ingest.offsets import SourcePartition
-from hudisql.ingest.ownership import OwnsAll
+from hudisql.ingest.ownership import Ownership, OwnershipBySource, OwnsAll
 from hudisql.ingest.table_buffer import EventBatch
 from hudisql.ingest.worker import IngestWorker
 from hudisql.write.execution.commit_files import WriteResult
@@ -107,12 +107,19 @@ class Feed:
     committed: int = 0
     position: dict[SourcePartition, int] = field(default_factory=dict)
     memory: int = 0
+    wants_split: bool = False
+    begun: int = 0
 
     def take_over(self) -> Mapping[SourcePartition, int]:
+        self.begun += 1
         if self.failures:
             self.failures -= 1
             raise WriteRefusedError("not now")
         return {PARTITION: self.committed} if self.committed else {}
+
+    def split_next(self) -> WriteResult | None:
+        self.wants_split = False
+        raise StorageError("a file cannot be read")
 
     def begin_at(self, offsets: Mapping[SourcePartition, int], *, commits: bool) -> None:  # noqa: ARG002
         self.position = dict(offsets)
@@ -201,3 +208,23 @@ def test_a_table_far_behind_does_not_keep_back_others_of_its_topic() -> None:
     run(tables, [("a", 10**9)], seconds=300)
     assert stuck.committed == 1_000
     assert other.committed - 500_000 > 0.5 * 300 / POLL_SECONDS * STEP
+
+
+def test_a_partition_that_cannot_be_split_does_not_keep_events_back() -> None:
+    feed = Feed(wants_split=True)
+    assert run([Table("d.whole", "a", feed)], [("a", 1_000)])
+    assert (feed.committed, feed.begun) == (1_000, 1)
+
+
+def test_who_waits_for_the_group_of_workers_does_not_know_what_it_owns() -> None:
+    def join_group() -> Ownership:
+        raise KafkaError("no broker answers")
+
+    said: list[str] = []
+    ownership = OwnershipBySource(join_group, OwnsAll(), said.append)
+    table = Table("d.topic", "a", Feed())
+    assert ownership.owned({}) == set()
+    assert ownership.is_settled
+    assert ownership.owned({table.name: table}) == set()
+    assert said == ["no broker answers; the tables of topics wait"]
+    assert not ownership.is_settled

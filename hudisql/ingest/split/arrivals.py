@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from hudisql.errors import NoSuchPathError
 from hudisql.format.commit_metadata import CommitMetadata, WriteStat, read_many_commit_metadata
 from hudisql.format.file_names import parse_log_file_name
 from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, COMMIT_ACTIONS
 from hudisql.ingest.split.estimate import INCREMENTS
 from hudisql.table.archived_timeline import read_archived_entries
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.listed_again import read_listed_again
 from hudisql.table.timeline_window import MOVING_OPERATIONS
 
 _SECONDS_A_DAY = 24 * 60 * 60
@@ -58,16 +61,26 @@ class Arrivals:
 def read_arrivals(table: HudiTable, known: Arrivals | None = None) -> Arrivals:
     """What arrived so far; with `known`, which is extended, only commits that are not in it are read.
 
-    Archived commits are read the first time only. Raises CorruptTableError, UnsupportedTableError,
-    StorageError.
+    Archived commits are read the first time, and if others archive while the timeline is read. Raises
+    CorruptTableError, UnsupportedTableError, StorageError.
     """
-    arrivals = known
-    if arrivals is None:
-        arrivals = Arrivals()
-        for entry in read_archived_entries(table):
-            instant, metadata = entry.instant, entry.commit_metadata
-            if instant.is_completed and instant.action in COMMIT_ACTIONS and metadata is not None:
-                _add(arrivals, instant.timestamp, metadata)
+    arrivals = Arrivals() if known is None else known
+    if known is not None:
+        with suppress(NoSuchPathError):
+            return _read_active(table, arrivals)
+        table = table.reopened()
+    return read_listed_again(table, lambda current: _read_active(current, _read_archived(current, arrivals)))
+
+
+def _read_archived(table: HudiTable, arrivals: Arrivals) -> Arrivals:
+    for entry in read_archived_entries(table):
+        instant, metadata = entry.instant, entry.commit_metadata
+        if instant.is_completed and instant.action in COMMIT_ACTIONS and metadata is not None:
+            _add(arrivals, instant.timestamp, metadata)
+    return arrivals
+
+
+def _read_active(table: HudiTable, arrivals: Arrivals) -> Arrivals:
     new = [each for each in table.timeline.commits if each.timestamp not in arrivals.commits]
     paths = [table.instant_path(each) for each in new]
     for instant, metadata in zip(new, read_many_commit_metadata(table.storage, paths), strict=True):

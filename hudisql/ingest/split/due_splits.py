@@ -23,6 +23,7 @@ from hudisql.write.transaction.rollback import now_on_timeline
 
 _MOST_LISTED: Final = 1_000
 _ESTIMATE_SECONDS: Final = 600.0
+_PUT_OFF_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class DueSplits:
     _point: SplitPoint | None = None
     _estimated_at: float = 0.0
     _has_looked: bool = False
+    _put_off: dict[str, float] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self._wanted)
@@ -58,6 +60,10 @@ class DueSplits:
         del self._wanted[path]
         return path
 
+    def put_off(self, path: str) -> None:
+        """The split of the partition has failed: it is not due again for ten minutes."""
+        self._put_off[path] = self.clock() + _PUT_OFF_SECONDS
+
     def look(self, table: HudiTable, splits: TableSplits, paths: Iterable[str]) -> None:
         """Find out which of the partitions are due. Raises CorruptTableError, StorageError."""
         if self.option.kind is SplitKind.NEVER or not table.properties.populate_meta_fields:
@@ -66,6 +72,11 @@ class DueSplits:
         if self.option.kind is SplitKind.NOW and not self._has_looked:
             candidates.update(dict.fromkeys(each.path for each in list_partitions(table)))
         self._has_looked = True
+        clock = self.clock()
+        candidates = {path: None for path in candidates if self._put_off.get(path, clock) <= clock}
+        if not candidates:
+            # Reading all commits is left for when rows come: most tables of a worker are idle.
+            return
         now = now_on_timeline(table)
         if self.option.kind is not SplitKind.NOW:
             self._arrivals = read_arrivals(table, self._arrivals)

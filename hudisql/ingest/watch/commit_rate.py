@@ -10,6 +10,7 @@ from hudisql.format.commit_metadata import read_many_extra_metadata
 from hudisql.format.instant import moment_of
 from hudisql.ingest.offsets import NO_OFFSETS, OFFSETS_KEY, TableOffsets, find_offsets, offsets_of_text
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.listed_again import read_listed_again
 
 RATE_COMMITS: Final = 10
 _LONGEST: Final = timedelta(hours=1)
@@ -29,6 +30,10 @@ class TakenEvents:
 
 def find_taken(table: HudiTable) -> TakenEvents:
     """Look at the table's last commits. Raises as `find_offsets`."""
+    return read_listed_again(table, _find_taken)
+
+
+def _find_taken(table: HudiTable) -> TakenEvents:
     # Commits of other writers are among them.
     commits = table.timeline.commits[-2 * RATE_COMMITS :]
     paths = [table.instant_path(each) for each in commits]

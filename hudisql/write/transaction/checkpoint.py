@@ -6,13 +6,16 @@ place counts, so that other writers need not know of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, TypeVar
 
 from hudisql.format.commit_metadata import read_many_extra_metadata
 from hudisql.format.instant import COMMIT_ACTIONS
 from hudisql.table.archived_timeline import read_archived_entries
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.listed_again import read_listed_again
+
+T = TypeVar("T")
 
 
 class CommitCheckpoint(Protocol):
@@ -26,12 +29,26 @@ class CommitCheckpoint(Protocol):
         """Raise WriteConflictError if another commit has moved the place since; called under the lock."""
 
 
-def newest_extra_metadata(table: HudiTable, key: str) -> Iterator[Mapping[str, str | None]]:
-    """The extra metadata of the table's commits, the newest first; archived ones are read last.
+def find_newest(table: HudiTable, key: str, value_of: Callable[[str], T | None]) -> T | None:
+    """What `value_of` makes of the newest commit's extra metadata of this key; None if no commit has some.
 
-    Of the archived commits only those that name `key` are decoded. Raises CorruptTableError,
-    UnsupportedTableError, StorageError.
+    A commit of which it makes None is passed over. Archived commits are read last, and only those that name
+    `key` are decoded. Commits that are archived meanwhile are found in the archive. Raises what `value_of`
+    raises, CorruptTableError, UnsupportedTableError, StorageError.
     """
+
+    def find(current: HudiTable) -> T | None:
+        for extra_metadata in _newest_first(current, key):
+            text = extra_metadata.get(key)
+            if text is not None and (found := value_of(text)) is not None:
+                return found
+        return None
+
+    return read_listed_again(table, find)
+
+
+def _newest_first(table: HudiTable, key: str) -> Iterator[Mapping[str, str | None]]:
+    """The extra metadata of the table's commits, of the archived ones those that name `key`."""
     paths = [table.instant_path(each) for each in reversed(table.timeline.commits)]
     yield from read_many_extra_metadata(table.storage, paths)
     starts = table.timeline.first_active_time

@@ -14,7 +14,7 @@ from typing import Final
 
 from hudisql.errors import CorruptTableError, WriteConflictError
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.transaction.checkpoint import newest_extra_metadata
+from hudisql.write.transaction.checkpoint import find_newest
 
 CHECKPOINT_KEY: Final = "hudisql.incremental.checkpoint"
 """Key of the extra metadata; Hudi Streamer's `deltastreamer.checkpoint.key` names no source."""
@@ -53,16 +53,14 @@ def find_checkpoint(target: HudiTable, source: str) -> str | None:
     Reads the newest commits until one has it, and archived ones if none of the timeline has. Raises
     CorruptTableError, UnsupportedTableError, StorageError.
     """
-    for extra_metadata in newest_extra_metadata(target, CHECKPOINT_KEY):
-        text = extra_metadata.get(CHECKPOINT_KEY)
-        if text is None:
-            continue
+
+    def end_of(text: str) -> str | None:
         try:
             end = json.loads(text).get(source)
         except (ValueError, AttributeError) as error:
             raise CorruptTableError(
                 f"a commit of {target.base_path} has the checkpoint '{text}', which is none: {error}"
             ) from error
-        if end is not None:
-            return str(end)
-    return None
+        return None if end is None else str(end)
+
+    return find_newest(target, CHECKPOINT_KEY, end_of)

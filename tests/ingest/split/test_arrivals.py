@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hudisql.format.commit_metadata import WriteStat, new_commit_metadata
-from hudisql.ingest.split.arrivals import read_arrivals
+from hudisql.ingest.split.arrivals import Arrivals, read_arrivals
 from hudisql.services.archive import archive_table
 from hudisql.services.archive_plan import ArchiveOptions
 from hudisql.services.clean_plan import CleanOptions
@@ -80,6 +80,18 @@ def test_archived_commits_count_once_and_known_ones_are_not_read_again(tmp_path:
         (table.path / ".hoodie" / f"{instant}.deltacommit").write_bytes(b"not read")
     _commit(table, "20261107120000000", _stat("dt=a", inserts=7))
     assert _increments(table, known) == [*expected, ("dt=a", 6, 7)]
+
+
+def test_commits_that_are_archived_after_the_timeline_was_listed_count(tmp_path: Path) -> None:
+    table = SmallTable(tmp_path)
+    for day in range(1, 7):
+        _commit(table, f"2026110{day}120000000", _stat("dt=a", inserts=day, writes=day))
+    listed = table.open()
+    archive_table(table.open(), ArchiveOptions(2, 3, clean=CleanOptions(commits_retained=1)), SINGLE_WRITER)
+    expected = [("dt=a", day - 1, day) for day in range(1, 7)]
+    for known in (None, Arrivals()):
+        found = read_arrivals(listed, known).increments().to_pylist()
+        assert sorted(tuple(row.values()) for row in found) == expected
 
 
 def test_arrivals_of_a_table_of_hudis_with_archived_commits(golden: Callable[[str], Any]) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hudisql.errors import CorruptTableError, InvalidArgumentError, WriteConflictError
+from hudisql.errors import CorruptTableError, HudisqlError, InvalidArgumentError, WriteConflictError
 from hudisql.format import table_properties as keys
 from hudisql.ingest.declaration import IngestDeclaration
+from hudisql.ingest.split import due_splits
 from hudisql.ingest.split.due_splits import SplitLimits
 from hudisql.ingest.split.partition_split import PartitionSplit, find_split
 from hudisql.ingest.split.table_splits import SPLITS_KEY, SeenCommits, TableSplits, read_seen_commits
@@ -251,3 +252,28 @@ def test_tables_that_cannot_be_split_are_refused(tmp_path: Path) -> None:
     update_table_properties(Storage(), fed.path, {"hoodie.populate.meta.fields": "false"})
     with pytest.raises(InvalidArgumentError, match="no meta columns"):
         check_splittable(open_table(Storage(), fed.path), WriteOptions(), declared)
+
+
+def test_a_partition_that_cannot_be_read_is_put_off_and_the_feed_goes_on(tmp_path: Path) -> None:
+    fed = Fed(tmp_path, keys.MERGE_ON_READ, split_limits=SMALL)
+    fed.flush(*events(range(10), 1))
+    (base_file,) = (tmp_path / PARTITION).glob("*.parquet")
+    content = base_file.read_bytes()
+    base_file.write_bytes(b"PAR1 and nothing else PAR1")
+    fed.take_over(split="now", index_days=0)
+    with pytest.raises(HudisqlError):
+        fed.feed.split_next()
+    base_file.write_bytes(content)
+    fed.flush(*events(range(5, 15), 2))
+    assert not fed.feed.wants_split
+    assert model_of(fed) == {**dict.fromkeys(range(5), 1), **dict.fromkeys(range(5, 15), 2)}
+    fed.take_over(split="now")
+    assert split_all(fed) == 1
+
+
+def test_a_table_without_events_costs_no_look_at_its_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed = Fed(tmp_path, keys.MERGE_ON_READ)
+    monkeypatch.setattr(due_splits, "read_arrivals", lambda *_: pytest.fail("arrivals were read"))
+    fed.take_over(split="auto")

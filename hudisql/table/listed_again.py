@@ -1,0 +1,25 @@
+"""Reading what a timeline lists while other processes archive, roll back or merge archives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from hudisql.errors import NoSuchPathError
+from hudisql.table.hudi_table import HudiTable
+
+_LISTINGS: Final = 10
+T = TypeVar("T")
+
+
+def read_listed_again(table: HudiTable, read: Callable[[HudiTable], T]) -> T:
+    """What `read` gives of the table; with its timeline listed again if files are gone since the listing.
+
+    `read` must not keep what it read of an attempt that failed. Raises what `read` and `open_table` raise.
+    """
+    for _ in range(_LISTINGS - 1):
+        try:
+            return read(table)
+        except NoSuchPathError:
+            table = table.reopened()
+    return read(table)
