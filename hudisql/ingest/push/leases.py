@@ -310,6 +310,18 @@ def lock_name(table: str) -> str:
     return table.lower() if len(table) <= LONGEST_NAME else sha256(table.lower().encode()).hexdigest()
 
 
+def lease_holders(client: MetastoreClient) -> dict[str, str]:
+    """Where the worker that has the lease of a table takes pushes, or its log's name, by `lock_name`.
+
+    Raises MetastoreError.
+    """
+    return {
+        each.table: next(iter(_addresses(each).values()), each.user)
+        for each in client.list_locks(LOCK_DATABASE)
+        if each.is_acquired and not each.table.startswith(_WORKER)
+    }
+
+
 def _addresses(lock: ListedLock) -> dict[str, str]:
     """Where the worker of a lock takes pushes."""
     found = {"http": lock.host, "flight": lock.agent}

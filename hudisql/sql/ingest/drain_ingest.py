@@ -12,11 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.ingest.kafka.group_state import PAUSED, GroupState, read_group
-from hudisql.sql.ingest.declared_table import DeclaredTable
 from hudisql.sql.ingest.ingest_status import chosen_tables
 from hudisql.sql.ingest.ingest_table import change_declaration
-from hudisql.sql.ingest.run_ingest import coordinator_of
+from hudisql.sql.ingest.workers_state import find_workers
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -44,14 +42,15 @@ def drain_tables(
     chosen = chosen_tables(context, tables)
     if not chosen:
         return []
-    servers = coordinator or coordinator_of(chosen)
+    # Before a table is marked: a group that cannot be asked drains nothing.
+    find_workers(context, chosen, group, coordinator)
     for each in chosen:
         if not each.declaration.drained:
             change_declaration(context, each.name, drained=True)
     deadline, left = clock() + timeout, chosen
     while True:
-        state = read_group(servers, group, chosen[0].clients.kafka(servers))
-        for each in [each for each in left if _is_left(each, state)]:
+        state = find_workers(context, left, group, coordinator)
+        for each in [each for each in left if state.is_left(each)]:
             context.console.info(f"{each.name}: drained")
             left = [other for other in left if other is not each]
         if not left or clock() >= deadline or stop.wait(_LOOK_SECONDS):
@@ -67,10 +66,3 @@ def resume_tables(context: Context, tables: Sequence[str] = ()) -> list[str]:
     for name in drained:
         change_declaration(context, name, drained=False)
     return drained
-
-
-def _is_left(table: DeclaredTable, state: GroupState) -> bool:
-    """True if no worker writes to the table: its owner has said so, or none is there."""
-    if not state.is_settled:
-        return False
-    return state.owner_of(table.name) is None or state.tables.get(table.name) == PAUSED

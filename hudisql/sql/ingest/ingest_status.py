@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError
-from hudisql.ingest.kafka.group_state import FAILED, PAUSED, GroupState, read_group
+from hudisql.ingest.kafka.group_state import FAILED, PAUSED
 from hudisql.sql.ingest.declared_table import DeclaredTable, declared_tables
-from hudisql.sql.ingest.run_ingest import coordinator_of
 from hudisql.sql.ingest.show_ingest import IngestRow, ingest_rows
+from hudisql.sql.ingest.workers_state import WorkersState, find_workers
 from hudisql.sql.services.run_services import storage_without_spark
 
 if TYPE_CHECKING:
     from hudisql.context import Context
 
 NO_WORKER: Final = "no worker"
-UNKNOWN: Final = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +39,10 @@ class StatusRow:
 
 @dataclass(frozen=True, slots=True)
 class IngestStatus:
-    """The tables, and the group of workers."""
+    """The tables, and who feeds them."""
 
     rows: tuple[StatusRow, ...]
-    group: GroupState
+    feeding: WorkersState
 
     @property
     def is_well(self) -> bool:
@@ -56,7 +55,7 @@ class IngestStatus:
         owned = [each.worker for each in self.rows]
         return tuple(
             f"{each.name} at {each.host}: {owned.count(each.name):,} of these tables"
-            for each in self.group.members
+            for each in self.feeding.group.members
         )
 
 
@@ -74,9 +73,8 @@ def find_status(
     """
     found = chosen_tables(context, tables)
     if not found:
-        return IngestStatus((), GroupState("Empty", (), {}))
-    servers = coordinator or coordinator_of(found)
-    state = read_group(servers, group, found[0].clients.kafka(servers))
+        return IngestStatus((), WorkersState())
+    state = find_workers(context, found, group, coordinator)
     rows = {each.table: each for each in ingest_rows(found)}
     return IngestStatus(tuple(_row(each, rows[each.name], state, max_lag) for each in found), state)
 
@@ -98,15 +96,14 @@ def chosen_tables(context: Context, names: Sequence[str]) -> list[DeclaredTable]
     return [found[name] for name in wanted]
 
 
-def _row(table: DeclaredTable, shown: IngestRow, group: GroupState, max_lag: int | None) -> StatusRow:
-    owner = group.owner_of(table.name)
-    said = group.tables.get(table.name, UNKNOWN)
+def _row(table: DeclaredTable, shown: IngestRow, workers: WorkersState, max_lag: int | None) -> StatusRow:
+    owner, said = workers.owner_of(table), workers.said_of(table)
     state, _, reason = said.partition(": ")
     error = shown.error
     if table.declaration.is_paused:
         state, owner = PAUSED, None if said == PAUSED else owner
     elif owner is None:
-        state, error = NO_WORKER, error or "no worker of the group takes its events"
+        state, error = NO_WORKER, error or "no worker takes its events"
     elif state == FAILED:
         error = error or reason or "it failed: see the worker's log"
     if error is None and max_lag is not None and (shown.lag or 0) > max_lag:
@@ -115,7 +112,7 @@ def _row(table: DeclaredTable, shown: IngestRow, group: GroupState, max_lag: int
         table.name,
         shown.topic,
         state,
-        None if owner is None else owner.name,
+        owner,
         shown.lag,
         shown.rate,
         shown.last_commit,
