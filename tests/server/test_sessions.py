@@ -103,8 +103,9 @@ def test_errors_say_what_is_wrong_and_where(server: ThriftServer) -> None:
     with cursor(server) as opened:
         for statement, words, state in (
             ("SELEC 1", "Syntax error at or near", "42000"),
-            ("SELECT * FROM no_such_table", "TABLE_OR_VIEW_NOT_FOUND", "HY000"),
-            ("SELECT assert_true(id < 5) FROM range(10)", "is not true", "HY000"),
+            ("SELECT * FROM no_such_table", "TABLE_OR_VIEW_NOT_FOUND", "42S02"),
+            ("SELECT no_such_column", "UNRESOLVED_COLUMN", "42703"),
+            ("SELECT assert_true(id < 5) FROM range(10)", "is not true", "P0001"),
             ("CALL no_such_procedure()", "no_such_procedure", "HY000"),
         ):
             with pytest.raises(OperationalError) as caught:
