@@ -108,6 +108,7 @@ def test_a_client_without_sasl_gets_many_rows_in_order(server: ThriftServer) -> 
         assert cursor.fetchall() == [(number, str(number)) for number in range(25000)]
 
 
+@pytest.mark.soak
 def test_sqlalchemy_reads_tables_and_rows(server: ThriftServer) -> None:
     sqlalchemy = pytest.importorskip("sqlalchemy")
     engine = sqlalchemy.create_engine(

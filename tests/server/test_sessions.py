@@ -54,6 +54,17 @@ def test_a_connection_has_a_database_settings_variables_and_views_of_its_own(ser
         one.execute("DROP DATABASE served_db")
 
 
+def test_connections_at_once_each_get_their_own_rows(server: ThriftServer) -> None:
+    def ask(number: int) -> list[tuple[Any, ...]]:
+        with cursor(server) as opened:
+            opened.execute(f"CREATE TEMPORARY VIEW mine AS SELECT {number} n")
+            return rows(opened, "SELECT n FROM mine")
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(ask, range(6))) == [[(number,)] for number in range(6)]
+
+
+@pytest.mark.soak
 def test_fifty_connections_at_once_each_get_their_own_rows(server: ThriftServer) -> None:
     def ask(number: int) -> list[tuple[Any, ...]]:
         with cursor(server) as opened:
@@ -179,6 +190,7 @@ def test_catalog_questions_are_answered(server: ThriftServer) -> None:
         opened.execute("DROP DATABASE asked_db CASCADE")
 
 
+@pytest.mark.soak
 def test_statements_results_and_sessions_have_limits(session: Any) -> None:
     from pyhive.exc import OperationalError
 
