@@ -118,19 +118,15 @@ def _run(
     console = open_console()
     if check_password is not None and tls is None:
         console.warning("passwords travel in the clear: give --tls-certificate")
-    with connect(settings=settings, console=console) as session:
-        # A SparkContext that starts puts a handler of its own for Control-C in place, which cancels all jobs.
+    with connect(settings=settings, console=console) as session, stop_on_signals() as stop:
         session.context.start()
-        with stop_on_signals() as stop:
-            server = ThriftServer(
-                session, host, port, limits, console, check_password=check_password, tls=tls
-            )
-            console.info(f"hudisql serves on {server.host}:{server.port}")
-            stop.wait()
-            drained = server.drain(limits.drain_seconds)
-            if not drained:
-                console.warning("statements still ran at the end of the time to drain: they are cancelled")
-            server.close()
+        server = ThriftServer(session, host, port, limits, console, check_password=check_password, tls=tls)
+        console.info(f"hudisql serves on {server.host}:{server.port}")
+        stop.wait()
+        drained = server.drain(limits.drain_seconds)
+        if not drained:
+            console.warning("statements still ran at the end of the time to drain: they are cancelled")
+        server.close()
     return EXIT_OK if drained else EXIT_FAILED
 
 
