@@ -163,8 +163,14 @@ def _run_command(
 def _run_source(
     session: Session, file: str, place: str, script: Script, options: BatchOptions, open_output: OpenOutput
 ) -> int:
-    path = Path(file).expanduser()
-    if path.resolve() in script.sources:
+    try:
+        path = Path(file).expanduser()
+        is_running = path.resolve() in script.sources
+    except (RuntimeError, ValueError, OSError) as error:
+        # No such user's `~`, links in a circle, a zero byte.
+        print_error(f"cannot read {file}: {error}", place)
+        return EXIT_FAILED
+    if is_running:
         print_error(f"{file} is being run already: a script cannot run itself", place)
         return EXIT_FAILED
     try:

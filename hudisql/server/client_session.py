@@ -127,8 +127,8 @@ class ClientSession:
 
     @property
     def is_busy(self) -> bool:
-        """True while a statement runs."""
-        return any(not each.has_stopped for each in self.operations)
+        """True while a statement runs, or a page of its rows is computed."""
+        return any(not each.has_stopped or each.fetching.locked() for each in self.operations)
 
     @property
     def is_fetching(self) -> bool:

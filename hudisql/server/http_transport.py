@@ -13,7 +13,7 @@ from typing import Final
 
 from hudisql.errors import AuthenticationError, ProtocolError
 from hudisql.server.limits import ServerLimits
-from hudisql.server.transport import CheckPassword, SocketSource
+from hudisql.server.transport import CheckPassword, SocketSource, send_all
 
 _LONGEST_HEAD: Final = 16 << 10
 _END_OF_HEAD: Final = b"\r\n\r\n"
@@ -62,6 +62,11 @@ class HttpTransport:
         self._received.wait_for_byte(max(seconds, self._limits.idle_seconds))
         self._received.begin(self._limits.message_seconds)
         headers = self._read_head()
+        if "origin" in headers:
+            # Only browsers send it: a web page must not reach a server on the loopback, by whatever name.
+            self._refuse(403, "requests of web pages are refused")
+        if "transfer-encoding" in headers:
+            self._refuse(411, "Content-Length is needed, not Transfer-Encoding")
         try:
             length = int(headers.get("content-length", "-1"))
         except ValueError:
@@ -75,8 +80,8 @@ class HttpTransport:
 
     def send(self, message: bytes) -> None:
         """Answer the request. Raises OSError."""
-        self._socket.settimeout(self._limits.message_seconds)
-        self._socket.sendall(_head(200, "OK", len(message), "application/x-thrift") + message)
+        answer = _head(200, "OK", len(message), "application/x-thrift") + message
+        send_all(self._socket, answer, self._limits.message_seconds)
 
     def _read_head(self) -> dict[str, str]:
         head = self._received.take_until(_END_OF_HEAD, _LONGEST_HEAD).decode("latin-1")
@@ -84,6 +89,8 @@ class HttpTransport:
         method, _, rest = request.partition(" ")
         if method != "POST" or not rest.endswith(("HTTP/1.1", "HTTP/1.0")):
             self._refuse(405, "Thrift's messages come by POST")
+        if "doas=" in rest.lower():
+            self._refuse(403, "nobody can act as another user here")
         pairs = (line.partition(":") for line in lines if line)
         return {name.strip().lower(): value.strip() for name, _, value in pairs}
 

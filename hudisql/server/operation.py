@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _LOG_LINES: Final = 10_000
 _CANCELLATIONS_APART: Final = 0.2
 _WAIT_FOR_CANCELLED: Final = 5.0
+# Spark's SQLSTATE of a table that is not there, and that of ODBC and JDBC, which Hive has, too.
+_ODBC_STATES: Final = {"42P01": "42S02", "42601": "42000"}
 
 
 class OperationState(IntEnum):
@@ -209,7 +211,15 @@ def sql_state(error: HudisqlError) -> str:
     """The SQLSTATE that clients show with an error."""
     if isinstance(error, SqlSyntaxError):
         return "42000"
-    return "42S02" if isinstance(error, NoSuchTableError) else "HY000"
+    if isinstance(error, NoSuchTableError):
+        return "42S02"
+    state_of = getattr(error.__cause__, "getSqlState", None)
+    state = None
+    if state_of is not None:
+        # Spark's own, which the JVM is asked for.
+        with suppress(Exception):
+            state = state_of()
+    return _ODBC_STATES.get(state, state) if state else "HY000"
 
 
 def cancel_tagged_jobs(spark: Any) -> Callable[[str], None]:

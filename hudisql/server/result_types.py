@@ -57,6 +57,10 @@ _WIRE_TYPES: Final = {
     "string": WireType.STRING,
     "binary": WireType.BINARY,
 }
+_WHOLE_INTERVALS: Final = {
+    **dict.fromkeys(("year", "month"), "interval year to month"),
+    **dict.fromkeys(("day", "hour", "minute", "second"), "interval day to second"),
+}
 _NESTED: Final = ("array", "map", "struct")
 _JSON_OPTIONS: Final = {
     "ignoreNullFields": "false",
@@ -152,5 +156,54 @@ def _travelling(column: Any, kind: DataType) -> Any:
     if travels_as_it_is(kind):
         return column
     if type_name(kind) in _NESTED:
-        return sf.to_json(column, dict(_JSON_OPTIONS))
+        return sf.to_json(_json_ready(column, kind), dict(_JSON_OPTIONS))
+    whole = _WHOLE_INTERVALS.get(type_name(kind).removeprefix("interval "))
+    if whole is not None:
+        # Hive's text, which its JDBC driver parses, is what stands between the quotes of Spark's.
+        return sf.regexp_extract(column.cast(whole).cast("string"), "'(.*)'", 1)
     return column.cast("string")
+
+
+def _json_ready(column: Any, kind: DataType) -> Any:
+    """The value with members as results show them: binary values as hexadecimal digits, times as text.
+
+    Of keys of maps `to_json` shows what Spark holds inside: days of a date, the address of a binary value.
+    """
+    from pyspark.sql import functions as sf
+    from pyspark.sql import types
+
+    if not _has_to_be_made_ready(kind):
+        return column
+    if isinstance(kind, types.ArrayType):
+        element = kind.elementType
+        return sf.transform(column, lambda each: _json_ready(each, element))
+    if isinstance(kind, types.MapType):
+        key_kind, item_kind = kind.keyType, kind.valueType
+        ready = sf.transform_values(column, lambda _, item: _json_ready(item, item_kind))
+        return sf.transform_keys(ready, lambda key, _: _json_key(key, key_kind))
+    if isinstance(kind, types.StructType):
+        members = [_json_ready(column[each.name], each.dataType).alias(each.name) for each in kind]
+        return sf.when(column.isNotNull(), sf.struct(*members))
+    return sf.hex(column) if isinstance(kind, types.BinaryType) else column.cast("string")
+
+
+def _json_key(key: Any, kind: DataType) -> Any:
+    from pyspark.sql import functions as sf
+
+    if type_name(kind) in _NESTED:
+        return sf.to_json(_json_ready(key, kind), dict(_JSON_OPTIONS))
+    return sf.hex(key) if type_name(kind) == "binary" else key.cast("string")
+
+
+def _has_to_be_made_ready(kind: DataType) -> bool:
+    from pyspark.sql import types
+
+    if isinstance(kind, types.ArrayType):
+        return _has_to_be_made_ready(kind.elementType)
+    if isinstance(kind, types.MapType):
+        return type_name(kind.keyType) not in ("string", "void") or _has_to_be_made_ready(kind.valueType)
+    if isinstance(kind, types.StructType):
+        # Members of the same name cannot be told apart.
+        is_clear = len({name.lower() for name in kind.names}) == len(kind.names)
+        return is_clear and any(_has_to_be_made_ready(each.dataType) for each in kind)
+    return type_name(kind) in ("binary", "timestamp", "timestamp_ntz")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hmac
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,7 +50,7 @@ _INVALID_HANDLE: Final = 4
 _FETCH_FIRST: Final = 4
 _FETCH_LOG: Final = 1
 _POLL_SECONDS: Final = 0.5
-_PROXY_USER: Final = b"set:hiveconf:hive.server2.proxy.user"
+_PROXY_USER: Final = b"hive.server2.proxy.user"
 _MOST_ROWS: Final = 100_000
 _OK: Final = (1, STRUCT, ((1, I32, _SUCCESS),))
 _LOG_COLUMN: Final = ResultColumn("log")
@@ -89,6 +90,7 @@ class Service:
         self._limits = limits
         self._lock = threading.Lock()
         self._sessions: dict[bytes, ClientSession] = {}
+        self._opening = 0
         self.is_draining = False
         self._calls: dict[str, Call] = {
             "OpenSession": self._open_session,
@@ -161,7 +163,8 @@ class Service:
                 f"the client speaks protocol V{asked + 1}; columns travel from V6 on",
                 hint="use a newer driver",
             )
-        if _PROXY_USER in (request.get(4) or {}):
+        # With a prefix (`set:hiveconf:`) or, from the JDBC driver, without one.
+        if any(key.endswith(_PROXY_USER) for key in request.get(4) or {}):
             raise ServerBusyError(
                 "nobody can act as another user here", hint="leave out hive.server2.proxy.user"
             )
@@ -172,27 +175,39 @@ class Service:
             if key.startswith("set:hivevar:")
         }
         self._refuse_while_draining()
-        with self._lock:
-            if len(self._sessions) >= self._limits.sessions:
-                raise ServerBusyError(
-                    f"{len(self._sessions)} sessions are open, as many as the server allows",
-                    hint="close one, or try again later",
-                )
-        console = SessionConsole()
         user = caller.user or _text(request.get(2) or b"anonymous")
-        made = self._session.new_session(console, hivevar=hivevar)
-        session = ClientSession(made, console, user, self._limits.session_operations)
-        try:
-            session.configure(given)
-        except BaseException:
-            session.close()
-            raise
-        with self._lock:
-            self._sessions[session.guid] = session
+        with self._place_of_session():
+            console = SessionConsole()
+            made = self._session.new_session(console, hivevar=hivevar)
+            session = ClientSession(made, console, user, self._limits.session_operations)
+            try:
+                session.configure(given)
+            except BaseException:
+                session.close()
+                raise
+            with self._lock:
+                self._sessions[session.guid] = session
         caller.sessions.append(session)
         handle = ((1, STRUCT, ((1, STRING, session.guid), (2, STRING, session.secret))),)
         version = PROTOCOL_V8 if asked is None else min(PROTOCOL_V8, asked)
         return (_OK, (2, I32, version), (3, STRUCT, handle), (4, MAP, MapOf(STRING, STRING, ())))
+
+    @contextmanager
+    def _place_of_session(self) -> Iterator[None]:
+        """Count a session that is being opened. Raises ServerBusyError beyond the limit."""
+        with self._lock:
+            count = len(self._sessions) + self._opening
+            if count >= self._limits.sessions:
+                raise ServerBusyError(
+                    f"{count} sessions are open, as many as the server allows",
+                    hint="close one, or try again later",
+                )
+            self._opening += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._opening -= 1
 
     def _close_session(self, caller: Caller, request: Fields) -> StructValue:
         session = self._session_of(caller, request)

@@ -36,6 +36,8 @@ _VERSION_1: Final = 0x8001_0000
 _VERSION_MASK: Final = 0xFFFF_0000
 _LONGEST_NAME: Final = 128
 _DEEPEST: Final = 16
+# A value takes a hundred times the memory of its bytes; requests have some dozens.
+_MOST_VALUES: Final = 100_000
 _NUMBERS: Final = {
     BYTE: struct.Struct(">b"),
     DOUBLE: struct.Struct(">d"),
@@ -98,6 +100,7 @@ class _Budget:
         self._source = source
         self._most = most
         self.left = most
+        self.values_left = _MOST_VALUES
 
     def take(self, count: int) -> bytes:
         self.check(count)
@@ -181,6 +184,9 @@ def _read_count(budget: _Budget, *kinds: int) -> int:
     if count < 0 or not all(kind in _LEAST for kind in kinds):
         raise ProtocolError("the message has a list or map of unknown values")
     budget.check(count * sum(_LEAST[kind] for kind in kinds))
+    budget.values_left -= count
+    if budget.values_left < 0:
+        raise ProtocolError(f"the message has more than {_MOST_VALUES} values")
     return count
 
 

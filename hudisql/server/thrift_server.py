@@ -7,6 +7,7 @@ opened end with it, as in HiveServer2 (`hive.server2.close.session.on.disconnect
 from __future__ import annotations
 
 import ipaddress
+import select
 import socket
 import ssl
 import threading
@@ -19,7 +20,13 @@ from hudisql.errors import AuthenticationError, ProtocolError, SettingsError
 from hudisql.server import thrift_binary as thrift
 from hudisql.server.limits import ServerLimits
 from hudisql.server.service import Caller, Service
-from hudisql.server.transport import CheckPassword, ConnectionEnded, Transport, open_transport
+from hudisql.server.transport import (
+    CheckPassword,
+    ConnectionEnded,
+    ConnectionIdleError,
+    Transport,
+    open_transport,
+)
 
 if TYPE_CHECKING:
     from hudisql.server.http_transport import HttpTransport
@@ -125,12 +132,23 @@ class ThriftServer:
                 self._console.warning(f"{self._limits.connections} connections are open: refused another one")
                 connection.close()
                 continue
-            threading.Thread(target=self._serve, args=(connection,), name="client", daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(connection,), name="client", daemon=True).start()
+            except RuntimeError as error:
+                # The system has no more threads.
+                self._console.warning(f"refused a connection: {error}")
+                with self._lock:
+                    self._connections.discard(connection)
+                connection.close()
 
     def _watch(self) -> None:
         while not self._is_closed.wait(_LOOK_SECONDS):
-            self.service.end_idle_sessions()
-            self.service.end_long_statements()
+            # A session that ends meanwhile, say, must not end the watch over all others.
+            for end in (self.service.end_idle_sessions, self.service.end_long_statements):
+                try:
+                    end()
+                except Exception as error:
+                    self._console.warning(f"the limits of sessions were not enforced: {error}")
 
     def _serve(self, connection: socket.socket) -> None:
         """One connection from its first byte to its last."""
@@ -166,7 +184,12 @@ class ThriftServer:
         while not self._is_closed.is_set():
             # A connection without a session is one that nobody uses.
             limits = self._limits
-            transport.wait_for_message(limits.idle_seconds if caller.sessions else limits.message_seconds)
+            try:
+                transport.wait_for_message(limits.idle_seconds if caller.sessions else limits.message_seconds)
+            except ConnectionIdleError:
+                if any(session.is_busy for session in caller.sessions):
+                    continue
+                raise
             caller.user = transport.user
             message = thrift.read_message(transport.source, self._limits.message_bytes)
             with self._lock:
@@ -204,7 +227,13 @@ def _is_loopback(host: str) -> bool:
 
 def _has_left(connection: socket.socket) -> bool:
     """True if the client has closed its end, looking without taking anything."""
+    hung_up = getattr(select, "POLLRDHUP", 0)
     try:
+        if hung_up:
+            # Behind what it has sent, too: TLS sends a word of farewell.
+            poll = select.poll()
+            poll.register(connection.fileno(), hung_up)
+            return bool(poll.poll(0))
         with socket.fromfd(connection.fileno(), connection.family, connection.type) as raw:
             raw.setblocking(False)
             return raw.recv(1, socket.MSG_PEEK) == b""

@@ -34,6 +34,10 @@ class ConnectionEnded(Exception):  # noqa: N818
     """The client has closed the connection between two messages."""
 
 
+class ConnectionIdleError(ConnectionEnded):
+    """The client has sent nothing for as long as it may."""
+
+
 class SocketSource:
     """Reads from a socket no more than is asked for at a time, until a deadline."""
 
@@ -43,12 +47,16 @@ class SocketSource:
         self._deadline: float | None = None
 
     def wait_for_byte(self, seconds: float) -> int:
-        """Wait for the first byte of what comes next, which stays there. Raises ConnectionEnded."""
+        """Wait for the first byte of what comes next, which stays there.
+
+        Raises ConnectionEnded, or ConnectionIdleError when the time has passed."""
         self._deadline = time.monotonic() + seconds
         try:
             if not self._buffer and not self._receive():
                 raise ConnectionEnded
         except ProtocolError as error:
+            if time.monotonic() >= self._deadline:
+                raise ConnectionIdleError from error
             raise ConnectionEnded from error
         return self._buffer[0]
 
@@ -117,10 +125,18 @@ class Transport:
 
     def send(self, message: bytes) -> None:
         """Send one message. Raises OSError; a client that takes nothing for long counts as gone."""
-        self._socket.settimeout(self._limits.message_seconds)
         if self.is_framed:
             message = struct.pack(">i", len(message)) + message
-        self._socket.sendall(message)
+        send_all(self._socket, message, self._limits.message_seconds)
+
+
+def send_all(connection: socket.socket, content: bytes, seconds: float) -> None:
+    """Send all of it to a client that takes some of it every `seconds`. Raises OSError."""
+    connection.settimeout(seconds)
+    left = memoryview(content)
+    # The time of `sendall` is for the whole, which a slow network may need longer for.
+    while left:
+        left = left[connection.send(left[:_CHUNK]) :]
 
 
 def open_transport(
@@ -165,6 +181,9 @@ def _shake_hands(
     if status not in (_OK, _COMPLETE) or len(parts) != 3:
         _send_step(connection, _BAD, b"PLAIN needs a user and a password")
         raise ProtocolError("the answer of the client to PLAIN has no user and password")
+    if parts[0] not in (b"", parts[1]):
+        _send_step(connection, _BAD, b"nobody can act as another user here")
+        raise AuthenticationError("a client asks to act as another user")
     user, password = parts[1].decode(errors="replace"), parts[2].decode(errors="replace")
     try:
         if check_password is not None:

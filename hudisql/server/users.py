@@ -70,6 +70,8 @@ class PasswordFile:
                 return self._hashes
         except OSError as error:
             raise SettingsError(f"cannot read the users in {self._path}: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise SettingsError(f"cannot read the users in {self._path}: it is no text in UTF-8") from error
 
 
 class LdapServer:
@@ -168,6 +170,14 @@ def _matches(stored: str, password: str | None) -> bool:
     numbers = int(cost), int(block), int(lanes)
     expected = base64.b64decode(hashed, validate=True)
     salt_bytes = base64.b64decode(salt, validate=True)
+    cost_factor, block_size, lane_count = numbers
+    is_power_of_two = cost_factor > 1 and cost_factor & (cost_factor - 1) == 0
+    if (
+        not is_power_of_two
+        or min(block_size, lane_count) < 1
+        or 128 * cost_factor * block_size >= _MOST_MEMORY
+    ):
+        raise ValueError("the numbers of the hash cannot be used")
     if password is None:
         return False
     return hmac.compare_digest(_scrypt(password, salt_bytes, *numbers), expected)

@@ -204,10 +204,14 @@ def _collect(context: Any, rdd: Any, label: str, report: Callable[[], None]) -> 
     from pyspark.errors import PySparkException
 
     group = f"hudisql-{uuid.uuid4().hex}"
+    tags = context.getJobTags()
 
     def collect() -> list[Any]:
         # The job group is a property of this thread only: the caller's own job group stays as it is.
         context.setJobGroup(group, label, interruptOnCancel=True)
+        # By its tags the caller's statement is cancelled.
+        for tag in tags:
+            context.addJobTag(tag)
         found: list[Any] = rdd.collect()
         return found
 

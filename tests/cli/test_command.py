@@ -550,3 +550,16 @@ def test_a_master_that_spark_does_not_know_is_bad_usage(metastore_uri: str, tmp_
 def _environment(home: Path) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("HUDISQL_", "PYSPARK_"))}
     return kept | {"PYTHONPATH": str(ROOT), "HOME": str(home)}
+
+
+@pytest.mark.parametrize("file", ["~no_such_user_here/x.sql", "a\0b.sql"])
+def test_a_source_file_whose_name_is_none_is_an_error_of_the_statement(
+    file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from typing import cast
+
+    from hudisql.cli.batch import EXIT_FAILED, BatchOptions, Script, run_script
+
+    ended = run_script(cast("Any", None), Script(f"source {file};", "shell"), BatchOptions())
+    assert ended.code == EXIT_FAILED
+    assert "ERROR (shell, line 1): cannot read" in capsys.readouterr().err

@@ -51,6 +51,29 @@ def test_pyhive_gets_exact_values_of_all_types(server: ThriftServer) -> None:
     assert list(row[12:]) == TEXTS
 
 
+def test_keys_binary_values_and_times_inside_of_json_are_those_that_results_show(
+    server: ThriftServer,
+) -> None:
+    shown = {
+        "map(DATE'2024-01-02', X'00FF')": '{"2024-01-02":"00FF"}',
+        "map(TIMESTAMP'2024-01-02 03:04:05', 1)": '{"2024-01-02 03:04:05":1}',
+        "map(X'00FF', null)": '{"00FF":null}',
+        "map(named_struct('a', DATE'2024-01-02'), 1)": '{"{\\"a\\":\\"2024-01-02\\"}":1}',
+        "array(X'00FF', null)": '["00FF",null]',
+        "named_struct('a', X'00', 'b', TIMESTAMP'2024-01-02 03:04:05.5')": (
+            '{"a":"00","b":"2024-01-02 03:04:05.5"}'
+        ),
+        "if(rand() > 2, named_struct('a', X'00'), null)": None,
+        "INTERVAL '-1-2' YEAR TO MONTH": "-1-2",
+        "INTERVAL '3' MONTH": "0-3",
+        "INTERVAL '3 04:05:06.5' DAY TO SECOND": "3 04:05:06.5",
+        "INTERVAL '90' MINUTE": "0 01:30:00",
+    }
+    with closing(connect_pyhive(server)) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute("SELECT " + ", ".join(f"{text} c{at}" for at, text in enumerate(shown)))
+        assert cursor.fetchall() == [tuple(shown.values())]
+
+
 def test_impyla_runs_merge_call_and_select(server: ThriftServer) -> None:
     from impala.dbapi import connect
 
@@ -85,6 +108,7 @@ def test_a_client_without_sasl_gets_many_rows_in_order(server: ThriftServer) -> 
         assert cursor.fetchall() == [(number, str(number)) for number in range(25000)]
 
 
+@pytest.mark.soak
 def test_sqlalchemy_reads_tables_and_rows(server: ThriftServer) -> None:
     sqlalchemy = pytest.importorskip("sqlalchemy")
     engine = sqlalchemy.create_engine(

@@ -54,6 +54,17 @@ def test_a_connection_has_a_database_settings_variables_and_views_of_its_own(ser
         one.execute("DROP DATABASE served_db")
 
 
+def test_connections_at_once_each_get_their_own_rows(server: ThriftServer) -> None:
+    def ask(number: int) -> list[tuple[Any, ...]]:
+        with cursor(server) as opened:
+            opened.execute(f"CREATE TEMPORARY VIEW mine AS SELECT {number} n")
+            return rows(opened, "SELECT n FROM mine")
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(ask, range(6))) == [[(number,)] for number in range(6)]
+
+
+@pytest.mark.soak
 def test_fifty_connections_at_once_each_get_their_own_rows(server: ThriftServer) -> None:
     def ask(number: int) -> list[tuple[Any, ...]]:
         with cursor(server) as opened:
@@ -103,8 +114,9 @@ def test_errors_say_what_is_wrong_and_where(server: ThriftServer) -> None:
     with cursor(server) as opened:
         for statement, words, state in (
             ("SELEC 1", "Syntax error at or near", "42000"),
-            ("SELECT * FROM no_such_table", "TABLE_OR_VIEW_NOT_FOUND", "HY000"),
-            ("SELECT assert_true(id < 5) FROM range(10)", "is not true", "HY000"),
+            ("SELECT * FROM no_such_table", "TABLE_OR_VIEW_NOT_FOUND", "42S02"),
+            ("SELECT no_such_column", "UNRESOLVED_COLUMN", "42703"),
+            ("SELECT assert_true(id < 5) FROM range(10)", "is not true", "P0001"),
             ("CALL no_such_procedure()", "no_such_procedure", "HY000"),
         ):
             with pytest.raises(OperationalError) as caught:
@@ -178,6 +190,7 @@ def test_catalog_questions_are_answered(server: ThriftServer) -> None:
         opened.execute("DROP DATABASE asked_db CASCADE")
 
 
+@pytest.mark.soak
 def test_statements_results_and_sessions_have_limits(session: Any) -> None:
     from pyhive.exc import OperationalError
 

@@ -45,13 +45,30 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["ada", "ada:", ":x", "ada:secret", "ada:scrypt$1$1$1$?$?", "ada:md5$1$1$1$YQ==$YQ=="]
+    "line",
+    [
+        "ada",
+        "ada:",
+        ":x",
+        "ada:secret",
+        "ada:scrypt$1$1$1$?$?",
+        "ada:md5$1$1$1$YQ==$YQ==",
+        "ada:scrypt$1000$8$1$YQ==$YQ==",
+        "ada:scrypt$1073741824$8$1$YQ==$YQ==",
+        "ada:scrypt$16384$0$1$YQ==$YQ==",
+    ],
 )
 def test_a_line_that_is_no_user_is_an_error_with_its_place(tmp_path: Path, line: str) -> None:
     path = tmp_path / "users"
     path.write_text(f"\n{line}\n")
     with pytest.raises(SettingsError, match="users, line 2: no name and hash"):
         PasswordFile(path)
+
+
+def test_a_file_that_is_no_text_is_an_error_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "users").write_bytes(b"ada:\xff\xfe")
+    with pytest.raises(SettingsError, match="no text in UTF-8"):
+        PasswordFile(tmp_path / "users")
 
 
 def test_a_success_is_remembered_and_a_failure_is_not() -> None:

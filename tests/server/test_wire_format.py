@@ -125,3 +125,9 @@ def test_a_request_of_thrifts_own_writer_is_read() -> None:
 def test_a_damaged_message_is_refused_before_anything_is_allocated(content: bytes, words: str) -> None:
     with pytest.raises(ProtocolError, match=words):
         thrift.read_message(BodySource(content), 10_000)
+
+
+def test_a_message_of_very_many_small_values_is_refused_before_they_take_memory() -> None:
+    content = EXECUTE[:28] + b"\x0f\x00\x01\x0c\x00\x10\x00\x00" + bytes(1 << 21)
+    with pytest.raises(ProtocolError, match="more than 100000 values"):
+        thrift.read_message(BodySource(content), 4 << 20)

@@ -1,3 +1,5 @@
+import threading
+import time
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -22,6 +24,12 @@ def _fail_on_seven(items: Iterable[int]) -> Iterator[int]:
 def _fail_to_write(items: Iterable[int]) -> Iterator[int]:
     for item in items:
         raise OSError(28, "No space left on device")
+        yield item
+
+
+def _sleep(items: Iterable[int]) -> Iterator[int]:
+    for item in items:
+        time.sleep(20)
         yield item
 
 
@@ -93,3 +101,23 @@ def test_items_are_cut_into_runs_of_similar_weight():
     assert groups[0] == [1 << 30]
     assert 2 <= len(groups) <= 12
     assert len(_group(list(range(10)), lambda _item: 0, 100)) == 10
+
+
+@pytest.mark.spark
+def test_jobs_carry_the_tags_of_their_statement(spark):
+    def cancel():
+        while not spark.sparkContext.statusTracker().getActiveJobsIds():
+            time.sleep(0.05)
+        spark.sparkContext.cancelJobsWithTag("a-statement")
+
+    began = time.monotonic()
+    canceller = threading.Thread(target=cancel)
+    spark.sparkContext.addJobTag("a-statement")
+    try:
+        canceller.start()
+        with pytest.raises(QueryError):
+            _run(spark, [1], _sleep)
+    finally:
+        spark.sparkContext.removeJobTag("a-statement")
+        canceller.join()
+    assert time.monotonic() - began < 15

@@ -42,10 +42,11 @@ class PagedOutput:
         self._kept: list[str] = []
         self._lines = 0
         self._pager: subprocess.Popen[str] | None = None
+        self._is_unpaged = False
 
     def write(self, text: str) -> int:
         """Take text that ends with a line's end. What a pager that was left no longer reads is dropped."""
-        if self._pager is None:
+        if self._pager is None and not self._is_unpaged:
             self._kept.append(text)
             self._lines += text.count("\n")
             if not self._fits(text):
@@ -71,19 +72,28 @@ class PagedOutput:
 
     def _fits(self, text: str) -> bool:
         # A line is left for the time that the statement took, one for the prompt.
-        if self._lines > self._screen.lines - 2:
+        # Some terminals do not tell their size: 0.
+        if self._lines > (self._screen.lines or 24) - 2:
             return False
-        return all(cell_len(line) <= self._screen.columns for line in text.splitlines())
+        columns = self._screen.columns or 80
+        return all(cell_len(line) <= columns for line in text.splitlines())
 
     def _open_pager(self) -> None:
         command = _pager_command()
         assert command is not None
         environment = {"LESS": _LESS_OPTIONS, **os.environ}
-        self._pager = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=environment)
+        try:
+            self._pager = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, env=environment)
+        except OSError as error:
+            print(f"WARNING: the pager does not start ($PAGER): {error}", file=sys.stderr, flush=True)
+            self._is_unpaged = True
         self._send("".join(self._kept))
+        self._kept.clear()
 
     def _send(self, text: str) -> None:
-        assert self._pager is not None
+        if self._pager is None:
+            sys.stdout.write(text)
+            return
         assert self._pager.stdin is not None
         with suppress(BrokenPipeError):
             self._pager.stdin.write(text)
@@ -93,6 +103,10 @@ def _pager_command() -> list[str] | None:
     """The pager, None if there is none or $PAGER is empty."""
     given = os.environ.get("PAGER")
     if given is not None:
-        return shlex.split(given) or None
+        try:
+            return shlex.split(given) or None
+        except ValueError:
+            # A quote that does not end: the name of no program, of which the start of the pager warns.
+            return [given]
     found = shutil.which("less")
     return None if found is None else [found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hudisql.cli.interactive.pager import PagedOutput
 from tests.cli.interactive.terminal import CONTROL_C, Terminal, open_terminal
 
 HUDISQL = str(Path(sys.executable).parent / "hudisql")
@@ -129,3 +131,27 @@ def test_a_long_or_wide_result_waits_in_the_pager(tmp_path: Path, lines: int, wi
         opened.type("q")
         opened.wait_for("printed")
         assert opened.wait_for_end() == 0
+
+
+@pytest.mark.parametrize("pager", ["/no/such/pager", "'less"])
+def test_a_pager_that_does_not_start_loses_nothing(
+    pager: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PAGER", pager)
+    lines = [f"line {number}\n" for number in range(200)]
+    output = PagedOutput(os.terminal_size((80, 24)))
+    for line in lines:
+        output.write(line)
+    output.finish()
+    said = capsys.readouterr()
+    assert said.out == "".join(lines)
+    assert "the pager does not start" in said.err
+
+
+def test_a_terminal_that_does_not_tell_its_size_is_taken_for_a_usual_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    output = PagedOutput(os.terminal_size((0, 0)))
+    output.write("a short line\n")
+    output.finish()
+    assert capsys.readouterr().out == "a short line\n"
