@@ -116,6 +116,8 @@ def _renames(statement: st.AlterTableStatement) -> bool:
 
 
 def _effect_of_other(parsed: st.Statement) -> Effect:
+    if isinstance(parsed, st.BlockStatement | st.ExecuteImmediateStatement):
+        return Effect.UNKNOWN  # whatever their first statement is
     words = [token.text.upper() for token in tokenize(parsed.text)]
     reads = st.QueryStatement | st.DescribeQueryStatement | st.ExplainStatement | st.RefreshTableStatement
     about = st.TableStatement
@@ -163,13 +165,19 @@ def find_marked_commit(context: Context, names: Sequence[str], mark: str) -> Fou
         table = _open(context, st.TableName(tuple(name.split("."))))
         if table is None:
             continue
-        before: str | None = None
-        for instant_time, extra_metadata in _extra_metadata(table):
-            text = extra_metadata.get(MARK) or ""
-            if text.startswith(f"{mark}/"):
-                earlier = [each.timestamp for each in table.timeline.commits if each.timestamp < instant_time]
-                before = earlier[-1] if earlier else None
-                return FoundCommit(table.base_path, before, instant_time, text.rpartition("/")[2])
+        found = _marked_commit(table, mark)
+        if found is not None:
+            return found
+    return None
+
+
+def _marked_commit(table: HudiTable, mark: str) -> FoundCommit | None:
+    for instant_time, extra_metadata in _extra_metadata(table):
+        text = extra_metadata.get(MARK) or ""
+        if text.startswith(f"{mark}/"):
+            earlier = [each.timestamp for each in table.timeline.commits if each.timestamp < instant_time]
+            before = earlier[-1] if earlier else None
+            return FoundCommit(table.base_path, before, instant_time, text.rpartition("/")[2])
     return None
 
 
