@@ -6,7 +6,9 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from hudisql import errors
 from hudisql.sql.text.script import ScriptStatement
@@ -46,7 +48,7 @@ CODES: Final = {
     "unknown-database": "there is no such database",
     "unknown-column": "there is no such column",
     "unknown-function": "there is no such function",
-    "unknown-setting": "there is no such hoodie.* setting, or it has no effect",
+    "unknown-setting": "neither Apache Hudi nor hudisql knows the hoodie.* setting",
     "table-exists": "the table is there already",
     "unsupported": "Hudi tables cannot take the statement",
     "type": "a value's type does not fit its column",
@@ -112,8 +114,10 @@ def _github(finding: Finding) -> str:
     def escaped(text: str) -> str:
         return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
-    properties = f"file={finding.file},line={finding.line},col={finding.column},title={finding.code}"
-    return f"::error {escaped(properties)}::{escaped(finding.message)}"
+    # In a property the separators of properties need escapes, too.
+    file = escaped(finding.file).replace(":", "%3A").replace(",", "%2C")
+    properties = f"file={file},line={finding.line},col={finding.column},title={finding.code}"
+    return f"::error {properties}::{escaped(finding.message)}"
 
 
 def _sarif(findings: Sequence[Finding]) -> dict[str, Any]:
@@ -139,7 +143,8 @@ def _sarif(findings: Sequence[Finding]) -> dict[str, Any]:
 
 def _sarif_result(finding: Finding) -> dict[str, Any]:
     region = {"startLine": finding.line, "startColumn": finding.column}
-    location = {"artifactLocation": {"uri": finding.file}, "region": region}
+    uri = quote(Path(finding.file).as_posix())
+    location = {"artifactLocation": {"uri": uri}, "region": region}
     return {
         "ruleId": finding.code,
         "level": "error",

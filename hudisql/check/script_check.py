@@ -19,6 +19,7 @@ from hudisql.sql.text import clauses as cl
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.script import ScriptStatement, Variables, split_script, substitute_variables
+from hudisql.sql.text.shell_commands import ShellCommand, find_shell_command
 
 if TYPE_CHECKING:
     from hudisql.check.statement_check import StatementCheck
@@ -77,9 +78,17 @@ def check_text(
         yield finding_of(error, file.name, ScriptStatement("", 1, 1))
         return
     known: dict[str, str] = dict(variables)
+    is_migration = _MIGRATION.match(Path(file.name).name) is not None
     if checker is not None:
-        checker.is_migration = _MIGRATION.match(Path(file.name).name) is not None
+        checker.is_migration = is_migration
     for statement in statements:
+        if (line := find_shell_command(statement.text)) is not None:
+            if is_migration:
+                message = f"'{statement.text}' is a word of the command line, not SQL"
+                yield Finding(file.name, statement.line, statement.column, "unsupported", message)
+            elif line.command is ShellCommand.QUIT:
+                return
+            continue
         others: list[Finding] = []
         if checker is not None:
             checker.problem = _collector(others, file.name, statement)

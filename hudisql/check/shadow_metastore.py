@@ -7,7 +7,8 @@ anything that exists. What scripts define, drop and alter is defined, dropped an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +156,17 @@ class ShadowMetastore:
             self.plain.discard(key)
             raise
         self.made.add(key)
+
+    @contextmanager
+    def hidden_plain_tables(self) -> Iterator[None]:
+        """Inside, tables that are none of Hudi's are not found: their shadows are Hudi tables."""
+        hidden = {key: self.tables.pop(key) for key in self.plain if key in self.tables}
+        self._shadowing |= hidden.keys()
+        try:
+            yield
+        finally:
+            self._shadowing -= hidden.keys()
+            self.tables.update(hidden)
 
     def _shadow(self, entry: MetastoreTable) -> None:
         key = (entry.database, entry.name)

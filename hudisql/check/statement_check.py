@@ -26,6 +26,7 @@ from hudisql.errors import (
 from hudisql.procedures.binder import bind_arguments
 from hudisql.procedures.registry import find_procedure
 from hudisql.sql import procedure_call  # noqa: F401 (declares the procedures of `sql`)
+from hudisql.sql.config.known_settings import unknown_setting
 from hudisql.sql.ddl.alter_table import alter_table
 from hudisql.sql.ddl.create_table import PROVIDERS, plan_table_as
 from hudisql.sql.dml.dml_plan import plan_dml
@@ -35,6 +36,7 @@ from hudisql.sql.query.command_targets import find_hudi_target
 from hudisql.sql.query.references import parse_plan
 from hudisql.sql.query.target_table import find_entry
 from hudisql.sql.schema.table_definition import TableDefinition, read_table_definition
+from hudisql.sql.spark_scripts import check_block
 from hudisql.sql.text import clauses as cl
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 Problem = Callable[[str, str, str | None], None]
 """Told of a finding that is no error: its code, the message and a hint."""
 _SETTING: Final = re.compile(r"\s*(?:SET|RESET)\b", re.IGNORECASE)
+_SET_OF_HUDI: Final = re.compile(r"\s*SET\s+`?(hoodie\.[^\s=`]+)`?\s*=", re.IGNORECASE)
 _CREATE_DATABASE: Final = re.compile(
     r"\s*CREATE\s+(?:DATABASE|SCHEMA|NAMESPACE)\s+(?:IF\s+NOT\s+EXISTS\s+)?`?(\w+)", re.IGNORECASE
 )
@@ -101,8 +104,10 @@ class StatementCheck:
                 self._query(statement.text, source)
             case st.ExplainStatement():
                 self._check(statement.explained, source)
-            case st.BlockStatement() | st.ExecuteImmediateStatement():
-                return  # their statements are known when they run
+            case st.BlockStatement():
+                self._block(statement.text)
+            case st.ExecuteImmediateStatement():
+                return  # its statement is known when it runs
             case st.TableStatement():
                 self._existing(statement.table)
             case _:
@@ -256,12 +261,30 @@ class StatementCheck:
         check_head(statement.text, line=source.line, column=source.column)
         plan = parse_plan(self.context.spark, statement.text)
         if _SETTING.match(statement.text):
-            self.context.spark.sql(statement.text)
+            self._setting(statement.text)
             return
         command, entry = find_hudi_target(self.context, plan)
         if entry is not None:
             kind = statement.kind if isinstance(statement, st.PassThroughStatement) else command.kind
             raise UnsupportedStatementError(f"{kind} is not supported on the Hudi table {entry.full_name}")
+
+    def _setting(self, text: str) -> None:
+        if (name := _SET_OF_HUDI.match(text)) is not None:
+            for problem, hint in unknown_setting(name[1]):
+                self.problem("unknown-setting", problem, hint)
+        self.context.spark.sql(text)
+
+    def _block(self, text: str) -> None:
+        """Raise what the block would raise before it runs; its tables that are none of Hudi's are Spark's."""
+        shadows = self.context.shadows
+        while True:
+            known = set(shadows.plain)
+            try:
+                with shadows.hidden_plain_tables():
+                    return check_block(self.context, text)
+            except UnsupportedStatementError:
+                if shadows.plain == known:
+                    raise
 
     def _existing(self, name: st.TableName) -> Any:
         """The entry of a table; None for views of the session. Raises NoSuchTableError."""

@@ -116,7 +116,14 @@ def run_verb(
     report: Path | None = None,
 ) -> int:
     """Open a session, run the verb, write the report; the exit code. Errors are printed, not raised."""
-    from hudisql.cli.batch import EXIT_CONFLICT, EXIT_INTERRUPTED, EXIT_USAGE, exit_code_of, print_error
+    from hudisql.cli.batch import (
+        EXIT_CONFLICT,
+        EXIT_FAILED,
+        EXIT_INTERRUPTED,
+        EXIT_USAGE,
+        exit_code_of,
+        print_error,
+    )
     from hudisql.cli.interrupts import clean_interrupts
     from hudisql.migrate.apply import StatementFailedError
     from hudisql.migrate.scripts import load_scripts
@@ -146,7 +153,11 @@ def run_verb(
     if report is not None and code != EXIT_USAGE:
         from hudisql.migrate.report import write_report
 
-        write_report(report, terminal.outcomes)
+        try:
+            write_report(report, terminal.outcomes)
+        except HudisqlError as error:
+            print_error(error)
+            code = code or EXIT_FAILED
     return code
 
 

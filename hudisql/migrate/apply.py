@@ -6,41 +6,31 @@ asked of `recovery`. The lock is held from the look at the history to the end.
 
 from __future__ import annotations
 
-import json
-import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from hudisql.errors import HudisqlError, MigrationConflictError, SyncFailedError
+from hudisql.errors import MigrationConflictError
 from hudisql.migrate.history import FAILED, SUCCESS, History, HistoryRow, now
-from hudisql.migrate.listener import Listener, StatementOutcome
+from hudisql.migrate.listener import Listener
 from hudisql.migrate.plan import MigrationPlan, plan_migrations
-from hudisql.migrate.recovery import (
-    MARK,
-    Effect,
-    StatementEffect,
-    effect_of,
-    find_marked_commit,
-    has_happened,
-    sync_target,
-    targets_before,
-)
 from hudisql.migrate.run_checkpoint import RunCheckpoint, current_user
-from hudisql.migrate.scripts import MigrationScript, MigrationScripts, Version, checksum_of, identity_of
-from hudisql.migrate.statement_counts import counts_of
-from hudisql.sql.text import statements as st
-from hudisql.sql.text.parser import parse_statement
-from hudisql.sql.text.script import ScriptStatement
-from hudisql.write.transaction.commit_annotations import annotate_commits
+from hudisql.migrate.script_run import ScriptRunner
+from hudisql.migrate.script_run import StatementFailedError as StatementFailedError
+from hudisql.migrate.scripts import (
+    MigrationScript,
+    MigrationScripts,
+    Version,
+    identity_of,
+    refuse_shell_commands,
+)
 
 if TYPE_CHECKING:
     from hudisql.session import Session
 
 DEFAULT_WAIT_SECONDS: Final = 3600.0
-_TEXT_SHOWN: Final = 200
 
 
 @dataclass(frozen=True)
@@ -50,15 +40,6 @@ class ApplyOptions:
     target: Version | None = None
     out_of_order: bool = False
     wait_seconds: float = DEFAULT_WAIT_SECONDS
-
-
-class StatementFailedError(Exception):
-    """A statement failed: the outcome has its error. The listener was told."""
-
-    def __init__(self, outcome: StatementOutcome, error: HudisqlError) -> None:
-        super().__init__(str(error))
-        self.outcome = outcome
-        self.error = error
 
 
 def apply_migrations(
@@ -75,11 +56,19 @@ def apply_migrations(
     with locked_checkpoint(history, options.wait_seconds, listener) as checkpoint:
         plan = plan_migrations(scripts, history.read(), checkpoint.state, out_of_order=options.out_of_order)
         plan.raise_if_conflicting()
-        if checkpoint.state.run is not None and plan.open_run is None:
-            checkpoint.advance(None)
-        for number, script in enumerate(up_to(plan, options.target)):
+        forget_ended_run(checkpoint, plan)
+        chosen = up_to(plan, options.target)
+        for script in chosen:
+            refuse_shell_commands(script)
+        for number, script in enumerate(chosen):
             run_script(session, history, checkpoint, script, listener, rank=plan.next_rank + number)
     return plan
+
+
+def forget_ended_run(checkpoint: RunCheckpoint, plan: MigrationPlan) -> None:
+    """Clear the checkpoint of a run that was killed behind its row of the history."""
+    if checkpoint.state.run is not None and plan.open_run is None:
+        checkpoint.advance(None)
 
 
 def up_to(plan: MigrationPlan, target: Version | None) -> list[MigrationScript]:
@@ -119,7 +108,7 @@ def run_script(
     listener.script_begins(script, done)
     try:
         with session.isolated() as isolated:
-            _ScriptRunner(isolated, checkpoint, script, run, listener).run_statements()
+            ScriptRunner(isolated, checkpoint, script, run, listener).run_statements()
     except StatementFailedError:
         history.write(_row(script, run, FAILED))
         raise
@@ -132,6 +121,13 @@ def _begun_run(checkpoint: RunCheckpoint, script: MigrationScript, rank: int) ->
     if found is not None and (found["type"], found["label"]) == identity_of(script):
         # The corrected script is the one that counts.
         run: dict[str, Any] = {**found, "checksum": script.checksum, "script": script.name}
+    elif found is not None:
+        # Its checkpoint is all that knows which of its statements are done.
+        raise MigrationConflictError(
+            f"{found['script']} has begun and not ended, and {script.name} would run before its end",
+            hint="finish it first (apply without --target, or undo), or hudisql migrate repair DIR --discard "
+            "forgets that it began",
+        )
     else:
         run = {
             "id": uuid.uuid4().hex,
@@ -164,193 +160,3 @@ def _row(script: MigrationScript, run: Mapping[str, Any], status: str) -> Histor
         instants=[tuple(commit) for each in statements for commit in each["commits"]],
         run_id=run["id"],
     )
-
-
-@dataclass
-class _ScriptRunner:
-    """Runs the statements of one script in a session of its own."""
-
-    session: Session
-    checkpoint: RunCheckpoint
-    script: MigrationScript
-    run: dict[str, Any]
-    listener: Listener
-
-    def run_statements(self) -> None:
-        for number, statement in enumerate(self.script.statements, start=1):
-            started = time.monotonic()
-            try:
-                outcome = self._run(number, statement)
-            except HudisqlError as error:
-                if isinstance(error, MigrationConflictError):
-                    raise
-                outcome = self._failed(number, statement, error, started)
-            except KeyboardInterrupt:
-                raise
-            except Exception as error:
-                own = HudisqlError(f"hudisql itself failed: {type(error).__name__}: {error}")
-                outcome = self._failed(number, statement, own, started)
-            self.listener.statement_ended(outcome)
-            if outcome.error is not None:
-                raise StatementFailedError(outcome, outcome.error)
-
-    def _run(self, number: int, statement: ScriptStatement) -> StatementOutcome:
-        text = self.session.substitute(statement)
-        effect = effect_of(self.session.context, statement, text)
-        known = self._known(number)
-        outcome = StatementOutcome(self.script, number, statement, "done")
-        if effect.effect is Effect.SESSION:
-            result = self.session.execute(replace(statement, text=text))
-            if result.has_rows:
-                self.listener.result(result)
-            self._record(number, statement, "done", effect=effect.effect)
-            return outcome
-        if known is not None and known["effect"] == Effect.SESSION.value:
-            known = None  # another statement stands there now
-        if known is not None and known["state"] == "done":
-            return replace(outcome, state="skipped", instants=_instants(known))
-        if known is not None and self._recover(number, statement, effect, known):
-            return replace(outcome, state="recovered", instants=_instants(self._known(number) or known))
-        if effect.effect is Effect.BOOTSTRAP and known is not None:
-            text = _resumed(text)
-        return self._execute(number, replace(statement, text=text), effect, outcome, statement)
-
-    def _execute(
-        self,
-        number: int,
-        bound: ScriptStatement,
-        effect: StatementEffect,
-        outcome: StatementOutcome,
-        statement: ScriptStatement,
-    ) -> StatementOutcome:
-        before = targets_before(self.session.context, effect)
-        checksum = checksum_of(statement.text)
-        self._record(number, statement, "started", before=before)
-        started = time.monotonic()
-        with annotate_commits({MARK: f"{self._mark(number)}/{checksum}"}) as annotations:
-            result = self.session.execute(bound)
-            if result.has_rows:
-                self.listener.result(result)
-            counts = counts_of(result)
-        milliseconds = round((time.monotonic() - started) * 1000)
-        commits = [list(asdict_values(each)) for each in annotations.commits]
-        if result.error is not None:
-            self._record(number, statement, FAILED, before=before, ms=milliseconds, commits=commits)
-            return replace(
-                outcome, state=FAILED, milliseconds=milliseconds, counts=counts, error=result.error
-            )
-        self._record(number, statement, "done", before=before, ms=milliseconds, commits=commits)
-        known = self._known(number)
-        assert known is not None
-        return replace(outcome, milliseconds=milliseconds, counts=counts, instants=_instants(known))
-
-    def _recover(
-        self, number: int, statement: ScriptStatement, effect: StatementEffect, known: Mapping[str, Any]
-    ) -> bool:
-        """Whether an earlier run of the statement, which said nothing or failed, has happened.
-
-        Raises MigrationConflictError if that cannot be told, or what happened is not what the script says.
-        """
-        context, checksum = self.session.context, checksum_of(statement.text)
-        names = list({*(str(each) for each in effect.tables), *known["before"]})
-        found = None
-        if effect.effect is not Effect.REPEATABLE:
-            found = find_marked_commit(context, names, self._mark(number))
-        if found is not None and found.checksum != checksum:
-            raise MigrationConflictError(
-                f"{self.script.path}:{statement.line}: statement {number} was changed, but the one that "
-                f"stood there has committed already, as {found.instant_time} of {found.base_path}",
-                hint="put it back, and write what is new as another statement",
-            )
-        if found is not None and effect.effect is not Effect.UNKNOWN:
-            sync_target(context, names)
-            commits = [[found.base_path, found.before, found.instant_time]]
-            self._record(number, statement, "done", before=known["before"], commits=commits)
-            return True
-        if known["state"] == FAILED:
-            return False
-        happened = has_happened(context, effect, known["before"])
-        if happened is None and (found is not None or known["checksum"] == checksum):
-            raise self._unknown(number, statement)
-        if happened:
-            self._record(number, statement, "done", before=known["before"])
-        return bool(happened)
-
-    def _unknown(self, number: int, statement: ScriptStatement) -> MigrationConflictError:
-        directory = self.script.path.parent
-        return MigrationConflictError(
-            f"{self.script.path}:{statement.line}: the last run was interrupted in statement {number}, and "
-            f"whether it has happened cannot be told: {_shown(statement.text)}",
-            hint=f"look at its table; then hudisql migrate repair {directory} --done (it has happened) or "
-            "--again (run it again)",
-        )
-
-    def _failed(
-        self, number: int, statement: ScriptStatement, error: HudisqlError, started: float
-    ) -> StatementOutcome:
-        milliseconds = round((time.monotonic() - started) * 1000)
-        known = self._known(number) or {}
-        # After a failed sync the commit stands: the next run finds its mark.
-        state = "started" if isinstance(error, SyncFailedError) else FAILED
-        self._record(
-            number, statement, state, before=known.get("before", {}), ms=milliseconds, error=str(error)
-        )
-        return StatementOutcome(self.script, number, statement, FAILED, milliseconds, error=error)
-
-    def _known(self, number: int) -> dict[str, Any] | None:
-        statements = self.run["statements"]
-        return statements[number - 1] if number <= len(statements) else None
-
-    def _mark(self, number: int) -> str:
-        return f"{self.run['id']}/{number}"
-
-    def _record(
-        self,
-        number: int,
-        statement: ScriptStatement,
-        state: str,
-        *,
-        before: Mapping[str, str | None] | None = None,
-        ms: int = 0,
-        commits: list[list[str | None]] | None = None,
-        error: str | None = None,
-        effect: Effect | None = None,
-    ) -> None:
-        record = {
-            "effect": None if effect is None else effect.value,
-            "checksum": checksum_of(statement.text),
-            "line": statement.line,
-            "text": _shown(statement.text),
-            "state": state,
-            "before": dict(before or {}),
-            "ms": ms,
-            "commits": commits or [],
-            "error": error,
-        }
-        self.run["statements"][number - 1 : number] = [record]
-        # A copy: what is written must not change with the run.
-        self.checkpoint.advance(json.loads(json.dumps(self.run)))
-
-
-def asdict_values(value: Any) -> tuple[Any, ...]:
-    """The values of a dataclass's fields, in their order."""
-    return tuple(asdict(value).values())
-
-
-def _instants(record: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(f"{path}@{instant}" for path, _, instant in record["commits"])
-
-
-def _shown(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _TEXT_SHOWN else f"{line[:_TEXT_SHOWN]}…"
-
-
-def _resumed(text: str) -> str:
-    """A bootstrap's CALL with `resume => true`, unless it says so, or is a dry run, itself."""
-    call = parse_statement(text)
-    assert isinstance(call, st.CallStatement)
-    if any(name.lower() in ("resume", "dry_run") for name, _ in call.named):
-        return text
-    end = call.span[1] - 1
-    return f"{call.text[:end]}, resume => true{call.text[end:]}"

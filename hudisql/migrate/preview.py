@@ -15,7 +15,7 @@ from hudisql.migrate.listener import Listener, StatementOutcome
 from hudisql.migrate.plan import MigrationPlan, plan_migrations
 from hudisql.migrate.recovery import Effect, effect_of
 from hudisql.migrate.run_checkpoint import CheckpointState
-from hudisql.migrate.scripts import MigrationScript, MigrationScripts, identity_of
+from hudisql.migrate.scripts import MigrationScript, MigrationScripts, identity_of, refuse_shell_commands
 from hudisql.migrate.statement_counts import counts_of
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
@@ -47,6 +47,7 @@ def preview(
     plan.raise_if_conflicting()
     blocked = []
     for script in up_to(plan, options.target):
+        refuse_shell_commands(script)
         done = _done(plan, script)
         listener.script_begins(script, done)
         with session.isolated() as isolated:

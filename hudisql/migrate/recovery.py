@@ -8,20 +8,23 @@ bootstrap is resumed, a table that is there was made; what cannot be told is a c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.sync import sync_registered
-from hudisql.errors import HudisqlError
+from hudisql.errors import HudisqlError, NoSuchTableError
 from hudisql.format.commit_metadata import read_many_extra_metadata
 from hudisql.format.instant import COMMIT_ACTIONS
 from hudisql.procedures.table_argument import location_of
+from hudisql.sql.ddl.create_table import PROVIDERS, plan_table_as, register_table
 from hudisql.sql.query.target_table import find_entry, find_hudi_entry
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.script import ScriptStatement
+from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
 from hudisql.sql.text.tokens import tokenize
 from hudisql.table.archived_timeline import read_archived_entries
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -116,6 +119,8 @@ def _renames(statement: st.AlterTableStatement) -> bool:
 
 
 def _effect_of_other(parsed: st.Statement) -> Effect:
+    if isinstance(parsed, st.BlockStatement | st.ExecuteImmediateStatement):
+        return Effect.UNKNOWN  # whatever their first statement is
     words = [token.text.upper() for token in tokenize(parsed.text)]
     reads = st.QueryStatement | st.DescribeQueryStatement | st.ExplainStatement | st.RefreshTableStatement
     about = st.TableStatement
@@ -163,14 +168,40 @@ def find_marked_commit(context: Context, names: Sequence[str], mark: str) -> Fou
         table = _open(context, st.TableName(tuple(name.split("."))))
         if table is None:
             continue
-        before: str | None = None
-        for instant_time, extra_metadata in _extra_metadata(table):
-            text = extra_metadata.get(MARK) or ""
-            if text.startswith(f"{mark}/"):
-                earlier = [each.timestamp for each in table.timeline.commits if each.timestamp < instant_time]
-                before = earlier[-1] if earlier else None
-                return FoundCommit(table.base_path, before, instant_time, text.rpartition("/")[2])
+        found = _marked_commit(table, mark)
+        if found is not None:
+            return found
     return None
+
+
+def _marked_commit(table: HudiTable, mark: str) -> FoundCommit | None:
+    for instant_time, extra_metadata in _extra_metadata(table):
+        text = extra_metadata.get(MARK) or ""
+        if text.startswith(f"{mark}/"):
+            earlier = [each.timestamp for each in table.timeline.commits if each.timestamp < instant_time]
+            before = earlier[-1] if earlier else None
+            return FoundCommit(table.base_path, before, instant_time, text.rpartition("/")[2])
+    return None
+
+
+def register_interrupted_table(context: Context, statement: ScriptStatement, mark: str) -> None:
+    """Register the table of a CREATE TABLE AS that committed with the mark before its process was killed.
+
+    `statement` has its variables substituted. Raises HudisqlError.
+    """
+    parsed = parse_statement(statement.text, line=statement.line, column=statement.column)
+    if not isinstance(parsed, st.CreateTableAsStatement) or parsed.provider not in PROVIDERS:
+        return
+    source = SourceText(statement.text, statement.line, statement.column)
+    with translated_spark_errors(source):
+        planned = plan_table_as(context, parsed, source, accepts_unregistered=True)
+    target = planned.target
+    if target is None:
+        return
+    with suppress(NoSuchTableError):
+        table = open_table(context.storage, target.path)
+        if _marked_commit(table, mark) is not None:
+            register_table(context, planned.definition, table, target.database, target.name)
 
 
 def sync_target(context: Context, names: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree as Xml
 
+from hudisql.errors import StorageError
 from hudisql.migrate.listener import StatementOutcome
 
 # What XML 1.0 has no form for.
@@ -16,9 +17,13 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 
 def write_report(path: Path, outcomes: Sequence[StatementOutcome]) -> None:
-    """Write the outcomes as JUnit (`.xml`) or JSON (`.json`)."""
+    """Write the outcomes as JUnit (`.xml`) or JSON (`.json`). Raises StorageError."""
     content = junit_report(outcomes) if path.suffix == ".xml" else json_report(outcomes)
-    path.write_text(content, encoding="utf-8")
+    try:
+        # A file name need not be UTF-8.
+        path.write_text(content, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise StorageError(f"cannot write the report {path}: {error.strerror}") from error
 
 
 def junit_report(outcomes: Sequence[StatementOutcome]) -> str:
@@ -29,7 +34,7 @@ def junit_report(outcomes: Sequence[StatementOutcome]) -> str:
         suite = Xml.SubElement(
             root,
             "testsuite",
-            name=name,
+            name=_xml_text(name),
             tests=str(len(cases)),
             failures=str(sum(each.error is not None for each in cases)),
             skipped=str(sum(each.state == "skipped" for each in cases)),

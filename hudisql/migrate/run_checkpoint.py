@@ -82,9 +82,9 @@ class RunCheckpoint:
         self.storage.make_directories(self.directory)
         ends, told = time.monotonic() + wait_seconds, False
         while True:
+            self._start_heartbeat()
             found = self.read()
             if found.owner is None or not self._is_alive(found.owner):
-                self._start_heartbeat()
                 if self._step(replace(found, owner=self._self())):
                     return
                 continue
@@ -167,8 +167,13 @@ class RunCheckpoint:
             started = process_start(owner["process"])
             if started is None or owner["process_start"] not in (None, started):
                 return False
-        beat = self.storage.info(join(self.directory, f"{_HEARTBEAT_PREFIX}{owner['id']}"))
-        return beat is not None and time.time() * 1000 - beat.modification_time_ms <= EXPIRY_MS
+        beat, own = (self._last_heartbeat(each) for each in (owner["id"], self._id))
+        # Both times are of the storage's clock: that of this machine may be wrong.
+        return beat is not None and own is not None and own - beat <= EXPIRY_MS
+
+    def _last_heartbeat(self, runner: str) -> int | None:
+        info = self.storage.info(join(self.directory, f"{_HEARTBEAT_PREFIX}{runner}"))
+        return None if info is None else info.modification_time_ms
 
 
 def process_space() -> str:

@@ -7,6 +7,7 @@ undoes a version. Knows neither tables nor what has been applied.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Final
 
 from hudisql.errors import InvalidArgumentError, SqlSyntaxError
 from hudisql.sql.text.script import ScriptStatement, split_script
+from hudisql.sql.text.shell_commands import find_shell_command
 
 _NAME: Final = re.compile(
     r"(?:(?P<kind>[VU])(?P<version>\d+(?:[._]\d+)*)|(?P<repeatable>R))__(?P<text>.+)\.sql"
@@ -96,6 +98,19 @@ def identity_of(script: MigrationScript) -> tuple[str, str]:
     return script.kind.value, script.label
 
 
+def refuse_shell_commands(script: MigrationScript) -> None:
+    """Raise InvalidArgumentError if a statement is a word of the command line, such as `quit`.
+
+    Raises SqlSyntaxError if the script cannot be split.
+    """
+    for statement in script.statements:
+        if find_shell_command(statement.text) is not None:
+            raise InvalidArgumentError(
+                f"{script.path}:{statement.line}: '{statement.text}' is a word of the command line, not SQL",
+                hint="a migration holds SQL only; hudisql -f runs scripts with such words",
+            )
+
+
 def checksum_of(text: str) -> str:
     """SHA-256 of a script or a statement, in hexadecimal digits."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").strip()
@@ -103,14 +118,14 @@ def checksum_of(text: str) -> str:
 
 
 def load_scripts(directory: Path) -> MigrationScripts:
-    """Read every `.sql` file of the directory and those below it.
+    """Read every `.sql` file, in any case, of the directory and those below it.
 
     Raises InvalidArgumentError for a directory that is none, a file name that is none of Flyway's, a version
     that two scripts have, and a file that is not UTF-8 text.
     """
     if not directory.is_dir():
         raise InvalidArgumentError(f"{directory} is not a directory", hint="hudisql init DIR makes a project")
-    scripts = [_load(directory, path) for path in sorted(directory.rglob("*.sql"))]
+    scripts = [_load(directory, path) for path in _sql_files(directory)]
     found = MigrationScripts(
         directory,
         _ordered(scripts, ScriptKind.VERSIONED),
@@ -120,6 +135,14 @@ def load_scripts(directory: Path) -> MigrationScripts:
     for each in (found.versioned, found.repeatable, found.undo):
         _check_distinct(each)
     return found
+
+
+def _sql_files(directory: Path) -> list[Path]:
+    def fail(error: OSError) -> None:
+        raise InvalidArgumentError(f"cannot read {error.filename}: {error.strerror}") from error
+
+    found = [Path(parent, name) for parent, _, names in os.walk(directory, onerror=fail) for name in names]
+    return sorted(path for path in found if path.suffix.lower() == ".sql")
 
 
 def _load(directory: Path, path: Path) -> MigrationScript:

@@ -17,12 +17,18 @@ from hudisql.errors import (
     NoSuchTableError,
     RollbackRefusedError,
 )
-from hudisql.migrate.apply import locked_checkpoint, run_script
+from hudisql.migrate.apply import forget_ended_run, locked_checkpoint, run_script
 from hudisql.migrate.history import SUCCESS, History, HistoryRow, now
 from hudisql.migrate.listener import Listener
 from hudisql.migrate.plan import MigrationPlan, applied_versions, plan_migrations
 from hudisql.migrate.run_checkpoint import CheckpointState, RunCheckpoint, current_user
-from hudisql.migrate.scripts import MigrationScript, MigrationScripts, ScriptKind, Version
+from hudisql.migrate.scripts import (
+    MigrationScript,
+    MigrationScripts,
+    ScriptKind,
+    Version,
+    refuse_shell_commands,
+)
 from hudisql.sql_literals import quote_string
 from hudisql.table.hudi_table import HudiTable, open_table
 
@@ -83,6 +89,8 @@ class _Undoing:
         rows = self.history.read()
         plan = plan_migrations(self.scripts, rows, state)
         _check_no_other_run(plan)
+        if checkpoint is not None:
+            forget_ended_run(checkpoint, plan)
         chosen = list(_chosen(rows, self.options.target))
         for rank, (version, row) in enumerate(chosen, start=plan.next_rank):
             if self.options.restores:
@@ -121,6 +129,7 @@ def _chosen(rows: Sequence[HistoryRow], target: Version | None) -> Iterator[tupl
 def _undo_script(scripts: MigrationScripts, version: Version) -> MigrationScript:
     for script in scripts.undo:
         if script.version == version:
+            refuse_shell_commands(script)
             return script
     raise MigrationConflictError(
         f"there is no U{version}__… script in {scripts.directory} that undoes version {version}",

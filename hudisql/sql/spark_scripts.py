@@ -55,8 +55,14 @@ _JUMPS: Final = frozenset({"LeaveStatement", "IterateStatement"})
 def run_block(context: Context, text: str) -> DataFrame:
     """Run a `BEGIN … END` block in Spark; the result is that of its last query.
 
-    Raises UnsupportedStatementError before anything runs if a Hudi table is named, or may be hidden, in it.
+    Raises what `check_block` raises before anything runs.
     """
+    check_block(context, text)
+    return context.spark.sql(text)
+
+
+def check_block(context: Context, text: str) -> None:
+    """Raise UnsupportedStatementError if a Hudi table is named, or may be hidden, in the block."""
     behind = tokenize(text)[1:2]
     if not behind or behind[0].is_keyword(*TRANSACTION_WORDS):
         raise UnsupportedStatementError(
@@ -64,7 +70,6 @@ def run_block(context: Context, text: str) -> DataFrame:
             hint=_ONE_BY_ONE,
         )
     _check_text(context, text, BLOCK)
-    return context.spark.sql(text)
 
 
 def execute_immediate(context: Context, text: str) -> DataFrame:

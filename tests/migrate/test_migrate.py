@@ -144,18 +144,24 @@ def test_settings_and_views_of_a_script_end_with_it(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "complaint"),
+    ("name", "text", "options", "complaint"),
     [
-        ("one.sql", (), "is not named as a migration script"),
-        ("V1_1__a.sql", ("--target", "x"), "'x' is not a version"),
-        ("V1__a.sql", ("--report", "report.txt"), "must end in .xml (JUnit) or .json"),
+        ("one.sql", "SELECT 1", (), "is not named as a migration script"),
+        ("V3__ONE.SQL", "SELECT 1", (), "is not named as a migration script"),
+        ("V1_1__a.sql", "SELECT 1", ("--target", "x"), "'x' is not a version"),
+        ("V1__a.sql", "SELECT 1", ("--report", "report.txt"), "must end in .xml (JUnit) or .json"),
+        ("V1__a.sql", "SELECT 'ran';\nquit;", (), "V1__a.sql:2: 'quit' is a word of the command line"),
+        ("R__b.sql", "\\d t", ("--dry-run",), "is a word of the command line, not SQL"),
     ],
 )
 def test_bad_usage_is_exit_code_2(
-    project: Project, name: str, options: tuple[str, ...], complaint: str
+    project: Project, name: str, text: str, options: tuple[str, ...], complaint: str
 ) -> None:
-    project.write(name, "SELECT 1")
-    assert complaint in project.run("apply", *options, exit_code=2).stderr
+    project.write("V0__first.sql", "SELECT 'ran'")
+    project.write(name, text)
+    done = project.run("apply", *options, exit_code=2)
+    assert complaint in done.stderr
+    assert "ran" not in done.stdout
 
 
 def test_a_statement_whose_outcome_nobody_knows_waits_for_a_repair(project: Project) -> None:

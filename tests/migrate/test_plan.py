@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hudisql.errors import InvalidArgumentError, MigrationConflictError, TableLockedError
 from hudisql.migrate.history import BASELINE, FAILED, SUCCESS, HistoryRow, now
 from hudisql.migrate.plan import MigrationPlan, ScriptState, plan_migrations
+from hudisql.migrate.recovery import Effect, effect_of
 from hudisql.migrate.run_checkpoint import CheckpointState, RunCheckpoint
 from hudisql.migrate.scripts import MigrationScript, Version, checksum_of, load_scripts
+from hudisql.sql.text.script import ScriptStatement
 from hudisql.storage import Storage
 
 
@@ -90,6 +95,42 @@ def test_a_baseline_an_undo_and_a_failure(tmp_path: Path) -> None:
     ended = [*rows[:3], row_of(changed.versioned[2], 4)]
     plan = plan_migrations(changed, ended, CheckpointState(9, None, failed))
     assert (plan.open_run, plan.statuses[2].state) == (None, ScriptState.APPLIED)
+
+
+def test_a_runner_of_another_host_is_dead_by_the_clock_of_the_storage_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "checkpoints"
+    slow, fast = RunCheckpoint(Storage(), str(directory)), RunCheckpoint(Storage(), str(directory))
+    slow.acquire(0, lambda _: None)
+    assert slow.state.owner is not None
+    slow.state.owner["host"] = "another"
+    assert slow._step(slow.state)
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + 600)
+    with pytest.raises(TableLockedError, match="on another"):
+        fast.acquire(0, lambda _: None)
+    heartbeat = directory / f"heartbeat-{slow._id}"
+    os.utime(heartbeat, (clock() - 61, clock() - 61))
+    monkeypatch.setattr(time, "time", lambda: clock() - 600)
+    fast.acquire(0, lambda _: None)
+    with pytest.raises(MigrationConflictError, match="another runner took over"):
+        slow.advance(None)
+    for each in (fast, slow):
+        each.release()
+    assert [path.name for path in directory.iterdir()] == [f"{fast.state.sequence:010d}.json"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BEGIN CREATE TABLE IF NOT EXISTS t (id INT); INSERT INTO t VALUES (1); END",
+        "EXECUTE IMMEDIATE 'INSERT INTO t SELECT 1'",
+    ],
+)
+def test_of_statements_in_a_block_nobody_knows_what_has_happened(text: str) -> None:
+    context: Any = None
+    assert effect_of(context, ScriptStatement(text), text).effect is Effect.UNKNOWN
 
 
 def test_a_runner_that_lost_the_lock_fails_at_its_next_step(tmp_path: Path) -> None:

@@ -34,6 +34,16 @@ def test_the_example_in_the_repository_is_what_init_makes(tmp_path: Path) -> Non
 
 
 @pytest.mark.spark
+def test_the_check_finds_nothing_in_the_project(spark: object, tmp_path: Path) -> None:
+    del spark  # the check uses the one that runs
+    run("init", str(tmp_path / "project"))
+    given = ["--hivevar", f"source={tmp_path / 'source'}", "--hivevar", "day=2024-03-02"]
+    directories = [str(tmp_path / "project" / name) for name in ("migrations", "jobs")]
+    run(*given, "check", "--schema", str(tmp_path / "project" / "schema.sql"), *directories)
+
+
+@pytest.mark.soak
+@pytest.mark.spark
 @pytest.mark.hms
 def test_the_project_runs_from_the_check_to_the_daily_merge(session: Any, tmp_path: Path) -> None:
     project = tmp_path / "project"

@@ -7,14 +7,14 @@ names in the classes of Hudi 0.15 and 1.2. Any other name is reported only if it
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Final
 
 from hudisql.console import Console
 from hudisql.errors import InvalidArgumentError
-from hudisql.hudi_config import SYNC
+from hudisql.hudi_config import CONFIG_KEYS, SYNC
 
 # Hudi's SQL names of what a table is; the rest of TBLPROPERTIES is free.
 _OF_TABLES: Final = ("primaryKey", "preCombineField", "orderingFields", "payloadClass", "type")
@@ -36,6 +36,15 @@ def misspelt_properties(names: Iterable[str]) -> dict[str, str]:
     given = list(names)
     short = _misspelt(given, {each.lower(): each for each in _OF_TABLES}, _ALIKE_OF_TABLES)
     return {**misspelt_settings(given), **short}
+
+
+def unknown_setting(name: str) -> Iterator[tuple[str, str | None]]:
+    """The problem and the hint of a `hoodie.*` name that neither Apache Hudi nor hudisql knows; else none."""
+    own = (known for key in CONFIG_KEYS for known in (key.name, *key.alternatives))
+    if name.lower() in {each.lower() for each in (*_known(), *own)}:
+        return
+    meant = difflib.get_close_matches(name, _known(), n=1, cutoff=_ALIKE_OF_TABLES)
+    yield f"there is no setting '{name}'", f"did you mean '{meant[0]}'?" if meant else None
 
 
 def warn_of_settings(console: Console, values: Mapping[str, str], origin: str) -> None:
