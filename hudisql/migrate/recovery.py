@@ -8,23 +8,20 @@ bootstrap is resumed, a table that is there was made; what cannot be told is a c
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.catalog.sync import sync_registered
-from hudisql.errors import HudisqlError, NoSuchTableError
+from hudisql.errors import HudisqlError
 from hudisql.format.commit_metadata import read_many_extra_metadata
 from hudisql.format.instant import COMMIT_ACTIONS
 from hudisql.procedures.table_argument import location_of
-from hudisql.sql.ddl.create_table import PROVIDERS, plan_table_as, register_table
 from hudisql.sql.query.target_table import find_entry, find_hudi_entry
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.script import ScriptStatement
-from hudisql.sql.text.spark_errors import SourceText, translated_spark_errors
 from hudisql.sql.text.tokens import tokenize
 from hudisql.table.archived_timeline import read_archived_entries
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -182,26 +179,6 @@ def _marked_commit(table: HudiTable, mark: str) -> FoundCommit | None:
             before = earlier[-1] if earlier else None
             return FoundCommit(table.base_path, before, instant_time, text.rpartition("/")[2])
     return None
-
-
-def register_interrupted_table(context: Context, statement: ScriptStatement, mark: str) -> None:
-    """Register the table of a CREATE TABLE AS that committed with the mark before its process was killed.
-
-    `statement` has its variables substituted. Raises HudisqlError.
-    """
-    parsed = parse_statement(statement.text, line=statement.line, column=statement.column)
-    if not isinstance(parsed, st.CreateTableAsStatement) or parsed.provider not in PROVIDERS:
-        return
-    source = SourceText(statement.text, statement.line, statement.column)
-    with translated_spark_errors(source):
-        planned = plan_table_as(context, parsed, source, accepts_unregistered=True)
-    target = planned.target
-    if target is None:
-        return
-    with suppress(NoSuchTableError):
-        table = open_table(context.storage, target.path)
-        if _marked_commit(table, mark) is not None:
-            register_table(context, planned.definition, table, target.database, target.name)
 
 
 def sync_target(context: Context, names: Sequence[str]) -> None:

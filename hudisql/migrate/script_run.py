@@ -21,7 +21,6 @@ from hudisql.migrate.recovery import (
     effect_of,
     find_marked_commit,
     has_happened,
-    register_interrupted_table,
     sync_target,
     targets_before,
 )
@@ -98,10 +97,6 @@ class ScriptRunner:
             known = None  # another statement stands there now
         if known is not None and known["state"] == "done":
             return replace(outcome, state="skipped", instants=_instants(known))
-        if known is not None and known["state"] == "started" and effect.effect is Effect.MAKES:
-            register_interrupted_table(
-                self.session.context, replace(statement, text=text), self._mark(number)
-            )
         if known is not None and self._recover(number, statement, effect, known):
             return replace(outcome, state="recovered", instants=_instants(self._known(number) or known))
         if effect.effect is Effect.BOOTSTRAP and known is not None:

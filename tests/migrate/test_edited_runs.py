@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from hudisql.migrate.history import History
-from hudisql.sql.ddl import create_table
 from tests.migrate.conftest import Project
 
 pytestmark = [pytest.mark.spark, pytest.mark.hms]
@@ -77,24 +76,6 @@ def test_a_run_that_fails_before_the_interrupted_statement_does_not_forget_it(pr
     project.run("apply", exit_code=1)
     project.write("V1__p.sql", f"{MAKE}INSERT INTO {{db}}.p VALUES (1);")
     assert "may have happened" in project.run("apply", exit_code=4).stderr
-
-
-def test_a_table_that_was_filled_and_not_registered_is_registered(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def kill(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    make = "CREATE TABLE {db}.c USING hudi TBLPROPERTIES (primaryKey = 'id', a = 'b') AS SELECT 1 AS id;"
-    project.write("V1__c.sql", make)
-    with monkeypatch.context() as patched:
-        patched.setattr(create_table, "register_table", kill)
-        project.run("apply", exit_code=130)
-    assert project.rows("SHOW TABLES IN {db} LIKE 'c'") == []
-    assert "had committed before" in project.run("apply").stderr
-    assert project.rows("SELECT id FROM {db}.c") == [(1,)]
-    assert project.commits("c") == 1
-    assert project.rows("SHOW TBLPROPERTIES {db}.c ('a')")[0][1] == "b"
 
 
 def test_dry_runs_and_looks_write_no_file(project: Project) -> None:

@@ -137,16 +137,10 @@ class PlannedTable:
 
 
 def plan_table_as(
-    context: Context,
-    statement: st.CreateTableAsStatement,
-    source: SourceText,
-    *,
-    count_all: bool = False,
-    accepts_unregistered: bool = False,
+    context: Context, statement: st.CreateTableAsStatement, source: SourceText, *, count_all: bool = False
 ) -> PlannedTable:
     """Analyze the query and check the definition; nothing is made.
 
-    With `accepts_unregistered` a Hudi table may lie where the new one is to be made.
     Raises TableExistsError, NoSuchTableError for a missing database, UnsupportedTableError,
     UnsupportedStatementError, InvalidArgumentError, QueryError.
     """
@@ -161,7 +155,7 @@ def plan_table_as(
         return PlannedTable(definition, frame, prepared, None)
     database, name = found
     path = _place_of(context, definition, database, name)
-    if not accepts_unregistered and _find_table(context, path) is not None:
+    if _find_table(context, path) is not None:
         raise TableExistsError(
             f"there is a Hudi table at {path} already, and the metastore has no {database}.{name}",
             hint=f"CREATE TABLE {database}.{name} USING hudi LOCATION {quote_string(path)}, with these"
