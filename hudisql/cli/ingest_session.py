@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from hudisql.cli.services import stop_on_signals
+from hudisql.cli.services import keep_signal_handlers, stop_on_signals
 from hudisql.console import Console, open_console
 from hudisql.errors import HudisqlError, InvalidArgumentError, SettingsError
 from hudisql.settings import Settings, parse_key_values
@@ -52,6 +52,7 @@ def run_in_session(
             stop_on_signals() as stop,
             connect(settings=settings, console=console or open_console()) as session,
         ):
+            keep_signal_handlers(session)
             code = EXIT_OK if work(session, stop) else EXIT_FAILED
     except (SettingsError, InvalidArgumentError) as error:
         print_error(error)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudisql.cli.services import stop_on_signals
+from hudisql.cli.services import keep_signal_handlers, stop_on_signals
 from hudisql.console import open_console
 from hudisql.errors import HudisqlError, InvalidArgumentError, SettingsError
 from hudisql.settings import Settings, parse_key_values
@@ -118,7 +118,8 @@ def _run(
     console = open_console()
     if check_password is not None and tls is None:
         console.warning("passwords travel in the clear: give --tls-certificate")
-    with connect(settings=settings, console=console) as session, stop_on_signals() as stop:
+    with stop_on_signals() as stop, connect(settings=settings, console=console) as session:
+        keep_signal_handlers(session)
         session.context.start()
         server = ThriftServer(session, host, port, limits, console, check_password=check_password, tls=tls)
         console.info(f"hudisql serves on {server.host}:{server.port}")

@@ -11,13 +11,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hudisql.console import open_console
 from hudisql.errors import HudisqlError, InvalidArgumentError, SettingsError
 from hudisql.settings import Settings, parse_key_values
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hudisql.session import Session
 
 services_app = typer.Typer(help="Look after tables: compaction, clean, archiving, clustering, rollbacks.")
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -63,6 +68,7 @@ def _run_services(
         settings: Settings = context.obj
         settings = settings.with_layer({"conf": parse_key_values(conf or [], "--conf")}, "command line")
         with stop_on_signals() as stop, connect(settings=settings, console=open_console()) as session:
+            keep_signal_handlers(session)
             succeeded = run_services(
                 session.context,
                 ServedTables(tuple(table or ()), database),
@@ -103,3 +109,13 @@ def stop_on_signals() -> Iterator[threading.Event]:
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
+
+
+def keep_signal_handlers(session: Session) -> None:
+    """Keep what handles SIGINT now when Spark starts, whose context puts a handler of its own in place."""
+    handler = signal.getsignal(signal.SIGINT)
+
+    def keep(_spark: SparkSession) -> None:
+        signal.signal(signal.SIGINT, handler)
+
+    session.on_spark_start(keep)

@@ -1,4 +1,4 @@
-"""`hudisql serve` as a process: it starts, serves, and ends by SIGTERM when its statements have ended."""
+"""`hudisql serve` as a process: it starts, serves, and ends by a signal when its statements have ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
 START_SECONDS = 240
 
 
-def test_sigterm_lets_a_running_statement_end(tmp_path: Path, metastore_uri: str) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_a_running_statement_end(
+    tmp_path: Path, metastore_uri: str, number: signal.Signals
+) -> None:
     from pyhive import hive
 
     command = [
@@ -35,10 +38,10 @@ def test_sigterm_lets_a_running_statement_end(tmp_path: Path, metastore_uri: str
             cursor.execute(
                 "SELECT id, java_method('java.lang.Thread', 'sleep', 1500L) FROM range(1)", async_=True
             )
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(number)
             assert cursor.fetchall() == [(0, "null")]
         assert process.wait(60) == 0
-        assert "SIGTERM: stopping" in process.stderr.read()
+        assert f"{number.name}: stopping" in process.stderr.read()
     finally:
         killer.cancel()
         process.kill()
