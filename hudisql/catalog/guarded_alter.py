@@ -25,12 +25,18 @@ def alter_guarded(
 ) -> None:
     """Make an entry that was read as `before` what `after` is; properties that others changed stay theirs.
 
-    Raises NoSuchTableError, EntryChangedError if others change it again and again, MetastoreError.
+    Raises NoSuchTableError, EntryChangedError if others change it again and again, or the guarded property
+    since `before` was read and `after` changes it too, MetastoreError.
     """
     for attempt in range(1, _ATTEMPTS + 1):
         stored = client.get_table(before.database, before.name)
         if stored is None:
             raise NoSuchTableError(f"there is no table {before.full_name}")
+        if _is_overtaken(before, after, stored):
+            raise EntryChangedError(
+                f"cannot alter {before.full_name}: another client has changed {GUARDED_PROPERTY} meanwhile",
+                hint="try again",
+            )
         merged = replace(after, parameters=_merged(before, after, stored))
         is_guarded = GUARDED_PROPERTY in stored.parameters and GUARDED_PROPERTY in merged.parameters
         expected = (GUARDED_PROPERTY, stored.parameters[GUARDED_PROPERTY]) if is_guarded else None
@@ -41,6 +47,11 @@ def alter_guarded(
                 raise
         else:
             return
+
+
+def _is_overtaken(before: MetastoreTable, after: MetastoreTable, stored: MetastoreTable) -> bool:
+    was, wanted, now = (each.parameters.get(GUARDED_PROPERTY) for each in (before, after, stored))
+    return wanted != was and now != was
 
 
 def _merged(before: MetastoreTable, after: MetastoreTable, stored: MetastoreTable) -> dict[str, str]:

@@ -301,6 +301,8 @@ class IngestWorker:
     def _take_last(self, batches: Iterable[EventBatch], fed: _Fed) -> None:
         for batch in batches:
             self._take(batch, fed)
+            if fed.feed.is_due(self.clock()):
+                self._flush(fed)
         self._flush(fed)
 
     def _hand_over(self, is_left: Callable[[str], bool], commits: bool) -> None:

@@ -70,6 +70,17 @@ def test_an_entry_that_others_change_again_and_again_is_a_named_error(
     with closing(InterruptedClient(client.uris)) as altering:
         altering.times = 1000
         altering.before = lambda: client.alter_table(with_property(entry, str(altering.times)))
+        mine = replace(entry, parameters={**entry.parameters, "mine": "1"})
         with pytest.raises(EntryChangedError, match="another client has changed it"):
-            alter_guarded(altering, entry, with_property(entry, "mine"))
+            alter_guarded(altering, entry, mine)
     assert entry_of(client, database).parameters[GUARDED_PROPERTY] == "990"
+
+
+def test_two_clients_that_set_the_property_at_once_do_not_undo_each_other(
+    client: MetastoreClient, maker: TableMaker, database: str
+) -> None:
+    entry = declared(client, maker, database)
+    alter_guarded(client, entry, with_property(entry, "theirs"))
+    with pytest.raises(EntryChangedError, match="another client has changed hudisql_ingest"):
+        alter_guarded(client, entry, with_property(entry, "mine"))
+    assert entry_of(client, database).parameters[GUARDED_PROPERTY] == "theirs"

@@ -6,10 +6,11 @@ hudisql's own procedures; Apache Hudi's counterpart is the configuration of a Hu
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from hudisql.errors import InvalidArgumentError
+from hudisql.errors import EntryChangedError, InvalidArgumentError
 from hudisql.procedures.registry import Arguments, parameter, procedure
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from hudisql.context import Context
     from hudisql.ingest.declaration import IngestDeclaration
     from hudisql.sql.services.service_call import ServiceCall
+
+_ATTEMPTS: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +148,18 @@ def drop_ingest(context: Context, arguments: DeclaredArguments) -> Iterable[Decl
 def change_declaration(
     context: Context, name: str, *, paused: bool | None = None, drained: bool | None = None
 ) -> DeclarationRow:
-    """Set what is given in the declaration of a table, by its `database.name`. Raises as `drop_ingest`."""
+    """Set what is given in the declaration of a table, by its `database.name`; what another client sets at
+    the same time stays. Raises as `drop_ingest`.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(EntryChangedError):
+            return _change_declaration(context, name, paused, drained)
+    return _change_declaration(context, name, paused, drained)
+
+
+def _change_declaration(
+    context: Context, name: str, paused: bool | None, drained: bool | None
+) -> DeclarationRow:
     from hudisql.ingest.declaration import declaration_of
     from hudisql.procedures.table_argument import find_entry
 
