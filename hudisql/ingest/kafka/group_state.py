@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import logging
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
+import tenacity
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import KafkaError as ClientError
 from confluent_kafka.admin import AdminClient
 
 from hudisql.errors import KafkaError
@@ -99,8 +101,9 @@ def read_group(bootstrap_servers: str, group: str, config: Mapping[str, str] | N
     with checked_settings(bootstrap_servers):
         admin = AdminClient(settings, logger=_LOG)
     name = control_topic(group)
-    groups = admin.describe_consumer_groups([name], request_timeout=_TIMEOUT)
-    described = _answer(groups, bootstrap_servers, refusal)
+    described = _answer(
+        lambda: admin.describe_consumer_groups([name], request_timeout=_TIMEOUT), bootstrap_servers, refusal
+    )
     members = tuple(
         GroupMember(
             each.client_id,
@@ -113,8 +116,10 @@ def read_group(bootstrap_servers: str, group: str, config: Mapping[str, str] | N
     if not members:
         return GroupState(state, (), {})
     asked = [ConsumerGroupTopicPartitions(name)]
-    listed = admin.list_consumer_group_offsets(asked, request_timeout=_TIMEOUT)
-    offsets = _answer(listed, bootstrap_servers, refusal).topic_partitions
+    listed = _answer(
+        lambda: admin.list_consumer_group_offsets(asked, request_timeout=_TIMEOUT), bootstrap_servers, refusal
+    )
+    offsets = listed.topic_partitions
     texts = {each.partition: each.metadata for each in offsets or () if each.metadata}
     return GroupState(state, members, _tables_of(members, texts))
 
@@ -133,12 +138,33 @@ def _tables_of(members: tuple[GroupMember, ...], texts: Mapping[int, str]) -> di
     return tables
 
 
-def _answer(futures: Mapping[str, Future[T]], bootstrap_servers: str, refusal: Refusal) -> T:
+def _answer(ask: Callable[[], Mapping[str, Future[T]]], bootstrap_servers: str, refusal: Refusal) -> T:
     try:
-        (future,) = futures.values()
-        return future.result()
+        for attempt in _RETRYING.copy():
+            with attempt:
+                (future,) = ask().values()
+                return future.result()
     except KafkaException as error:
         raise KafkaError(
             f"the group of workers at {bootstrap_servers} cannot be looked at: {error.args[0]}{refusal.text}",
             hint="look whether the brokers run, and whether --kafka-config has what they ask for",
         ) from error
+    raise AssertionError("unreachable")
+
+
+def _is_moving(error: BaseException) -> bool:
+    """True while a group has no coordinator that knows it yet, as right after a broker's start."""
+    return isinstance(error, KafkaException) and error.args[0].code() in _MOVING
+
+
+_MOVING: Final = (
+    ClientError.NOT_COORDINATOR,
+    ClientError.COORDINATOR_NOT_AVAILABLE,
+    ClientError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+_RETRYING: Final = tenacity.Retrying(
+    retry=tenacity.retry_if_exception(_is_moving),
+    stop=tenacity.stop_after_delay(_TIMEOUT),
+    wait=tenacity.wait_fixed(0.3),
+    reraise=True,
+)

@@ -11,7 +11,7 @@ import pytest
 from hudisql.catalog.client import MetastoreClient
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.ownership import DeclaredName
-from hudisql.ingest.push.leases import LeaseOwnership, lock_name
+from hudisql.ingest.push.leases import LeaseOwnership, lease_holders, lock_name
 
 pytestmark = pytest.mark.hms
 
@@ -77,7 +77,10 @@ def test_workers_share_tables_and_know_each_others(make: object) -> None:
     assert one.given_up == [(names[3], True), (names[4], True)]
     assert other.look() == set(names[3:])
     assert one.look() == set(names[:3])
+    everyones = {name: f"http://{'one' if name in names[:3] else 'other'}:1" for name in names}
+    assert lease_holders(other.leases.client) == everyones
     one.leases.close()
+    assert set(lease_holders(other.leases.client)) == set(names[3:])
     assert other.look() == set(names)
     assert other.leases.owner(names[0]) is None
 

@@ -6,14 +6,18 @@ import io
 import signal
 import threading
 import time
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError as ClientError
+from confluent_kafka import KafkaException
 
 from hudisql.console import PlainConsole
 from hudisql.context import Context
 from hudisql.errors import InvalidArgumentError, KafkaError
-from hudisql.ingest.kafka.group_state import read_group, slot_text
+from hudisql.ingest.kafka.client_errors import Refusal
+from hudisql.ingest.kafka.group_state import _answer, read_group, slot_text
 from hudisql.sql.ingest.drain_ingest import drain_tables, resume_tables
 from hudisql.sql.ingest.ingest_status import IngestStatus, StatusRow, find_status
 from hudisql.sql.ingest.ingest_table import DeclaredArguments, pause_ingest, resume_ingest
@@ -117,3 +121,18 @@ def test_what_is_told_of_a_slot_fits_what_brokers_take() -> None:
 def test_a_broker_that_is_away_is_a_named_error() -> None:
     with pytest.raises(KafkaError, match="cannot be looked at"):
         read_group("127.0.0.1:1", "drained", {"socket.timeout.ms": "500"})
+
+
+def test_a_coordinator_that_moves_is_asked_again() -> None:
+    def answered(value: object, error: Exception | None = None) -> dict[str, Future[object]]:
+        future: Future[object] = Future()
+        future.set_result(value) if error is None else future.set_exception(error)
+        return {"group": future}
+
+    moving = KafkaException(ClientError(ClientError.NOT_COORDINATOR))
+    answers = [answered(None, moving), answered("state")]
+    assert _answer(lambda: answers.pop(0), "b:1", Refusal()) == "state"
+    refused = KafkaException(ClientError(ClientError.GROUP_AUTHORIZATION_FAILED))
+    answers = [answered(None, refused), answered("state")]
+    with pytest.raises(KafkaError, match="cannot be looked at"):
+        _answer(lambda: answers.pop(0), "b:1", Refusal())
