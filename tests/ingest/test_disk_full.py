@@ -14,7 +14,7 @@ from tests.soak import parameters
 pytestmark = [pytest.mark.hms, pytest.mark.kafka]
 
 
-@pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["mor"]))
+@pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=[]))
 @pytest.mark.parametrize("every", parameters([1, 30], in_ci=[30]))
 def test_a_worker_whose_disk_is_full_at_any_step_loses_and_repeats_nothing(
     tables: FedTables, workers: WorkerServer, kind: str, every: int
