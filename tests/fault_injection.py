@@ -127,19 +127,23 @@ for _method in CALLS:
     setattr(FaultyStorage, _method, _with_fault(_method))
 
 
-def run_with_fault(spark: Any, metastore_uri: str, **fields: object) -> subprocess.CompletedProcess[str]:
-    """Run a `statement` in a process of its own; the other `fields` are those of `FaultyStorage`.
-
-    With `pulled_from` it is that of a pull from this table `into` another, by names.
-    """
+def environment_of_jvm(spark: Any) -> dict[str, str]:
+    """The environment of a process that works on the JVM of this Spark."""
     gateway = spark.sparkContext._gateway.gateway_parameters
-    environment = {
+    return {
         **os.environ,
         "PYSPARK_GATEWAY_PORT": str(gateway.port),
         "PYSPARK_GATEWAY_SECRET": gateway.auth_token,
         "PYTHONPATH": str(ROOT),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
+
+
+def run_with_fault(spark: Any, metastore_uri: str, **fields: object) -> subprocess.CompletedProcess[str]:
+    """Run a `statement` in a process of its own; the other `fields` are those of `FaultyStorage`.
+
+    With `pulled_from` it is that of a pull from this table `into` another, by names.
+    """
     with TemporaryDirectory() as directory:
         ended = subprocess.run(
             [
@@ -149,7 +153,7 @@ def run_with_fault(spark: Any, metastore_uri: str, **fields: object) -> subproce
                 metastore_uri,
                 json.dumps({"barrier": directory, **fields}),
             ],
-            env=environment,
+            env=environment_of_jvm(spark),
             cwd=ROOT,
             capture_output=True,
             text=True,

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hudisql.cli.command_end import end_with
 from hudisql.console import SilentConsole, open_console
-from hudisql.errors import HudisqlError, InvalidArgumentError, SettingsError
+from hudisql.errors import InvalidArgumentError
 from hudisql.settings import Settings
 
 if TYPE_CHECKING:
@@ -46,28 +47,23 @@ def check_scripts(
     """Find what is wrong with scripts, without running them."""
     from hudisql.check.findings import FORMATS, render
     from hudisql.check.script_check import LEVELS, read_files
-    from hudisql.cli.batch import EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_error
+    from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
 
-    settings: Settings = context.obj
-    try:
+    def run() -> int:
+        settings: Settings = context.obj
         for value, allowed, option in ((level, LEVELS, "--level"), (form, FORMATS, "--format")):
             if value not in allowed:
                 raise InvalidArgumentError(f"{option} {value}: it must be one of {', '.join(allowed)}")
         files = read_files(paths)
         schemas = [] if schema is None else read_files([schema])
         findings = _find(settings, files, level, schemas, is_offline=schema is not None)
-    except (SettingsError, InvalidArgumentError) as error:
-        print_error(error)
-        raise typer.Exit(EXIT_USAGE) from None
-    except HudisqlError as error:
-        print_error(error)
-        raise typer.Exit(EXIT_FAILED) from None
-    sys.stdout.write(render(findings, form))
-    said = (
-        f"{len(findings)} {'finding' if len(findings) == 1 else 'findings'}" if findings else "nothing found"
-    )
-    print(f"{said} in {len(files)} {'file' if len(files) == 1 else 'files'}", file=sys.stderr, flush=True)
-    raise typer.Exit(EXIT_FAILED if findings else EXIT_OK)
+        sys.stdout.write(render(findings, form))
+        counted = f"{len(findings)} {'finding' if len(findings) == 1 else 'findings'}"
+        said = counted if findings else "nothing found"
+        print(f"{said} in {len(files)} {'file' if len(files) == 1 else 'files'}", file=sys.stderr, flush=True)
+        return EXIT_FAILED if findings else EXIT_OK
+
+    end_with(run)
 
 
 def _find(

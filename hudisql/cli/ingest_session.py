@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from hudisql.cli.services import keep_signal_handlers, stop_on_signals
+from hudisql.cli.command_end import end_with, stoppable_session
 from hudisql.console import Console, open_console
-from hudisql.errors import HudisqlError, InvalidArgumentError, SettingsError
 from hudisql.settings import Settings, parse_key_values
 
 if TYPE_CHECKING:
@@ -41,23 +40,13 @@ def run_in_session(
     console: Console | None = None,
 ) -> NoReturn:
     """Run a command in a session; its exit code is 0 if the work gives True."""
-    from hudisql.cli.batch import EXIT_FAILED, EXIT_OK, EXIT_USAGE, print_error
-    from hudisql.session import connect
+    from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
 
-    try:
+    def run() -> int:
         settings: Settings = context.obj
         given = {"kafka_config": kafka_config, "conf": parse_key_values(conf or [], "--conf")}
         settings = settings.with_layer(given, "command line")
-        with (
-            stop_on_signals() as stop,
-            connect(settings=settings, console=console or open_console()) as session,
-        ):
-            keep_signal_handlers(session)
-            code = EXIT_OK if work(session, stop) else EXIT_FAILED
-    except (SettingsError, InvalidArgumentError) as error:
-        print_error(error)
-        code = EXIT_USAGE
-    except HudisqlError as error:
-        print_error(error)
-        code = EXIT_FAILED
-    raise typer.Exit(code)
+        with stoppable_session(settings, console or open_console()) as (session, stop):
+            return EXIT_OK if work(session, stop) else EXIT_FAILED
+
+    end_with(run)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hudisql.cli.services import keep_signal_handlers, stop_on_signals
+from hudisql.cli.command_end import end_with, stoppable_session
 from hudisql.console import open_console
-from hudisql.errors import HudisqlError, InvalidArgumentError, SettingsError
+from hudisql.errors import InvalidArgumentError, SettingsError
 from hudisql.settings import Settings, parse_key_values
 
 if TYPE_CHECKING:
@@ -72,12 +72,11 @@ def serve(
     ] = None,
 ) -> None:
     """Serve SQL to beeline, JDBC, ODBC and Python clients (HiveServer2's protocol)."""
-    from hudisql.cli.batch import EXIT_FAILED, EXIT_USAGE, print_error
 
-    try:
+    def run() -> int:
         if new_user is not None:
             _print_user(new_user)
-            return
+            return 0
         from hudisql.server.limits import ServerLimits
 
         limits = ServerLimits(
@@ -92,14 +91,9 @@ def serve(
         tls = _tls_context(tls_certificate, tls_key)
         settings: Settings = context.obj
         settings = settings.with_layer({"conf": parse_key_values(conf or [], "--conf")}, "command line")
-        code = _run(settings, host, port, limits, check_password, tls)
-    except (SettingsError, InvalidArgumentError) as error:
-        print_error(error)
-        code = EXIT_USAGE
-    except HudisqlError as error:
-        print_error(error)
-        code = EXIT_FAILED
-    raise typer.Exit(code)
+        return _run(settings, host, port, limits, check_password, tls)
+
+    end_with(run)
 
 
 def _run(
@@ -112,14 +106,12 @@ def _run(
 ) -> int:
     from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
     from hudisql.server.thrift_server import ThriftServer, check_exposure
-    from hudisql.session import connect
 
     check_exposure(host, has_users=check_password is not None)
     console = open_console()
     if check_password is not None and tls is None:
         console.warning("passwords travel in the clear: give --tls-certificate")
-    with stop_on_signals() as stop, connect(settings=settings, console=console) as session:
-        keep_signal_handlers(session)
+    with stoppable_session(settings, console) as (session, stop):
         session.context.start()
         server = ThriftServer(session, host, port, limits, console, check_password=check_password, tls=tls)
         console.info(f"hudisql serves on {server.host}:{server.port}")

@@ -1,7 +1,6 @@
 """The local file system; follows Hadoop's LocalFileSystem where other readers would notice.
 
-Atomic creation is a staged file plus `link`, which the kernel refuses when the name is taken. What a commit
-does a hundred times takes plain functions of `os`: a Path costs more than the call that it is made for.
+Atomic creation is a staged file plus `link`, which the kernel refuses when the name is taken.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import errno
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from stat import S_ISDIR
 from typing import Any, Final
@@ -31,7 +29,7 @@ class LocalFileSystem:
     def info(self, path: str) -> FileInfo | None:
         """The entry at `path`, or None. Follows symbolic links."""
         try:
-            found = os.stat(path)
+            found = Path(path).stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -89,13 +87,13 @@ class LocalFileSystem:
         from pyarrow import fs
 
         with translated("write", path):
-            _make_parent(path)
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
             return fs.LocalFileSystem().open_output_stream(path)
 
     def read(self, path: str) -> bytes:
         """The whole content of a small file."""
-        with translated("read", path), open(path, "rb") as stream:
-            return stream.read()
+        with translated("read", path):
+            return Path(path).read_bytes()
 
     def write(self, path: str, content: bytes) -> None:
         """Write a small file, replacing what is there."""
@@ -107,9 +105,9 @@ class LocalFileSystem:
         """Create the file with its whole content in one atomic step."""
         staged = staged_path(path)
         with translated("create", path):
-            _make_parent(path)
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
             try:
-                with open(staged, "wb") as stream:
+                with Path(staged).open("wb") as stream:
                     stream.write(content)
                     stream.flush()
                     os.fsync(stream.fileno())
@@ -117,7 +115,7 @@ class LocalFileSystem:
             except FileExistsError as error:
                 raise PathExistsError(f"{path} exists already") from error
             finally:
-                _unlink(staged)
+                Path(staged).unlink(missing_ok=True)
         _drop_stale_checksum(path)
 
     def make_directories(self, path: str) -> None:
@@ -128,7 +126,7 @@ class LocalFileSystem:
     def delete_file(self, path: str) -> None:
         """Delete one file."""
         with translated("delete", path):
-            _unlink(path)
+            Path(path).unlink(missing_ok=True)
         _drop_stale_checksum(path)
 
     def delete_directory(self, path: str) -> None:
@@ -155,13 +153,4 @@ def _drop_stale_checksum(path: str) -> None:
     # Hadoop's LocalFileSystem verifies `.<name>.crc` beside a file; one left from an earlier content
     # makes every Hadoop reader fail.
     directory, name = path.rsplit("/", 1)
-    _unlink(f"{directory}/.{name}.crc")
-
-
-def _unlink(path: str) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(path)
-
-
-def _make_parent(path: str) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    Path(f"{directory}/.{name}.crc").unlink(missing_ok=True)

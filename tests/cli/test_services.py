@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from hudisql.cli.command_end import stop_on_signals
 from hudisql.cli.main import app
-from hudisql.cli.services import stop_on_signals
 
 
 def test_the_first_signal_stops_and_the_second_has_its_ordinary_effect(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hudisql.catalog.client import MetastoreClient
-from hudisql.cli.services import stop_on_signals
+from hudisql.cli.command_end import stop_on_signals
 from hudisql.console import PlainConsole
 from hudisql.context import Context
 from hudisql.ingest.ownership import OwnsAll

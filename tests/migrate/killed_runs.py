@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.fault_injection import ROOT, _attach
+from tests.fault_injection import ROOT, _attach, environment_of_jvm
 
 
 def start_run(
@@ -21,18 +21,10 @@ def start_run(
     Steps: 1 the lock, 2 the script begins, then two for each statement with an effect (one for settings),
     then the checkpoint is cleared behind the history's row.
     """
-    gateway = spark.sparkContext._gateway.gateway_parameters
-    environment = {
-        **os.environ,
-        "PYSPARK_GATEWAY_PORT": str(gateway.port),
-        "PYSPARK_GATEWAY_SECRET": gateway.auth_token,
-        "PYTHONPATH": str(ROOT),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
     fields = json.dumps([metastore_uri, str(directory), history, kill_before])
     return subprocess.Popen(
         [sys.executable, "-m", "tests.migrate.killed_runs", fields],
-        env=environment,
+        env=environment_of_jvm(spark),
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

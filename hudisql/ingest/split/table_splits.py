@@ -129,10 +129,6 @@ class TableSplits:
         """Look at the partition again when it is next asked for."""
         self._known.pop(path, None)
 
-    def known_splits(self) -> list[PartitionSplit]:
-        """The splits of the partitions that were asked for."""
-        return [each for each in self._known.values() if each is not None]
-
     def look_back(self, table: HudiTable) -> None:
         """Read the active timeline once: what the newest commit of a worker knew, and all commits since.
 

@@ -1,0 +1,76 @@
+"""How commands that run for long end: by signals, and with an exit code for what failed."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+from hudisql.console import Console
+from hudisql.errors import HudisqlError, InvalidArgumentError, SettingsError
+from hudisql.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from hudisql.session import Session
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def end_with(run: Callable[[], int]) -> NoReturn:
+    """End the command with the exit code that `run` gives; what it raises of HudisqlError is printed."""
+    from hudisql.cli.batch import EXIT_FAILED, EXIT_USAGE, print_error
+
+    try:
+        code = run()
+    except (SettingsError, InvalidArgumentError) as error:
+        print_error(error)
+        code = EXIT_USAGE
+    except HudisqlError as error:
+        print_error(error)
+        code = EXIT_FAILED
+    raise typer.Exit(code)
+
+
+@contextmanager
+def stoppable_session(settings: Settings, console: Console) -> Iterator[tuple[Session, threading.Event]]:
+    """A session, and the event of `stop_on_signals`, also after Spark has started."""
+    from hudisql.session import connect
+
+    with stop_on_signals() as stop, connect(settings=settings, console=console) as session:
+        handler = signal.getsignal(signal.SIGINT)
+
+        def keep(_spark: SparkSession) -> None:
+            # Spark's context puts a handler of its own in place when it starts.
+            signal.signal(signal.SIGINT, handler)
+
+        session.on_spark_start(keep)
+        yield session, stop
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """An event that the first SIGTERM or SIGINT sets; the second one does what it does by default."""
+    stop = threading.Event()
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_DFL)
+        print(
+            f"{signal.Signals(number).name}: stopping; once more to end at once", file=sys.stderr, flush=True
+        )
+        stop.set()
+
+    before = {each: signal.signal(each, handle) for each in _SIGNALS}
+    try:
+        yield stop
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
