@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Protocol
 
 from hudisql.format.instant import (
@@ -31,6 +32,8 @@ ARCHIVE_DIRECTORY: Final = "archived"
 """Hudi's default for `hoodie.archivelog.folder`."""
 NEW_TABLE_DIRECTORIES: Final = (ARCHIVE_DIRECTORY, ".schema", ".temp")
 """The directories below `METADATA_DIRECTORY` that every new table has, empty."""
+# File names that are remembered: a timeline is listed again and again.
+_MOST_NAMES: Final = 1 << 16
 
 
 def metadata_directory(base_path: str) -> str:
@@ -106,16 +109,7 @@ class TimelineLayoutV1:
 
     def parse_file_name(self, name: str) -> Instant | None:
         """The instant of a file's name, or None if it is no timeline file."""
-        matched = _FILE_NAME.fullmatch(name)
-        if matched is None:
-            return None
-        timestamp, action, suffix = matched.groups()
-        if action == "inflight" and suffix is None:
-            return Instant(timestamp, COMMIT, InstantState.INFLIGHT)
-        if action not in ACTIONS:
-            return None
-        state = InstantState[suffix[1:].upper()] if suffix else InstantState.COMPLETED
-        return Instant(timestamp, action, state)
+        return _instant_of(name)
 
     def avro_record(self, instant: Instant) -> str | None:
         """Plans and rollbacks are Avro containers, commits JSON."""
@@ -124,6 +118,20 @@ class TimelineLayoutV1:
     def sort_key(self, instant: Instant) -> tuple[str, str, int]:
         """The time at which an action was requested decides."""
         return instant.timestamp, instant.action, instant.state
+
+
+@lru_cache(_MOST_NAMES)
+def _instant_of(name: str) -> Instant | None:
+    matched = _FILE_NAME.fullmatch(name)
+    if matched is None:
+        return None
+    timestamp, action, suffix = matched.groups()
+    if action == "inflight" and suffix is None:
+        return Instant(timestamp, COMMIT, InstantState.INFLIGHT)
+    if action not in ACTIONS:
+        return None
+    state = InstantState[suffix[1:].upper()] if suffix else InstantState.COMPLETED
+    return Instant(timestamp, action, state)
 
 
 _FILE_NAME: Final = re.compile(r"(\d{14,17})(?:\.([a-z]+))?(\.requested|\.inflight)?", re.ASCII)

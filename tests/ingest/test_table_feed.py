@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,9 +27,11 @@ from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.new_table import NewTable, publish_new_table
 from hudisql.table.partitions import TablePartition, list_partitions
 from hudisql.table.table_configuration import update_table_properties
-from hudisql.write.execution.commit_files import WriteResult
+from hudisql.write.execution.commit_files import WriteResult, commit_files
+from hudisql.write.execution.driver_upsert import upsert_on_driver, with_keys
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen import partition_paths
+from hudisql.write.keygen.partition_paths import PartitionPaths
 from tests.oracle.comparison import our_rows
 
 SOURCE = ("events", 0)
@@ -151,9 +154,24 @@ def test_bad_events_count_as_memory(tmp_path: Path) -> None:
     assert fed.feed.memory >= 100_000
 
 
-def test_a_flush_lists_the_partitions_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fed = Fed(tmp_path, keys.MERGE_ON_READ)
-    fed.flush(*events(range(5), 1))
+def write_as_another(fed: Fed, *rows: dict[str, Any]) -> None:
+    """Upsert rows as a statement does."""
+    table = open_table(Storage(), fed.path)
+    paths = PartitionPaths(table)
+    keyed, _ = with_keys(pa.RecordBatch.from_pylist(list(rows), table.schema), table, WriteOptions(), paths)
+    commit_files(
+        table,
+        "UPSERT",
+        table.schema,
+        lambda commit: upsert_on_driver(commit, WriteOptions(), paths, pa.Table.from_batches([keyed])),
+    )
+
+
+@KINDS
+def test_partitions_are_listed_again_only_after_a_commit_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    fed = Fed(tmp_path, kind)
     listed: list[str] = []
 
     def list_and_count(table: HudiTable) -> list[TablePartition]:
@@ -161,6 +179,26 @@ def test_a_flush_lists_the_partitions_once(tmp_path: Path, monkeypatch: pytest.M
         return list_partitions(table)
 
     monkeypatch.setattr(partition_paths, "list_partitions", list_and_count)
-    fed.flush(*events(range(3, 8), 2))
+    fed.flush(*events(range(5), 1))
+    fed.flush(*events(range(3, 8), 2), event(50, 2, dt="2024-01-01"))
+    fed.flush(event(50, 3, dt="2024-01-01"))
+    assert listed == []
+    assert sorted(fed.rows()) == [1, 1, 1, 2, 2, 2, 2, 2, 3]
+    write_as_another(fed, event(60, 4, dt="2024-02-02"))
+    listed.clear()
+    fed.flush(event(60, 5, dt="2024-02-02"))
+    fed.flush(event(60, 6, dt="2024-02-02"))
     assert len(listed) == 1
-    assert sorted(fed.rows()) == [1, 1, 1, 2, 2, 2, 2, 2]
+    assert fed.rows(60) == [6]
+
+
+def test_a_partition_whose_directory_is_gone_is_made_again(tmp_path: Path) -> None:
+    fed = Fed(tmp_path, keys.MERGE_ON_READ)
+    fed.flush(event(1, 1, dt="2024-01-01"), event(2, 1))
+    shutil.rmtree(tmp_path / "dt=2024-01-01")  # as a clean does after the partition was deleted
+    fed.flush(event(3, 1, dt="2024-01-01"))
+    assert fed.rows(3) == [1]
+    assert [each.path for each in list_partitions(open_table(Storage(), fed.path))] == [
+        "dt=2024-01-01",
+        f"dt={TODAY}",
+    ]
