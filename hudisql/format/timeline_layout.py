@@ -82,6 +82,9 @@ class TimelineLayout(Protocol):
     def parse_file_name(self, name: str) -> Instant | None:
         """The instant that a file of the timeline's directory stands for, or None if it is another file."""
 
+    def __hash__(self) -> int:
+        """Layouts are values."""
+
     def avro_record(self, instant: Instant) -> str | None:
         """The Avro record that the instant's file holds; None if it is empty or JSON commit metadata."""
 

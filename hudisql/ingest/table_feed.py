@@ -67,6 +67,7 @@ class TableFeed:
     _partitions: KnownPartitions = field(default_factory=KnownPartitions)
     _paths: PartitionPaths | None = None
     _seen_columns: set[str] = field(default_factory=set)
+    _written: set[str] = field(default_factory=set)
     _index: TableIndex = field(init=False)
     _due_splits: DueSplits = field(init=False)
 
@@ -186,9 +187,20 @@ class TableFeed:
         assert self._target is not None
         if result.instant_time is not None:
             self._partitions.committed(self._target.table, paths_of(rows), result.instant_time)
+        self._written |= set(paths_of(rows))
         self._target.after_commit()
-        self._look_for_splits([*paths_of(rows), *self._index.indexed()])
         return result
+
+    def look_for_splits(self) -> None:
+        """Find out which of the partitions that were written since the last look are to be split.
+
+        Raises CorruptTableError, StorageError; the partitions are then looked at again.
+        """
+        assert self._target is not None
+        if self.declaration.split != SplitKind.NEVER and self._written:
+            paths = [*sorted(self._written), *self._index.indexed()]
+            self._due_splits.look(self._target.table.reopened(), self._index.splits, paths)
+        self._written = set()
 
     @property
     def wants_split(self) -> bool:
@@ -237,11 +249,6 @@ class TableFeed:
         self._index.drop_split(path, result.instant_time or "")
         self._target.after_commit()
         return result
-
-    def _look_for_splits(self, paths: list[str]) -> None:
-        assert self._target is not None
-        if self.declaration.split != SplitKind.NEVER:
-            self._due_splits.look(self._target.table.reopened(), self._index.splits, paths)
 
     def _no_due_splits(self) -> DueSplits:
         option = parse_split_option(self.declaration.split)

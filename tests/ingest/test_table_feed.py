@@ -82,6 +82,7 @@ class Fed:
         self.take(*events)
         result = self.feed.flush()
         assert result is not None
+        self.feed.look_for_splits()
         return result
 
     def rows(self, number: int | None = None) -> list[int]:
