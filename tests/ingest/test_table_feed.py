@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from hudisql.format import table_properties as keys
+from hudisql.format.meta_columns import RECORD_KEY
 from hudisql.format.schema import avro_from_arrow
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.flush import IngestTarget
@@ -49,12 +51,13 @@ class Fed:
         kind: str,
         partitions: tuple[str, ...] = ("dt",),
         *,
+        record_key: tuple[str, ...] = ("id",),
         split_limits: SplitLimits | None = None,
         **declared: Any,
     ) -> None:
         self.path, self.bad, self.sent = str(path), list[BadEvent](), 0
         schema = avro_from_arrow(SCHEMA, "t")
-        new = NewTable("t", "d", kind, ("id",), partitions, "ts", others={keys.CREATE_SCHEMA: schema})
+        new = NewTable("t", "d", kind, record_key, partitions, "ts", others={keys.CREATE_SCHEMA: schema})
         publish_new_table(Storage(), self.path, new, datetime.now(UTC))
         self.split_limits = split_limits or SplitLimits()
         self.take_over(**declared)
@@ -153,6 +156,21 @@ def test_bad_events_count_as_memory(tmp_path: Path) -> None:
     fed = Fed(tmp_path, keys.COPY_ON_WRITE)
     fed.take({"id": "x" * 100_000})
     assert fed.feed.memory >= 100_000
+
+
+@KINDS
+def test_events_of_a_table_without_a_record_key_are_appended(tmp_path: Path, kind: str) -> None:
+    fed = Fed(tmp_path, kind, record_key=())
+    fed.flush(*events(range(5), 1), event(1, 1))
+    fed.flush(event(1, 2), event(2, 3, _hoodie_is_deleted=True), event(7, 4, dt="2024-01-01"))
+    fed.take_over()
+    fed.flush(event(1, 5))
+    assert sorted(fed.rows()) == [1, 1, 1, 1, 1, 1, 2, 4, 5]
+    assert sorted(fed.rows(1)) == [1, 1, 2, 5]
+    rows = our_rows(open_table(Storage(), fed.path))
+    assert len(pc.unique(rows.column(RECORD_KEY))) == rows.num_rows == 9
+    (bad,) = fed.bad
+    assert "has no record key" in bad.reason
 
 
 def write_as_another(fed: Fed, *rows: dict[str, Any]) -> None:
