@@ -48,6 +48,19 @@ def is_higher(values: pa.Array, others: pa.Array, *, null_is_lowest: bool = Fals
     return np.asarray(pc.fill_null(higher, unknown).to_numpy(zero_copy_only=False), dtype=bool)
 
 
+def come_after(values: Sequence[pa.Array], others: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+    """True where the values of several ordering fields are higher than the other ones; null is lowest.
+
+    The first field decides unless its values are equal, then the next one.
+    """
+    last = len(values) - 1
+    higher = is_higher(values[last], others[last], null_is_lowest=True)
+    for place in range(last - 1, -1, -1):
+        lower = is_higher(others[place], values[place], null_is_lowest=True)
+        higher = is_higher(values[place], others[place], null_is_lowest=True) | (~lower & higher)
+    return higher
+
+
 def newest_first(
     rows: pa.Table, key: Sequence[str], precombine_field: str | None, *, last_of_equals: bool = False
 ) -> tuple[pa.Table, npt.NDArray[np.bool_]]:

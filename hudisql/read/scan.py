@@ -100,7 +100,13 @@ class ScanPlan:
     def methods(self) -> list[ScanMethod]:
         """How each of the slices is read in `native` mode."""
         names = [each.name for each in self.partition_columns]
-        return scan_methods([each for each, _ in self.slices], self.columns, names)
+        config = self.log_merge_config
+        return scan_methods(
+            [each for each, _ in self.slices],
+            self.columns,
+            names,
+            has_partial_blocks=config is not None and config.merge_mode.has_partial_blocks,
+        )
 
     def scanned_files(self) -> list[str]:
         """The paths of the files that Spark's own scan reads of the slices, none of which are logs alone."""

@@ -98,10 +98,12 @@ def _read_merged(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterat
     merged_schema = merge_schema(schema, config.merge_mode)
     records = read_log_records(storage, read.file_slice.log_files, config, merged_schema)
     # A base row that a predicate rules out is either not shown or replaced by its log row, which comes last
-    # then; only a base row that might win over its log row must be seen.
-    below = replace(
-        read, predicate=None if config.merge_mode.keeps_newer_base_rows else read.predicate, split=None
+    # then; only a base row that might win over its log row, or lend it columns, must be seen.
+    mode = config.merge_mode
+    needs_all = (
+        mode.keeps_newer_base_rows or records.lacks is not None or mode.partial_update_mode is not None
     )
+    below = replace(read, predicate=None if needs_all else read.predicate, split=None)
     base = (batch.select(merged_schema.names) for batch in read_base_rows(storage, below, merged_schema))
     for batch in merge_log_records(base, records, config.merge_mode):
         yield batch.select(schema.names) if schema.names else batch_of([], schema, batch.num_rows)

@@ -11,7 +11,6 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from hudisql.errors import HollowCommitError, InvalidArgumentError, NoSuchStateError
 from hudisql.format.commit_metadata import read_many_commit_metadata
@@ -19,6 +18,7 @@ from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import COMMIT_ACTIONS, Instant, parse_point_in_time
 from hudisql.format.timeline import Timeline
 from hudisql.table.archived_timeline import archived_commits
+from hudisql.table.completion_times import completion_times, instant_time_of_millis
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.past_state import is_archived, state_gone_error
 from hudisql.table.requested_replace import is_clustering
@@ -83,7 +83,7 @@ def timeline_window(
     first = BEFORE_ALL if is_earliest else instant_time_of_bound(begin, "the begin of an incremental query")
     last = None if end is None else instant_time_of_bound(end, "the end of an incremental query")
     if policy == "USE_TRANSITION_TIME":
-        times = _transition_times(table)
+        times = completion_times(table, table.timeline.commits)
         chosen = [each for each in table.timeline.commits if first < times[each]]
         chosen = [each for each in chosen if last is None or times[each] <= last]
         starts = table.timeline.first_active_time
@@ -201,20 +201,3 @@ def _first_pending_commit(table: HudiTable) -> Instant | None:
 
 def _pending_commits(timeline: Timeline) -> list[Instant]:
     return [each for each in timeline.pending if each.action in COMMIT_ACTIONS]
-
-
-def _transition_times(table: HudiTable) -> dict[Instant, str]:
-    """When each commit was completed, as instant times: the modification time of its file."""
-    commits = table.timeline.commits
-    infos = table.storage.infos([table.instant_path(each) for each in commits])
-    return {
-        commit: instant_time_of_millis(table, info.modification_time_ms) if info else commit.timestamp
-        for commit, info in zip(commits, infos, strict=True)
-    }
-
-
-def instant_time_of_millis(table: HudiTable, milliseconds: int) -> str:
-    """The instant time of a moment (milliseconds since the epoch) in the time zone of the timeline."""
-    zone = UTC if table.properties.timeline_timezone == "UTC" else None
-    moment = datetime.fromtimestamp(milliseconds // 1000, UTC).astimezone(zone)
-    return f"{moment:%Y%m%d%H%M%S}{milliseconds % 1000:03d}"
