@@ -128,6 +128,8 @@ class IngestWorker:
             self.ownership.close()
             for source in self._sources.values():
                 source.close()
+            for fed in self._fed.values():
+                fed.feed.close()
 
     def _refresh(self) -> None:
         """Take tables that are this worker's, and give up those that are not any more."""
@@ -343,6 +345,7 @@ class IngestWorker:
         self._observed_at = None
         self._finish(fed, commits=commits)
         self._halt(fed, 0.0)
+        fed.feed.close()
 
     def _halt(self, fed: _Fed, not_before: float) -> None:
         """Read the table's source no longer; what is in memory is dropped when it begins again."""

@@ -129,6 +129,9 @@ class Feed:
         self.wants_split = False
         raise StorageError("a file cannot be read")
 
+    def close(self) -> None:
+        """Nothing is kept."""
+
     def begin_at(self, offsets: Mapping[SourcePartition, int], *, commits: bool) -> None:  # noqa: ARG002
         self.position = dict(offsets)
 
