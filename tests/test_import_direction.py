@@ -107,6 +107,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "plan",
         "run",
         "resync",
+        "migration",
     ),
     "sql": (
         "text",

@@ -138,20 +138,6 @@ class TimelineLayoutV1:
         return instant.timestamp, instant.action, instant.state
 
 
-@lru_cache(_MOST_NAMES)
-def _instant_of(name: str) -> Instant | None:
-    matched = _FILE_NAME.fullmatch(name)
-    if matched is None:
-        return None
-    timestamp, action, suffix = matched.groups()
-    if action == "inflight" and suffix is None:
-        return Instant(timestamp, COMMIT, InstantState.INFLIGHT)
-    if action not in ACTIONS:
-        return None
-    state = InstantState[suffix[1:].upper()] if suffix else InstantState.COMPLETED
-    return Instant(timestamp, action, state)
-
-
 @dataclass(frozen=True, slots=True)
 class TimelineLayoutV2:
     """A completed action is a file `<instant>_<completion time>.<action>` in `.hoodie/timeline`.
@@ -204,6 +190,22 @@ class TimelineLayoutV2:
 
 
 _COMPLETED_NAME: Final = re.compile(r"(\d{14,17})_(\d{14,17})\.([a-z]+)", re.ASCII)
+
+
+@lru_cache(_MOST_NAMES)
+def _instant_of(name: str) -> Instant | None:
+    matched = _FILE_NAME.fullmatch(name)
+    if matched is None:
+        return None
+    timestamp, action, suffix = matched.groups()
+    if action == "inflight" and suffix is None:
+        return Instant(timestamp, COMMIT, InstantState.INFLIGHT)
+    if action not in ACTIONS:
+        return None
+    state = InstantState[suffix[1:].upper()] if suffix else InstantState.COMPLETED
+    return Instant(timestamp, action, state)
+
+
 _FILE_NAME: Final = re.compile(r"(\d{14,17})(?:\.([a-z]+))?(\.requested|\.inflight)?", re.ASCII)
 _AVRO_RECORDS: Final[Mapping[tuple[str, InstantState], str]] = {
     (REPLACE_COMMIT, InstantState.REQUESTED): "HoodieRequestedReplaceMetadata",
