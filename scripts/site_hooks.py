@@ -15,6 +15,16 @@ _LINK_OUT = re.compile(r"\[[^\]]*\]\(\.\./(?P<path>(?:sql|catalog|tests|scripts|
 _OF_THE_ROOT = {"changelog.md": "CHANGELOG.md"}
 
 
+def on_config(config: Any) -> Any:
+    """List the decisions in the menu."""
+    pages = [f"adr/{path.name}" for path in sorted((ROOT / "docs" / "adr").glob("*.md"))]
+    for section in config["nav"]:
+        for entry in next(iter(section.values())):
+            if isinstance(entry, dict) and "Decisions" in entry:
+                entry["Decisions"] = pages
+    return config
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages that lie in the root."""
     from mkdocs.structure.files import File
