@@ -86,6 +86,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "table_index",
         "table_buffer",
         "flush",
+        "known_partitions",
         "row_keys",
         "dead_letters",
         "table_feed",

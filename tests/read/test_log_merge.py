@@ -36,7 +36,7 @@ FULL = pa.schema([*META_SCHEMA, *DATA])
 INSTANTS = InstantRange(
     committed=frozenset(f"2026020{day}000000000" for day in range(1, 8)), active_from="20260115000000000"
 )
-MODE = RecordMergeMode(ordering_field=DATA.field("seq"))
+MODE = RecordMergeMode(ordering_fields=(DATA.field("seq"),))
 CONFIG = LogMergeConfig(INSTANTS, MODE)
 Row = tuple[str, Any, str]
 
@@ -346,7 +346,7 @@ def test_a_delete_field_and_marker_of_the_tables_own(tmp_path: Path) -> None:
 
 def test_without_an_ordering_column_the_later_record_wins(tmp_path: Path) -> None:
     blocks = [_data_block(_rows([("a", 5 - day, f"{day}")], _instant(day)), _instant(day)) for day in (1, 2)]
-    config = LogMergeConfig(INSTANTS, replace(MODE, ordering_field=None))
+    config = LogMergeConfig(INSTANTS, replace(MODE, ordering_fields=()))
     assert _as_rows(_read(_slice(tmp_path, None, [blocks]), config)) == [("a", 3, "2")]
 
 
@@ -405,7 +405,7 @@ def trips(third_party: Callable[[str], str]) -> HudiTable:
 
 def test_the_default_payload_orders_log_records_alone(trips: HudiTable) -> None:
     config = log_merge_config_of(trips)
-    assert config.merge_mode.ordering_field == pa.field("ts", pa.int64())
+    assert config.merge_mode.ordering_fields == (pa.field("ts", pa.int64()),)
     assert not config.merge_mode.keeps_newer_base_rows
     assert config.instant_range.includes("20250331030645735")
     assert not config.instant_range.includes("20260101000000000")
@@ -439,6 +439,6 @@ def test_commit_time_ordering_takes_no_ordering_column(trips: HudiTable) -> None
     assert (
         log_merge_config_of(
             _with_properties(trips, hoodie_compaction_record_merger_strategy=strategy)
-        ).merge_mode.ordering_field
-        is None
+        ).merge_mode.ordering_fields
+        == ()
     )
