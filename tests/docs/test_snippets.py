@@ -95,6 +95,13 @@ PAGES = (
     ),
     Page("docs/migrate-table.md", {1: _ORDERS}),
     Page(
+        "docs/readers.md",
+        {
+            1: """CREATE TABLE lake.t (id BIGINT) USING hudi TBLPROPERTIES (primaryKey = 'id');
+            INSERT INTO lake.t VALUES (1)"""
+        },
+    ),
+    Page(
         "docs/services/resync.md",
         {
             1: f"""{_ORDERS};
