@@ -85,6 +85,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "table_index",
         "table_buffer",
         "flush",
+        "known_partitions",
         "row_keys",
         "dead_letters",
         "table_feed",
@@ -106,6 +107,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "plan",
         "run",
         "resync",
+        "migration",
     ),
     "sql": (
         "text",

@@ -20,6 +20,7 @@ from hudisql.catalog.sync_changes import (
     partitions_written_since,
 )
 from hudisql.catalog.sync_entries import (
+    EntryKind,
     SyncOptions,
     changed_settings,
     entry_kinds,
@@ -43,6 +44,7 @@ __all__ = [
     "SyncPlan",
     "SyncResult",
     "plan_sync",
+    "read_entries",
     "read_existing",
     "run_sync",
     "sync_call",
@@ -194,7 +196,18 @@ def read_existing(
     """What the metastore has of the names that this table gets. Raises MetastoreError."""
     if client.get_database(database) is None:
         return ExistingEntries(False, {}, {})
-    found = [client.get_table(database, kind.name) for kind in entry_kinds(table, name, options)]
+    return read_entries(client, table, database, entry_kinds(table, name, options), options)
+
+
+def read_entries(
+    client: MetastoreClient,
+    table: HudiTable,
+    database: str,
+    kinds: Sequence[EntryKind],
+    options: SyncOptions,
+) -> ExistingEntries:
+    """What an existing database has of these names. Raises MetastoreError."""
+    found = [client.get_table(database, kind.name) for kind in kinds]
     return _with_partitions(client, table, [entry for entry in found if entry is not None], options)
 
 

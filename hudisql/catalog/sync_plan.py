@@ -102,6 +102,16 @@ class SyncPlan:
         )
         return replace(self, entries=entries)
 
+    def with_owner(self, owner: str | None) -> SyncPlan:
+        """The plan in which entries that are made belong to `owner`; None changes nothing."""
+        entries = tuple(
+            entry
+            if entry.existing is not None or not owner
+            else replace(entry, table=replace(entry.table, owner=owner))
+            for entry in self.entries
+        )
+        return replace(self, entries=entries)
+
     def describe(self) -> list[str]:
         """The plan as lines of Hive DDL, in the order in which it runs; empty if there is nothing to do."""
         lines = [f"CREATE DATABASE {self.database}"] if self.creates_database else []

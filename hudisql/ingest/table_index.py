@@ -22,7 +22,7 @@ from hudisql.ingest.index.tag import find_in_partition, tag_keys
 from hudisql.ingest.split.table_splits import TableSplits
 from hudisql.ingest.split.tag_by_hash import tag_by_hash
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import list_file_slices
+from hudisql.table.snapshot import file_slices_at
 from hudisql.write.execution.driver_upsert import KeyLocations
 from hudisql.write.execution.write_context import WrittenFile
 
@@ -119,6 +119,6 @@ class TableIndex:
         self.splits = TableSplits()
 
     def _is_too_large(self, table: HudiTable, path: str) -> bool:
-        slices = list_file_slices(table, [path], None)
+        slices = file_slices_at(table, [path])
         size = sum(each.base_file.length for each in slices if each.base_file is not None)
         return size // _LEAST_ROW_BYTES * _BYTES_PER_KEY > self._limits.memory_bytes

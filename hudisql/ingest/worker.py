@@ -71,7 +71,8 @@ class IngestWorker:
     """`tables` gives the declared tables, looked up again every `refresh_seconds`; `owner` is its name.
 
     Rows in memory may take `memory` bytes: the largest buffer is committed when they take more.
-    `observer` is told of commits and failures, and how the tables are.
+    `observer` is told of commits and failures, and how the tables are. `is_compacting` says whether another
+    process works on a table for this worker, which then has not left it yet.
     """
 
     tables: Callable[[], Sequence[IngestTable]]
@@ -84,10 +85,13 @@ class IngestWorker:
     clock: Callable[[], float] = time.monotonic
     observer: IngestObserver | None = None
     open_source: Callable[[str], EventSource] = KafkaSource
+    is_compacting: Callable[[str], bool] = lambda _table: False
     _fed: dict[str, _Fed] = field(default_factory=dict)
     _sources: dict[str, EventSource] = field(default_factory=dict)
     _by_source: dict[tuple[str, SourcePartition], list[_Fed]] = field(default_factory=dict)
     _declared: dict[str, IngestTable] = field(default_factory=dict)
+    # Paused tables that are this worker's until their compaction has ended.
+    _leaving: dict[str, IngestTable] = field(default_factory=dict)
     _paused: frozenset[str] = frozenset()
     _refreshed_at: float | None = None
     _observed_at: float | None = None
@@ -129,8 +133,8 @@ class IngestWorker:
             self._look_for_partitions()
             # Looking may take long: the next look comes that long after its end.
             self._refreshed_at = now = self.clock()
-        owned = self.ownership.owned(self._declared)
-        new = owned - set(self._fed)
+        owned = self.ownership.owned({**self._declared, **self._leaving})
+        new = (owned & set(self._declared)) - set(self._fed)
         if new and now - self._refreshed_at >= _KNOWN_SECONDS:
             # They may have been paused since, before their last owner has left them.
             self._look_for_declarations()
@@ -154,7 +158,10 @@ class IngestWorker:
             self.console.warning(f"declarations cannot be looked up, and stay as they are: {error.message}")
             return
         self._declared = {each.name: each for each in found if not each.declaration.is_paused}
-        paused = frozenset(each.name for each in found if each.declaration.is_paused)
+        self._leaving = {
+            each.name: each for each in found if each.declaration.is_paused and self.is_compacting(each.name)
+        }
+        paused = frozenset(each.name for each in found if each.declaration.is_paused) - set(self._leaving)
         if paused != self._paused:
             self._paused, self._observed_at = paused, None
 
@@ -267,6 +274,18 @@ class IngestWorker:
             seconds, offsets = time.monotonic() - began, fed.feed.committed
             lag = self._lag_of(fed)
             self.observer.committed(CommittedEvents(fed.table.name, result, events, offsets, seconds, lag))
+        self._look_for_splits(fed)
+
+    def _look_for_splits(self, fed: _Fed) -> None:
+        try:
+            fed.feed.look_for_splits()
+        except Exception as error:
+            # The commit stands, and the next one looks again.
+            self.console.warning(
+                f"{fed.table.name}: it is not known which partitions to split: {_told(error)}"
+            )
+            if self.observer is not None:
+                self.observer.failed(fed.table.name)
 
     def _split(self, fed: _Fed) -> None:
         try:
@@ -371,10 +390,10 @@ class IngestWorker:
         source = self._source_of(fed)
         lag, committed = 0, fed.feed.committed
         for partition in fed.sources:
-            end = source.known_end(partition)
-            if end is None:
+            left = source.events_left(partition, committed[partition])
+            if left is None:
                 return None
-            lag += max(end - committed[partition], 0)
+            lag += left
         return lag
 
     def _has_caught_up(self) -> bool:

@@ -40,6 +40,7 @@ FAMILIES: Final = (
     "run_bootstrap",
     "verify",
     "rollback",
+    "migration",
     "show",
     "show_archived",
     "show_commit",

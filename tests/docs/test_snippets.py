@@ -93,6 +93,7 @@ PAGES = (
               record_key => 'order_id', precombine => 'updated_at')""",
         },
     ),
+    Page("docs/migrate-table.md", {1: _ORDERS}),
     Page(
         "docs/services/resync.md",
         {
