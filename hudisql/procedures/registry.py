@@ -41,6 +41,7 @@ FAMILIES: Final = (
     "verify",
     "rollback",
     "migration",
+    "check_readers",
     "show",
     "show_archived",
     "show_commit",
