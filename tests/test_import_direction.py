@@ -115,6 +115,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "dml",
         "ddl",
         "dataframe",
+        "incremental_tables",
         "services",
         "ingest",
         "spark_scripts",
