@@ -60,13 +60,16 @@ class GoldenTable:
     schema: dict[str, Any]
     rows: list[dict[str, Any]]
     meta_rows: list[Any]
+    read_optimized: list[Any]
+    incremental: dict[str, list[Any]]
 
 
 @cache
 def _unpack_golden(name: str) -> GoldenTable:
-    # Apache Hudi stored absolute paths below /tmp/golden in the tables' index and properties, so that
-    # all runs and workers share that place: a table is unpacked beside it and appears there as a whole.
-    directory = Path("/tmp/golden")
+    # Apache Hudi stored absolute paths below that place in the tables' index and properties, so that
+    # all runs and workers share it: a table is unpacked beside it and appears there as a whole.
+    described = json.loads((GOLDEN / f"{name}.json").read_text())
+    directory = Path(described.get("base", f"/tmp/golden/{name}")).parent
     if not (directory / name).exists():
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=directory) as aside:
@@ -82,7 +85,6 @@ def _unpack_golden(name: str) -> GoldenTable:
         # An archive keeps no modification times, without which a source file counts as replaced.
         moment = mapping.external_file.modification_time_ms * 1_000_000
         os.utime(mapping.external_file.path, ns=(moment, moment))
-    described = json.loads((GOLDEN / f"{name}.json").read_text())
     return GoldenTable(
         name,
         str(directory / name / "table"),
@@ -90,6 +92,8 @@ def _unpack_golden(name: str) -> GoldenTable:
         described["schema"],
         described["rows"],
         described["hoodie_meta_rows"],
+        described.get("read_optimized", []),
+        described.get("incremental", {}),
     )
 
 

@@ -20,7 +20,8 @@ import fastavro
 from hudisql.errors import CorruptTableError
 from hudisql.format.varints import encode_protobuf_varint
 
-_MAGIC = b"Obj\x01"
+CONTAINER_MAGIC = b"Obj\x01"
+"""What every Avro object container file begins with."""
 _SYNC_BYTES = 16
 
 
@@ -36,7 +37,7 @@ class AvroRecordCodec:
         schema = json.loads(self.schema_text)
         object.__setattr__(self, "_parsed", fastavro.parse_schema(schema))
         text = self.schema_text.encode()
-        header = _MAGIC + b"\x02" + encode_bytes(b"avro.schema") + encode_bytes(text) + b"\x00"
+        header = CONTAINER_MAGIC + b"\x02" + encode_bytes(b"avro.schema") + encode_bytes(text) + b"\x00"
         object.__setattr__(self, "_header", header)
 
     def encode(self, record: dict[str, Any], sync: bytes | None = None) -> bytes:

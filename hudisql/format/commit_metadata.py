@@ -1,7 +1,8 @@
 """Commit metadata: the write statistics of a completed commit.
 
 Follows `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata` and `HoodieWriteStat` of Hudi 0.15 and writes
-their JSON in Jackson's layout, byte for byte. Fields that newer writers add are ignored on reading.
+their JSON in Jackson's layout, byte for byte. Layout 2 of the timeline has the same fields in Avro
+containers, which are read here, too. Fields that newer writers add are ignored on reading.
 """
 
 from __future__ import annotations
@@ -133,13 +134,13 @@ def new_commit_metadata(
 
 
 def parse_commit_metadata(content: bytes) -> CommitMetadata:
-    """Read the JSON of a commit, deltacommit, replacecommit or of an inflight workload profile.
+    """Read a commit, deltacommit, replacecommit or an inflight workload profile, as JSON or Avro.
 
     An empty file (the inflight of a bootstrap) is empty metadata. Raises CorruptTableError.
     """
     if not content:
         return CommitMetadata(partition_to_write_stats={})
-    document = _parse_object(content)
+    document = parse_commit_document(content)
     replaced = document.get("partitionToReplaceFileIds")
     try:
         return CommitMetadata(
@@ -213,12 +214,19 @@ def _member_of(content: bytes, path: str, member: str) -> dict[str, Any]:
     if not content:
         return {}
     try:
-        return _parse_object(content).get(member) or {}
+        return parse_commit_document(content).get(member) or {}
     except CorruptTableError as error:
         raise CorruptTableError(f"cannot decode {path}: {error.message}") from error
 
 
-def _parse_object(content: bytes) -> dict[str, Any]:
+def parse_commit_document(content: bytes) -> dict[str, Any]:
+    """The fields of commit metadata as they stand in its JSON or its Avro. Raises CorruptTableError."""
+    if not content.startswith(b"{"):
+        # Tasks that write skeletons load no Avro reader.
+        from hudisql.format.avro_container import CONTAINER_MAGIC, decode_container
+
+        if content.startswith(CONTAINER_MAGIC):
+            return decode_container(content, "commit metadata")
     try:
         document = json.loads(content)
     except ValueError as error:
@@ -274,13 +282,18 @@ def _stat_to_json(stat: WriteStat) -> dict[str, Any]:
 
 
 def _stat_from_json(document: Mapping[str, Any]) -> WriteStat:
-    values = {attribute: document[name] for name, attribute in _STAT_FIELDS.items() if name in document}
+    values = {
+        attribute: document[name]
+        for name, attribute in _STAT_FIELDS.items()
+        # Avro has null for what JSON leaves out.
+        if name in document and (document[name] is not None or name in _NULLABLE_STATS)
+    }
     runtime = document.get("runtimeStats")
     log_write = None
-    if "logVersion" in document:
+    if document.get("logVersion") is not None:
         log_write = LogWriteStat(
             log_version=document["logVersion"],
-            log_offset=document["logOffset"],
+            log_offset=document.get("logOffset") or 0,
             base_file=document.get("baseFile"),
             log_files=tuple(document.get("logFiles") or ()),
         )
@@ -298,6 +311,9 @@ def _stat_from_json(document: Mapping[str, Any]) -> WriteStat:
     )
 
 
+_NULLABLE_STATS = frozenset(
+    {"fileId", "prevCommit", "path", "partitionPath", "cdcStats", "tempPath", "minEventTime", "maxEventTime"}
+)
 _encode_scalar = json.JSONEncoder(ensure_ascii=False).encode
 
 

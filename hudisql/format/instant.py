@@ -6,7 +6,7 @@ Follows `HoodieInstant` and `HoodieTimeline` of Hudi 0.15. `timeline_layout` kno
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 
@@ -19,6 +19,8 @@ BOOTSTRAP_INSTANT_TIMES = frozenset({METADATA_BOOTSTRAP_INSTANT_TIME, FULL_BOOTS
 COMMIT = "commit"
 DELTA_COMMIT = "deltacommit"
 REPLACE_COMMIT = "replacecommit"
+CLUSTERING = "clustering"
+"""A pending clustering of layout 2; it completes as a replacecommit."""
 COMPACTION = "compaction"
 LOG_COMPACTION = "logcompaction"
 CLEAN = "clean"
@@ -30,13 +32,13 @@ SCHEMA_COMMIT = "schemacommit"
 
 COMMIT_ACTIONS = frozenset({COMMIT, DELTA_COMMIT, REPLACE_COMMIT})
 """Actions whose completed file carries commit metadata."""
-WRITE_ACTIONS = COMMIT_ACTIONS | {COMPACTION, LOG_COMPACTION}
+WRITE_ACTIONS = COMMIT_ACTIONS | {COMPACTION, LOG_COMPACTION, CLUSTERING}
 """Actions that add data files."""
 
 ACTIONS = WRITE_ACTIONS | {CLEAN, SAVEPOINT, ROLLBACK, RESTORE, INDEXING, SCHEMA_COMMIT}
 """All actions that a timeline may hold."""
 # The action under which the completed file of a two-phase action is named.
-_COMPLETED_ACTION = {COMPACTION: COMMIT, LOG_COMPACTION: DELTA_COMMIT}
+_COMPLETED_ACTION = {COMPACTION: COMMIT, LOG_COMPACTION: DELTA_COMMIT, CLUSTERING: REPLACE_COMMIT}
 
 
 class InstantState(IntEnum):
@@ -53,11 +55,16 @@ _DATE_OR_TIME = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{3})?)?", re.AS
 
 @dataclass(frozen=True, order=True, slots=True)
 class Instant:
-    """One action on the timeline; `timestamp` is `yyyyMMddHHmmssSSS` (or one of the bootstrap constants)."""
+    """One action on the timeline; `timestamp` is `yyyyMMddHHmmssSSS` (or one of the bootstrap constants).
+
+    `completion_time` is what the file of a completed action says by its name in layout 2; it is empty where
+    names tell none (`table/completion_times` then knows it).
+    """
 
     timestamp: str
     action: str
     state: InstantState
+    completion_time: str = field(default="", compare=False)
 
     @property
     def is_completed(self) -> bool:

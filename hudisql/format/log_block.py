@@ -48,6 +48,8 @@ class HeaderKey(IntEnum):
     COMPACTED_BLOCK_TIMES = 4
     RECORD_POSITIONS = 5
     BLOCK_IDENTIFIER = 6
+    IS_PARTIAL = 7
+    BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS = 8
 
 
 class _Described:
@@ -61,6 +63,11 @@ class _Described:
     def instant_time(self) -> str:
         """The instant that wrote the block ("" if its header does not say)."""
         return self.header.get(HeaderKey.INSTANT_TIME, "")
+
+    @property
+    def is_partial(self) -> bool:
+        """True if its rows hold a part of the columns, those of its schema, and keep the others."""
+        return self.header.get(HeaderKey.IS_PARTIAL, "").lower() == "true"
 
     @property
     def is_rollback(self) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudisql.errors import CorruptTableError, UnsupportedTableError
 from hudisql.format.avro_container import load_codec
@@ -68,16 +69,37 @@ class DeleteRecords:
     """Deletes of one block: a key and a partition path each, and ordering values by their Java type.
 
     `ordering_values` has a column for each of Hudi's wrappers (`int`, `long` …), null where a delete has
-    another.
+    another. `lists` are the values of deletes that have one for each of several ordering fields.
     """
 
     record_keys: pa.Array
     partition_paths: pa.Array
     ordering_values: pa.RecordBatch
+    lists: pa.ListArray | None = None
+
+    def lists_of_values(self, fields: int) -> list[pa.RecordBatch] | None:
+        """For each of several ordering fields the deletes' values, as `ordering_values`; null for none.
+
+        None if no delete has several values.
+        """
+        if self.lists is None or self.lists.null_count == len(self.lists):
+            return None
+        lengths = self.lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        starts = self.lists.offsets.to_numpy()[:-1]
+        found = []
+        for number in range(fields):
+            places = pa.array(starts + number, mask=lengths <= number)
+            found.append(_by_wrapper(self.lists.values.take(places)))
+        return found
 
 
-def decode_delete_records(content: memoryview | bytes) -> DeleteRecords:
-    """The deletes of a block's content. Raises CorruptTableError, UnsupportedTableError for old versions."""
+def decode_delete_records(
+    content: memoryview | bytes, *, has_several_ordering_fields: bool = False
+) -> DeleteRecords:
+    """The deletes of a block's content; only of tables with several ordering fields lists of values.
+
+    Raises CorruptTableError, UnsupportedTableError for old versions.
+    """
     if len(content) < _PREFIX.size:
         raise CorruptTableError("a delete block is cut short")
     version, length = _PREFIX.unpack_from(content, 0)
@@ -90,15 +112,21 @@ def decode_delete_records(content: memoryview | bytes) -> DeleteRecords:
     start, stop = np.array([_PREFIX.size]), np.array([_PREFIX.size + length])
     if length < 0 or stop[0] > len(content):
         raise CorruptTableError("a delete block is cut short")
-    batch = decode_rows(np.frombuffer(content, np.uint8), start, stop, _schema())
+    schema = _schema_with_lists() if has_several_ordering_fields else _schema()
+    batch = decode_rows(np.frombuffer(content, np.uint8), start, stop, schema)
     records = batch.column(0).values
     ordering = records.field("orderingVal")
-    wrapped = [ordering.field(number).field("value") for number in range(len(_WRAPPERS))]
     return DeleteRecords(
         records.field("recordKey"),
         records.field("partitionPath"),
-        pa.RecordBatch.from_arrays(wrapped, names=list(_WRAPPERS)),
+        _by_wrapper(ordering),
+        ordering.field(len(_WRAPPERS)).field(0) if has_several_ordering_fields else None,
     )
+
+
+def _by_wrapper(values: pa.StructArray) -> pa.RecordBatch:
+    wrapped = [pc.struct_field(values.field(number), [0]) for number in range(len(_WRAPPERS))]
+    return pa.RecordBatch.from_arrays(wrapped, names=list(_WRAPPERS))
 
 
 def encode_delete_records(record_keys: pa.Array, partition_path: str) -> bytes:
@@ -129,6 +157,11 @@ def encode_delete_records(record_keys: pa.Array, partition_path: str) -> bytes:
     batch = pa.RecordBatch.from_arrays([listed.cast(list_type)], names=["deleteRecordList"])
     body = encode_rows(batch, _schema(), framed=False)
     return _PREFIX.pack(DELETE_BLOCK_VERSION, len(body)) + body
+
+
+def _schema_with_lists() -> str:
+    """The schema of Hudi 1.2, in which an ordering value can be a list; it reads other values, too."""
+    return load_codec("HoodieDeleteRecordListWithArrays").schema_text
 
 
 def _schema() -> str:

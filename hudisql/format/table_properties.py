@@ -1,7 +1,7 @@
 """`hoodie.properties`: the configuration a table carries, as text and with typed views.
 
-Follows `HoodieTableConfig` of Hudi 0.15 and the text form of `java.util.Properties`. It knows the table's
-keys and nothing of timelines or data.
+Follows `HoodieTableConfig` of Hudi 0.15 and 1.2, and the text form of `java.util.Properties`. It knows
+the table's keys and nothing of timelines or data.
 """
 
 from __future__ import annotations
@@ -12,10 +12,16 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError
 from hudisql.format.timeline_layout import ARCHIVE_DIRECTORY as DEFAULT_ARCHIVE_DIRECTORY
-from hudisql.format.timeline_layout import METADATA_DIRECTORY
+from hudisql.format.timeline_layout import (
+    DEFAULT_HISTORY_DIRECTORY,
+    DEFAULT_TIMELINE_DIRECTORY,
+    METADATA_DIRECTORY,
+)
 from hudisql.storage import Storage, join
 
 PROPERTIES_FILE = f"{METADATA_DIRECTORY}/hoodie.properties"
@@ -23,6 +29,9 @@ PROPERTIES_BACKUP_FILE = f"{PROPERTIES_FILE}.backup"
 
 COPY_ON_WRITE = "COPY_ON_WRITE"
 MERGE_ON_READ = "MERGE_ON_READ"
+
+# Files that are remembered by their content: each statement reads its table's several times.
+_MOST_PROPERTIES: Final = 1024
 
 NAME = "hoodie.table.name"
 DATABASE_NAME = "hoodie.database.name"
@@ -41,6 +50,13 @@ KEY_GENERATOR_PREFIXES = ("hoodie.keygen.timebased.", "hoodie.deltastreamer.keyg
 """What the settings of timestamp-based key generators begin with: now, and in earlier versions of Hudi."""
 TIMELINE_TIMEZONE = "hoodie.table.timeline.timezone"
 TIMELINE_LAYOUT_VERSION = "hoodie.timeline.layout.version"
+TIMELINE_DIRECTORY = "hoodie.timeline.path"
+HISTORY_DIRECTORY = "hoodie.timeline.history.path"
+TABLE_FORMAT = "hoodie.table.format"
+RECORD_MERGE_MODE = "hoodie.record.merge.mode"
+PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
+MERGE_PROPERTY_PREFIX = "hoodie.record.merge.property."
+"""What the properties of a table's record merger begin with, in table version 9."""
 ARCHIVE_DIRECTORY = "hoodie.archivelog.folder"
 METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 POPULATE_META_FIELDS = "hoodie.populate.meta.fields"
@@ -120,6 +136,33 @@ class TableProperties:
         return self.values.get(PRECOMBINE_FIELD) or self.values.get(ORDERING_FIELDS) or None
 
     @property
+    def ordering_fields(self) -> tuple[str, ...]:
+        """The ordering columns, the one that decides first before the others."""
+        return self._fields(PRECOMBINE_FIELD) or self._fields(ORDERING_FIELDS)
+
+    @property
+    def table_format(self) -> str:
+        """Whose table format it is, in lower case: `native` is Hudi's own."""
+        return (self.values.get(TABLE_FORMAT) or "native").lower()
+
+    @property
+    def record_merge_mode(self) -> str | None:
+        """`COMMIT_TIME_ORDERING`, `EVENT_TIME_ORDERING` or `CUSTOM`; None in tables of version 6."""
+        return (self.values.get(RECORD_MERGE_MODE) or "").upper() or None
+
+    @property
+    def partial_update_mode(self) -> str | None:
+        """`IGNORE_DEFAULTS` or `FILL_UNAVAILABLE`; None if every row counts with all its columns.
+
+        Only tables of version 9 have one.
+        """
+        return (self.values.get(PARTIAL_UPDATE_MODE) or "").upper() or None if self.version >= 9 else None
+
+    def merge_property(self, name: str) -> str | None:
+        """A setting of the record merger: version 9 has its own prefix for them, earlier ones have none."""
+        return self.values.get(MERGE_PROPERTY_PREFIX + name) or self.values.get(name)
+
+    @property
     def create_schema(self) -> str | None:
         """The Avro schema (JSON text) that CREATE TABLE noted, if any."""
         return self.values.get(CREATE_SCHEMA) or None
@@ -186,8 +229,18 @@ class TableProperties:
 
     @property
     def timeline_layout_version(self) -> int:
-        """1 for table version 6."""
-        return int(self.values.get(TIMELINE_LAYOUT_VERSION, "1"))
+        """1 for table version 6, 2 for 8 and 9."""
+        return int(self.values.get(TIMELINE_LAYOUT_VERSION, "1" if self.version < 8 else "2"))
+
+    @property
+    def timeline_directory(self) -> str:
+        """Directory of the timeline of layout 2, relative to `.hoodie`."""
+        return self.values.get(TIMELINE_DIRECTORY) or DEFAULT_TIMELINE_DIRECTORY
+
+    @property
+    def history_directory(self) -> str:
+        """Directory of the archived instants of layout 2, relative to the timeline's."""
+        return self.values.get(HISTORY_DIRECTORY) or DEFAULT_HISTORY_DIRECTORY
 
     @property
     def archive_directory(self) -> str:
@@ -235,12 +288,12 @@ def read_table_properties(storage: Storage, base_path: str) -> TableProperties:
     # The properties are asked again last: an update may have put them back and dropped the backup between.
     for file in (PROPERTIES_FILE, PROPERTIES_BACKUP_FILE, PROPERTIES_FILE):
         try:
-            values = parse_properties(storage.read(join(base_path, file)))
+            properties = _properties_of(storage.read(join(base_path, file)))
         except NoSuchPathError:
             continue
         found = True
-        if _is_whole(values):
-            return TableProperties(values)
+        if properties is not None:
+            return properties
     if found:
         raise CorruptTableError(
             f"{join(base_path, PROPERTIES_FILE)} is cut short or fails its checksum, and no backup is whole",
@@ -249,6 +302,13 @@ def read_table_properties(storage: Storage, base_path: str) -> TableProperties:
     raise NoSuchTableError(
         f"no Hudi table at {base_path}: there is no {PROPERTIES_FILE}", hint="check the path"
     )
+
+
+@lru_cache(_MOST_PROPERTIES)
+def _properties_of(content: bytes) -> TableProperties | None:
+    """The properties that a file says; None if it was cut short."""
+    values = parse_properties(content)
+    return TableProperties(values) if _is_whole(values) else None
 
 
 def read_whole_file(storage: Storage, path: str) -> bytes | None:

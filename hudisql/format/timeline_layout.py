@@ -1,8 +1,8 @@
 """The layout of a table's timeline: directories, file names, payloads and order of instants.
 
-Follows `TimelineLayout`, `HoodieInstant.getFileName` and `HoodieTableMetaClient` of Hudi 0.15. Layout version
-1 (table version 6) is the only one so far; another one is another class, and no other module builds such
-paths. Knows names only: it reads no files.
+Follows `TimelineLayout`, `HoodieInstant.getFileName` and `HoodieTableMetaClient` of Hudi 0.15 for layout
+version 1 (table version 6), and `InstantFileNameGeneratorV2` and `InstantFileNameParserV2` of Hudi 1.2 for
+version 2 (table versions 8 and 9). No other module builds such paths. Knows names only: it reads no files.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Protocol
 
 from hudisql.format.instant import (
     ACTIONS,
+    CLUSTERING,
     COMMIT,
+    COMMIT_ACTIONS,
     COMPACTION,
     REPLACE_COMMIT,
     RESTORE,
@@ -29,8 +32,14 @@ METADATA_DIRECTORY: Final = ".hoodie"
 """The directory of a table that holds all but its data (Hudi's `METAFOLDER_NAME`)."""
 ARCHIVE_DIRECTORY: Final = "archived"
 """Hudi's default for `hoodie.archivelog.folder`."""
+DEFAULT_TIMELINE_DIRECTORY: Final = "timeline"
+"""Hudi's default for `hoodie.timeline.path`."""
+DEFAULT_HISTORY_DIRECTORY: Final = "history"
+"""Hudi's default for `hoodie.timeline.history.path`."""
 NEW_TABLE_DIRECTORIES: Final = (ARCHIVE_DIRECTORY, ".schema", ".temp")
 """The directories below `METADATA_DIRECTORY` that every new table has, empty."""
+# File names that are remembered: a timeline is listed again and again.
+_MOST_NAMES: Final = 1 << 16
 
 
 def metadata_directory(base_path: str) -> str:
@@ -70,6 +79,14 @@ class TimelineLayout(Protocol):
     def version(self) -> int:
         """Hudi's `hoodie.timeline.layout.version`."""
 
+    @property
+    def has_completion_times(self) -> bool:
+        """True if names of completed actions tell when they were completed.
+
+        File slices then go by these times, and the name of a log file tells the commit that wrote it, not
+        the base file that it belongs to.
+        """
+
     def timeline_directory(self, base_path: str) -> str:
         """The directory of the active timeline."""
 
@@ -78,6 +95,9 @@ class TimelineLayout(Protocol):
 
     def parse_file_name(self, name: str) -> Instant | None:
         """The instant that a file of the timeline's directory stands for, or None if it is another file."""
+
+    def __hash__(self) -> int:
+        """Layouts are values."""
 
     def avro_record(self, instant: Instant) -> str | None:
         """The Avro record that the instant's file holds; None if it is empty or JSON commit metadata."""
@@ -91,6 +111,7 @@ class TimelineLayoutV1:
     """Each state of an action is a file `<instant>.<action>[.requested|.inflight]` in `.hoodie` itself."""
 
     version: int = 1
+    has_completion_times: bool = False
 
     def timeline_directory(self, base_path: str) -> str:
         """The directory of the active timeline."""
@@ -106,16 +127,7 @@ class TimelineLayoutV1:
 
     def parse_file_name(self, name: str) -> Instant | None:
         """The instant of a file's name, or None if it is no timeline file."""
-        matched = _FILE_NAME.fullmatch(name)
-        if matched is None:
-            return None
-        timestamp, action, suffix = matched.groups()
-        if action == "inflight" and suffix is None:
-            return Instant(timestamp, COMMIT, InstantState.INFLIGHT)
-        if action not in ACTIONS:
-            return None
-        state = InstantState[suffix[1:].upper()] if suffix else InstantState.COMPLETED
-        return Instant(timestamp, action, state)
+        return _instant_of(name)
 
     def avro_record(self, instant: Instant) -> str | None:
         """Plans and rollbacks are Avro containers, commits JSON."""
@@ -126,9 +138,78 @@ class TimelineLayoutV1:
         return instant.timestamp, instant.action, instant.state
 
 
+@dataclass(frozen=True, slots=True)
+class TimelineLayoutV2:
+    """A completed action is a file `<instant>_<completion time>.<action>` in `.hoodie/timeline`.
+
+    Pending states are named as in layout 1, but a pending clustering is an action of its own. Completed names
+    without a completion time are those of tables that were upgraded by early writers. `directory` and
+    `history` are the table's `hoodie.timeline.path` and `hoodie.timeline.history.path`.
+    """
+
+    directory: str = DEFAULT_TIMELINE_DIRECTORY
+    history: str = DEFAULT_HISTORY_DIRECTORY
+    version: int = 2
+    has_completion_times: bool = True
+
+    def timeline_directory(self, base_path: str) -> str:
+        """The directory of the active timeline."""
+        return join(metadata_directory(base_path), self.directory)
+
+    def history_directory(self, base_path: str) -> str:
+        """The directory of the archived instants."""
+        return join(self.timeline_directory(base_path), self.history)
+
+    def file_name(self, instant: Instant) -> str:
+        """The name of the file; a completed compaction is named after the commit that it makes."""
+        if instant.state is not InstantState.COMPLETED or not instant.completion_time:
+            return LAYOUT_V1.file_name(instant)
+        return f"{instant.timestamp}_{instant.completion_time}.{instant.completed_action}"
+
+    def parse_file_name(self, name: str) -> Instant | None:
+        """The instant of a file's name, or None if it is no timeline file."""
+        matched = _COMPLETED_NAME.fullmatch(name)
+        if matched is None:
+            return LAYOUT_V1.parse_file_name(name)
+        timestamp, completion_time, action = matched.groups()
+        return (
+            Instant(timestamp, action, InstantState.COMPLETED, completion_time) if action in ACTIONS else None
+        )
+
+    def avro_record(self, instant: Instant) -> str | None:
+        """All that is not empty is an Avro container, but for commits named without a completion time."""
+        if instant.is_completed and instant.action in COMMIT_ACTIONS:
+            replaces = instant.action == REPLACE_COMMIT
+            record = "HoodieReplaceCommitMetadata" if replaces else "HoodieCommitMetadata"
+            return record if instant.completion_time else None
+        return LAYOUT_V1.avro_record(instant)
+
+    def sort_key(self, instant: Instant) -> tuple[str, str, int]:
+        """The time at which an action was requested decides, as in layout 1."""
+        return LAYOUT_V1.sort_key(instant)
+
+
+_COMPLETED_NAME: Final = re.compile(r"(\d{14,17})_(\d{14,17})\.([a-z]+)", re.ASCII)
+
+
+@lru_cache(_MOST_NAMES)
+def _instant_of(name: str) -> Instant | None:
+    matched = _FILE_NAME.fullmatch(name)
+    if matched is None:
+        return None
+    timestamp, action, suffix = matched.groups()
+    if action == "inflight" and suffix is None:
+        return Instant(timestamp, COMMIT, InstantState.INFLIGHT)
+    if action not in ACTIONS:
+        return None
+    state = InstantState[suffix[1:].upper()] if suffix else InstantState.COMPLETED
+    return Instant(timestamp, action, state)
+
+
 _FILE_NAME: Final = re.compile(r"(\d{14,17})(?:\.([a-z]+))?(\.requested|\.inflight)?", re.ASCII)
 _AVRO_RECORDS: Final[Mapping[tuple[str, InstantState], str]] = {
     (REPLACE_COMMIT, InstantState.REQUESTED): "HoodieRequestedReplaceMetadata",
+    (CLUSTERING, InstantState.REQUESTED): "HoodieRequestedReplaceMetadata",
     (COMPACTION, InstantState.REQUESTED): "HoodieCompactionPlan",
     (ROLLBACK, InstantState.REQUESTED): "HoodieRollbackPlan",
     (ROLLBACK, InstantState.COMPLETED): "HoodieRollbackMetadata",
@@ -138,12 +219,19 @@ _AVRO_RECORDS: Final[Mapping[tuple[str, InstantState], str]] = {
 }
 LAYOUT_V1: Final[TimelineLayout] = TimelineLayoutV1()
 """The layout of table version 6, and of all new tables."""
-_LAYOUTS: Final[Mapping[int, TimelineLayout]] = {layout.version: layout for layout in (LAYOUT_V1,)}
 
 
-def timeline_layout(version: int) -> TimelineLayout | None:
-    """The layout of a `hoodie.timeline.layout.version`, or None if hudisql does not know it."""
-    return _LAYOUTS.get(version)
+def timeline_layout(
+    version: int, directory: str = DEFAULT_TIMELINE_DIRECTORY, history: str = DEFAULT_HISTORY_DIRECTORY
+) -> TimelineLayout | None:
+    """The layout of a `hoodie.timeline.layout.version`, or None if hudisql does not know it.
+
+    `directory` and `history` are where layout 2 keeps its instants, below `.hoodie` and below `directory`.
+    """
+    if version == LAYOUT_V1.version:
+        return LAYOUT_V1
+    layout = TimelineLayoutV2(directory, history)
+    return layout if version == layout.version else None
 
 
 def instant_path(base_path: str, layout: TimelineLayout, instant: Instant) -> str:

@@ -34,6 +34,38 @@ def latest_events(keys, kinds, ranks, key_count, orders_deletes):  # type: ignor
 
 
 @compiled
+def latest_columns(  # type: ignore[no-untyped-def]
+    keys, kinds, ranks, deletes, lacks, key_count, orders_deletes
+):
+    """As `latest_events`, and for each key and column the number of the event whose value holds, or -1.
+
+    Of two rows the one that holds lends its columns, except those that it `lacks`; the other lends these.
+    `deletes` marks events that are deletes, rows that stand for one too: nothing goes on from before them.
+    """
+    latest = np.full(key_count, -1, np.int64)
+    sources = np.full((key_count, lacks.shape[1]), -1, np.int64)
+    for event in range(len(keys)):
+        key = keys[event]
+        before = latest[key]
+        holds = True
+        if before >= 0 and kinds[event] != DELETE and ranks[before] > ranks[event]:
+            holds = not (kinds[before] == DATA or (orders_deletes and kinds[before] == ORDERED_DELETE))
+        goes_on = before >= 0 and not deletes[before] and not deletes[event]
+        if holds:
+            latest[key] = event
+            if not goes_on:
+                sources[key, :] = -1
+        elif not goes_on:
+            continue
+        if deletes[event]:
+            continue
+        for column in range(lacks.shape[1]):
+            if not lacks[event, column] and (holds or sources[key, column] < 0):
+                sources[key, column] = event
+    return latest, sources
+
+
+@compiled
 def _word_at(data, at):  # type: ignore[no-untyped-def]
     """Eight bytes as one number; LLVM makes one load of it."""
     word = np.uint64(data[at])

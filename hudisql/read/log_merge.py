@@ -16,7 +16,8 @@ from hudisql.format.meta_columns import RECORD_KEY
 from hudisql.read.key_table import KeyTable
 from hudisql.read.merge_mode import RecordMergeMode
 from hudisql.read.merged_log_scanner import LogRecords
-from hudisql.read.precombine import is_higher
+from hudisql.read.partial_update import fill_from, lacking_columns
+from hudisql.read.precombine import come_after
 
 BATCH_ROWS = 64 * 1024
 """The most rows of the log records in one batch."""
@@ -27,12 +28,8 @@ def merge_schema(schema: pa.Schema, mode: RecordMergeMode) -> pa.Schema:
     fields = list(schema)
     if RECORD_KEY not in schema.names:
         fields.append(pa.field(RECORD_KEY, pa.string()))
-    if (
-        mode.keeps_newer_base_rows
-        and mode.ordering_field is not None
-        and mode.ordering_field.name not in schema.names
-    ):
-        fields.append(mode.ordering_field)
+    if mode.keeps_newer_base_rows:
+        fields += [each for each in mode.ordering_fields if each.name not in schema.names]
     return pa.schema(fields)
 
 
@@ -45,24 +42,59 @@ class LogMerge:
         self._keys = KeyTable(records.keys)
         self._seen = np.zeros(len(records.keys), np.bool_)
 
+    @property
+    def is_whole(self) -> bool:
+        """True if records and base rows replace each other with all their columns."""
+        return self._records.lacks is None and self.mode.partial_update_mode is None
+
     def match(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The numbers of the batch's rows that give way, and for each the record's row, -1 for a delete.
 
         The batch has the columns that `merge_schema` adds.
         """
+        touched, rows, is_newer = self._match(batch)
+        return touched[~is_newer], rows[~is_newer]
+
+    def _match(
+        self, batch: pa.RecordBatch
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """The batch's rows that have a record, its row or -1, and whether the base row is the newer one."""
         records, mode = self._records, self.mode
         found = self._keys.find(batch.column(RECORD_KEY))
         touched = np.flatnonzero(found >= 0)
         key_numbers = found[touched]
         self._seen[key_numbers] = True
-        rows = records.row_of_key[key_numbers]
-        orders = mode.keeps_newer_base_rows and records.ordering_values is not None and len(touched) > 0
-        if orders and mode.ordering_field is not None and records.ordering_values is not None:
-            base = batch.column(mode.ordering_field.name).take(pa.array(touched))
-            newer = is_higher(base, records.ordering_values.take(pa.array(key_numbers)), null_is_lowest=True)
-            is_older = ~(newer & records.may_yield[key_numbers])
-            touched, rows = touched[is_older], rows[is_older]
-        return touched, self._without_deletes(rows)
+        is_newer = np.zeros(len(touched), np.bool_)
+        if mode.keeps_newer_base_rows and records.ordering_values and len(touched):
+            at, of_keys = pa.array(touched), pa.array(key_numbers)
+            base = [batch.column(each.name).take(at) for each in mode.ordering_fields]
+            others = [each.take(of_keys) for each in records.ordering_values]
+            is_newer = come_after(base, others) & records.may_yield[key_numbers]
+        return touched, self._without_deletes(records.row_of_key[key_numbers]), is_newer
+
+    def merge_parts(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with its records, of which one takes the columns that it lacks from the other."""
+        touched, rows, is_newer = self._match(batch)
+        if not len(touched):
+            return batch
+        records = self._records
+        has_row = rows >= 0
+        places = touched[has_row]
+        base, own = batch.take(pa.array(places)), records.rows.take(pa.array(rows[has_row]))
+        lacks = np.zeros((len(places), batch.num_columns), np.bool_)
+        if records.lacks is not None:
+            lacks = records.lacks[rows[has_row]]
+        replacing = fill_from(own, lacks, base)
+        # A newer base row stays whole, unless its own columns say that they are to be filled.
+        base_lacks = lacking_columns(base, self.mode)
+        staying = base if base_lacks is None else fill_from(base, base_lacks & ~lacks, own)
+        changed = fill_from(
+            replacing, np.repeat(is_newer[has_row, np.newaxis], batch.num_columns, axis=1), staying
+        )
+        order = np.arange(batch.num_rows)
+        order[touched[~is_newer & ~has_row]] = -1
+        order[places] = batch.num_rows + np.arange(len(places))
+        return pa.concat_batches([batch, changed]).take(pa.array(order[order >= 0]))
 
     def rows_of_new_keys(self) -> npt.NDArray[np.int64]:
         """The records' rows whose keys no batch had, deletes left out. Called after all batches."""
@@ -95,6 +127,8 @@ def merge_log_records(
 
 
 def _merge_batch(batch: pa.RecordBatch, merge: LogMerge) -> pa.RecordBatch:
+    if not merge.is_whole:
+        return merge.merge_parts(batch)
     touched, rows = merge.match(batch)
     if not len(touched):
         return batch

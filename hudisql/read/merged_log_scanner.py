@@ -1,8 +1,9 @@
 """Merge the log files of one slice: for each record key its latest row, or a delete.
 
-Follows `HoodieMergedLogRecordScanner` of Hudi 0.15. The records of a slice's logs are held in memory, decoded
-to the requested columns; of the files' bytes one block at a time, plus `KEPT_BYTES`. Knows neither base files
-nor Spark.
+Follows `HoodieMergedLogRecordScanner` of Hudi 0.15, for tables of versions 8 and 9
+`KeyBasedFileGroupRecordBuffer` of Hudi 1.2. The records of a slice's logs are held in memory,
+decoded to the requested columns; of the files' bytes one block at a time, plus `KEPT_BYTES`. Knows neither
+base files nor Spark.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from hudisql.format.meta_columns import IS_DELETED, OPERATION, RECORD_KEY
 from hudisql.read.conform import batch_of, conform_array, find_field
 from hudisql.read.merge_mode import InstantRange, LogMergeConfig, RecordMergeMode
 from hudisql.read.parquet_rows import ParquetRows
+from hudisql.read.partial_update import BoolMatrix, columns_outside, lacking_columns, take_columns
 from hudisql.read.precombine import comparable
 from hudisql.storage import Storage
 from hudisql.table.file_slice import LogFile
@@ -63,16 +65,18 @@ class LogRecords:
     """The merged records of a slice's logs.
 
     `rows` are the latest rows; `row_of_key` gives for each of `keys` its row, or -1 if a delete block holds.
-    `is_delete` marks rows that stand for a delete. `ordering_values` has each key's ordering value, and
-    `may_yield` says which keys' records give way to a base row of a higher one.
+    `is_delete` marks rows that stand for a delete. `ordering_values` has each key's values of the ordering
+    fields, and `may_yield` says which keys' records give way to a base row of higher ones. `lacks` says which
+    values (rows × columns) come from the base row; None if all rows are whole.
     """
 
     keys: pa.Array
     row_of_key: npt.NDArray[np.int64]
     rows: pa.RecordBatch
     is_delete: npt.NDArray[np.bool_]
-    ordering_values: pa.Array | None
+    ordering_values: tuple[pa.Array, ...]
     may_yield: npt.NDArray[np.bool_]
+    lacks: BoolMatrix | None = None
 
 
 @dataclass(slots=True)
@@ -80,10 +84,11 @@ class _Events:
     """One block's records, in its order."""
 
     keys: pa.Array
-    ordering_values: pa.Array | None
+    ordering_values: tuple[pa.Array, ...]
     rows: pa.RecordBatch | None = None
     is_delete: npt.NDArray[np.bool_] | None = None
     always: npt.NDArray[np.bool_] | None = None
+    lacks: BoolMatrix | None = None
 
 
 def read_log_records(
@@ -106,7 +111,7 @@ def read_log_records(
     if not events:
         none = np.empty(0, np.int64)
         no_keys = none.astype(np.bool_)
-        return LogRecords(pa.array([], pa.string()), none, _no_rows(schema), no_keys, None, no_keys)
+        return LogRecords(pa.array([], pa.string()), none, _no_rows(schema), no_keys, (), no_keys)
     kinds, row_numbers = [], []
     rows_so_far = 0
     for each in events:
@@ -123,40 +128,78 @@ def read_log_records(
         pa.chunked_array([each.keys for each in events], pa.string()).combine_chunks().dictionary_encode()
     )
     kind_of = np.concatenate(kinds)
-    latest = log_kernels.latest_events(
-        encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64),
-        kind_of,
-        _ranks(events, mode),
-        len(encoded.dictionary),
-        mode.orders_deletes,
-    )
+    key_numbers = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    ranks = _ranks(events, mode)
+    sources = None
+    if any(each.lacks is not None for each in events):
+        latest, sources = log_kernels.latest_columns(
+            key_numbers,
+            kind_of,
+            ranks,
+            _deletes_of(events),
+            _lacks_of(events, len(schema)),
+            len(encoded.dictionary),
+            mode.orders_deletes,
+        )
+    else:
+        latest = log_kernels.latest_events(
+            key_numbers, kind_of, ranks, len(encoded.dictionary), mode.orders_deletes
+        )
     may_yield = kind_of[latest] == log_kernels.DATA
     if mode.orders_deletes:
         may_yield |= kind_of[latest] == log_kernels.ORDERED_DELETE
-    ordering_values = (
-        None if mode.ordering_field is None else _ordering_of(events, mode).take(pa.array(latest))
+    ordering_values = tuple(each.take(pa.array(latest)) for each in _ordering_of(events, mode))
+    numbers = np.concatenate(row_numbers)
+    return _chosen(
+        encoded.dictionary,
+        numbers[latest],
+        None if sources is None else np.where(sources >= 0, numbers[sources], -1),
+        events,
+        schema,
+        ordering_values,
+        may_yield,
     )
-    chosen = np.concatenate(row_numbers)[latest]
-    return _chosen(encoded.dictionary, chosen, events, schema, ordering_values, may_yield)
 
 
 def _chosen(
     keys: pa.Array,
     row_numbers: npt.NDArray[np.int64],
+    sources: npt.NDArray[np.int64] | None,
     events: Sequence[_Events],
     schema: pa.Schema,
-    ordering_values: pa.Array | None,
+    ordering_values: tuple[pa.Array, ...],
     may_yield: npt.NDArray[np.bool_],
 ) -> LogRecords:
+    """The records of the chosen rows; `sources` has the row of each of their columns, -1 for the base's."""
     held = row_numbers >= 0
     row_of_key = np.full(len(keys), -1, np.int64)
     row_of_key[held] = np.arange(np.count_nonzero(held))
     chosen = row_numbers[held]
     batches = [each.rows for each in events if each.rows is not None] or [_no_rows(schema)]
     deletes = [each.is_delete for each in events if each.is_delete is not None]
-    rows = pa.concat_batches(batches).take(pa.array(chosen))
     is_delete = np.concatenate(deletes)[chosen] if deletes else np.zeros(0, np.bool_)
-    return LogRecords(keys, row_of_key, rows, is_delete, ordering_values, may_yield)
+    all_rows, lacks = pa.concat_batches(batches), None
+    if sources is None:
+        rows = all_rows.take(pa.array(chosen))
+    else:
+        lacks = sources[held] < 0
+        rows = take_columns(all_rows, np.where(lacks, chosen[:, np.newaxis], sources[held]))
+    return LogRecords(keys, row_of_key, rows, is_delete, ordering_values, may_yield, lacks)
+
+
+def _deletes_of(events: Sequence[_Events]) -> npt.NDArray[np.bool_]:
+    return np.concatenate(
+        [np.ones(len(each.keys), np.bool_) if each.is_delete is None else each.is_delete for each in events]
+    )
+
+
+def _lacks_of(events: Sequence[_Events], columns: int) -> BoolMatrix:
+    return np.concatenate(
+        [
+            np.zeros((len(each.keys), columns), np.bool_) if each.lacks is None else each.lacks
+            for each in events
+        ]
+    )
 
 
 def _committed_blocks(
@@ -219,14 +262,17 @@ def _events_of(
     try:
         match block.block_type:
             case BlockType.DELETE:
-                return _delete_events(decode_delete_records(block.content), mode)
+                several = len(mode.ordering_fields) > 1
+                return _delete_events(
+                    decode_delete_records(block.content, has_several_ordering_fields=several), mode
+                )
             case BlockType.AVRO_DATA:
                 batch = _avro_rows(block, _names_wanted(mode, schema))
             case BlockType.PARQUET_DATA:
                 batch = _parquet_rows(storage, path, block, mode, schema)
             case other:
                 raise UnsupportedTableError(f"it has a block of the type {other.name}, which is not read")
-        return _row_events(batch, mode, schema)
+        return _row_events(batch, mode, schema, is_partial=block.is_partial)
     except (CorruptTableError, UnsupportedTableError) as error:
         raise type(error)(f"cannot read the log file {path}: {error.message}", hint=error.hint) from error
     except pa.ArrowException as error:
@@ -235,8 +281,7 @@ def _events_of(
 
 def _names_wanted(mode: RecordMergeMode, schema: pa.Schema) -> frozenset[str]:
     names = [*schema.names, RECORD_KEY, IS_DELETED, OPERATION]
-    if mode.ordering_field is not None:
-        names.append(mode.ordering_field.name)
+    names += [each.name for each in mode.ordering_fields]
     if mode.delete_field:
         names.append(mode.delete_field)
     return frozenset(name.lower() for name in names)
@@ -255,21 +300,26 @@ def _parquet_rows(
     wanted = _names_wanted(mode, schema)
     with ParquetRows(storage, path, pa.schema([]), content=content) as file:
         physical = [field for field in file.physical_schema if field.name.lower() in wanted]
-    ordering = [] if mode.ordering_field is None else [mode.ordering_field]
-    types = {field.name.lower(): field.type for field in (*ordering, *schema)}
+    types = {field.name.lower(): field.type for field in (*mode.ordering_fields, *schema)}
     found = pa.schema([pa.field(each.name, types.get(each.name.lower(), each.type)) for each in physical])
     with ParquetRows(storage, path, found, content=content) as file:
         batches = list(file.read(file.choose_ranges(None, None)))
     return pa.concat_batches(batches) if batches else _no_rows(found)
 
 
-def _row_events(batch: pa.RecordBatch, mode: RecordMergeMode, schema: pa.Schema) -> _Events:
+def _row_events(
+    batch: pa.RecordBatch, mode: RecordMergeMode, schema: pa.Schema, *, is_partial: bool
+) -> _Events:
     rows = batch_of([_column(batch, field) for field in schema], schema, batch.num_rows)
-    ordering = None if mode.ordering_field is None else _column(batch, mode.ordering_field)
+    ordering = tuple(_column(batch, field) for field in mode.ordering_fields)
     keys = _column(batch, pa.field(RECORD_KEY, pa.string()))
     if keys.null_count:
         raise CorruptTableError(f"{keys.null_count} of {len(keys)} rows of a block have no record key")
-    return _Events(keys, ordering, rows, _deleted_rows(batch, mode))
+    if is_partial:
+        lacks: BoolMatrix | None = columns_outside(batch.schema, schema, batch.num_rows)
+    else:
+        lacks = lacking_columns(rows, mode)
+    return _Events(keys, ordering, rows, _deleted_rows(batch, mode), lacks=lacks)
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
@@ -294,27 +344,49 @@ def _deleted_rows(batch: pa.RecordBatch, mode: RecordMergeMode) -> npt.NDArray[n
 
 def _delete_events(deletes: DeleteRecords, mode: RecordMergeMode) -> _Events:
     count = len(deletes.record_keys)
-    if mode.ordering_field is None:
-        return _Events(deletes.record_keys, None, always=np.ones(count, np.bool_))
-    ordering_type = mode.ordering_field.type
+    fields = mode.ordering_fields
+    if len(fields) != 1:
+        # Of several fields all have values, or none: an integer 0 then stands for all.
+        values = deletes.lists_of_values(len(fields)) if fields else None
+        if values is None:
+            none = tuple(pa.nulls(count, field.type) for field in fields)
+            return _Events(deletes.record_keys, none, always=np.ones(count, np.bool_))
+        found = [_values_of(each, field.type, mode) for each, field in zip(values, fields, strict=True)]
+        always = np.any([is_always for _, is_always in found], axis=0)
+        return _Events(deletes.record_keys, tuple(each for each, _ in found), always=always)
+    ordering, always = _values_of(deletes.ordering_values, fields[0].type, mode)
+    wrapped = deletes.ordering_values.column("int")
+    always |= _true_of(pc.equal(wrapped, NATURAL_ORDER))
+    return _Events(deletes.record_keys, (ordering,), always=always)
+
+
+def _values_of(
+    wrapped: pa.RecordBatch, ordering_type: pa.DataType, mode: RecordMergeMode
+) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    """Values of deletes as those of an ordering field; true where there is none that compares with rows'."""
+    count = wrapped.num_rows
     wrapper = _COMPARABLE_WRAPPERS.get(pa.int64() if pa.types.is_timestamp(ordering_type) else ordering_type)
     if mode.orders_deletes and pa.types.is_string(ordering_type):
         wrapper = "string"
     if wrapper is None:
-        return _Events(deletes.record_keys, pa.nulls(count, ordering_type), always=np.ones(count, np.bool_))
-    values = deletes.ordering_values.column(wrapper)
-    always = _true_of(pc.is_null(values))
-    if wrapper == "int":
-        always |= _true_of(pc.equal(values, NATURAL_ORDER))
-    return _Events(deletes.record_keys, values.cast(ordering_type), always=always)
+        return pa.nulls(count, ordering_type), np.ones(count, np.bool_)
+    values = wrapped.column(wrapper)
+    return values.cast(ordering_type), _true_of(pc.is_null(values))
 
 
 def _ranks(events: Sequence[_Events], mode: RecordMergeMode) -> npt.NDArray[np.int64]:
-    """A number for each event that compares as its ordering value does; nulls are lowest."""
-    count = sum(len(each.keys) for each in events)
-    if mode.ordering_field is None:
-        return np.zeros(count, np.int64)
-    encoded = comparable(_ordering_of(events, mode)).dictionary_encode()
+    """A number for each event that compares as its ordering values do; nulls are lowest."""
+    ranks = [_ranks_of(values) for values in _ordering_of(events, mode)]
+    if not ranks:
+        return np.zeros(sum(len(each.keys) for each in events), np.int64)
+    if len(ranks) == 1:
+        return ranks[0]
+    _, places = np.unique(np.stack(ranks, axis=1), axis=0, return_inverse=True)
+    return places.reshape(-1).astype(np.int64)
+
+
+def _ranks_of(values: pa.Array) -> npt.NDArray[np.int64]:
+    encoded = comparable(values).dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     rank_of = np.empty(len(order) + 1, np.int64)
     rank_of[order] = np.arange(len(order))
@@ -323,11 +395,11 @@ def _ranks(events: Sequence[_Events], mode: RecordMergeMode) -> npt.NDArray[np.i
     return np.asarray(rank_of[places])
 
 
-def _ordering_of(events: Sequence[_Events], mode: RecordMergeMode) -> pa.Array:
-    assert mode.ordering_field is not None
-    return pa.chunked_array(
-        [each.ordering_values for each in events], mode.ordering_field.type
-    ).combine_chunks()
+def _ordering_of(events: Sequence[_Events], mode: RecordMergeMode) -> tuple[pa.Array, ...]:
+    return tuple(
+        pa.chunked_array([each.ordering_values[place] for each in events], field.type).combine_chunks()
+        for place, field in enumerate(mode.ordering_fields)
+    )
 
 
 def _true_of(mask: pa.BooleanArray) -> npt.NDArray[np.bool_]:

@@ -52,15 +52,21 @@ def scan_methods(
     slices: Sequence[FileSlice],
     columns: pa.Schema,
     partition_columns: Sequence[str],
+    *,
+    has_partial_blocks: bool = False,
 ) -> list[ScanMethod]:
-    """The method for each slice of a scan that reads `columns`."""
+    """The method for each slice of a scan that reads `columns`.
+
+    Where log blocks may hold a part of the columns, log files are merged by the slice reader.
+    """
     if any(pa.types.is_struct(field.type) and _has_floats(field.type) for field in columns):
         return [ScanMethod.STITCHED] * len(slices)
     needs_data = needs_data_columns(columns, partition_columns)
     needs_meta = any(name in META_COLUMNS for name in columns.names)
     merged = [each for each in slices if each.has_log_files]
     merges_natively = (
-        sum(driving_file_bytes(each, needs_data=needs_data) for each in merged) >= _LEAST_BYTES_TO_MERGE
+        not has_partial_blocks
+        and sum(driving_file_bytes(each, needs_data=needs_data) for each in merged) >= _LEAST_BYTES_TO_MERGE
         and sum(_log_bytes(each) for each in merged) <= _MOST_LOG_BYTES
     )
     partition_of_directory: dict[str, str] = {}
@@ -72,7 +78,9 @@ def scan_methods(
         if path is None or is_apart or not _is_seen_by_spark(path):
             return ScanMethod.STITCHED
         few = driving_file_bytes(each, needs_data=needs_data) * _MOST_LOG_SHARE
-        if each.has_log_files and not (merges_natively and _log_bytes(each) <= few):
+        # Rows that are only counted are not read: nothing is sent to executors.
+        is_cheaper = merges_natively and (not columns.names or _log_bytes(each) <= few)
+        if each.has_log_files and not is_cheaper:
             return ScanMethod.STITCHED
         # Spark's file index knows one partition per directory.
         if partition_of_directory.setdefault(parent_of(path), each.partition_path) != each.partition_path:

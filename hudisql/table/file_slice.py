@@ -25,7 +25,10 @@ class BaseFile:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A log file `.<file id>_<base instant>.log.<version>_<write token>`; length in bytes."""
+    """A log file `.<file id>_<base instant>.log.<version>_<write token>`; length in bytes.
+
+    With timeline layout 2 the name has the instant of the commit that wrote it in place of the base instant.
+    """
 
     path: str
     length: int

@@ -1,11 +1,13 @@
 """An open Hudi table: base path, properties, timeline, schema.
 
-Follows `HoodieTableMetaClient` and `TableSchemaResolver` of Hudi 0.15 for table version 6, and refuses what
-hudisql does not read. Partitions and file slices are listed by their own modules.
+Follows `HoodieTableMetaClient` and `TableSchemaResolver` of Hudi 0.15 for table version 6, of Hudi 1.2 for
+versions 8 and 9, and refuses what hudisql does not read. Partitions and file slices are listed by their own
+modules.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -36,7 +38,10 @@ from hudisql.format.timeline_layout import (
 from hudisql.storage import Storage, ancestors_of, join, parent_of
 from hudisql.table.snapshot_listing import SnapshotListing
 
-SUPPORTED_VERSION = 6
+WRITTEN_VERSION = 6
+"""The table version of all tables that hudisql makes or changes."""
+LAYOUT_OF_VERSION: Mapping[int, int] = {6: 1, 8: 2, 9: 2}
+"""The versions that hudisql reads, and the timeline layout of each."""
 
 # Key generators that write something else into the directory name than the column's value.
 _TRANSFORMING_KEY_GENERATORS = frozenset(
@@ -94,13 +99,16 @@ class HudiTable:
         return self.schema_as_of(None)
 
     def reopened(self) -> HudiTable:
-        """The table as it stands now, read as this one. Raises what `open_table` raises.
+        """The table as it stands now, read as this one.
 
-        With the same timeline and properties it is the same snapshot, whose listing stays.
+        Raises what `open_table` raises, and UnsupportedTableError if it has been upgraded meanwhile to a
+        version that is not written.
         """
         opened = open_table(
             self.storage, self.base_path, accepts_changed_sources=self.accepts_changed_sources
         )
+        if opened.version != self.version:
+            check_written_version(opened.version, opened.base_path)
         if self.listing is None:
             return opened
         is_same = opened.timeline == self.timeline and opened.properties == self.properties
@@ -222,11 +230,18 @@ def check_readable(properties: TableProperties, base_path: str) -> TimelineLayou
     Raises UnsupportedTableError if hudisql cannot read such a table correctly.
     """
     _check_version(properties.version, base_path)
-    layout = timeline_layout(properties.timeline_layout_version)
-    if layout is None:
+    layout = timeline_layout(
+        properties.timeline_layout_version, properties.timeline_directory, properties.history_directory
+    )
+    if layout is None or layout.version != LAYOUT_OF_VERSION[properties.version]:
         raise UnsupportedTableError(
             f"the Hudi table at {base_path} has timeline layout {properties.timeline_layout_version}, "
-            f"where version {SUPPORTED_VERSION} has 1"
+            f"where version {properties.version} has {LAYOUT_OF_VERSION[properties.version]}"
+        )
+    if properties.table_format != "native":
+        raise UnsupportedTableError(
+            f"the Hudi table at {base_path} keeps its metadata in the table format "
+            f"'{properties.table_format}' (hoodie.table.format); only Hudi's own, 'native', is read"
         )
     if properties.table_type not in (COPY_ON_WRITE, MERGE_ON_READ):
         raise UnsupportedTableError(f"the Hudi table at {base_path} is of type '{properties.table_type}'")
@@ -251,20 +266,32 @@ def check_readable(properties: TableProperties, base_path: str) -> TimelineLayou
 
 
 def _check_version(version: int, base_path: str) -> None:
-    if version > SUPPORTED_VERSION:
+    if version in LAYOUT_OF_VERSION:
+        return
+    known = ", ".join(str(each) for each in LAYOUT_OF_VERSION)
+    if version < WRITTEN_VERSION:
         raise UnsupportedTableError(
-            f"the Hudi table at {base_path} has table version {version}; hudisql reads and writes version "
-            f"{SUPPORTED_VERSION}. Hudi 1.x writes versions above {SUPPORTED_VERSION}, and a 1.x writer "
-            "upgrades an older table on its own at its next write (hoodie.write.auto.upgrade)",
-            hint="to go back, run in Spark with Hudi 1.x: CALL downgrade_table(table => '<table>', "
-            "to_version => 'SIX'); then set hoodie.write.table.version=6 for every 1.x writer of this table",
-        )
-    if version < SUPPORTED_VERSION:
-        raise UnsupportedTableError(
-            f"the Hudi table at {base_path} has table version {version}; hudisql reads and writes version "
-            f"{SUPPORTED_VERSION}",
+            f"the Hudi table at {base_path} has table version {version}; hudisql reads versions {known}",
             hint="a writer of Hudi 0.14 or 0.15 upgrades it at its next write, or run there: "
             "CALL upgrade_table(table => '<table>', to_version => 'SIX')",
+        )
+    raise UnsupportedTableError(
+        f"the Hudi table at {base_path} has table version {version}; hudisql reads versions {known}",
+        hint="to go back, run in Spark with the Hudi that wrote it: CALL downgrade_table(table => '<table>', "
+        "to_version => 'SIX'); then set hoodie.write.table.version=6 for every 1.x writer of this table",
+    )
+
+
+def check_written_version(version: int, base_path: str) -> None:
+    """Raise UnsupportedTableError if tables of this version are read only."""
+    if version != WRITTEN_VERSION:
+        raise UnsupportedTableError(
+            f"the Hudi table at {base_path} has table version {version}, which hudisql reads and does not "
+            f"write; it writes version {WRITTEN_VERSION}. A Hudi 1.x writer upgrades an older table on its "
+            "own at its next write (hoodie.write.auto.upgrade)",
+            hint="write to it with Apache Hudi 1.x; or go back in Spark with Hudi 1.x: CALL downgrade_table("
+            "table => '<table>', to_version => 'SIX'), and set hoodie.write.table.version=6 for every 1.x "
+            "writer of this table",
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from hudisql.errors import NoSuchPathError
 from hudisql.format.avro_container import load_codec
-from hudisql.format.instant import REPLACE_COMMIT, Instant, InstantState
+from hudisql.format.instant import CLUSTERING, REPLACE_COMMIT, Instant, InstantState
 from hudisql.table.hudi_table import HudiTable
 
 
@@ -16,8 +16,13 @@ def is_clustering(table: HudiTable, instant: Instant) -> bool:
 
     Raises CorruptTableError, StorageError.
     """
+    if instant.action == CLUSTERING:
+        return True
     if instant.action != REPLACE_COMMIT:
         return False
+    planned = Instant(instant.timestamp, CLUSTERING, InstantState.REQUESTED)
+    if table.timeline.layout.has_completion_times and table.storage.exists(table.instant_path(planned)):
+        return True
     path = table.instant_path(instant.in_state(InstantState.REQUESTED))
     try:
         content = table.storage.read(path)

@@ -15,6 +15,7 @@ from hudisql.format.bootstrap_index import read_bootstrap_index
 from hudisql.format.commit_metadata import read_commit_metadata
 from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.storage import join
+from hudisql.table.completion_slicing import completion_slicing
 from hudisql.table.file_groups import FileGroupVersions, group_files
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
@@ -34,9 +35,14 @@ def load_file_slices(
     """
     chosen = list_partitions(table) if partitions is None else partitions
     paths = sorted({partition.path for partition in chosen})
+    return list_file_slices(table, paths, as_of) if as_of is not None else file_slices_at(table, paths)
+
+
+def file_slices_at(table: HudiTable, paths: Sequence[str]) -> list[FileSlice]:
+    """`load_file_slices` of the partitions with these paths, as of now."""
     listing = table.listing
-    if listing is None or as_of is not None:
-        return list_file_slices(table, paths, as_of)
+    if listing is None:
+        return list_file_slices(table, paths, None)
     missing = [path for path in paths if path not in listing.file_slices]
     if missing:
         found: dict[str, list[FileSlice]] = {path: [] for path in missing}
@@ -58,11 +64,16 @@ FileVersions = dict[str, dict[str, FileGroupVersions]]
 def list_file_versions(table: HudiTable, paths: Sequence[str]) -> FileVersions:
     """All versions of the file groups of the partitions with these paths, listed once.
 
-    A partition whose directory a clean has deleted has none.
+    A partition whose directory a clean has deleted has none. With timeline layout 2 log files of commits
+    that are not completed are left out.
     """
     directories = [join(table.base_path, path) for path in paths]
     listings = table.storage.list_directories(directories, missing_ok=True)
-    return {path: group_files(entries) for path, entries in zip(paths, listings, strict=True)}
+    named = {path: group_files(entries) for path, entries in zip(paths, listings, strict=True)}
+    if not table.timeline.layout.has_completion_times:
+        return named
+    slicing = completion_slicing(table)
+    return {path: slicing.slice_partition(path, groups) for path, groups in named.items()}
 
 
 def slices_of_versions(table: HudiTable, versions: FileVersions, as_of: str | None) -> list[FileSlice]:
@@ -97,18 +108,18 @@ def latest_slice(
         version = versions[instant_time]
         if instant_time in timeline.pending_compactions:
             # The compaction's own base file, if any, is not finished; its logs go on top of the slice before.
-            diverted = _in_order(version.log_files) + diverted
+            diverted = version.log_files + diverted
             diverted_from = instant_time
             continue
         if not timeline.is_visible(instant_time):
             continue
         base_file = _committed_base_file(table, version.base_files)
-        logs = (*_in_order(version.log_files), *diverted)
+        logs = _in_order(version.log_files + diverted)
         if base_file is not None or _holds_rows(logs):
             return FileSlice(partition_path, file_id, instant_time, base_file, logs)
     if diverted_from is None or not _holds_rows(diverted):
         return None
-    return FileSlice(partition_path, file_id, diverted_from, None, tuple(diverted))
+    return FileSlice(partition_path, file_id, diverted_from, None, _in_order(diverted))
 
 
 def _holds_rows(log_files: Iterable[LogFile]) -> bool:
@@ -116,8 +127,9 @@ def _holds_rows(log_files: Iterable[LogFile]) -> bool:
     return any(log_file.length for log_file in log_files)
 
 
-def _in_order(log_files: list[LogFile]) -> list[LogFile]:
-    return sorted(log_files, key=lambda log: (log.version, log.write_token))
+def _in_order(log_files: list[LogFile]) -> tuple[LogFile, ...]:
+    """In the order in which they are merged: with timeline layout 2 that of the requests of their commits."""
+    return tuple(sorted(log_files, key=lambda log: (log.base_instant_time, log.version, log.write_token)))
 
 
 def _committed_base_file(table: HudiTable, base_files: list[BaseFile]) -> BaseFile | None:

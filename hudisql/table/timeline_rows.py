@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.instant import COMMIT_ACTIONS, Instant, InstantState
+from hudisql.table.completion_times import instant_time_of_millis
 from hudisql.table.file_groups import FileVersion
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_matching_paths
 from hudisql.table.snapshot import list_file_versions
-from hudisql.table.timeline_window import instant_time_of_millis
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,8 @@ def timeline_rows(table: HudiTable) -> Iterator[TimelineRow]:
             instant.timestamp,
             instant.completed_action if instant.is_completed else instant.action,
             instant.state.name,
-            None if info is None else instant_time_of_millis(table, info.modification_time_ms),
+            instant.completion_time
+            or (None if info is None else instant_time_of_millis(table, info.modification_time_ms)),
             table.timeline.layout.file_name(instant),
             *counts,
         )

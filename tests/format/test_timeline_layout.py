@@ -1,11 +1,13 @@
-"""Layout version 1 of the timeline: names, directories and payloads of instants."""
+"""The layouts of the timeline: names, directories and payloads of instants."""
 
 from __future__ import annotations
 
 import pytest
 
 from hudisql.format.instant import Instant, InstantState
-from hudisql.format.timeline_layout import LAYOUT_V1, instant_path, timeline_layout
+from hudisql.format.timeline_layout import LAYOUT_V1, TimelineLayoutV2, instant_path, timeline_layout
+
+REQUESTED, INFLIGHT, COMPLETED = InstantState
 
 NAMES = {
     "00000000000001.commit.requested": ("00000000000001", "commit", InstantState.REQUESTED),
@@ -72,6 +74,39 @@ def test_plans_and_rollbacks_are_avro_and_commits_are_not() -> None:
     )
 
 
-def test_only_layout_version_1_is_known() -> None:
+def test_layouts_1_and_2_are_known() -> None:
     assert timeline_layout(1) is LAYOUT_V1
-    assert timeline_layout(2) is None
+    assert timeline_layout(2, "instants", "old") == TimelineLayoutV2("instants", "old")
+    assert timeline_layout(3) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "instant"),
+    [
+        ("20260101000000000.commit.requested", Instant("20260101000000000", "commit", REQUESTED)),
+        ("20260101000000000.inflight", Instant("20260101000000000", "commit", INFLIGHT)),
+        ("20260101000000000.clustering.inflight", Instant("20260101000000000", "clustering", INFLIGHT)),
+        (
+            "20260101000000000_20260101000001000.replacecommit",
+            Instant("20260101000000000", "replacecommit", COMPLETED, "20260101000001000"),
+        ),
+        ("20260101000000000.deltacommit", Instant("20260101000000000", "deltacommit", COMPLETED)),
+    ],
+)
+def test_names_of_layout_2_are_read_and_written(name: str, instant: Instant) -> None:
+    layout = TimelineLayoutV2()
+    found = layout.parse_file_name(name)
+    assert found == instant
+    assert found.completion_time == instant.completion_time
+    assert layout.file_name(instant) == name
+    assert layout.parse_file_name("20260101000000000_20260101000001000.unknown") is None
+    assert layout.parse_file_name("20260101000000000_20260101000001000.commit.requested") is None
+
+
+def test_layout_2_has_its_instants_below_its_own_directories() -> None:
+    layout = TimelineLayoutV2("instants", "old")
+    assert layout.timeline_directory("/t") == "/t/.hoodie/instants"
+    assert layout.history_directory("/t") == "/t/.hoodie/instants/old"
+    commit = Instant("20260101000000000", "commit", COMPLETED, "20260101000001000")
+    assert layout.avro_record(commit) == "HoodieCommitMetadata"
+    assert layout.avro_record(Instant("20260101000000000", "commit", COMPLETED)) is None

@@ -45,12 +45,12 @@ def test_the_least_recently_used_slices_give_way() -> None:
 
 def test_what_changes_the_merge_is_another_scope() -> None:
     instants = InstantRange(committed=frozenset({"1", "2"}), active_from="1", as_of=None)
-    config = LogMergeConfig(instants, RecordMergeMode(pa.field("ts", pa.int64())))
+    config = LogMergeConfig(instants, RecordMergeMode((pa.field("ts", pa.int64()),)))
     others = (
         replace(config, instant_range=replace(instants, committed=frozenset({"1"}))),
         replace(config, instant_range=replace(instants, as_of="1")),
         replace(config, merge_mode=replace(config.merge_mode, keeps_newer_base_rows=True)),
-        replace(config, merge_mode=RecordMergeMode(pa.field("ts", pa.int32()))),
+        replace(config, merge_mode=RecordMergeMode((pa.field("ts", pa.int32()),))),
     )
     scopes = {match_scope(Storage(), each, DEFAULT_CALENDARS) for each in (config, *others)}
     assert len(scopes) == 5

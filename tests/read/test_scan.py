@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from hudisql.errors import SourceChangedError, UnsupportedTableError
+from hudisql.errors import SourceChangedError
 from hudisql.format.meta_columns import META_SCHEMA
 from hudisql.read.predicates import Comparison, IsNotNull, Or
 from hudisql.read.scan import ScanPlan, plan_scan
@@ -117,12 +117,6 @@ def test_a_read_optimized_scan_takes_the_base_files_alone(
     keys = read_plan(plan)["_hoodie_record_key"].to_pylist()
     assert len(keys) == len(set(keys)) == len(golden("mor_upsert_only_updates").rows)
     assert set(read_plan(plan)["_hoodie_commit_time"].to_pylist()) == {"00000000000001"}
-
-
-@pytest.mark.parametrize("name", ["cow_bootstrap_meta_v120", "mor_upsert_only_updates_v120"])
-def test_versions_above_six_are_refused(name: str, open_golden: Callable[[str], HudiTable]) -> None:
-    with pytest.raises(UnsupportedTableError, match="version 9"):
-        open_golden(name)
 
 
 def test_partition_predicates_prune_before_listing(

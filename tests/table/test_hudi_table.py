@@ -10,6 +10,7 @@ from hudisql.errors import CorruptTableError, NoSuchTableError, UnsupportedTable
 from hudisql.format.meta_columns import META_COLUMNS
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import find_table_root, open_table
+from hudisql.write.transaction.commit import check_writable
 
 VERSION_6 = [
     "cow_bootstrap_meta",
@@ -53,28 +54,41 @@ def test_partition_columns_have_the_types_of_the_schema(third_party, storage: St
     assert table.partition_columns == (pa.field("byteField", pa.int32()), pa.field("shortField", pa.int32()))
 
 
-@pytest.mark.parametrize("version", ["8", "9"])
-def test_newer_versions_are_refused_with_the_way_back(make_table, storage: Storage, version: str) -> None:
+@pytest.mark.parametrize("version", ["7", "10"])
+def test_versions_that_are_not_known_are_refused(make_table, storage: Storage, version: str) -> None:
     directory = make_table(hoodie__table__version=version)
-    with pytest.raises(UnsupportedTableError) as caught:
+    with pytest.raises(
+        UnsupportedTableError, match=f"table version {version}; hudisql reads versions 6, 8, 9"
+    ):
         open_table(storage, str(directory.path))
+
+
+@pytest.mark.parametrize("name", ["v8_nonpartitioned", "v9_mor_parquet_log"])
+def test_newer_versions_are_not_written_and_the_way_back_is_named(
+    golden, third_party, storage: Storage, name: str
+) -> None:
+    path = third_party(name) if name.startswith("v8_non") else golden(name).table
+    with pytest.raises(UnsupportedTableError) as caught:
+        check_writable(open_table(storage, path))
     text = str(caught.value)
-    assert f"table version {version}" in text
+    assert f"table version {name[1]}" in text
     assert "hoodie.write.auto.upgrade" in text
     assert "downgrade_table" in text
     assert "SIX" in text
     assert "hoodie.write.table.version=6" in text
 
 
-@pytest.mark.parametrize("name", ["cow_bootstrap_meta_v120", "mor_upsert_only_updates_v120"])
-def test_golden_tables_of_hudi_1_2_are_refused(golden, storage: Storage, name: str) -> None:
-    with pytest.raises(UnsupportedTableError, match="table version 9"):
-        open_table(storage, golden(name).table)
+def test_a_version_8_table_of_another_writer_is_opened(third_party, storage: Storage) -> None:
+    table = open_table(storage, third_party("v8_nonpartitioned"))
+    assert table.version == 8
+    assert all(each.completion_time > each.timestamp for each in table.timeline.commits)
 
 
-def test_a_version_8_table_of_another_writer_is_refused(third_party, storage: Storage) -> None:
-    with pytest.raises(UnsupportedTableError, match="table version 8"):
-        open_table(storage, third_party("v8_nonpartitioned"))
+def test_another_table_format_is_refused_by_name(make_table, storage: Storage) -> None:
+    directory = make_table(hoodie__table__version="9", hoodie__table__format="ICEBERG")
+    directory.file(".hoodie/timeline/20260101000000000.commit.requested")
+    with pytest.raises(UnsupportedTableError, match="table format 'iceberg'"):
+        open_table(storage, str(directory.path))
 
 
 @pytest.mark.parametrize(

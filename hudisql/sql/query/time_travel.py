@@ -14,8 +14,9 @@ from hudisql.read.table_state import TableState, changes_of_window, state_as_of
 from hudisql.sql.query.references import TimeTravel
 from hudisql.sql.text.spark_errors import translated_spark_errors
 from hudisql.sql_literals import quote_string
+from hudisql.table.completion_times import instant_time_of_millis
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.timeline_window import TimelineWindow, instant_time_of_millis, timeline_window
+from hudisql.table.timeline_window import TimelineWindow, timeline_window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

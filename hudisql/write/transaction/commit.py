@@ -39,7 +39,7 @@ from hudisql.format.instant import (
 from hudisql.format.schema import arrow_from_avro
 from hudisql.format.table_properties import read_table_properties
 from hudisql.format.timeline import Timeline, load_timeline
-from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.hudi_table import HudiTable, check_written_version, open_table
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.write.transaction.checkpoint import CommitCheckpoint
@@ -201,7 +201,9 @@ def publish_commit(
 def _reopen(commit: OpenCommit) -> HudiTable:
     """The table as it is now. Raises UnsupportedTableError if Hudi 1.x has upgraded it meanwhile."""
     try:
-        return open_table(commit.table.storage, commit.table.base_path)
+        table = open_table(commit.table.storage, commit.table.base_path)
+        check_written_version(table.version, table.base_path)
+        return table
     except UnsupportedTableError as error:
         raise UnsupportedTableError(
             f"the table was changed while the commit {commit.instant_time} was being written, and the commit "
@@ -357,6 +359,7 @@ def _stop_heartbeat(heartbeat: Heartbeat | None, *, keeps_file: bool = False) ->
 def check_writable(table: HudiTable) -> None:
     """Raise UnsupportedTableError for a table that hudisql must not write to, saying why."""
     properties = table.properties
+    check_written_version(properties.version, table.base_path)
     reason = None
     if not properties.populate_meta_fields:
         reason = "its rows carry no meta columns (hoodie.populate.meta.fields=false)"
@@ -386,6 +389,7 @@ def request_instant(
     WriteConflictError, StorageError.
     """
     storage, base_path = table.storage, table.base_path
+    check_written_version(table.version, base_path)
     after = table.timeline.latest_time
     for _ in range(_ATTEMPTS):
         instant_time = new_instant_time(after, now_on_timeline(table))

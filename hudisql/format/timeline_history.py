@@ -1,0 +1,124 @@
+"""Archived instants of timeline layout 2: parquet files below `history`, which a manifest names.
+
+Follows `LSMTimeline` and `ArchivedTimelineLoaderV2` of Hudi 1.2: `_version_` holds the number of the manifest
+that counts, and only the files that it names do; others are left from earlier versions. Which archived
+instants are asked for is not decided here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudisql.errors import CorruptTableError, NoSuchPathError
+from hudisql.storage import Storage, join
+
+_VERSION_FILE: Final = "_version_"
+_MANIFEST: Final = re.compile(r"manifest_(\d+)", re.ASCII)
+_FILE_NAME: Final = re.compile(r"(\d{14,17})_(\d{14,17})_(\d+)\.parquet", re.ASCII)
+_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFile:
+    """A file of archived instants, requested from `first` to `last`; each merge adds to `layer`."""
+
+    path: str
+    first: str
+    last: str
+    layer: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryInstant:
+    """An archived instant; `metadata` is the content of its completed file, `plan` that of its requested one.
+
+    `action` is the completed one. Contents are None where they were not asked for or never were.
+    """
+
+    timestamp: str
+    completion_time: str
+    action: str
+    metadata: bytes | None = None
+    plan: bytes | None = None
+
+
+def list_history_files(storage: Storage, directory: str) -> list[HistoryFile]:
+    """The files that the newest version of the history names, oldest first; none if there is no history.
+
+    Raises CorruptTableError, StorageError.
+    """
+    for _ in range(_ATTEMPTS):
+        version = _latest_version(storage, directory)
+        if version is None:
+            return []
+        path = join(directory, f"manifest_{version}")
+        try:
+            names = _names_of(storage.read(path), path)
+        except NoSuchPathError:
+            # The version was superseded, and cleaned, since it was read.
+            continue
+        return sorted((_file_of(directory, name) for name in names), key=lambda each: (each.first, each.last))
+    raise CorruptTableError(f"the manifest that {join(directory, _VERSION_FILE)} names does not exist")
+
+
+def _latest_version(storage: Storage, directory: str) -> int | None:
+    try:
+        text = storage.read(join(directory, _VERSION_FILE)).decode().strip()
+    except NoSuchPathError:
+        text = ""
+    if text.isdigit():
+        return int(text)
+    # A writer deletes the file before it creates the new one.
+    try:
+        entries = storage.list_directory(directory)
+    except NoSuchPathError:
+        return None
+    found = [matched for each in entries if (matched := _MANIFEST.fullmatch(each.name)) is not None]
+    return max((int(each[1]) for each in found), default=None)
+
+
+def _names_of(content: bytes, path: str) -> list[str]:
+    try:
+        return [str(each["fileName"]) for each in json.loads(content)["files"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptTableError(f"cannot decode {path}: {error!r}") from error
+
+
+def _file_of(directory: str, name: str) -> HistoryFile:
+    matched = _FILE_NAME.fullmatch(name)
+    if matched is None:
+        raise CorruptTableError(f"the history at {directory} names the file {name}, which is no file of it")
+    first, last, layer = matched.groups()
+    return HistoryFile(join(directory, name), first, last, int(layer))
+
+
+def read_history(
+    storage: Storage,
+    files: Sequence[HistoryFile],
+    *,
+    contents: bool = False,
+    actions: Collection[str] | None = None,
+) -> list[HistoryInstant]:
+    """The instants of the files, by their times; only those of `actions` if given.
+
+    Their metadata and plans are read with `contents`. Raises CorruptTableError, StorageError.
+    """
+    names = ["instantTime", "completionTime", "action", *(("metadata", "plan") if contents else ())]
+    found: dict[tuple[str, str], HistoryInstant] = {}
+    for file in files:
+        try:
+            with storage.open_input(file.path) as source:
+                kept = None if actions is None else [("action", "in", sorted(actions))]
+                rows = pq.read_table(source, columns=names, filters=kept)
+            for values in zip(*(rows.column(name).to_pylist() for name in names), strict=True):
+                found[values[0], values[2]] = HistoryInstant(*values)
+        except (pa.ArrowException, KeyError) as error:
+            raise CorruptTableError(f"cannot read the archived instants of {file.path}: {error}") from error
+    return [found[key] for key in sorted(found)]

@@ -1,0 +1,89 @@
+"""When instants were completed, which layout 2 of the timeline goes by where layout 1 goes by instant times.
+
+Follows `CompletionTimeQueryViewV2` and `InstantFileNameParserV2` of Hudi 1.2: names tell it, modification
+times of files whose names do not, and the history for archived instants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from hudisql.format.instant import COMMIT_ACTIONS, Instant
+from hudisql.format.timeline_history import HistoryFile, list_history_files, read_history
+from hudisql.format.timeline_layout import TimelineLayoutV2
+from hudisql.table.hudi_table import HudiTable
+
+_MOST_FILES: Final = 64
+# Files of the history never change, and no two have the same name.
+_known: Final[dict[str, Mapping[str, str]]] = {}
+
+
+def completion_times(table: HudiTable, instants: Iterable[Instant]) -> dict[Instant, str]:
+    """When each of the active, completed instants was completed, as an instant time. Raises StorageError."""
+    times = {each: each.completion_time for each in instants}
+    untold = [each for each, time in times.items() if not time]
+    infos = table.storage.infos([table.instant_path(each) for each in untold])
+    for instant, info in zip(untold, infos, strict=True):
+        known = None if info is None else instant_time_of_millis(table, info.modification_time_ms)
+        times[instant] = known or instant.timestamp
+    return times
+
+
+def instant_time_of_millis(table: HudiTable, milliseconds: int) -> str:
+    """The instant time of a moment (milliseconds since the epoch) in the time zone of the timeline."""
+    zone = UTC if table.properties.timeline_timezone == "UTC" else None
+    moment = datetime.fromtimestamp(milliseconds // 1000, UTC).astimezone(zone)
+    return f"{moment:%Y%m%d%H%M%S}{milliseconds % 1000:03d}"
+
+
+def completion_times_of_writes(table: HudiTable, instant_times: Collection[str]) -> dict[str, str]:
+    """When the commits of these instant times were completed, active and archived ones.
+
+    Those that are pending, or of which nothing is known, are left out. Raises CorruptTableError,
+    StorageError.
+    """
+    wanted = set(instant_times)
+    active = [each for each in table.timeline.commits if each.timestamp in wanted]
+    found = {each.timestamp: time for each, time in completion_times(table, active).items()}
+    first = table.timeline.first_active_time or ""
+    archived = {each for each in wanted - found.keys() if each < first}
+    if archived:
+        known = archived_completion_times(table, archived)
+        found.update((each, known[each]) for each in archived & known.keys())
+    return found
+
+
+def archived_completion_times(
+    table: HudiTable, instant_times: Collection[str] | None = None
+) -> Mapping[str, str]:
+    """When archived commits were completed; `instant_times` bounds which files are read.
+
+    Raises CorruptTableError, StorageError.
+    """
+    files = [
+        each
+        for each in history_files(table)
+        if instant_times is None
+        or any(each.first <= instant_time <= each.last for instant_time in instant_times)
+    ]
+    found: dict[str, str] = {}
+    for file in files:
+        known = _known.get(file.path)
+        if known is None:
+            rows = read_history(table.storage, [file], actions=COMMIT_ACTIONS)
+            known = {each.timestamp: each.completion_time for each in rows if each.completion_time}
+            _known[file.path] = known
+            if len(_known) > _MOST_FILES:
+                _known.pop(next(iter(_known)), None)
+        found.update(known)
+    return found
+
+
+def history_files(table: HudiTable) -> list[HistoryFile]:
+    """The files of archived instants of a table with layout 2. Raises CorruptTableError, StorageError."""
+    layout = table.timeline.layout
+    if not isinstance(layout, TimelineLayoutV2):
+        return []
+    return list_history_files(table.storage, layout.history_directory(table.base_path))
