@@ -68,9 +68,9 @@ class _Touched:
     version: str
 
 
-def captured_schema(table: HudiTable) -> pa.Schema:
-    """The columns of captured changes, whose images are structs of the table's columns."""
-    image = pa.struct(list(table.schema))
+def captured_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of captured changes, whose images are structs of these columns of the table."""
+    image = pa.struct(list(schema))
     return pa.schema([(OPERATION, pa.string()), (COMMIT, pa.string()), (BEFORE, image), (AFTER, image)])
 
 

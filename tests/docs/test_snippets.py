@@ -110,6 +110,7 @@ PAGES = (
             INSERT INTO legacy.orders SELECT 900L, 4.5D, 3L, '2024-03-01'"""
         },
     ),
+    Page("docs/warehouse.md"),
     Page("docs/services/archive.md", {1: _CHANGED}),
     Page("docs/services/clean.md", {1: _CHANGED}),
     Page("docs/services/compaction.md", {1: _EVENTS}),
