@@ -251,8 +251,9 @@ case $? in 0) ;; 1) echo "the table differs from its source" ;; *) echo "see the
 _FORMS_TEXT = """
 Results go to standard output, all else to standard error. Nothing is rounded or cut off. Decimals,
 dates, timestamps and intervals are texts in JSON; `NaN` and infinities are texts, too. Timestamps are
-shown in the session's time zone. Binary values are hexadecimal, in `json` and `jsonl` base64. Statements
-go on when the reader of the results leaves (`hudisql -f load.sql | head`)."""
+shown in the session's time zone. Binary values are hexadecimal digits (`00FF`) in every form, inside arrays,
+maps and structs too: `unhex()` reads them. In JSON a map is an object whose keys are texts. Statements go on
+when the reader of the results leaves (`hudisql -f load.sql | head`)."""
 
 _SCRIPTS_TEXT = """
 Scripts are UTF-8. Statements end with `;`; a `BEGIN … END` block is one statement. `${name}` is a

@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "settings": {"errors"},
     "config_key": {"errors"},
     "hudi_config": {"config_key", "errors"},
-    "result": {"errors"},
+    "result": {"errors", "spark"},
     "context": {"console", "errors", "settings", "storage"},
     "format": GROUND,
     "table": FORMAT,

@@ -123,14 +123,13 @@ class MetastoreClient:
     def find_tables_with_property(self, key: str) -> list[MetastoreTable]:
         """The tables of all databases that have the property, whatever its value; its name has no dots.
 
-        The server looks for them, with one call per database. Raises MetastoreError.
+        The server looks for them, with one call per database and one for each batch of tables. Raises
+        MetastoreError.
         """
         found = []
         for database in self.list_databases():
-            for name in self._names_with_property(database, key):
-                table = self.get_table(database, name)
-                if table is not None and key in table.parameters:
-                    found.append(table)
+            tables = self.get_tables(database, self._names_with_property(database, key))
+            found += sorted((each for each in tables if key in each.parameters), key=lambda each: each.name)
         return found
 
     def _names_with_property(self, database: str, key: str) -> list[str]:

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from hudisql.errors import NoSuchPathError, TableLockedError, WriteConflictError, WriteRefusedError
-from hudisql.ingest.declaration import STOP, IngestDeclaration
+from hudisql.ingest.declaration import ROCKSDB, STOP, IngestDeclaration
 from hudisql.ingest.flush import IngestTarget, commit_rows, paths_of
 from hudisql.ingest.index.partition_indexes import IndexLimits
+from hudisql.ingest.index.rocksdb_index import RocksDbIndex
 from hudisql.ingest.known_partitions import KnownPartitions
 from hudisql.ingest.offsets import NO_OFFSETS, SourcePartition, TableOffsets, find_offsets
 from hudisql.ingest.parse.parsed_batch import BadRecord, RecordParser
@@ -72,7 +73,8 @@ class TableFeed:
     _due_splits: DueSplits = field(init=False)
 
     def __post_init__(self) -> None:
-        limits = IndexLimits(INDEX_BYTES, self.declaration.index_days)
+        on_disk = RocksDbIndex if self.declaration.index == ROCKSDB else None
+        limits = IndexLimits(INDEX_BYTES, self.declaration.index_days, on_disk)
         self._index = TableIndex(limits)
         self._due_splits = self._no_due_splits()
 
@@ -89,6 +91,10 @@ class TableFeed:
         self._epoch = self._committed.epoch + 1
         self._due_splits.look(self._target.table, self._index.splits, ())
         return self._committed.offsets
+
+    def close(self) -> None:
+        """Drop the indexes: the table is another worker's."""
+        self._index.forget()
 
     def begin_at(self, offsets: Mapping[SourcePartition, int], *, commits: bool) -> None:
         """Take events from these offsets on; with `commits` they are committed before the first event, so

@@ -68,9 +68,10 @@ class TableIndex:
         if split is not None:
             return None if self.splits.is_mixed(split) else tag_by_hash(table, split, keys)
         is_seen = path in self._indexes.sizes() or path in self._indexes.without_index
-        if not is_seen and self._is_too_large(table, path):
+        is_large = not is_seen and self._is_too_large(table, path)
+        if is_large and self._limits.on_disk is None:
             return None
-        index = self._indexes.get(table, path, self._now())
+        index = self._indexes.get(table, path, self._now(), is_large=is_large)
         if index is None:
             return None
         self._tagged[path] = index

@@ -30,6 +30,9 @@ _LONGEST_RETRY: Final = 300.0
 _UNREACHABLE_SECONDS: Final = 30.0
 _KNOWN_SECONDS: Final = 0.1
 _OBSERVED_SECONDS: Final = 5.0
+# With many tables, looks for what is declared are further apart, so that they take this part of a core.
+_LOOK_SHARE: Final = 0.005
+_LONGEST_REFRESH: Final = 60.0
 
 
 class IngestTable(Protocol):
@@ -68,7 +71,8 @@ class _Fed:
 
 @dataclass
 class IngestWorker:
-    """`tables` gives the declared tables, looked up again every `refresh_seconds`; `owner` is its name.
+    """`tables` gives the declared tables, looked up again every `refresh_seconds`, with many tables at most
+    every minute; `owner` is its name.
 
     Rows in memory may take `memory` bytes: the largest buffer is committed when they take more.
     `observer` is told of commits and failures, and how the tables are. `is_compacting` says whether another
@@ -94,6 +98,7 @@ class IngestWorker:
     _leaving: dict[str, IngestTable] = field(default_factory=dict)
     _paused: frozenset[str] = frozenset()
     _refreshed_at: float | None = None
+    _look_cost: float = 0.0
     _observed_at: float | None = None
     # Until when a source that did not answer is left alone: each of its tables would wait for it.
     _unreachable: dict[str, float] = field(default_factory=dict)
@@ -123,14 +128,21 @@ class IngestWorker:
             self.ownership.close()
             for source in self._sources.values():
                 source.close()
+            for fed in self._fed.values():
+                fed.feed.close()
 
     def _refresh(self) -> None:
         """Take tables that are this worker's, and give up those that are not any more."""
         now = self.clock()
-        if self._refreshed_at is None or now - self._refreshed_at >= self.refresh_seconds:
+        pause = max(self.refresh_seconds, min(self._look_cost / _LOOK_SHARE, _LONGEST_REFRESH))
+        if self._refreshed_at is None or now - self._refreshed_at >= pause:
+            began = time.thread_time()
             self._look_for_declarations()
+            looked = time.thread_time() - began
             self._give_up_undeclared()
+            began = time.thread_time()
             self._look_for_partitions()
+            self._look_cost = looked + time.thread_time() - began
             # Looking may take long: the next look comes that long after its end.
             self._refreshed_at = now = self.clock()
         owned = self.ownership.owned({**self._declared, **self._leaving})
@@ -333,6 +345,7 @@ class IngestWorker:
         self._observed_at = None
         self._finish(fed, commits=commits)
         self._halt(fed, 0.0)
+        fed.feed.close()
 
     def _halt(self, fed: _Fed, not_before: float) -> None:
         """Read the table's source no longer; what is in memory is dropped when it begins again."""

@@ -66,9 +66,11 @@ class LocalFileSystem:
         names: list[str] = []
         with translated("list", path), os.scandir(path) as scan:
             for entry in scan:
-                if entry.is_symlink() and not os.path.exists(entry.path):
+                if entry.is_file(follow_symlinks=False):
+                    names.append(entry.name)
+                elif entry.is_symlink() and not os.path.exists(entry.path):
                     raise StorageError(f"cannot list {path}: {entry.name} is a symbolic link to nothing")
-                if not entry.is_dir():
+                elif not entry.is_dir():
                     names.append(entry.name)
         return names
 

@@ -64,6 +64,7 @@ PAGES = (
               record_key => 'l_orderkey,l_linenumber', precombine => 'l_receiptdate'); {_CORRECTIONS}""",
         },
     ),
+    Page("docs/tutorial.md"),
     Page("docs/ingest.md", {}),
     Page("docs/ingest-push.md", {}),
     Page(

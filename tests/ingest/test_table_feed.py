@@ -18,8 +18,10 @@ import pytest
 from hudisql.format import table_properties as keys
 from hudisql.format.meta_columns import RECORD_KEY
 from hudisql.format.schema import avro_from_arrow
+from hudisql.ingest import table_feed
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.flush import IngestTarget
+from hudisql.ingest.index.rocksdb_index import RocksDbIndex
 from hudisql.ingest.split.due_splits import SplitLimits
 from hudisql.ingest.table_buffer import BadEvent, EventBatch
 from hudisql.ingest.table_feed import TableFeed
@@ -221,3 +223,30 @@ def test_a_partition_whose_directory_is_gone_is_made_again(tmp_path: Path) -> No
         "dt=2024-01-01",
         f"dt={TODAY}",
     ]
+
+
+@KINDS
+def test_an_index_beyond_the_memory_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(table_feed, "INDEX_BYTES", 100)
+    made: list[str] = []
+    disk = tmp_path / "disk"
+    disk.mkdir()
+
+    def on_disk() -> RocksDbIndex:
+        made.append("index")
+        return RocksDbIndex(str(disk))
+
+    monkeypatch.setattr(table_feed, "RocksDbIndex", on_disk)
+    fed = Fed(tmp_path / "table", kind, index="rocksdb")
+    fed.flush(*events(range(50), 1))
+    fed.feed.close()
+    fed.take_over(index="rocksdb")
+    fed.flush(*events(range(25, 75), 2))
+    fed.flush(event(1, 3), event(80, 3))
+    assert made
+    assert sorted(fed.rows()) == [*[1] * 24, *[2] * 50, 3, 3]
+    assert list(disk.iterdir())
+    fed.feed.close()
+    assert list(disk.iterdir()) == []

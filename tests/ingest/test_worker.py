@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,6 +130,9 @@ class Feed:
         self.wants_split = False
         raise StorageError("a file cannot be read")
 
+    def close(self) -> None:
+        """Nothing is kept."""
+
     def begin_at(self, offsets: Mapping[SourcePartition, int], *, commits: bool) -> None:  # noqa: ARG002
         self.position = dict(offsets)
 
@@ -193,6 +197,7 @@ def run(
     clusters: list[tuple[str, int]],
     down: str = "",
     seconds: float | None = None,
+    look: Callable[[], object] = lambda: None,
     **more: Any,
 ) -> bool:
     """Run a worker until its tables have caught up, or for so many seconds."""
@@ -204,8 +209,12 @@ def run(
             stop.set()
         return clock.now
 
+    def find_tables() -> list[Table]:
+        look()
+        return tables
+
     worker = IngestWorker(
-        lambda: tables,
+        find_tables,
         OwnsAll(),
         SilentConsole(),
         stop,
@@ -271,6 +280,19 @@ def test_a_drained_table_is_left_once_its_compaction_has_ended() -> None:
     run(tables, [("a", 0), ("b", 10**9)], seconds=60, observer=observed, is_compacting=is_compacting)
     assert observed.left[0] == frozenset()
     assert observed.left[-1] == {"d.drained"}
+
+
+def test_looks_that_cost_much_are_further_apart() -> None:
+    looks: list[int] = []
+
+    def look_long() -> None:
+        looks.append(0)
+        began = time.thread_time()
+        while time.thread_time() - began < 0.15:
+            pass
+
+    run([Table("d.t", "a", Feed())], [("a", 10**9)], seconds=100, look=look_long)
+    assert 3 <= len(looks) <= 6
 
 
 def test_who_waits_for_the_group_of_workers_does_not_know_what_it_owns() -> None:

@@ -209,10 +209,14 @@ def _paths_of_new_rows(new: pa.Table, paths: PartitionPaths) -> tuple[pa.Array, 
 
 
 def _counted(keys: pa.Table) -> list[Any]:
-    """The distinct rows as tuples, each with its number."""
-    counted = keys.group_by(keys.column_names).aggregate([([], "count_all")])
-    rows = counted.select([*keys.column_names, "count_all"]).to_pylist()
-    return [tuple(row.values()) for row in rows]
+    """The distinct rows as tuples, each with its number. A group_by would start threads for few rows."""
+    columns = [column.combine_chunks().dictionary_encode("encode") for column in keys.columns]
+    codes = np.zeros(keys.num_rows, np.int64)
+    for column in columns:
+        codes = codes * max(len(column.dictionary), 1) + column.indices.to_numpy()
+    _, first, counts = np.unique(codes, return_index=True, return_counts=True)
+    values = [column.take(pa.array(first)).to_pylist() for column in columns]
+    return list(zip(*values, counts.tolist(), strict=True))
 
 
 def _hash_buckets(
