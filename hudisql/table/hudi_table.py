@@ -284,8 +284,8 @@ def check_written_version(version: int, base_path: str) -> None:
     if version != WRITTEN_VERSION:
         raise UnsupportedTableError(
             f"the Hudi table at {base_path} has table version {version}, which hudisql reads and does not "
-            f"write; it writes version {WRITTEN_VERSION}. A Hudi 1.x writer upgrades an older table on its own "
-            "at its next write (hoodie.write.auto.upgrade)",
+            f"write; it writes version {WRITTEN_VERSION}. A Hudi 1.x writer upgrades an older table on its "
+            "own at its next write (hoodie.write.auto.upgrade)",
             hint="write to it with Apache Hudi 1.x; or go back in Spark with Hudi 1.x: CALL downgrade_table("
             "table => '<table>', to_version => 'SIX'), and set hoodie.write.table.version=6 for every 1.x "
             "writer of this table",

@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from contextlib import suppress
-from datetime import UTC, datetime
 
 from hudisql.errors import PathExistsError
 from hudisql.format.file_names import is_log_file, parse_log_file_name
@@ -23,6 +22,7 @@ from hudisql.write.handle.log_file import rollback_block, write_log_file
 from hudisql.write.transaction.markers import delete_markers, marked_files
 from hudisql.write.transaction.pending_rollbacks import PendingRollback, pending_rollbacks
 from hudisql.write.transaction.rollback_files import InstantFiles, find_files
+from hudisql.write.transaction.timeline_files import completed_path, now_on_timeline, timeline_files
 from hudisql.write.transaction.timeline_payloads import render_rollback_metadata, render_rollback_plan
 from hudisql.write.transaction.uncommitted_files import delete_uncommitted_files, holds_blocks_of_others
 
@@ -46,8 +46,7 @@ def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: b
     undoes = undoes_completed or bool(open_rollbacks)
     files = find_files(table, pending, [each.plan for each in open_rollbacks], undoes=undoes_completed)
     rollback = _open_rollback(table, instant, files, timeline, open_rollbacks)
-    completed = table.instant_path(instant.in_state(InstantState.COMPLETED))
-    if storage.exists(completed):
+    if (completed := completed_path(table, instant)) is not None:
         if not undoes:
             # Its writer checks for rollbacks after completing it: `commit._discard_if_rolled_back`.
             for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
@@ -66,7 +65,7 @@ def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: b
     )
     # The writer of the instant may be rolling it back, too, and complete this rollback.
     with suppress(PathExistsError):
-        storage.create(table.instant_path(rollback.in_state(InstantState.COMPLETED)), content)
+        timeline_files(table.timeline.layout).complete(table, rollback, content, None)
     delete_markers(storage, base_path, instant.timestamp)
 
 
@@ -104,13 +103,6 @@ def _open_rollback(
         with suppress(PathExistsError):
             storage.create(table.instant_path(inflight), b"")
     return inflight
-
-
-def now_on_timeline(table: HudiTable) -> datetime:
-    """The current time in the timeline's time zone, tagged UTC."""
-    if table.properties.timeline_timezone == "UTC":
-        return datetime.now(UTC)
-    return datetime.now().replace(tzinfo=UTC)
 
 
 def _delete_files(
