@@ -8,10 +8,14 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 
-from hudisql.format.table_properties import COPY_ON_WRITE
+from hudisql.format.file_names import log_file_name
+from hudisql.format.table_properties import COPY_ON_WRITE, MERGE_ON_READ
 from hudisql.storage import Storage
 from hudisql.table import written_versions
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.written_versions import COMMITS
+from hudisql.write.transaction.commit import begin_commit
+from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
@@ -19,6 +23,7 @@ from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
 SHAPE = SHAPES[0]
+MERGE_ON_READ_SHAPE = next(each for each in SHAPES if each.table_type == MERGE_ON_READ)
 NAME = "newer_versions"
 # The test harness makes 1.2 write version 6 without a metadata table; these are its own defaults.
 DEFAULTS = {"hoodie.write.table.version": "9", "hoodie.metadata.enable": "true"}
@@ -27,11 +32,15 @@ WITHOUT_SKIPPING = {"hoodie.enable.data.skipping": "false"}
 
 @pytest.fixture(autouse=True)
 def opened_gate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written_versions, "_TESTED", {COPY_ON_WRITE: written_versions.COMMITS})
+    monkeypatch.setattr(written_versions, "_TESTED", dict.fromkeys((COPY_ON_WRITE, MERGE_ON_READ), COMMITS))
 
 
-def _upsert(oracle: HudiOracle, path: str, shape: Shape, start: int, stop: int, note: str) -> None:
-    oracle.upsert(noted_rows(shape, start, stop, note), path, shape.write_options() | DEFAULTS)
+def _upsert(
+    oracle: HudiOracle, path: str, shape: Shape, start: int, stop: int, note: str, **options: str
+) -> None:
+    given = {**shape.write_options(), **DEFAULTS, **options}
+    chosen = {key: text for key, text in given.items() if text}
+    oracle.upsert(noted_rows(shape, start, stop, note), path, chosen)
 
 
 def _table(path: str, version: int) -> HudiTable:
@@ -87,14 +96,75 @@ def test_hudi_12_and_hudisql_change_a_table_of_version_9_in_turn(
     assert not table.properties.metadata_partitions
     assert all(each.completion_time > each.timestamp for each in table.timeline.commits[-4:])
     assert _notes(oracle_120, session, name, path) == expected
+    _go_on(oracle_120, session, name, path, SHAPE, expected)
 
-    _upsert(oracle_120, path, SHAPE, 3, 8, "theirs")
-    expected.update(dict.fromkeys(range(3, 8), "theirs"))
+
+@pytest.mark.parametrize("mode", ["COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"])
+def test_hudi_12_compacts_what_hudisql_has_written_to_logs(
+    oracle_120: HudiOracle, session: Any, tmp_path: Path, mode: str
+) -> None:
+    path, name, shape = str(tmp_path / "table"), f"{NAME}_{mode[:6].lower()}", MERGE_ON_READ_SHAPE
+    given = {} if mode == "EVENT_TIME_ORDERING" else {"hoodie.datasource.write.precombine.field": ""}
+    _upsert(oracle_120, path, shape, 0, 60, "first", **given)
+    session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    assert _table(path, 9).properties.record_merge_mode == mode
+    expected = _notes(oracle_120, session, name, path)
+    _change(session, name, path, expected)
+    assert list(Path(path).rglob(".*.log.1_*"))
     assert _notes(oracle_120, session, name, path) == expected
+    _go_on(oracle_120, session, name, path, shape, expected, **given)
+    compacts = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1", **given}
+    _upsert(oracle_120, path, shape, 50, 51, "compacted", **compacts)
+    expected[50] = "compacted"
+    assert _table(path, 9).timeline.commits[-1].action == "commit"
+    assert _notes(oracle_120, session, name, path) == expected
+
+
+def _go_on(
+    oracle: HudiOracle,
+    session: Any,
+    name: str,
+    path: str,
+    shape: Shape,
+    expected: dict[int, str],
+    **options: str,
+) -> None:
+    """1.2 upserts, hudisql updates and deletes, 1.2 upserts again; both read the same after each."""
+    _upsert(oracle, path, shape, 3, 8, "theirs", **options)
+    expected.update(dict.fromkeys(range(3, 8), "theirs"))
+    assert _notes(oracle, session, name, path) == expected
     assert _table(path, 9).properties.metadata_partitions
     session.sql(f"UPDATE {name} SET note = 'ours' WHERE seq IN (7, 40)")
+    session.sql(f"DELETE FROM {name} WHERE seq IN (3, 45)")
     expected.update({7: "ours", 40: "ours"})
-    assert _notes(oracle_120, session, name, path) == expected
-    _upsert(oracle_120, path, SHAPE, 40, 42, "theirs")
+    del expected[3], expected[45]
+    assert _notes(oracle, session, name, path) == expected
+    _upsert(oracle, path, shape, 40, 42, "theirs", **options)
     expected.update({40: "theirs", 41: "theirs"})
+    assert _notes(oracle, session, name, path) == expected
+
+
+@pytest.mark.parametrize("shape", [SHAPE, MERGE_ON_READ_SHAPE], ids=lambda shape: shape.name)
+def test_hudi_12_rolls_back_what_a_killed_writer_has_left(
+    oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Shape
+) -> None:
+    path, name = str(tmp_path / "table"), f"{NAME}_killed_{shape.name}"
+    _upsert(oracle_120, path, shape, 0, 60, "first")
+    session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    expected = _notes(oracle_120, session, name, path)
+    failed = begin_commit(_table(path, 9), "UPSERT")
+    kept = next(each for each in Path(path).rglob("*.parquet") if ".hoodie" not in str(each))
+    file_id, place = kept.name.split("_")[0], kept.parent.name
+    written = [f"{file_id}_0-1-0_{failed.instant_time}.parquet"]
+    if shape.table_type == "MERGE_ON_READ":
+        written.append(log_file_name(file_id, failed.instant_time, 1, "0-1-0"))
+    for each in written:
+        marker = Marker(place, each, MarkerKind.CREATE)
+        create_marker(Storage(), path, failed.instant_time, marker)
+        (kept.parent / each).write_bytes(kept.read_bytes())
     assert _notes(oracle_120, session, name, path) == expected
+    _upsert(oracle_120, path, shape, 3, 4, "theirs")
+    expected[3] = "theirs"
+    assert _notes(oracle_120, session, name, path) == expected
+    assert [each for each in written if (kept.parent / each).exists()] == []
+    assert failed.instant_time not in {each.timestamp for each in _table(path, 9).timeline.instants}

@@ -182,7 +182,7 @@ def publish_commit(
     named = named_files(table.base_path, metadata)
     with hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
         check(_reopen(commit))
-        delete_unnamed_files(storage, table.base_path, commit.instant_time, named)
+        delete_unnamed_files(storage, table.base_path, commit.instant_time, named, table.timeline.layout)
         if commit.heartbeat is not None:
             commit.heartbeat.check()
         held.check()
@@ -194,7 +194,7 @@ def publish_commit(
     with suppress(StorageError, CorruptTableError):
         # A task attempt may have begun a file since the last check. If the file does not exist yet and its
         # writer dies before its own check, the next commit finds the file by its marker.
-        if delete_unnamed_files(storage, table.base_path, commit.instant_time, named):
+        if delete_unnamed_files(storage, table.base_path, commit.instant_time, named, table.timeline.layout):
             delete_markers(storage, table.base_path, commit.instant_time)
     _stop_heartbeat(commit.heartbeat)
     return completed
@@ -247,7 +247,7 @@ def _rolled_back_error(commit: OpenCommit) -> WriteConflictError:
 def discard_empty_commit(commit: OpenCommit) -> None:
     """Discard a commit that has written nothing: its markers and its instant. Raises StorageError."""
     table = commit.table
-    delete_unnamed_files(table.storage, table.base_path, commit.instant_time, ())
+    delete_unnamed_files(table.storage, table.base_path, commit.instant_time, (), table.timeline.layout)
     delete_markers(table.storage, table.base_path, commit.instant_time)
     _remove_instant(table, commit.instant)
     _stop_heartbeat(commit.heartbeat)
@@ -281,7 +281,7 @@ def _has_own_version(table: HudiTable) -> bool:
 def _delete_written(commit: OpenCommit) -> None:
     """Delete the commit's files, its instants and its markers, without a rollback instant."""
     table = commit.table
-    delete_unnamed_files(table.storage, table.base_path, commit.instant_time, ())
+    delete_unnamed_files(table.storage, table.base_path, commit.instant_time, (), table.timeline.layout)
     _remove_instant(table, commit.instant)
     delete_markers(table.storage, table.base_path, commit.instant_time)
 

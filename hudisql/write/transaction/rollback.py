@@ -19,6 +19,7 @@ from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.storage import parent_of
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.handle.log_file import rollback_block, write_log_file
+from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.transaction.markers import delete_markers, marked_files
 from hudisql.write.transaction.pending_rollbacks import PendingRollback, pending_rollbacks
 from hudisql.write.transaction.rollback_files import InstantFiles, find_files
@@ -111,7 +112,7 @@ def _delete_files(
     """Delete and truncate the files; gives the log files with rollback blocks, by partition path."""
     storage = table.storage
     storage.delete_files(sorted(files.deleted))
-    delete_uncommitted_files(storage, files.truncated)
+    delete_uncommitted_files(storage, files.truncated, table.timeline.layout)
     blocks: dict[str, dict[str, int]] = defaultdict(dict)
     for path in sorted(files.shared):
         uri, length = _append_rollback_block(table, path, rollback, target)
@@ -149,6 +150,7 @@ def _delete_late_files(table: HudiTable, target: Instant, files: InstantFiles) -
     }
     if not late:
         return files
-    delete_uncommitted_files(storage, late)
-    logs = {path for path in late if is_log_file(path)}
+    delete_uncommitted_files(storage, late, table.timeline.layout)
+    is_deleted = log_naming(table.timeline.layout).is_new_file
+    logs = {path for path in late if is_log_file(path) and not is_deleted}
     return InstantFiles(files.deleted | (late - logs), files.truncated | logs, files.shared)
