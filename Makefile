@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTEST_WORKERS := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-ingest test test-unit test-fast soak oracle hive bench scale lint format lock docs clean oracles
+.PHONY: help install site versions demo demo-ingest test test-unit test-fast soak oracle hive bench scale lint format lock docs clean oracles
 
 help: ## list the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -17,7 +17,7 @@ help: ## list the verbs
 $(STAMP): pyproject.toml requirements.lock scripts/install_java.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock uv
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --compile-bytecode --constraint requirements.lock --editable '.[test,dev]'
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip install --quiet --compile-bytecode --constraint requirements.lock --editable '.[test,dev,docs]'
 	$(BIN)/python -m compileall -q hudisql pyspark_hudisql
 	$(BIN)/python scripts/install_java.py
 	touch $@
@@ -71,17 +71,24 @@ lint: $(STAMP) ## ruff, mypy (strict, less so for tests), words, reference pages
 	$(BIN)/mypy
 	$(BIN)/python scripts/check_words.py
 	$(BIN)/python scripts/write_reference_docs.py --check docs
+	$(MAKE) site
 
 format: $(STAMP) ## let ruff format and mend the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 lock: $(STAMP) ## renew requirements.lock from pyproject's ranges
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip compile --quiet --upgrade --extra test --extra dev --no-header --no-annotate --no-emit-index-url --output-file requirements.lock pyproject.toml
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/uv pip compile --quiet --upgrade --extra test --extra dev --extra docs --no-header --no-annotate --no-emit-index-url --output-file requirements.lock pyproject.toml
 	echo "uv==$$($(BIN)/uv --version | cut -d' ' -f2)" >> requirements.lock
 
 docs: $(STAMP) ## write the reference pages of docs/ from the code's declarations
 	$(BIN)/python scripts/write_reference_docs.py docs
+
+site: $(STAMP) ## the docs site in build/site, without warnings
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+versions: oracles ## a table on PySpark 4.0 and 3.5, Python 3.12 and 3.13 (as far as this machine has them)
+	$(PYTEST) tests/versions -m "soak or not soak"
 
 clean: ## remove the virtual environment and the demo's data
 	rm -rf $(VENV) demo-warehouse build dist *.egg-info

@@ -84,6 +84,7 @@ class _Feed:
             times = np.zeros(len(part), np.int64)
             self.feed.take(EventBatch(SOURCE, values, names, offsets, times, self.sent), 0.0)
         self.feed.flush()
+        self.feed.look_for_splits()
 
     def split(self) -> int:
         """Split all partitions that are due; the bytes that were written."""

@@ -23,7 +23,13 @@ def hide_credentials(text: str) -> str:
 
 
 class HudisqlError(Exception):
-    """Root of every error hudisql raises on purpose: `message` says what and where, `hint` what to do."""
+    """Root of every error hudisql raises on purpose: `message` says what and where, `hint` what to do.
+
+    `condition` is the name of Spark's error condition (`UNRESOLVED_COLUMN.WITH_SUGGESTION`), if Spark has
+    refused or failed.
+    """
+
+    condition: str | None = None
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         self.message = hide_credentials(message)
@@ -69,6 +75,10 @@ class UnsupportedStatementError(HudisqlError, NotImplementedError):
 
 class InvalidArgumentError(HudisqlError, ValueError):
     """A procedure or API argument is missing, unknown, of a wrong type or of a bad value."""
+
+
+class UnknownParameterError(InvalidArgumentError):
+    """CALL names a parameter that the procedure does not have."""
 
 
 class NoSuchProcedureError(InvalidArgumentError):
@@ -195,6 +205,10 @@ class TableLockedError(WriteConflictError):
 
 class WriteRefusedError(HudisqlError, ValueError):
     """Rows cannot be written as given (null keys, several source rows for one target row, bad types)."""
+
+
+class UnknownColumnError(WriteRefusedError, InvalidArgumentError):
+    """A statement or an argument names a column that the table, the source or the query does not have."""
 
 
 class RepeatedKeysError(WriteRefusedError):

@@ -79,8 +79,10 @@ class Result:
 
     def arrow(self) -> pa.Table:
         """All rows as an Arrow table. Raises QueryError."""
+        from hudisql.spark.versions import to_arrow
+
         with self.guard():
-            return _with_nullable_members(self.df).toArrow()
+            return to_arrow(_with_nullable_members(self.df))
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
         """Print the first rows on standard output, as Spark does."""

@@ -200,6 +200,8 @@ class Session:
         """
         from pyspark.sql import SparkSession
 
+        from hudisql.spark.versions import set_active_session
+
         spark: Any = self.spark
         context, cloned = self.context, SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())
         made = Session(Context(cloned, context.metastore, context.storage, context.settings, context.console))
@@ -209,7 +211,7 @@ class Session:
             yield made
         finally:
             # Making DataFrames in it has made it the active one of this thread.
-            spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+            set_active_session(spark)
             SparkSession._activeSession = spark
 
     def write(self, df: DataFrame, table: str, operation: str | None = None, **options: str) -> WriteResult:
@@ -364,7 +366,9 @@ def _own(settings: Settings, console: Console) -> Session:
 def _join_spark(spark: SparkSession, settings: Settings, console: Console) -> Session:
     from hudisql.spark.cluster import prepare_executors
     from hudisql.spark.hadoop_configuration import hadoop_configuration
+    from hudisql.spark.versions import check_pyspark
 
+    check_pyspark()
     if not hasattr(spark, "_jsparkSession"):
         raise SettingsError(
             "a Spark Connect session cannot run hudisql",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -15,7 +16,6 @@ from pyspark.sql.datasource import (
     DataSourceReader,
     DataSourceStreamReader,
     DataSourceWriter,
-    Filter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
@@ -31,7 +31,6 @@ from hudisql.sql.config.unserved_settings import (
     is_cdc_query,
     query_type_of_options,
 )
-from pyspark_hudisql.filters import predicate_from_filter
 from pyspark_hudisql.inputs import ScanInput, capture_inputs, read_input, scan_inputs
 from pyspark_hudisql.read_options import (
     open_table_of,
@@ -40,6 +39,10 @@ from pyspark_hudisql.read_options import (
     storage_of,
     window_of_options,
 )
+
+if TYPE_CHECKING:
+    # PySpark 4.0 has no filters.
+    from pyspark.sql.datasource import Filter
 
 _PUSHDOWN_WORKER = "data_source_pushdown_filters.py"
 
@@ -120,6 +123,8 @@ class FilteringHudiReader(HudiReader):
 
     def pushFilters(self, filters: list[Filter]) -> Sequence[Filter]:  # noqa: N802
         """Use what can be translated to skip partitions, row groups and rows; Spark applies all again."""
+        from pyspark_hudisql.filters import predicate_from_filter
+
         translated = (predicate_from_filter(each) for each in filters)
         self._filters = tuple(predicate for predicate in translated if predicate is not None)
         return filters

@@ -14,6 +14,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,12 +31,17 @@ ORACLE_PACKAGES = (
     "setuptools<81",
 )
 HUDI_VERSIONS = ("0.15.0", "1.2.0")
-ORACLES = ("hudi", "hive", "hdfs", "s3a", "delta", "hudi-rs", "kafka")
+ORACLES = ("hudi", "hive", "hdfs", "s3a", "delta", "hudi-rs", "kafka", "pyspark")
 DELTA_PYSPARK_VERSION = "4.0.1"
+# PySpark beside the one that requirements.lock has, on which hudisql itself runs.
+OTHER_PYSPARK_VERSIONS = {"4.0": DELTA_PYSPARK_VERSION, "3.5": PYSPARK_VERSION}
 DELTA_PACKAGES = (f"pyspark=={DELTA_PYSPARK_VERSION}", "pandas>=2.2,<3", "numpy<2.3", "pyarrow>=18")
 DELTA_JARS = ("io.delta:delta-spark_2.13:4.0.1", "io.delta:delta-storage:4.0.1")
 HUDI_RS_VERSION = "0.5.0"
 HUDI_RS_PACKAGES = (f"hudi=={HUDI_RS_VERSION}", "pyarrow>=18")
+# Newer versions of dbt-core build a package from a download of GitHub's when they are installed.
+DBT_SPARK_VERSION = "1.10.3"
+DBT_PACKAGES = ("dbt-core==1.10.23", f"dbt-spark[PyHive]=={DBT_SPARK_VERSION}")
 HIVE_VERSION = "2.3.10"
 # Hive's reader of bootstrapped slices needs an unshaded kryo, which neither Hive nor the bundle brings.
 HIVE_AUXILIARY_JARS = (
@@ -42,6 +49,8 @@ HIVE_AUXILIARY_JARS = (
     "com.esotericsoftware:minlog:1.3.0",
     "org.objenesis:objenesis:3.3",
 )
+# Drivers of database tools (DBeaver, DataGrip); that of 2.3 is among the jars of Hive itself.
+HIVE_JDBC_VERSIONS = ("3.1.3", "4.0.1")
 HADOOP_VERSION = "3.4.2"
 KAFKA_VERSION = "4.0.0"
 # Spark 3.5's source of Kafka topics, with what it needs beside Spark; Maven Central has it up to 3.5.7.
@@ -59,7 +68,8 @@ HADOOP_JARS = (
     "commons-logging:commons-logging:1.2",
     "org.slf4j:slf4j-api:2.0.17",
 )
-HIVE_POM = Path(__file__).resolve().parent.parent / "tests" / "hive" / "pom.xml"
+ROOT = Path(__file__).resolve().parent.parent
+HIVE_POM = ROOT / "tests" / "hive" / "pom.xml"
 # Hadoop's s3a for this project's own PySpark, which names its Hadoop.
 S3A_POM = HIVE_POM.parent.parent / "storage" / "pom.xml"
 KAFKA_POM = HIVE_POM.parent.parent / "ingest" / "pom.xml"
@@ -90,6 +100,23 @@ def install_oracle_python() -> Path:
     return _install_python("spark35", f"pyspark-{PYSPARK_VERSION}", ORACLE_PACKAGES)
 
 
+def install_other_pyspark(name: str, python: str | None = None) -> Path:
+    """Return the interpreter of a virtual environment with hudisql's packages and another PySpark.
+
+    `name` is one of OTHER_PYSPARK_VERSIONS, or a whole version; `python` is the Python to make it with.
+    """
+    version = OTHER_PYSPARK_VERSIONS.get(name, name)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    packages = [each for each in project["dependencies"] if not each.startswith("pyspark")]
+    locked = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
+        constraints.write("\n".join(line for line in locked if not line.startswith("pyspark==")))
+        constraints.flush()
+        wanted = [f"pyspark=={version}", *packages, "setuptools<81", "--constraint", constraints.name]
+        label = "" if python is None else f"-python{Path(python).name.removeprefix('python')}"
+        return _install_python(f"pyspark-{version}{label}", f"pyspark-{version}", wanted, python)
+
+
 def install_delta_python() -> Path:
     """Return the interpreter of a virtual environment with the PySpark that Delta is made for."""
     return _install_python("delta", f"pyspark-{DELTA_PYSPARK_VERSION}", DELTA_PACKAGES)
@@ -98,6 +125,11 @@ def install_delta_python() -> Path:
 def install_hudi_rs() -> Path:
     """Return the interpreter of a virtual environment with hudi-rs, the reader that is written in Rust."""
     return _install_python("hudi-rs", f"hudi-{HUDI_RS_VERSION}", HUDI_RS_PACKAGES)
+
+
+def install_dbt() -> Path:
+    """Return the interpreter of a virtual environment with dbt-spark."""
+    return _install_python("dbt", f"dbt_spark-{DBT_SPARK_VERSION}", DBT_PACKAGES)
 
 
 def install_delta_jars() -> list[Path]:
@@ -139,6 +171,16 @@ def hadoop_jars() -> Path | None:
     directory = cache_directory() / f"hadoop-{HADOOP_VERSION}"
     names = [f"{name}-{version}.jar" for _, name, version in (jar.split(":") for jar in HADOOP_JARS)]
     return directory if all((directory / name).exists() for name in names) else None
+
+
+def install_hive_jdbc(version: str) -> Path:
+    """Return the jar of Hive's JDBC driver with all that it needs; fetch it with Maven if absent."""
+    directory = cache_directory() / "jars"
+    jar = directory / f"hive-jdbc-{version}-standalone.jar"
+    with _installing(jar.stem):
+        if not jar.exists():
+            _copy_artifacts([f"org.apache.hive:hive-jdbc:{version}:jar:standalone"], directory)
+    return jar
 
 
 def install_hadoop() -> Path:
@@ -190,17 +232,17 @@ def _install_jars(name: str, artifacts: Sequence[str]) -> list[Path]:
     return jars
 
 
-def _install_python(name: str, proof: str, packages: Sequence[str]) -> Path:
-    """A virtual environment with `packages`, made if the distribution `proof` is not in it."""
+def _install_python(name: str, proof: str, packages: Sequence[str], maker: str | None = None) -> Path:
+    """A virtual environment with `packages`, made if the distribution `proof` is not in it.
+
+    `maker` is the Python to make it with, by default the one that runs.
+    """
     directory = cache_directory() / "venvs" / name
     python = directory / "bin" / "python"
-    installed = (
-        directory / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    )
     with _installing(name):
-        if not (installed / f"{proof}.dist-info").exists():
+        if not list(directory.glob(f"lib/python*/site-packages/{proof}.dist-info")):
             shutil.rmtree(directory, ignore_errors=True)
-            _run([sys.executable, "-m", "venv", str(directory)])
+            _run([maker or sys.executable, "-m", "venv", str(directory)])
             _run([str(python), "-m", "pip", "install", "--quiet", *packages])
     return python
 
@@ -277,6 +319,9 @@ def main() -> int:
             print(f"s3a of Hadoop {S3A_VERSION}: {install_s3a()}")
         if "kafka" in wanted:
             print(f"Kafka {KAFKA_VERSION}: {install_kafka()}")
+        if "pyspark" in wanted:
+            for name in OTHER_PYSPARK_VERSIONS:
+                print(f"PySpark {name} for hudisql: {install_other_pyspark(name)}")
         if "hive" in wanted:
             print(f"Hive {HIVE_VERSION}: {install_hive().libraries}")
     except SetupError as error:

@@ -19,6 +19,7 @@ from typer.main import get_command
 
 from hudisql import errors
 from hudisql.bootstrap.type_safety import CODEC_INCOMPATIBILITIES, TYPE_INCOMPATIBILITIES
+from hudisql.catalog.sync_settings import SYNC_PREFIX, SYNC_SETTINGS
 from hudisql.cli.batch import EXIT_CODES
 from hudisql.cli.commands import HELP
 from hudisql.cli.ingest import ingest_app
@@ -137,6 +138,21 @@ def _settings_page() -> Iterator[str]:
     for key in CONFIG_KEYS:
         default = f"`{key.default}`" if key.default else ""
         yield f"| `{key.name}` | {key.type} | {default} | {key.set_by} | {_cell(key.meaning)} |"
+    yield from ("", "## Settings of the metastore sync", "")
+    yield "In `options` of `hive_sync`, `bootstrap_table`, `migrate_table` and `run_bootstrap`, each with"
+    yield f"`{SYNC_PREFIX}` before it. These are all that Hudi 0.15 has; others are refused by name."
+    yield "`hoodie.meta.sync.incremental` and `hoodie.meta.sync.sync_snapshot_with_table_name` are followed,"
+    yield "too."
+    yield ""
+    yield "| setting | hudisql | meaning, or why |"
+    yield "|---|---|---|"
+    for setting in SYNC_SETTINGS:
+        only = (
+            f"{setting.treatment.value}: {', '.join(setting.only)}"
+            if setting.only
+            else setting.treatment.value
+        )
+        yield f"| `{setting.name}` | {only} | {_cell(setting.reason)} |"
 
 
 def _options_by_setting() -> dict[str, str]:
@@ -235,8 +251,9 @@ case $? in 0) ;; 1) echo "the table differs from its source" ;; *) echo "see the
 _FORMS_TEXT = """
 Results go to standard output, all else to standard error. Nothing is rounded or cut off. Decimals,
 dates, timestamps and intervals are texts in JSON; `NaN` and infinities are texts, too. Timestamps are
-shown in the session's time zone. Binary values are hexadecimal, in `json` and `jsonl` base64. Statements
-go on when the reader of the results leaves (`hudisql -f load.sql | head`)."""
+shown in the session's time zone. Binary values are hexadecimal digits (`00FF`) in every form, inside arrays,
+maps and structs too: `unhex()` reads them. In JSON a map is an object whose keys are texts. Statements go on
+when the reader of the results leaves (`hudisql -f load.sql | head`)."""
 
 _SCRIPTS_TEXT = """
 Scripts are UTF-8. Statements end with `;`; a `BEGIN … END` block is one statement. `${name}` is a

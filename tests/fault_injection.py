@@ -48,7 +48,8 @@ class FaultyStorage(Storage):
     skeleton). `fault` is "kill" (SIGKILL to this process, or to `target_pid`), "stop" (this process stops
     until SIGCONT), "disk_full" (the kernel lets this process write no byte from here on) or "barrier" (this
     process waits until a second one has reached its step; both create a file named after their process
-    number in the directory `barrier`).
+    number in the directory `barrier`). With `counted` only changes of this kind are steps of the driver:
+    "metastore" or one of `CALLS`.
     """
 
     target: str = ""
@@ -57,10 +58,13 @@ class FaultyStorage(Storage):
     step: int = 0
     target_pid: int = 0
     barrier: str = ""
+    counted: str = ""
     driver: int = field(default_factory=os.getpid)
 
     def inject_if_due(self, method: str) -> None:
         is_driver = os.getpid() == self.driver
+        if is_driver and self.counted not in ("", method):
+            return
         if self.process == ("driver" if is_driver else "worker"):
             step = _steps.get(self.driver, 0)
             _steps[self.driver] = step + 1

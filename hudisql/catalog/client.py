@@ -7,6 +7,7 @@ stale statistics). Server errors come out as MetastoreError and its subclasses, 
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -26,6 +27,7 @@ from hudisql.catalog.metastore_table import (
     MetastoreDatabase,
     MetastorePartition,
     MetastoreTable,
+    TableGrant,
 )
 from hudisql.errors import (
     EntryChangedError,
@@ -121,14 +123,13 @@ class MetastoreClient:
     def find_tables_with_property(self, key: str) -> list[MetastoreTable]:
         """The tables of all databases that have the property, whatever its value; its name has no dots.
 
-        The server looks for them, with one call per database. Raises MetastoreError.
+        The server looks for them, with one call per database and one for each batch of tables. Raises
+        MetastoreError.
         """
         found = []
         for database in self.list_databases():
-            for name in self._names_with_property(database, key):
-                table = self.get_table(database, name)
-                if table is not None and key in table.parameters:
-                    found.append(table)
+            tables = self.get_tables(database, self._names_with_property(database, key))
+            found += sorted((each for each in tables if key in each.parameters), key=lambda each: each.name)
         return found
 
     def _names_with_property(self, database: str, key: str) -> list[str]:
@@ -313,6 +314,25 @@ class MetastoreClient:
             for part in _batches(names, batch):
                 request = thrift_values.drop_partitions_request(table, part)
                 self._connection.call(methodcaller("drop_partitions_req", request))
+
+    def list_grants(self, table: MetastoreTable) -> list[TableGrant]:
+        """The privileges on the table and on each column, one call for each. Raises MetastoreError."""
+        columns = [column.name for column in (*table.columns, *table.partition_columns)]
+        with _translated(f"list the grants on {table.full_name}"):
+            found: list[TableGrant] = []
+            for column in (None, *columns):
+                reference = thrift_values.granted_object(table, column)
+                granted = self._connection.call(methodcaller("list_privileges", None, None, reference))
+                found += map(thrift_values.grant_from_thrift, granted or [])
+            return found
+
+    def add_grants(self, table: MetastoreTable, grants: Sequence[TableGrant]) -> None:
+        """Grant privileges on the table; those that exist already are refused. Raises MetastoreError."""
+        if not grants:
+            return
+        bag = thrift_values.grants_to_thrift(table, grants, getpass.getuser())
+        with _translated(f"grant privileges on {table.full_name}"):
+            self._connection.call(methodcaller("grant_privileges", bag), repeatable=False)
 
     def lock_table(self, database: str, name: str, user: str, host: str) -> int | None:
         """Lock the table for this client alone; the lock's number, None if others have it.

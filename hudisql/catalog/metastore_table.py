@@ -51,6 +51,17 @@ class ListedLock:
 
 
 @dataclass(frozen=True, slots=True)
+class TableGrant:
+    """A privilege on a table, or on one of its columns; `principal_type` is USER, ROLE or GROUP."""
+
+    principal: str
+    principal_type: str
+    privilege: str
+    grant_option: bool = False
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MetastoreColumn:
     """A column as the metastore has it: `type` is Hive's text (`decimal(12,2)`, `array<string>`)."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.client import ADD_BATCH, DROP_BATCH, MetastoreClient
 from hudisql.catalog.guarded_alter import alter_guarded
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.catalog.sync_changes import (
@@ -20,6 +20,7 @@ from hudisql.catalog.sync_changes import (
     partitions_written_since,
 )
 from hudisql.catalog.sync_entries import (
+    EntryKind,
     SyncOptions,
     changed_settings,
     entry_kinds,
@@ -43,6 +44,7 @@ __all__ = [
     "SyncPlan",
     "SyncResult",
     "plan_sync",
+    "read_entries",
     "read_existing",
     "run_sync",
     "sync_call",
@@ -107,11 +109,11 @@ def sync_table(
     try:
         try:
             plan = _read_and_plan(client, table, database, name, options)
-            return run_sync(client, plan.with_parameters(parameters or {}))
+            return run_sync(client, plan.with_parameters(parameters or {}), options.batch_size)
         except TableExistsError:
             # Another sync made an entry in between: the second look finds it, or finds a real conflict.
             plan = _read_and_plan(client, table, database, name, options)
-            return run_sync(client, plan.with_parameters(parameters or {}))
+            return run_sync(client, plan.with_parameters(parameters or {}), options.batch_size)
     except SyncFailedError:
         raise
     except HudisqlError as error:
@@ -194,7 +196,18 @@ def read_existing(
     """What the metastore has of the names that this table gets. Raises MetastoreError."""
     if client.get_database(database) is None:
         return ExistingEntries(False, {}, {})
-    found = [client.get_table(database, kind.name) for kind in entry_kinds(table, name, options)]
+    return read_entries(client, table, database, entry_kinds(table, name, options), options)
+
+
+def read_entries(
+    client: MetastoreClient,
+    table: HudiTable,
+    database: str,
+    kinds: Sequence[EntryKind],
+    options: SyncOptions,
+) -> ExistingEntries:
+    """What an existing database has of these names. Raises MetastoreError."""
+    found = [client.get_table(database, kind.name) for kind in kinds]
     return _with_partitions(client, table, [entry for entry in found if entry is not None], options)
 
 
@@ -212,12 +225,15 @@ def _with_partitions(
     return ExistingEntries(True, {entry.name: entry for entry in entries}, partitions)
 
 
-def run_sync(client: MetastoreClient, plan: SyncPlan) -> SyncResult:
-    """Apply a plan. Raises MetastoreError and its subclasses; running the sync again continues from there."""
+def run_sync(client: MetastoreClient, plan: SyncPlan, batch_size: int = ADD_BATCH) -> SyncResult:
+    """Apply a plan, `batch_size` partitions a call.
+
+    Raises MetastoreError and its subclasses; running the sync again continues from there.
+    """
     if plan.creates_database:
         client.create_database(plan.database)
     for entry in plan.entries:
-        _run_entry(client, entry)
+        _run_entry(client, entry, batch_size)
     changed = [entry for entry in plan.entries if entry.existing is not None]
     return SyncResult(
         tables=tuple(entry.table.full_name for entry in plan.entries),
@@ -235,7 +251,7 @@ def _read_and_plan(
     return plan_sync(table, database, name, read_existing(client, table, database, name, options), options)
 
 
-def _run_entry(client: MetastoreClient, entry: EntrySync) -> None:
+def _run_entry(client: MetastoreClient, entry: EntrySync, batch_size: int) -> None:
     # The commit that was synced is noted last: an interrupted sync is not taken for a finished one.
     earlier = entry.existing.parameters if entry.existing else {}
     noted = {key: earlier[key] for key in _COMMIT_PROPERTIES if key in earlier}
@@ -248,9 +264,9 @@ def _run_entry(client: MetastoreClient, entry: EntrySync) -> None:
         client.create_table(first)
     elif entry.changes_columns or entry.changed_properties:
         _alter_table(client, entry, first)
-    client.add_partitions(first, entry.added_partitions)
-    client.alter_partitions(first, entry.changed_partitions)
-    client.drop_partitions(first, entry.dropped_partitions)
+    client.add_partitions(first, entry.added_partitions, batch_size)
+    client.alter_partitions(first, entry.changed_partitions, batch_size)
+    client.drop_partitions(first, entry.dropped_partitions, min(batch_size, DROP_BATCH))
     if works_on_partitions and first.parameters != entry.table.parameters:
         stored = client.get_table(first.database, first.name)
         if stored is not None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from hudisql.catalog.client import ADD_BATCH
 from hudisql.catalog.hive_types import hive_type_name
 from hudisql.catalog.metastore_table import (
     HUDI_INPUT_FORMAT,
@@ -30,6 +31,7 @@ from hudisql.catalog.metastore_table import (
     MetastoreTable,
 )
 from hudisql.catalog.sync_changes import commit_properties
+from hudisql.catalog.sync_settings import SYNC_PREFIX, check_sync_settings, parse_properties
 from hudisql.errors import CorruptTableError, InvalidArgumentError, UnsupportedTableError
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, render_partition_value
 from hudisql.format.schema import comment_of
@@ -50,6 +52,11 @@ _COMMENT_OPTION = "hoodie.datasource.hive_sync.sync_comment"
 _SCHEMA_LENGTH_OPTION = "hoodie.datasource.hive_sync.schema_string_length_thresh"
 _PLAIN_NAME_OPTION = "hoodie.meta.sync.sync_snapshot_with_table_name"
 INCREMENTAL_OPTION = "hoodie.meta.sync.incremental"
+_TABLE_PROPERTIES_OPTION = f"{SYNC_PREFIX}table_properties"
+_SERDE_PROPERTIES_OPTION = f"{SYNC_PREFIX}serde_properties"
+_CREATE_DATABASE_OPTION = f"{SYNC_PREFIX}auto_create_database"
+_BATCH_OPTION = f"{SYNC_PREFIX}batch_num"
+_IGNORE_OPTION = f"{SYNC_PREFIX}ignore_exceptions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,8 @@ class SyncOptions:
     timestamps to Hive as such and not as bigints of microseconds: Hudi's input formats then need a newer
     parquet library than Hive 2.3 has, and every query of such a column fails there. Spark has the real type
     from its own property either way. `schema_part_length` is in characters. `incremental` looks only at
-    partitions written since the last sync.
+    partitions written since the last sync. Entries get `table_properties` and `serde_properties`, pairs;
+    `batch_size` partitions go in one call; with `ignore_failures` a failed sync is a warning.
     """
 
     strategy: str = "ALL"
@@ -71,6 +79,11 @@ class SyncOptions:
     sync_comments: bool = True
     schema_part_length: int = 4000
     incremental: bool = False
+    table_properties: tuple[tuple[str, str], ...] = ()
+    serde_properties: tuple[tuple[str, str], ...] = ()
+    creates_database: bool = True
+    batch_size: int = ADD_BATCH
+    ignore_failures: bool = False
 
     def __post_init__(self) -> None:
         if self.strategy not in _STRATEGIES:
@@ -79,21 +92,30 @@ class SyncOptions:
             )
         if self.schema_part_length < 1:
             raise InvalidArgumentError(f"{_SCHEMA_LENGTH_OPTION} must be positive")
+        if self.batch_size < 1:
+            raise InvalidArgumentError(f"{_BATCH_OPTION} must be positive")
 
 
 def sync_options_from(settings: Mapping[str, str]) -> SyncOptions:
     """The options in Hudi's own `hoodie.*` settings. Raises InvalidArgumentError for bad values."""
-    length = settings.get(_SCHEMA_LENGTH_OPTION, "4000")
-    if not length.isdecimal():
-        raise InvalidArgumentError(f"{_SCHEMA_LENGTH_OPTION} is no number: '{length}'")
+    check_sync_settings(settings)
     return SyncOptions(
         strategy=settings.get(STRATEGY_OPTION, "ALL").upper() or "ALL",
         skip_ro_suffix=_flag(settings, _SKIP_SUFFIX_OPTION, False),
         snapshot_with_table_name=_flag(settings, _PLAIN_NAME_OPTION, True),
         support_timestamp=_flag(settings, _TIMESTAMP_OPTION, False),
         sync_comments=_flag(settings, _COMMENT_OPTION, True),
-        schema_part_length=int(length),
+        schema_part_length=_number(settings, _SCHEMA_LENGTH_OPTION, 4000),
         incremental=_flag(settings, INCREMENTAL_OPTION, False),
+        table_properties=parse_properties(
+            _TABLE_PROPERTIES_OPTION, settings.get(_TABLE_PROPERTIES_OPTION, "")
+        ),
+        serde_properties=parse_properties(
+            _SERDE_PROPERTIES_OPTION, settings.get(_SERDE_PROPERTIES_OPTION, "")
+        ),
+        creates_database=_flag(settings, _CREATE_DATABASE_OPTION, True),
+        batch_size=_number(settings, _BATCH_OPTION, ADD_BATCH),
+        ignore_failures=_flag(settings, _IGNORE_OPTION, False),
     )
 
 
@@ -108,6 +130,11 @@ def changed_settings(options: SyncOptions) -> dict[str, str]:
         (_COMMENT_OPTION, options.sync_comments, default.sync_comments),
         (_SCHEMA_LENGTH_OPTION, options.schema_part_length, default.schema_part_length),
         (INCREMENTAL_OPTION, options.incremental, default.incremental),
+        (_TABLE_PROPERTIES_OPTION, _lines(options.table_properties), ""),
+        (_SERDE_PROPERTIES_OPTION, _lines(options.serde_properties), ""),
+        (_CREATE_DATABASE_OPTION, options.creates_database, default.creates_database),
+        (_BATCH_OPTION, options.batch_size, default.batch_size),
+        (_IGNORE_OPTION, options.ignore_failures, default.ignore_failures),
     )
     return {
         key: str(value).lower() if isinstance(value, bool) else str(value)
@@ -166,11 +193,13 @@ def wanted_table(table: HudiTable, database: str, kind: EntryKind, options: Sync
         output_format=PARQUET_OUTPUT_FORMAT,
         serde=PARQUET_SERDE,
         serde_properties={
+            **dict(options.serde_properties),
             "serialization.format": "1",
             "path": location,
             READ_OPTIMIZED_PROPERTY: "true" if kind.read_optimized else "false",
         },
         parameters={
+            **dict(options.table_properties),
             "EXTERNAL": "TRUE",
             CREATE_VERSION_PROPERTY: importlib.metadata.version("pyspark"),
             **commit_properties(table),
@@ -264,6 +293,17 @@ def _owner() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return "hudisql"
+
+
+def _lines(pairs: tuple[tuple[str, str], ...]) -> str:
+    return "\n".join(f"{key}={value}" for key, value in pairs)
+
+
+def _number(settings: Mapping[str, str], key: str, default: int) -> int:
+    text = settings.get(key, str(default))
+    if not text.isdecimal():
+        raise InvalidArgumentError(f"{key} is no number: '{text}'")
+    return int(text)
 
 
 def _flag(settings: Mapping[str, str], key: str, default: bool) -> bool:

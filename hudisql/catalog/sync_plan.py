@@ -29,7 +29,7 @@ from hudisql.catalog.sync_entries import (
     wanted_partition,
     wanted_table,
 )
-from hudisql.errors import TableExistsError, UnsupportedTableError
+from hudisql.errors import NoSuchTableError, TableExistsError, UnsupportedTableError
 from hudisql.format.spark_schema import arrow_from_spark_json
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.non_empty_partitions import list_non_empty_partitions
@@ -102,6 +102,16 @@ class SyncPlan:
         )
         return replace(self, entries=entries)
 
+    def with_owner(self, owner: str | None) -> SyncPlan:
+        """The plan in which entries that are made belong to `owner`; None changes nothing."""
+        entries = tuple(
+            entry
+            if entry.existing is not None or not owner
+            else replace(entry, table=replace(entry.table, owner=owner))
+            for entry in self.entries
+        )
+        return replace(self, entries=entries)
+
     def describe(self) -> list[str]:
         """The plan as lines of Hive DDL, in the order in which it runs; empty if there is nothing to do."""
         lines = [f"CREATE DATABASE {self.database}"] if self.creates_database else []
@@ -128,6 +138,11 @@ def plan_sync(
     """
     options = options or SyncOptions()
     kinds = entry_kinds(table, name, options) if kinds is None else kinds
+    if not existing.database_exists and not options.creates_database:
+        raise NoSuchTableError(
+            f"the metastore has no database {database}, and auto_create_database is false",
+            hint=f"CREATE DATABASE {database}",
+        )
     partitions = list_non_empty_partitions(table) if _needs_listing(table, existing, options, kinds) else []
     entries = []
     for kind in kinds:

@@ -18,6 +18,7 @@ from hudisql.catalog.metastore_table import (
     MetastoreDatabase,
     MetastorePartition,
     MetastoreTable,
+    TableGrant,
 )
 from hudisql.format.partition_path import escape_partition_value
 
@@ -66,6 +67,41 @@ def lock_from_thrift(element: Any) -> ListedLock:
         element.agentInfo or "",
         is_acquired(element),
         int(element.lastheartbeat or 0),
+    )
+
+
+def granted_object(table: MetastoreTable, column: str | None) -> Any:
+    """A HiveObjectRef for the table or its column."""
+    kind = ttypes.HiveObjectType.TABLE if column is None else ttypes.HiveObjectType.COLUMN
+    return ttypes.HiveObjectRef(kind, table.database, table.name, None, column)
+
+
+def grant_from_thrift(granted: Any) -> TableGrant:
+    """A HiveObjectPrivilege as a value."""
+    return TableGrant(
+        granted.principalName,
+        ttypes.PrincipalType._VALUES_TO_NAMES[granted.principalType],
+        granted.grantInfo.privilege,
+        bool(granted.grantInfo.grantOption),
+        granted.hiveObject.columnName or None,
+    )
+
+
+def grants_to_thrift(table: MetastoreTable, grants: Sequence[TableGrant], grantor: str) -> Any:
+    """A PrivilegeBag with grants on the table."""
+    now = int(time.time())
+    return ttypes.PrivilegeBag(
+        [
+            ttypes.HiveObjectPrivilege(
+                granted_object(table, grant.column),
+                grant.principal,
+                ttypes.PrincipalType._NAMES_TO_VALUES[grant.principal_type],
+                ttypes.PrivilegeGrantInfo(
+                    grant.privilege, now, grantor, ttypes.PrincipalType.USER, grant.grant_option
+                ),
+            )
+            for grant in grants
+        ]
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.bootstrap.run.already_bootstrapped import describe_existing_bootstrap
-from hudisql.errors import HudisqlError, InvalidArgumentError, TableExistsError
+from hudisql.errors import HudisqlError, TableExistsError, UnknownColumnError
 from hudisql.procedures.registry import Procedure
 from hudisql.sql.schema.table_definition import TableDefinition
 
@@ -87,7 +87,7 @@ def check_columns(arguments: Any, columns: pa.Schema) -> None:
     wanted = [*(arguments.record_key or ()), *([arguments.precombine] if arguments.precombine else [])]
     for name in wanted:
         if name.split(".")[0].lower() not in known:
-            raise InvalidArgumentError(
+            raise UnknownColumnError(
                 f"the source has no column '{name}'", hint=f"the columns are {', '.join(columns.names)}"
             )
 

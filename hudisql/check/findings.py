@@ -15,12 +15,13 @@ from hudisql.sql.text.script import ScriptStatement
 
 FORMATS: Final = ("text", "github", "sarif", "json")
 _PLACE: Final = re.compile(r"line (\d+), column (\d+)(?::|$|\n)")
-_SPARK_CODE: Final = re.compile(r"\[([A-Z_]+)(?:\.[A-Z_]+)?\]")
 # The first class that fits counts.
 _CODES: Final[tuple[tuple[type[errors.HudisqlError], str], ...]] = (
     (errors.UndefinedVariableError, "unknown-variable"),
     (errors.SqlSyntaxError, "syntax"),
     (errors.NoSuchProcedureError, "unknown-procedure"),
+    (errors.UnknownParameterError, "unknown-parameter"),
+    (errors.UnknownColumnError, "unknown-column"),
     (errors.InvalidArgumentError, "argument"),
     (errors.NoSuchTableError, "unknown-table"),
     (errors.TableExistsError, "table-exists"),
@@ -89,14 +90,10 @@ def finding_of(error: errors.HudisqlError, file: str, statement: ScriptStatement
 
 def code_of(error: errors.HudisqlError) -> str:
     """The code of an error."""
-    spark = _SPARK_CODE.search(error.message)
-    if spark is not None:
-        named = spark[1]
-        return _CODES_OF_SPARK.get(named, "type" if "TYPE_MISMATCH" in named else "error")
-    if "has no parameter" in error.message:
-        return "unknown-parameter"
-    if "has no column" in error.message:
-        return "unknown-column"
+    if error.condition is not None:
+        named = error.condition.partition(".")[0]
+        if named in _CODES_OF_SPARK or "TYPE_MISMATCH" in named:
+            return _CODES_OF_SPARK.get(named, "type")
     return next((code for kind, code in _CODES if isinstance(error, kind)), "error")
 
 

@@ -39,6 +39,7 @@ from hudisql.sql.schema.table_definition import TableDefinition, read_table_defi
 from hudisql.sql.spark_scripts import check_block
 from hudisql.sql.text import clauses as cl
 from hudisql.sql.text import statements as st
+from hudisql.sql.text.database_names import created_database, used_database
 from hudisql.sql.text.spark_errors import SourceText
 
 if TYPE_CHECKING:
@@ -49,10 +50,6 @@ Problem = Callable[[str, str, str | None], None]
 """Told of a finding that is no error: its code, the message and a hint."""
 _SETTING: Final = re.compile(r"\s*(?:SET|RESET)\b", re.IGNORECASE)
 _SET_OF_HUDI: Final = re.compile(r"\s*SET\s+`?(hoodie\.[^\s=`]+)`?\s*=", re.IGNORECASE)
-_CREATE_DATABASE: Final = re.compile(
-    r"\s*CREATE\s+(?:DATABASE|SCHEMA|NAMESPACE)\s+(?:IF\s+NOT\s+EXISTS\s+)?`?(\w+)", re.IGNORECASE
-)
-_USE: Final = re.compile(r"\s*USE\s+(?:DATABASE\s+|SCHEMA\s+|NAMESPACE\s+)?`?(\w+)`?\s*$", re.IGNORECASE)
 _HUDI_ONLY: Final = (st.UpdateStatement, st.DeleteStatement, st.MergeStatement)
 
 
@@ -138,12 +135,12 @@ class StatementCheck:
             self._existing(st.TableName(self.context.qualify_table_name(table)))
 
     def _use(self, statement: st.UseStatement) -> None:
-        match = _USE.match(statement.text)
-        if match is None:
+        database = used_database(statement.text)
+        if database is None:
             return
-        if self.context.metastore.get_database(match[1].lower()) is None:
-            raise NoSuchTableError(f"there is no database {match[1]}", hint=f"CREATE DATABASE {match[1]}")
-        self.context.database = match[1].lower()
+        if self.context.metastore.get_database(database) is None:
+            raise NoSuchTableError(f"there is no database {database}", hint=f"CREATE DATABASE {database}")
+        self.context.database = database
 
     def _create(self, statement: st.CreateTableStatement, source: SourceText) -> None:
         context, shadows = self.context, self.context.shadows
@@ -253,8 +250,8 @@ class StatementCheck:
         _ = query_plan.run_prepared(self.context, prepared, source).schema
 
     def _other(self, statement: st.Statement, source: SourceText) -> None:
-        if (made := _CREATE_DATABASE.match(statement.text)) is not None:
-            self.context.shadows.databases.add(made[1].lower())
+        if (made := created_database(statement.text)) is not None:
+            self.context.shadows.databases.add(made)
             return
         from hudisql.sql.dispatch import check_head
 

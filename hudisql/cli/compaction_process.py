@@ -53,6 +53,11 @@ class CompactionProcess:
             self._console.warning(f"the process of compactions has ended: {error}")
             self._forget()
 
+    def is_busy(self, table: str) -> bool:
+        """True if the table is being compacted, or is to be."""
+        self._listen()
+        return table in self._asked
+
     def close(self) -> None:
         """End the process after the compaction that runs; one that takes long is killed, and undone later."""
         if self._process is not None and self._pipe is not None:

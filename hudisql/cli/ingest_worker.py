@@ -134,6 +134,7 @@ def work(
                 refresh_seconds=refresh,
                 metrics=metrics,
                 compact=compactions.request,
+                is_compacting=compactions.is_busy,
                 push=push,
             )
 

@@ -82,7 +82,7 @@ class Terminal:
         said = {
             "planned": "would run",
             "skipped": "done before",
-            "recovered": "had committed before the last run ended",
+            "recovered": "had happened before the last run ended",
         }
         made = f", {', '.join(outcome.instants)}" if outcome.instants else ""
         state = said.get(outcome.state, f"{outcome.milliseconds / 1000:.2f} s")

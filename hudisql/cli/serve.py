@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import ssl
 
     from hudisql.server.limits import ServerLimits
-    from hudisql.server.transport import CheckPassword
+    from hudisql.server.users import UserChecks
 
 
 def serve(
@@ -87,11 +87,11 @@ def serve(
             result_bytes=result,
             drain_seconds=drain,
         )
-        check_password = _password_check(users, ldap_url, ldap_user_dn)
+        checks = _user_checks(users, ldap_url, ldap_user_dn)
         tls = _tls_context(tls_certificate, tls_key)
         settings: Settings = context.obj
         settings = settings.with_layer({"conf": parse_key_values(conf or [], "--conf")}, "command line")
-        return _run(settings, host, port, limits, check_password, tls)
+        return _run(settings, host, port, limits, checks, tls)
 
     end_with(run)
 
@@ -101,19 +101,19 @@ def _run(
     host: str,
     port: int,
     limits: ServerLimits,
-    check_password: CheckPassword | None,
+    users: UserChecks | None,
     tls: ssl.SSLContext | None,
 ) -> int:
     from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
     from hudisql.server.thrift_server import ThriftServer, check_exposure
 
-    check_exposure(host, has_users=check_password is not None)
+    check_exposure(host, has_users=users is not None)
     console = open_console()
-    if check_password is not None and tls is None:
+    if users is not None and tls is None:
         console.warning("passwords travel in the clear: give --tls-certificate")
     with stoppable_session(settings, console) as (session, stop):
         session.context.start()
-        server = ThriftServer(session, host, port, limits, console, check_password=check_password, tls=tls)
+        server = ThriftServer(session, host, port, limits, console, users=users, tls=tls)
         console.info(f"hudisql serves on {server.host}:{server.port}")
         stop.wait()
         drained = server.drain(limits.drain_seconds)
@@ -123,16 +123,17 @@ def _run(
     return EXIT_OK if drained else EXIT_FAILED
 
 
-def _password_check(
-    users: Path | None, ldap_url: str | None, ldap_user_dn: str | None
-) -> CheckPassword | None:
-    from hudisql.server.users import LdapServer, PasswordFile, RememberedUsers
+def _user_checks(users: Path | None, ldap_url: str | None, ldap_user_dn: str | None) -> UserChecks | None:
+    from hudisql.server.users import LdapServer, PasswordFile, RememberedUsers, UserChecks
 
     if users is not None and ldap_url is not None:
         raise SettingsError("give --users or --ldap-url, not both")
     if ldap_url is not None:
-        return RememberedUsers(LdapServer(ldap_url, ldap_user_dn or "").check).check
-    return None if users is None else RememberedUsers(PasswordFile(users).check).check
+        return UserChecks(RememberedUsers(LdapServer(ldap_url, ldap_user_dn or "").check).check)
+    if users is None:
+        return None
+    file = PasswordFile(users)
+    return UserChecks(RememberedUsers(file.check, file.version).check, file.check_known)
 
 
 def _tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:

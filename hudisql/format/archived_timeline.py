@@ -20,7 +20,7 @@ import fastavro
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.avro_container import load_codec
-from hudisql.format.commit_metadata import CommitMetadata, parse_commit_metadata
+from hudisql.format.commit_metadata import CommitMetadata, parse_commit_document, parse_commit_metadata
 from hudisql.format.instant import (
     CLEAN,
     COMMIT_ACTIONS,
@@ -252,9 +252,9 @@ def _decoded(schema_name: str, content: bytes, path: str) -> dict[str, Any] | No
 
 
 def _commit_record(content: bytes, path: str) -> dict[str, Any]:
-    """`HoodieCommitMetadata` or `HoodieReplaceCommitMetadata` of the archive, from the JSON of a commit."""
+    """`HoodieCommitMetadata` or `HoodieReplaceCommitMetadata` of the archive, from a commit's file."""
     try:
-        document: Any = json.loads(content) if content else {"operationType": "UNKNOWN"}
+        document: Any = parse_commit_document(content) if content else {"operationType": "UNKNOWN"}
         stats = document.get("partitionToWriteStats") or {}
         record: dict[str, Any] = {
             "partitionToWriteStats": {

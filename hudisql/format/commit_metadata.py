@@ -140,7 +140,7 @@ def parse_commit_metadata(content: bytes) -> CommitMetadata:
     """
     if not content:
         return CommitMetadata(partition_to_write_stats={})
-    document = _parse_object(content)
+    document = parse_commit_document(content)
     replaced = document.get("partitionToReplaceFileIds")
     try:
         return CommitMetadata(
@@ -214,12 +214,13 @@ def _member_of(content: bytes, path: str, member: str) -> dict[str, Any]:
     if not content:
         return {}
     try:
-        return _parse_object(content).get(member) or {}
+        return parse_commit_document(content).get(member) or {}
     except CorruptTableError as error:
         raise CorruptTableError(f"cannot decode {path}: {error.message}") from error
 
 
-def _parse_object(content: bytes) -> dict[str, Any]:
+def parse_commit_document(content: bytes) -> dict[str, Any]:
+    """The fields of commit metadata as they stand in its JSON or its Avro. Raises CorruptTableError."""
     if not content.startswith(b"{"):
         # Tasks that write skeletons load no Avro reader.
         from hudisql.format.avro_container import CONTAINER_MAGIC, decode_container

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -20,6 +21,9 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 LOCAL_TIMESTAMP = pa.timestamp("us")
 COMMENT_KEY = b"comment"
 """Key of an Arrow field's metadata that holds the column's comment."""
+
+# Schemas that are remembered: each commit of a table has its schema as text.
+_MOST_SCHEMAS: Final = 1024
 
 _AVRO_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
@@ -74,6 +78,7 @@ _FROM_LOGICAL = {
 }
 
 
+@lru_cache(_MOST_SCHEMAS)
 def arrow_from_avro(json_text: str) -> pa.Schema:
     """The Arrow schema of an Avro record schema; every field nullable, `doc` kept as comment.
 

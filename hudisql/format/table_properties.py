@@ -12,6 +12,8 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
 
 from hudisql.errors import CorruptTableError, NoSuchPathError, NoSuchTableError
 from hudisql.format.timeline_layout import ARCHIVE_DIRECTORY as DEFAULT_ARCHIVE_DIRECTORY
@@ -27,6 +29,9 @@ PROPERTIES_BACKUP_FILE = f"{PROPERTIES_FILE}.backup"
 
 COPY_ON_WRITE = "COPY_ON_WRITE"
 MERGE_ON_READ = "MERGE_ON_READ"
+
+# Files that are remembered by their content: each statement reads its table's several times.
+_MOST_PROPERTIES: Final = 1024
 
 NAME = "hoodie.table.name"
 DATABASE_NAME = "hoodie.database.name"
@@ -293,12 +298,12 @@ def read_table_properties(storage: Storage, base_path: str) -> TableProperties:
     # The properties are asked again last: an update may have put them back and dropped the backup between.
     for file in (PROPERTIES_FILE, PROPERTIES_BACKUP_FILE, PROPERTIES_FILE):
         try:
-            values = parse_properties(storage.read(join(base_path, file)))
+            properties = _properties_of(storage.read(join(base_path, file)))
         except NoSuchPathError:
             continue
         found = True
-        if _is_whole(values):
-            return TableProperties(values)
+        if properties is not None:
+            return properties
     if found:
         raise CorruptTableError(
             f"{join(base_path, PROPERTIES_FILE)} is cut short or fails its checksum, and no backup is whole",
@@ -307,6 +312,13 @@ def read_table_properties(storage: Storage, base_path: str) -> TableProperties:
     raise NoSuchTableError(
         f"no Hudi table at {base_path}: there is no {PROPERTIES_FILE}", hint="check the path"
     )
+
+
+@lru_cache(_MOST_PROPERTIES)
+def _properties_of(content: bytes) -> TableProperties | None:
+    """The properties that a file says; None if it was cut short."""
+    values = parse_properties(content)
+    return TableProperties(values) if _is_whole(values) else None
 
 
 def read_whole_file(storage: Storage, path: str) -> bytes | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Final
 
 from hudisql.format.instant import (
     COMMIT_ACTIONS,
@@ -20,6 +21,9 @@ from hudisql.format.instant import (
 )
 from hudisql.format.timeline_layout import LAYOUT_V1, TimelineLayout
 from hudisql.storage import Storage
+
+# Timelines that are remembered by their files' names: a commit lists its table's several times.
+_MOST_TIMELINES: Final = 64
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,10 @@ def timeline_of(instants: Iterable[Instant], layout: TimelineLayout = LAYOUT_V1)
 
 def load_timeline(storage: Storage, base_path: str, layout: TimelineLayout = LAYOUT_V1) -> Timeline:
     """List the active timeline of the table at `base_path`. Raises NoSuchPathError, StorageError."""
-    entries = storage.list_directory(layout.timeline_directory(base_path))
-    parsed = (layout.parse_file_name(entry.name) for entry in entries if not entry.is_directory)
+    return _timeline_of_names(tuple(storage.list_file_names(layout.timeline_directory(base_path))), layout)
+
+
+@lru_cache(_MOST_TIMELINES)
+def _timeline_of_names(names: tuple[str, ...], layout: TimelineLayout) -> Timeline:
+    parsed = (layout.parse_file_name(name) for name in names)
     return timeline_of((instant for instant in parsed if instant is not None), layout)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Protocol
 
 from hudisql.format.instant import (
@@ -37,6 +38,8 @@ DEFAULT_HISTORY_DIRECTORY: Final = "history"
 """Hudi's default for `hoodie.timeline.history.path`."""
 NEW_TABLE_DIRECTORIES: Final = (ARCHIVE_DIRECTORY, ".schema", ".temp")
 """The directories below `METADATA_DIRECTORY` that every new table has, empty."""
+# File names that are remembered: a timeline is listed again and again.
+_MOST_NAMES: Final = 1 << 16
 
 
 def metadata_directory(base_path: str) -> str:
@@ -93,6 +96,9 @@ class TimelineLayout(Protocol):
     def parse_file_name(self, name: str) -> Instant | None:
         """The instant that a file of the timeline's directory stands for, or None if it is another file."""
 
+    def __hash__(self) -> int:
+        """Layouts are values."""
+
     def avro_record(self, instant: Instant) -> str | None:
         """The Avro record that the instant's file holds; None if it is empty or JSON commit metadata."""
 
@@ -121,16 +127,7 @@ class TimelineLayoutV1:
 
     def parse_file_name(self, name: str) -> Instant | None:
         """The instant of a file's name, or None if it is no timeline file."""
-        matched = _FILE_NAME.fullmatch(name)
-        if matched is None:
-            return None
-        timestamp, action, suffix = matched.groups()
-        if action == "inflight" and suffix is None:
-            return Instant(timestamp, COMMIT, InstantState.INFLIGHT)
-        if action not in ACTIONS:
-            return None
-        state = InstantState[suffix[1:].upper()] if suffix else InstantState.COMPLETED
-        return Instant(timestamp, action, state)
+        return _instant_of(name)
 
     def avro_record(self, instant: Instant) -> str | None:
         """Plans and rollbacks are Avro containers, commits JSON."""
@@ -193,6 +190,22 @@ class TimelineLayoutV2:
 
 
 _COMPLETED_NAME: Final = re.compile(r"(\d{14,17})_(\d{14,17})\.([a-z]+)", re.ASCII)
+
+
+@lru_cache(_MOST_NAMES)
+def _instant_of(name: str) -> Instant | None:
+    matched = _FILE_NAME.fullmatch(name)
+    if matched is None:
+        return None
+    timestamp, action, suffix = matched.groups()
+    if action == "inflight" and suffix is None:
+        return Instant(timestamp, COMMIT, InstantState.INFLIGHT)
+    if action not in ACTIONS:
+        return None
+    state = InstantState[suffix[1:].upper()] if suffix else InstantState.COMPLETED
+    return Instant(timestamp, action, state)
+
+
 _FILE_NAME: Final = re.compile(r"(\d{14,17})(?:\.([a-z]+))?(\.requested|\.inflight)?", re.ASCII)
 _AVRO_RECORDS: Final[Mapping[tuple[str, InstantState], str]] = {
     (REPLACE_COMMIT, InstantState.REQUESTED): "HoodieRequestedReplaceMetadata",

@@ -13,7 +13,7 @@ def encode_protobuf_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def decode_protobuf_varint(data: bytes, position: int) -> tuple[int, int]:
+def decode_protobuf_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
     """The varint at `position` and the position after it."""
     value = shift = 0
     while True:

@@ -26,6 +26,8 @@ IGNORE: Final = "ignore"
 ADD: Final = "add"
 SERVICES: Final = "services"
 WORKER: Final = "worker"
+MEMORY: Final = "memory"
+ROCKSDB: Final = "rocksdb"
 DEAD_LETTER: Final = "dead_letter"
 STOP: Final = "stop"
 REFUSE: Final = "refuse"
@@ -56,6 +58,8 @@ class IngestDeclaration:
       `dead_letter`.
     - `new_columns`: what follows if events have columns that the table lacks; `add` gives them to the table.
     - `fail_on_data_loss`: stop if the topic's retention has deleted events that were not taken.
+    - `index_days`, `index`: partitions that are older have no index; `rocksdb` keeps indexes beyond the
+      memory on the worker's disk, with `memory` their partitions have none.
     - `split`: when a partition is split into hash buckets, see `parse_split_option`.
     - `services`: the worker runs the clean and the archiving that are due after its commits.
     - `compaction`: `worker`, a process beside the worker compacts, or `services`, others do.
@@ -71,6 +75,7 @@ class IngestDeclaration:
     flush_bytes: int = 64 << 20
     flush_seconds: float = 60.0
     index_days: int = 30
+    index: str = MEMORY
     on_bad_record: str = DEAD_LETTER
     new_columns: str = IGNORE
     fail_on_data_loss: bool = True
@@ -99,6 +104,8 @@ class IngestDeclaration:
             raise InvalidArgumentError(
                 f"flush_bytes must be at least {_LEAST_FLUSH_BYTES:,}, and flush_seconds above 0"
             )
+        if self.index not in (MEMORY, ROCKSDB):
+            raise InvalidArgumentError(f"index is '{self.index}'; it is '{MEMORY}' or '{ROCKSDB}'")
         if self.index_days < 0:
             raise InvalidArgumentError("index_days must be 0 or more")
         parse_split_option(self.split)

@@ -63,8 +63,8 @@ class EventSource(Protocol):
     def unassign(self, sources: Collection[SourcePartition]) -> None:
         """Read these partitions no longer. Raises HudisqlError."""
 
-    def known_end(self, source: SourcePartition) -> int | None:
-        """The offset behind the last event of a partition, as last heard of; None if that is not known."""
+    def events_left(self, source: SourcePartition, offset: int) -> int | None:
+        """The events of a partition from the offset on, as last heard of; None if that is not known."""
 
     def poll(self, timeout: float) -> Polled:
         """The next events; none if none comes within `timeout` seconds. Raises HudisqlError."""

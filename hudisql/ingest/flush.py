@@ -17,18 +17,21 @@ from hudisql.ingest.table_index import TableIndex
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import PARTITION, RECORD_KEY
 from hudisql.write.execution.commit_files import WriteResult, commit_files
-from hudisql.write.execution.driver_upsert import upsert_on_driver
+from hudisql.write.execution.driver_upsert import insert_on_driver, upsert_on_driver
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.transaction.commit import OpenCommit
 
 OPERATION_TYPE: Final = "UPSERT"
+_INSERT: Final = "INSERT"
 # What rows in memory take in a file, about.
 _BYTES_IN_FILE: Final = 0.3
 # A file is filled up if it has at most so many bytes, or so many times those of the partition's rows.
 _ALWAYS_SMALL: Final = 256 << 10
 _MOST_REWRITTEN: Final = 2
+# What a file has at least that is not filled up, however large the flush is: clustering joins such files.
+_LARGE_ENOUGH: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,8 @@ def commit_rows(
     paths: PartitionPaths | None = None,
 ) -> WriteResult:
     """Upsert the rows (the table's columns, RECORD_KEY, PARTITION and `_hoodie_is_deleted`), in one commit
-    with the offsets `reached`; without rows the offsets alone. The index then knows the new keys. `paths` are
+    with the offsets `reached`; without rows the offsets alone. Rows of a table whose record keys are
+    generated are inserted. The index then knows the new keys. `paths` are
     those of the target's table; they are made anew if another writer has committed since.
 
     Raises WriteConflictError if `previous` are not the table's offsets, or another writer conflicts;
@@ -64,6 +68,8 @@ def commit_rows(
         of_rows = paths
         if of_rows is None or commit.table.timeline.commits != table.timeline.commits:
             of_rows = PartitionPaths(commit.table, options.key_generator)
+        if table.properties.generates_record_keys:
+            return insert_on_driver(commit, options, of_rows, rows)
         newest = without_deleted(rows, commit.table.precombine_field)
         files = upsert_on_driver(commit, options, of_rows, newest, last_of_equals=True, tag=index.tag)
         written.append((commit, files))
@@ -71,7 +77,7 @@ def commit_rows(
 
     result = commit_files(
         table,
-        OPERATION_TYPE,
+        _INSERT if table.properties.generates_record_keys else OPERATION_TYPE,
         table.schema,
         write,
         concurrency=options.concurrency,
@@ -120,6 +126,6 @@ def _sized(options: WriteOptions, rows: pa.Table | None) -> WriteOptions:
         return options
     partitions = max(len(pc.unique(rows.column(PARTITION))), 1)
     new_bytes = int(rows.nbytes * _BYTES_IN_FILE / partitions)
-    limit = max(_ALWAYS_SMALL, new_bytes * _MOST_REWRITTEN)
+    limit = max(_ALWAYS_SMALL, min(new_bytes * _MOST_REWRITTEN, _LARGE_ENOUGH))
     sizing = replace(options.sizing, small_file_bytes=min(options.sizing.small_file_bytes, limit))
     return replace(options, sizing=sizing)

@@ -16,6 +16,7 @@ from hudisql.write.execution.driver_upsert import with_keys
 from hudisql.write.keygen.partition_paths import PartitionPaths
 
 _NO_PLACE = "it deletes a row, and does not say in which partition"
+_NO_KEY = "it deletes a row, and the table has no record key by which that is found"
 _FEW_ROWS: Final = 64
 _MOST_KNOWN: Final = 10_000
 _Keyed = tuple[pa.Table, npt.NDArray[np.bool_] | None, list[BadRecord]]
@@ -25,7 +26,8 @@ def keyed_rows(parsed: ParsedBatch, target: IngestTarget, paths: PartitionPaths)
     """The rows with RECORD_KEY and PARTITION, the marks of those to delete, and the records refused.
 
     Refused are rows whose key is null or empty, partition values that no directory can stand for, and
-    deletes without a partition value in a table with partitions: their row would not be found.
+    deletes without a partition value in a table with partitions, or of a table without a record key: their
+    row would not be found.
     """
     kept: list[pa.Table] = []
     at: list[npt.NDArray[np.int64]] = []
@@ -38,8 +40,10 @@ def keyed_rows(parsed: ParsedBatch, target: IngestTarget, paths: PartitionPaths)
     if parsed.is_deleted is None:
         return rows, None, bad
     is_deleted = parsed.is_deleted[chosen]
-    lacks_place = is_deleted & _lacks_partition(rows, target)
-    bad += [BadRecord(int(parsed.positions[each]), _NO_PLACE) for each in chosen[lacks_place]]
+    lacks_place, reason = is_deleted & _lacks_partition(rows, target), _NO_PLACE
+    if target.table.properties.generates_record_keys:
+        lacks_place, reason = is_deleted, _NO_KEY
+    bad += [BadRecord(int(parsed.positions[each]), reason) for each in chosen[lacks_place]]
     return rows.filter(pa.array(~lacks_place)), is_deleted[~lacks_place], bad
 
 

@@ -7,17 +7,19 @@ begins there again, so that an event is in the table once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from hudisql.errors import NoSuchPathError, TableLockedError, WriteConflictError, WriteRefusedError
-from hudisql.ingest.declaration import STOP, IngestDeclaration
+from hudisql.ingest.declaration import ROCKSDB, STOP, IngestDeclaration
 from hudisql.ingest.flush import IngestTarget, commit_rows, paths_of
 from hudisql.ingest.index.partition_indexes import IndexLimits
+from hudisql.ingest.index.rocksdb_index import RocksDbIndex
+from hudisql.ingest.known_partitions import KnownPartitions
 from hudisql.ingest.offsets import NO_OFFSETS, SourcePartition, TableOffsets, find_offsets
 from hudisql.ingest.parse.parsed_batch import BadRecord, RecordParser
 from hudisql.ingest.row_keys import keyed_rows
@@ -63,13 +65,16 @@ class TableFeed:
     _epoch: int = 0
     _target: IngestTarget | None = None
     _parser: RecordParser | None = None
+    _partitions: KnownPartitions = field(default_factory=KnownPartitions)
     _paths: PartitionPaths | None = None
     _seen_columns: set[str] = field(default_factory=set)
+    _written: set[str] = field(default_factory=set)
     _index: TableIndex = field(init=False)
     _due_splits: DueSplits = field(init=False)
 
     def __post_init__(self) -> None:
-        limits = IndexLimits(INDEX_BYTES, self.declaration.index_days)
+        on_disk = RocksDbIndex if self.declaration.index == ROCKSDB else None
+        limits = IndexLimits(INDEX_BYTES, self.declaration.index_days, on_disk)
         self._index = TableIndex(limits)
         self._due_splits = self._no_due_splits()
 
@@ -79,12 +84,17 @@ class TableFeed:
         self._index.forget()
         self._due_splits = self._no_due_splits()
         self._seen_columns = set()
+        self._partitions = KnownPartitions()
         self._open()
         assert self._target is not None
         self._committed = find_offsets(self._target.table)
         self._epoch = self._committed.epoch + 1
         self._due_splits.look(self._target.table, self._index.splits, ())
         return self._committed.offsets
+
+    def close(self) -> None:
+        """Drop the indexes: the table is another worker's."""
+        self._index.forget()
 
     def begin_at(self, offsets: Mapping[SourcePartition, int], *, commits: bool) -> None:
         """Take events from these offsets on; with `commits` they are committed before the first event, so
@@ -181,9 +191,22 @@ class TableFeed:
         result = self._commit(rows, reached)
         self._committed, self._buffer = reached, TableBuffer()
         assert self._target is not None
+        if result.instant_time is not None:
+            self._partitions.committed(self._target.table, paths_of(rows), result.instant_time)
+        self._written |= set(paths_of(rows))
         self._target.after_commit()
-        self._look_for_splits([*paths_of(rows), *self._index.indexed()])
         return result
+
+    def look_for_splits(self) -> None:
+        """Find out which of the partitions that were written since the last look are to be split.
+
+        Raises CorruptTableError, StorageError; the partitions are then looked at again.
+        """
+        assert self._target is not None
+        if self.declaration.split != SplitKind.NEVER and self._written:
+            paths = [*sorted(self._written), *self._index.indexed()]
+            self._due_splits.look(self._target.table.reopened(), self._index.splits, paths)
+        self._written = set()
 
     @property
     def wants_split(self) -> bool:
@@ -233,18 +256,13 @@ class TableFeed:
         self._target.after_commit()
         return result
 
-    def _look_for_splits(self, paths: list[str]) -> None:
-        assert self._target is not None
-        if self.declaration.split != SplitKind.NEVER:
-            self._due_splits.look(self._target.table.reopened(), self._index.splits, paths)
-
     def _no_due_splits(self) -> DueSplits:
         option = parse_split_option(self.declaration.split)
         return DueSplits(option, time.monotonic, self.split_limits)
 
     def _commit(self, rows: pa.Table | None, reached: TableOffsets) -> WriteResult:
         for attempt in range(1, _CONFLICT_ATTEMPTS + 1):
-            self._open()
+            self._open(paths_of(rows))
             assert self._target is not None
             if rows is not None:
                 rows = _with_columns(rows, self._target.table.schema)
@@ -263,14 +281,17 @@ class TableFeed:
                     raise
         raise AssertionError("unreachable")
 
-    def _open(self) -> None:
-        """Open the table as it is now, and make what depends on its columns if these have changed."""
-        before = self._target
-        self._target = self.open_target()
+    def _open(self, used: Sequence[str] = ()) -> None:
+        """Open the table as it is now, and make what depends on its columns if these have changed.
+
+        `used` are the partitions that rows are in.
+        """
+        before, opened = self._target, self.open_target()
+        self._target = replace(opened, table=opened.table.listed_once())
         table = self._target.table
         if before is None or not before.table.schema.equals(table.schema):
             self._parser = self.make_parser(table, self.declaration)
-        self._paths = PartitionPaths(table, self._target.options.key_generator)
+        self._paths = self._partitions.paths(self._target, used)
 
 
 def _with_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:

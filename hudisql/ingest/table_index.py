@@ -22,7 +22,7 @@ from hudisql.ingest.index.tag import find_in_partition, tag_keys
 from hudisql.ingest.split.table_splits import TableSplits
 from hudisql.ingest.split.tag_by_hash import tag_by_hash
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import list_file_slices
+from hudisql.table.snapshot import file_slices_at
 from hudisql.write.execution.driver_upsert import KeyLocations
 from hudisql.write.execution.write_context import WrittenFile
 
@@ -68,9 +68,10 @@ class TableIndex:
         if split is not None:
             return None if self.splits.is_mixed(split) else tag_by_hash(table, split, keys)
         is_seen = path in self._indexes.sizes() or path in self._indexes.without_index
-        if not is_seen and self._is_too_large(table, path):
+        is_large = not is_seen and self._is_too_large(table, path)
+        if is_large and self._limits.on_disk is None:
             return None
-        index = self._indexes.get(table, path, self._now())
+        index = self._indexes.get(table, path, self._now(), is_large=is_large)
         if index is None:
             return None
         self._tagged[path] = index
@@ -119,6 +120,6 @@ class TableIndex:
         self.splits = TableSplits()
 
     def _is_too_large(self, table: HudiTable, path: str) -> bool:
-        slices = list_file_slices(table, [path], None)
+        slices = file_slices_at(table, [path])
         size = sum(each.base_file.length for each in slices if each.base_file is not None)
         return size // _LEAST_ROW_BYTES * _BYTES_PER_KEY > self._limits.memory_bytes

@@ -30,6 +30,9 @@ _LONGEST_RETRY: Final = 300.0
 _UNREACHABLE_SECONDS: Final = 30.0
 _KNOWN_SECONDS: Final = 0.1
 _OBSERVED_SECONDS: Final = 5.0
+# With many tables, looks for what is declared are further apart, so that they take this part of a core.
+_LOOK_SHARE: Final = 0.005
+_LONGEST_REFRESH: Final = 60.0
 
 
 class IngestTable(Protocol):
@@ -68,10 +71,12 @@ class _Fed:
 
 @dataclass
 class IngestWorker:
-    """`tables` gives the declared tables, looked up again every `refresh_seconds`; `owner` is its name.
+    """`tables` gives the declared tables, looked up again every `refresh_seconds`, with many tables at most
+    every minute; `owner` is its name.
 
     Rows in memory may take `memory` bytes: the largest buffer is committed when they take more.
-    `observer` is told of commits and failures, and how the tables are.
+    `observer` is told of commits and failures, and how the tables are. `is_compacting` says whether another
+    process works on a table for this worker, which then has not left it yet.
     """
 
     tables: Callable[[], Sequence[IngestTable]]
@@ -84,12 +89,16 @@ class IngestWorker:
     clock: Callable[[], float] = time.monotonic
     observer: IngestObserver | None = None
     open_source: Callable[[str], EventSource] = KafkaSource
+    is_compacting: Callable[[str], bool] = lambda _table: False
     _fed: dict[str, _Fed] = field(default_factory=dict)
     _sources: dict[str, EventSource] = field(default_factory=dict)
     _by_source: dict[tuple[str, SourcePartition], list[_Fed]] = field(default_factory=dict)
     _declared: dict[str, IngestTable] = field(default_factory=dict)
+    # Paused tables that are this worker's until their compaction has ended.
+    _leaving: dict[str, IngestTable] = field(default_factory=dict)
     _paused: frozenset[str] = frozenset()
     _refreshed_at: float | None = None
+    _look_cost: float = 0.0
     _observed_at: float | None = None
     # Until when a source that did not answer is left alone: each of its tables would wait for it.
     _unreachable: dict[str, float] = field(default_factory=dict)
@@ -119,18 +128,25 @@ class IngestWorker:
             self.ownership.close()
             for source in self._sources.values():
                 source.close()
+            for fed in self._fed.values():
+                fed.feed.close()
 
     def _refresh(self) -> None:
         """Take tables that are this worker's, and give up those that are not any more."""
         now = self.clock()
-        if self._refreshed_at is None or now - self._refreshed_at >= self.refresh_seconds:
+        pause = max(self.refresh_seconds, min(self._look_cost / _LOOK_SHARE, _LONGEST_REFRESH))
+        if self._refreshed_at is None or now - self._refreshed_at >= pause:
+            began = time.thread_time()
             self._look_for_declarations()
+            looked = time.thread_time() - began
             self._give_up_undeclared()
+            began = time.thread_time()
             self._look_for_partitions()
+            self._look_cost = looked + time.thread_time() - began
             # Looking may take long: the next look comes that long after its end.
             self._refreshed_at = now = self.clock()
-        owned = self.ownership.owned(self._declared)
-        new = owned - set(self._fed)
+        owned = self.ownership.owned({**self._declared, **self._leaving})
+        new = (owned & set(self._declared)) - set(self._fed)
         if new and now - self._refreshed_at >= _KNOWN_SECONDS:
             # They may have been paused since, before their last owner has left them.
             self._look_for_declarations()
@@ -154,7 +170,10 @@ class IngestWorker:
             self.console.warning(f"declarations cannot be looked up, and stay as they are: {error.message}")
             return
         self._declared = {each.name: each for each in found if not each.declaration.is_paused}
-        paused = frozenset(each.name for each in found if each.declaration.is_paused)
+        self._leaving = {
+            each.name: each for each in found if each.declaration.is_paused and self.is_compacting(each.name)
+        }
+        paused = frozenset(each.name for each in found if each.declaration.is_paused) - set(self._leaving)
         if paused != self._paused:
             self._paused, self._observed_at = paused, None
 
@@ -267,6 +286,18 @@ class IngestWorker:
             seconds, offsets = time.monotonic() - began, fed.feed.committed
             lag = self._lag_of(fed)
             self.observer.committed(CommittedEvents(fed.table.name, result, events, offsets, seconds, lag))
+        self._look_for_splits(fed)
+
+    def _look_for_splits(self, fed: _Fed) -> None:
+        try:
+            fed.feed.look_for_splits()
+        except Exception as error:
+            # The commit stands, and the next one looks again.
+            self.console.warning(
+                f"{fed.table.name}: it is not known which partitions to split: {_told(error)}"
+            )
+            if self.observer is not None:
+                self.observer.failed(fed.table.name)
 
     def _split(self, fed: _Fed) -> None:
         try:
@@ -314,6 +345,7 @@ class IngestWorker:
         self._observed_at = None
         self._finish(fed, commits=commits)
         self._halt(fed, 0.0)
+        fed.feed.close()
 
     def _halt(self, fed: _Fed, not_before: float) -> None:
         """Read the table's source no longer; what is in memory is dropped when it begins again."""
@@ -371,10 +403,10 @@ class IngestWorker:
         source = self._source_of(fed)
         lag, committed = 0, fed.feed.committed
         for partition in fed.sources:
-            end = source.known_end(partition)
-            if end is None:
+            left = source.events_left(partition, committed[partition])
+            if left is None:
                 return None
-            lag += max(end - committed[partition], 0)
+            lag += left
         return lag
 
     def _has_caught_up(self) -> bool:

@@ -12,7 +12,13 @@ from hudisql.errors import MigrationConflictError
 from hudisql.migrate.apply import locked_checkpoint
 from hudisql.migrate.history import BASELINE, DELETED, FAILED, SUCCESS, History, HistoryRow, now
 from hudisql.migrate.listener import Listener
-from hudisql.migrate.plan import MigrationPlan, ScriptState, applied_versions, plan_migrations
+from hudisql.migrate.plan import (
+    MigrationPlan,
+    ScriptState,
+    applied_versions,
+    open_run_of,
+    plan_migrations,
+)
 from hudisql.migrate.run_checkpoint import RunCheckpoint, current_user
 from hudisql.migrate.scripts import MigrationScript, MigrationScripts, Version, checksum_of, identity_of
 
@@ -33,9 +39,10 @@ def baseline(
 ) -> None:
     """Record that everything up to `version` counts as applied.
 
-    Raises MigrationConflictError if scripts were applied already, TableLockedError, HudisqlError.
+    Raises MigrationConflictError if scripts were applied already or one has begun, TableLockedError,
+    HudisqlError.
     """
-    with locked_checkpoint(history, wait_seconds, listener):
+    with locked_checkpoint(history, wait_seconds, listener) as checkpoint:
         rows = history.read()
         same = [row for row in rows if row.type == BASELINE and row.version == str(version)]
         if same:
@@ -45,6 +52,13 @@ def baseline(
             raise MigrationConflictError(
                 f"{history.full_name} has scripts or a baseline already",
                 hint="a baseline is the first row of a history; migrate info DIR lists the rows",
+            )
+        run = open_run_of(rows, checkpoint.state)
+        if run is not None:
+            raise MigrationConflictError(
+                f"{run['script']} has begun and not ended, and a baseline is the first row of a history",
+                hint="finish it first (hudisql migrate apply DIR), or hudisql migrate repair DIR --discard "
+                "forgets that it began",
             )
         rank = max([row.installed_rank for row in rows], default=0) + 1
         history.write(

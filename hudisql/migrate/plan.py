@@ -80,9 +80,7 @@ def plan_migrations(
     out_of_order: bool = False,
 ) -> MigrationPlan:
     """Compare the scripts with the history and the checkpoint."""
-    run = checkpoint.run
-    if run is not None and _is_recorded(rows, run):
-        run = None
+    run = open_run_of(rows, checkpoint)
     planner = _Planner(scripts, rows, run, out_of_order)
     statuses = (*planner.versioned(), *planner.repeatable())
     wanted = (ScriptState.PENDING, ScriptState.FAILED, ScriptState.INTERRUPTED)
@@ -122,6 +120,12 @@ def changed_statement(script: MigrationScript, run: Mapping[str, Any]) -> int | 
         if number > len(statements) or checksum_of(statements[number - 1].text) != done["checksum"]:
             return number
     return None
+
+
+def open_run_of(rows: Sequence[HistoryRow], checkpoint: CheckpointState) -> Mapping[str, Any] | None:
+    """The run that has begun and not ended; None if its row is written and only its checkpoint is left."""
+    run = checkpoint.run
+    return None if run is None or _is_recorded(rows, run) else run
 
 
 def _is_recorded(rows: Sequence[HistoryRow], run: Mapping[str, Any]) -> bool:

@@ -18,6 +18,7 @@ from hudisql.migrate.run_checkpoint import CheckpointState
 from hudisql.migrate.scripts import MigrationScript, MigrationScripts, identity_of, refuse_shell_commands
 from hudisql.migrate.statement_counts import counts_of
 from hudisql.sql.text import statements as st
+from hudisql.sql.text.database_names import created_database, used_database
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.script import ScriptStatement
 
@@ -46,12 +47,13 @@ def preview(
     plan = read_plan(history, scripts, out_of_order=options.out_of_order)
     plan.raise_if_conflicting()
     blocked = []
+    made: set[str] = set()
     for script in up_to(plan, options.target):
         refuse_shell_commands(script)
         done = _done(plan, script)
         listener.script_begins(script, done)
         with session.isolated() as isolated:
-            previewer = _Previewer(isolated, script, listener)
+            previewer = _Previewer(isolated, script, listener, made)
             outcomes = [
                 previewer.look_at(number, statement, is_done=number <= done)
                 for number, statement in enumerate(script.statements, start=1)
@@ -67,24 +69,46 @@ def _done(plan: MigrationPlan, script: MigrationScript) -> int:
     return sum(each["state"] == "done" for each in run["statements"])
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Previewer:
+    """Looks at the statements of one script; `made` are the databases that statements before would make."""
+
     session: Session
     script: MigrationScript
     listener: Listener
+    made: set[str]
+    absent: str | None = None
+    """The database in use, if it is one of `made` that is not there yet."""
 
     def look_at(self, number: int, statement: ScriptStatement, *, is_done: bool) -> StatementOutcome:
         outcome = StatementOutcome(self.script, number, statement, "skipped" if is_done else "planned")
         text = self.session.substitute(statement)
         effect = effect_of(self.session.context, statement, text)
-        if effect.effect is Effect.SESSION and text.split()[0].upper() in ("SET", "USE"):
+        head = text.split()[0].upper()
+        if (database := created_database(text)) is not None:
+            self.made.add(database)
+        if effect.effect is Effect.SESSION and head == "USE":
+            self._use(replace(statement, text=text))
+        elif effect.effect is Effect.SESSION and head == "SET":
             self.session.execute(replace(statement, text=text))
         elif effect.effect is Effect.BOOTSTRAP and not is_done:
             outcome = self._bootstrap(outcome, replace(statement, text=_as_dry_run(text)))
         self.listener.statement_ended(outcome)
         return outcome
 
+    def _use(self, statement: ScriptStatement) -> None:
+        """Change the database, unless a statement before makes it, which has not run."""
+        database = used_database(statement.text)
+        is_absent = database in self.made and self.session.context.metastore.get_database(database) is None
+        self.absent = database if is_absent else None
+        if not is_absent:
+            self.session.execute(statement)
+
     def _bootstrap(self, outcome: StatementOutcome, dry_run: ScriptStatement) -> StatementOutcome:
+        if self.absent is not None and _has_unqualified_table(dry_run.text):
+            why = f"the database {self.absent} is not made yet"
+            self.listener.note(f"  {outcome.place}: cannot be looked at yet: {why}")
+            return outcome
         try:
             result = self.session.execute(dry_run)
             self.listener.result(result)
@@ -94,6 +118,17 @@ class _Previewer:
             self.listener.note(f"  {outcome.place}: cannot be looked at yet: {error.message}")
             return outcome
         return replace(outcome, counts=counts_of(result), error=result.error)
+
+
+def _has_unqualified_table(text: str) -> bool:
+    call = parse_statement(text)
+    assert isinstance(call, st.CallStatement)
+    named = {name.lower(): str(value) for name, value in call.named}
+    tables = [
+        named.get("table", str(call.positional[0]) if call.positional else ""),
+        named.get("source_table"),
+    ]
+    return any(each is not None and "." not in each for each in tables)
 
 
 def _as_dry_run(text: str) -> str:

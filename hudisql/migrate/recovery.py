@@ -165,13 +165,14 @@ def find_marked_commit(context: Context, names: Sequence[str], mark: str) -> Fou
         table = _open(context, st.TableName(tuple(name.split("."))))
         if table is None:
             continue
-        found = _marked_commit(table, mark)
+        found = marked_commit(table, mark)
         if found is not None:
             return found
     return None
 
 
-def _marked_commit(table: HudiTable, mark: str) -> FoundCommit | None:
+def marked_commit(table: HudiTable, mark: str) -> FoundCommit | None:
+    """The commit of a table whose mark begins with `mark`. Raises StorageError, CorruptTableError."""
     for instant_time, extra_metadata in _extra_metadata(table):
         text = extra_metadata.get(MARK) or ""
         if text.startswith(f"{mark}/"):

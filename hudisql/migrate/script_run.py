@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.errors import HudisqlError, MigrationConflictError, SyncFailedError
 from hudisql.migrate.history import FAILED
 from hudisql.migrate.listener import Listener, StatementOutcome
+from hudisql.migrate.made_tables import settle_made_table
 from hudisql.migrate.recovery import (
     MARK,
     Effect,
+    FoundCommit,
     StatementEffect,
     effect_of,
     find_marked_commit,
@@ -137,7 +139,12 @@ class ScriptRunner:
         self._record(number, statement, "started", before=before, effect=effect.effect)
         self.executing = number
         started = time.monotonic()
-        with annotate_commits({MARK: f"{self._mark(number)}/{checksum}"}) as annotations:
+
+        def makes_table(path: str) -> None:
+            self._record(number, statement, "started", before=before, effect=effect.effect, makes=path)
+
+        mark = {MARK: f"{self._mark(number)}/{checksum}"}
+        with annotate_commits(mark, makes_table) as annotations:
             result = self.session.execute(bound)
             if result.has_rows:
                 self.listener.result(result)
@@ -172,6 +179,8 @@ class ScriptRunner:
                 f"stood there has committed already, as {found.instant_time} of {found.base_path}",
                 hint="put it back, and write what is new as another statement",
             )
+        if found is None and known["state"] != FAILED:
+            found = self._settle_made_table(number, statement, known)
         if found is not None and effect.effect is not Effect.UNKNOWN:
             sync_target(context, names)
             commits = [[found.base_path, found.before, found.instant_time]]
@@ -185,6 +194,17 @@ class ScriptRunner:
         if happened:
             self._record(number, statement, "done", before=known["before"])
         return bool(happened)
+
+    def _settle_made_table(
+        self, number: int, statement: ScriptStatement, known: Mapping[str, Any]
+    ) -> FoundCommit | None:
+        path, checksum = known.get("makes"), checksum_of(statement.text)
+        if path is None or known["checksum"] != checksum:
+            return None
+        parsed = parse_statement(self.session.substitute(statement), line=statement.line)
+        if not isinstance(parsed, st.CreateTableAsStatement):
+            return None
+        return settle_made_table(self.session.context, parsed, path, self._mark(number), checksum)
 
     def _unknown(self, number: int, statement: ScriptStatement) -> MigrationConflictError:
         directory = self.script.path.parent
@@ -228,6 +248,7 @@ class ScriptRunner:
         commits: list[list[str | None]] | None = None,
         error: str | None = None,
         effect: Effect | None = None,
+        makes: str | None = None,
     ) -> None:
         record = {
             "effect": None if effect is None else effect.value,
@@ -239,6 +260,7 @@ class ScriptRunner:
             "ms": ms,
             "commits": commits or [],
             "error": error,
+            "makes": makes,
         }
         self.run["statements"][number - 1 : number] = [record]
         # A copy: what is written must not change with the run.

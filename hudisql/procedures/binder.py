@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from hudisql.errors import InvalidArgumentError
+from hudisql.errors import InvalidArgumentError, UnknownParameterError
 from hudisql.procedures.registry import Arguments, Parameter, Procedure
 
 _INT_LIMIT: Final = 2**31
@@ -68,12 +68,12 @@ def convert_argument(procedure_name: str, parameter: Parameter, value: object) -
         ) from error
 
 
-def _unknown_parameter(procedure: Procedure, name: str) -> InvalidArgumentError:
+def _unknown_parameter(procedure: Procedure, name: str) -> UnknownParameterError:
     names = [each.name for each in procedure.parameters]
     by_lower = {each.lower(): each for each in names}
     near = [by_lower[each] for each in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
     hint = f"did you mean {' or '.join(near)}?" if near else _usage_hint(procedure)
-    return InvalidArgumentError(f"{procedure.name} has no parameter '{name}'", hint=hint)
+    return UnknownParameterError(f"{procedure.name} has no parameter '{name}'", hint=hint)
 
 
 def _usage_hint(procedure: Procedure) -> str:

@@ -40,6 +40,8 @@ FAMILIES: Final = (
     "run_bootstrap",
     "verify",
     "rollback",
+    "migration",
+    "check_readers",
     "show",
     "show_archived",
     "show_commit",

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hudisql.errors import InvalidArgumentError
+from hudisql.errors import InvalidArgumentError, SyncFailedError
 from hudisql.procedures.registry import Arguments, parameter, procedure
 from hudisql.procedures.table_argument import find_table
 
@@ -79,9 +79,15 @@ def hive_sync(context: Context, arguments: HiveSyncArguments) -> Iterable[HiveSy
             existing = read_existing(client, table, database, name, options)
             lines = plan_sync(table, database, name, existing, options).describe()
             return [HiveSyncRow(line) for line in lines or ["nothing to change"]]
-        result = sync_table(
-            client, table, database, name, options, metastore_uri=arguments.metastore_uri or None
-        )
+        try:
+            result = sync_table(
+                client, table, database, name, options, metastore_uri=arguments.metastore_uri or None
+            )
+        except SyncFailedError as error:
+            if not options.ignore_failures:
+                raise
+            context.console.warning(str(error))
+            return [HiveSyncRow(f"hive sync failed: {error.message}")]
     context.console.info(result.summary)
     return [HiveSyncRow(_SUCCESS)]
 

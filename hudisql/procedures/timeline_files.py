@@ -211,9 +211,11 @@ def delete_marker(context: Context, arguments: DeleteMarkerArguments) -> Iterabl
     """One row. Raises NoSuchTableError, InvalidArgumentError, WriteConflictError for an instant that is
     pending, StorageError.
     """
+    from hudisql.table.hudi_table import check_written_version
     from hudisql.write.transaction.markers import delete_markers
 
     table = find_table(context, arguments.table)
+    check_written_version(table.version, table.base_path)
     time = arguments.instant_time
     if not time.isdigit():
         raise InvalidArgumentError(f"instant_time must be an instant time, not '{time}'")

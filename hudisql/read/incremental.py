@@ -35,7 +35,7 @@ class IncrementalRead:
         """Holds for the rows that the window's commits wrote."""
         moved = self.groups.moved
         if self.window.by_transition_time:
-            written = {each.timestamp for each in self.window.commits} - moved
+            written = self.window.instant_times - moved
             return In((COMMIT_TIME,), tuple(sorted(written)))
         parts: list[Predicate] = [
             Comparison((COMMIT_TIME,), ">", self.window.begin),
@@ -46,11 +46,16 @@ class IncrementalRead:
         return And(tuple(parts))
 
     @property
+    def own_instants(self) -> frozenset[str] | None:
+        """The commits whose rows alone are merged; None if all are, and the rows are chosen afterwards."""
+        return self.window.instant_times - self.groups.moved if self.window.merges_own_records else None
+
+    @property
     def condition(self) -> str:
         """`predicate` as SQL text."""
         moved = self.groups.moved
         if self.window.by_transition_time:
-            written = sorted({each.timestamp for each in self.window.commits} - moved)
+            written = sorted(self.window.instant_times - moved)
             return f"{COMMIT_TIME} IN ({_texts(written)})" if written else "false"
         bounds = f"{COMMIT_TIME} > '{self.window.begin}' AND {COMMIT_TIME} <= '{self.window.as_of}'"
         return f"{bounds} AND {COMMIT_TIME} NOT IN ({_texts(sorted(moved))})" if moved else bounds
@@ -70,7 +75,8 @@ class IncrementalRead:
         """
         if self.window.is_open:
             check_past_state(table, self.window.as_of, partitions, slices, wanted=set)
-            chosen = [each for each in slices if each.base_instant_time > self.window.begin or each.log_files]
+            begin = "" if self.window.by_transition_time else self.window.begin
+            chosen = [each for each in slices if each.base_instant_time > begin or each.log_files]
         else:
             chosen = [each for each in slices if each.file_id in self._versions(each.partition_path)]
             self._check_files(table, partitions, chosen)
@@ -87,7 +93,7 @@ class IncrementalRead:
             (partition, file_id)
             for partition in partitions
             for file_id, version in self.groups.versions.get(partition, {}).items()
-            if found.get((partition, file_id), "") < version
+            if (partition, file_id) not in found or found[partition, file_id] < version
         }
         if lost:
             lost -= replaced_file_groups(table, self.window.as_of)

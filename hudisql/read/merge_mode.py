@@ -42,17 +42,20 @@ class InstantRange:
     """Which instants' log blocks are read (Hudi's `InstantRange`).
 
     A block counts if its instant is in `committed`, or older than `active_from` (archived), and not after
-    `as_of`.
+    `as_of`. With `only` those of other instants don't count, nor do base rows of other commits.
     """
 
     committed: frozenset[str]
     active_from: str | None
     as_of: str | None = None
+    only: frozenset[str] | None = None
 
     def includes(self, instant_time: str) -> bool:
         """True if blocks of the instant count."""
         if self.as_of is not None and instant_time > self.as_of:
             return False
+        if self.only is not None:
+            return instant_time in self.only
         archived = self.active_from is not None and instant_time < self.active_from
         return archived or instant_time in self.committed
 
@@ -88,8 +91,10 @@ class LogMergeConfig:
     merge_mode: RecordMergeMode = field(default_factory=RecordMergeMode)
 
 
-def log_merge_config_of(table: HudiTable, as_of: str | None = None) -> LogMergeConfig:
-    """The configuration of a table, for its state as of an instant time.
+def log_merge_config_of(
+    table: HudiTable, as_of: str | None = None, only: frozenset[str] | None = None
+) -> LogMergeConfig:
+    """The configuration of a table, for its state as of an instant time; `only` as in `InstantRange`.
 
     Raises UnsupportedTableError naming a payload class or merge strategy that hudisql does not know, and for
     tables whose rows carry no record key.
@@ -106,6 +111,7 @@ def log_merge_config_of(table: HudiTable, as_of: str | None = None) -> LogMergeC
         committed=frozenset(commit.timestamp for commit in table.timeline.commits),
         active_from=table.timeline.first_active_time,
         as_of=as_of,
+        only=only,
     )
     return LogMergeConfig(instant_range, merge_mode)
 

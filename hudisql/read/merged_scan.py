@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from hudisql.read.arrow_scan import arrow_dataframe, calendar_settings, read_in_tasks, spark_struct
+from hudisql.read.arrow_scan import (
+    arrow_dataframe,
+    calendar_settings,
+    complete_columns,
+    read_in_tasks,
+    spark_struct,
+)
 from hudisql.read.match_cache import MatchCache, match_scope
 from hudisql.read.native_scan import ScannedFiles, native_dataframe_of, replaced_rows_of
 from hudisql.read.replaced_rows import LogMatch, match_log_records, read_log_rows
@@ -46,6 +52,8 @@ def merged_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
     Keys are matched now, once Spark's scan is known to work. Raises as `native_dataframe_of` and
     `match_log_records`.
     """
+    if not plan.columns.names and plan.predicate is None:
+        return _counted_dataframe(spark, plan)
     matches: list[LogMatch] = []
 
     def choose(files: ScannedFiles) -> DataFrame:
@@ -106,6 +114,13 @@ def _match_in_tasks(
         label="matching the records of log files",
         parallelism=spark.sparkContext.defaultParallelism * _TASKS_PER_CORE,
     )
+
+
+def _counted_dataframe(spark: SparkSession, plan: ScanPlan) -> DataFrame:
+    """As many rows as the slices have, for a query that asks for no column: no file is read for it."""
+    matches = _match_slices(spark, plan)
+    rows = sum(match.base_rows - len(match.replaced) + len(match.shown) for match in matches)
+    return complete_columns(spark.range(rows), plan, [])
 
 
 def _shown_dataframe(spark: SparkSession, plan: ScanPlan, matches: Sequence[LogMatch]) -> DataFrame:

@@ -24,6 +24,7 @@ from hudisql.format.spark_schema import spark_json_from_arrow
 from hudisql.read.arrow_scan import complete_columns, spark_struct
 from hudisql.spark.few_rows import local_frame
 from hudisql.spark.java_objects import java_class
+from hudisql.spark.versions import sequence_of_array
 from hudisql.storage import parent_of, scheme_of
 
 if TYPE_CHECKING:
@@ -264,7 +265,7 @@ def _hadoop_paths(spark: SparkSession, uris: list[str]) -> Any:
     # A handful of calls for any number of paths: py4j's round trips are what costs.
     strings = java_class(spark, "org.apache.hadoop.util.StringUtils")
     j_paths = strings.stringToPath(strings.getStrings("\0".join(uris), "\0"))
-    return java_class(spark, "scala.collection.immutable.ArraySeq").unsafeWrapArray(j_paths)
+    return sequence_of_array(spark, j_paths)
 
 
 def _partition_spec(

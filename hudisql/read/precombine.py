@@ -69,6 +69,14 @@ def newest_first(
     So the rows that begin a key are the newest ones; of equal values, and without a field, the first in
     `rows`, or with `last_of_equals` the last. The key columns hold no nulls.
     """
+    order, is_first = newest_order(rows, key, precombine_field, last_of_equals=last_of_equals)
+    return rows.take(order), is_first
+
+
+def newest_order(
+    rows: pa.Table, key: Sequence[str], precombine_field: str | None, *, last_of_equals: bool = False
+) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
+    """The positions of the rows in the order of `newest_first`, and which of these begin a key."""
     places = np.arange(rows.num_rows)
     if last_of_equals:
         places = places[::-1]
@@ -80,13 +88,13 @@ def newest_first(
         columns[_ORDERING] = values.take(at) if last_of_equals else values
         sort_keys.append((_ORDERING, "descending"))
     order = pc.sort_indices(pa.table(columns), sort_keys=sort_keys)
-    ordered = rows.take(at.take(order) if last_of_equals else order)
-    is_first = np.zeros(ordered.num_rows, dtype=bool)
+    is_first = np.zeros(rows.num_rows, dtype=bool)
     is_first[:1] = True
     for name in key:
-        column = ordered.column(name).combine_chunks()
+        column = columns[name].take(order)
+        column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         is_first[1:] |= pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
-    return ordered, is_first
+    return at.take(order), is_first
 
 
 def keep_newest(

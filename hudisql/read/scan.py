@@ -216,7 +216,10 @@ def plan_scan(
     )
     merges = any(file_slice.has_log_files for file_slice, _ in slices)
     warn_of_changed_sources(check_external_files(table.storage, [file_slice for file_slice, _ in slices]))
-    mode = _mode_of(wanted, partition_names, slices)
+    only = None if changes is None else changes.own_instants
+    log_merge_config = log_merge_config_of(table, as_of, only) if merges else None
+    has_partial_blocks = log_merge_config is not None and log_merge_config.merge_mode.has_partial_blocks
+    mode = _mode_of(wanted, partition_names, slices, has_partial_blocks)
     is_by_slice = mode == "stitched" or any(name in META_COLUMNS for name in wanted.names)
     on_driver = is_by_slice and _fits_driver(table, slices, driver_bytes)
     if on_driver:
@@ -256,7 +259,7 @@ def plan_scan(
         splits_total=splits_total,
         as_of=as_of,
         changes=changes,
-        log_merge_config=log_merge_config_of(table, as_of) if merges else None,
+        log_merge_config=log_merge_config,
         is_vectorized=can_vectorize(table),
         on_driver=on_driver,
     )
@@ -347,8 +350,11 @@ def _mode_of(
     wanted: pa.Schema,
     partition_names: Sequence[str],
     slices: Sequence[tuple[FileSlice, Mapping[str, object]]],
+    has_partial_blocks: bool,
 ) -> Literal["native", "stitched"]:
-    methods = scan_methods([each for each, _ in slices], wanted, partition_names)
+    methods = scan_methods(
+        [each for each, _ in slices], wanted, partition_names, has_partial_blocks=has_partial_blocks
+    )
     return "stitched" if set(methods) == {ScanMethod.STITCHED} else "native"
 
 

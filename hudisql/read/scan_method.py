@@ -78,7 +78,9 @@ def scan_methods(
         if path is None or is_apart or not _is_seen_by_spark(path):
             return ScanMethod.STITCHED
         few = driving_file_bytes(each, needs_data=needs_data) * _MOST_LOG_SHARE
-        if each.has_log_files and not (merges_natively and _log_bytes(each) <= few):
+        # Rows that are only counted are not read: nothing is sent to executors.
+        is_cheaper = merges_natively and (not columns.names or _log_bytes(each) <= few)
+        if each.has_log_files and not is_cheaper:
             return ScanMethod.STITCHED
         # Spark's file index knows one partition per directory.
         if partition_of_directory.setdefault(parent_of(path), each.partition_path) != each.partition_path:

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudisql.errors import CorruptTableError, SourceChangedError, UnsupportedTableError
 from hudisql.format.external_file import is_same_time, utc_text
-from hudisql.format.meta_columns import META_COLUMNS
+from hudisql.format.meta_columns import COMMIT_TIME, META_COLUMNS, META_SCHEMA
 from hudisql.hudi_config import CHANGED_SOURCES
 from hudisql.read.conform import batch_of, constant_column
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS, CalendarSettings
@@ -104,9 +105,26 @@ def _read_merged(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterat
         mode.keeps_newer_base_rows or records.lacks is not None or mode.partial_update_mode is not None
     )
     below = replace(read, predicate=None if needs_all else read.predicate, split=None)
-    base = (batch.select(merged_schema.names) for batch in read_base_rows(storage, below, merged_schema))
+    only = config.instant_range.only
+    base_schema = _with_commit_time(merged_schema) if only is not None else merged_schema
+    base = (
+        _rows_of(batch, only).select(merged_schema.names)
+        for batch in read_base_rows(storage, below, base_schema)
+    )
     for batch in merge_log_records(base, records, config.merge_mode):
         yield batch.select(schema.names) if schema.names else batch_of([], schema, batch.num_rows)
+
+
+def _with_commit_time(schema: pa.Schema) -> pa.Schema:
+    return schema if COMMIT_TIME in schema.names else schema.append(META_SCHEMA.field(COMMIT_TIME))
+
+
+def _rows_of(batch: pa.RecordBatch, instants: frozenset[str] | None) -> pa.RecordBatch:
+    """The rows that these instants wrote; all of them for None."""
+    if instants is None:
+        return batch
+    wanted = pa.array(sorted(instants), pa.string())
+    return batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=wanted))
 
 
 def read_base_rows(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -19,14 +19,13 @@ from hudisql.errors import InvalidHandleError, ServerBusyError, SettingsError
 from hudisql.format.spark_schema import quote_name
 from hudisql.result import LocalResult, Result
 from hudisql.server.operation import Operation, cancel_tagged_jobs
-from hudisql.spark.java_objects import java_class
+from hudisql.spark.versions import set_active_session
 from hudisql.sql.text.script import ScriptStatement
 
 if TYPE_CHECKING:
     from hudisql.server.result_pages import ResultPages
     from hudisql.session import Session
 
-_SPARK_SESSION: Final = "org.apache.spark.sql.classic.SparkSession"
 _PREFIX: Final = "set:"
 HIVE_SHOW_TABLES: Final = "hudisql.serve.hive.show.tables"
 """With `true` SHOW TABLES has names alone, as in Hive: PyHive's SQLAlchemy dialect takes the first column."""
@@ -173,7 +172,7 @@ class ClientSession:
 
         spark: Any = self.session.spark
         # Spark's parser takes its settings from the thread's session.
-        java_class(spark, _SPARK_SESSION).setActiveSession(spark._jsparkSession)
+        set_active_session(spark)
         spark.sparkContext.addJobTag(operation.tag)
         try:
             result = self._as_hive_shows(

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,6 +38,7 @@ _BIG_ENDIAN: Final = {
     thrift.DOUBLE: ">f8",
 }
 _LENGTH_BYTES: Final = 4
+_FEW_TEXTS: Final = 2_000
 
 
 def encode_column(column: pa.Array, wire: WireType) -> list[thrift.Field]:
@@ -74,15 +76,30 @@ def _encode_texts(values: pa.Array) -> bytes:
         return b""
     _, offset_buffer, data_buffer = values.buffers()
     offsets = np.frombuffer(offset_buffer, "i4", count + 1, values.offset * 4).astype("i8")
-    lengths = np.diff(offsets)
     first, last = int(offsets[0]), int(offsets[-1])
     if first == last:
         return bytes(_LENGTH_BYTES * count)
-    content = np.frombuffer(data_buffer, "u1", last - first, first)
-    encoded = np.empty(last - first + _LENGTH_BYTES * count, "u1")
-    starts = offsets[:-1] - first + _LENGTH_BYTES * np.arange(count)
+    if count > _FEW_TEXTS:
+        return _write_many(offsets, data_buffer)
+    return _place_few(offsets, np.frombuffer(data_buffer, "u1", last - first, first))
+
+
+def _write_many(offsets: npt.NDArray[np.int64], data: pa.Buffer) -> bytes:
+    # Loads numba, which takes longer than few texts do.
+    from hudisql.server.text_kernels import write_texts
+
+    size = int(offsets[-1] - offsets[0]) + _LENGTH_BYTES * (len(offsets) - 1)
+    encoded = np.empty(size, "u1")
+    write_texts(offsets, data.address, encoded, encoded.ctypes.data)
+    return encoded.tobytes()
+
+
+def _place_few(offsets: npt.NDArray[np.int64], content: npt.NDArray[np.uint8]) -> bytes:
+    count = len(offsets) - 1
+    encoded = np.empty(len(content) + _LENGTH_BYTES * count, "u1")
+    starts = offsets[:-1] - offsets[0] + _LENGTH_BYTES * np.arange(count)
     is_content = np.ones(len(encoded), bool)
-    prefixes = lengths.astype(">i4").view("u1").reshape(count, _LENGTH_BYTES)
+    prefixes = np.diff(offsets).astype(">i4").view("u1").reshape(count, _LENGTH_BYTES)
     for position in range(_LENGTH_BYTES):
         is_content[starts + position] = False
         encoded[starts + position] = prefixes[:, position]

@@ -66,6 +66,7 @@ class Operation:
         self.pages: ResultPages | None = None
         self.started_at = time.time()
         self.ended_at: float | None = None
+        self.progress_told_at = 0.0
         self.log = OperationLog()
         self.fetching = threading.Lock()
         self._lock = threading.Lock()

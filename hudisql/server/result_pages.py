@@ -16,6 +16,7 @@ import pyarrow as pa
 from hudisql.result import LocalResult, Result
 from hudisql.server.result_types import ResultColumn, result_columns, travels_as_it_is, wire_frame
 from hudisql.spark.java_objects import class_name
+from hudisql.spark.versions import frame_of_java, local_iterator, to_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,33 +125,28 @@ def arrow_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
     """The rows of a DataFrame of `wire_frame`, in its order. Raises Spark's exceptions, also later on."""
     plan: Any = frame._jdf.queryExecution().optimizedPlan()
     if class_name(plan) in _HELD_PLANS:
-        return iter(frame.toArrow().to_batches())
+        return iter(to_arrow(frame).to_batches())
     most = plan.maxRows()
     if most.isDefined() and int(most.get()) <= _FEW_ROWS:
-        return iter(_collected(frame).toArrow().to_batches())
+        return iter(to_arrow(_collected(frame)).to_batches())
     return _partition_batches(frame)
 
 
 def _collected(frame: DataFrame) -> DataFrame:
     """The same rows, computed as `collect` does: of a LIMIT no more partitions than are needed."""
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
-
     spark: Any = frame.sparkSession
     rows = frame._jdf.collectAsList()
-    made: DataFrame = ClassicFrame(spark._jsparkSession.createDataFrame(rows, frame._jdf.schema()), spark)
-    return made
+    return frame_of_java(spark, spark._jsparkSession.createDataFrame(rows, frame._jdf.schema()))
 
 
 def _partition_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
     """The batches of one partition after the other, the next one computed when it is asked for."""
-    from pyspark.serializers import NoOpSerializer
     from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.util import _local_iterator_from_socket
 
     spark: Any = frame.sparkSession
     schema = to_arrow_schema(frame.schema)
     encoded: Any = frame._jdf.toArrowBatchRdd()
     python_rdd = spark.sparkContext._jvm.PythonRDD
     served = python_rdd.toLocalIteratorAndServe(encoded, False)
-    for message in _local_iterator_from_socket(served, NoOpSerializer()):
+    for message in local_iterator(served):
         yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)

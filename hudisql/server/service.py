@@ -24,6 +24,7 @@ from hudisql.server.result_pages import empty_page, pages_of_table
 from hudisql.server.result_types import ResultColumn
 from hudisql.server.server_info import server_info
 from hudisql.server.statement_kind import gives_rows
+from hudisql.server.statement_progress import log_progress, progress_response
 from hudisql.server.thrift_binary import (
     BOOL,
     DOUBLE,
@@ -56,6 +57,8 @@ _OK: Final = (1, STRUCT, ((1, I32, _SUCCESS),))
 _LOG_COLUMN: Final = ResultColumn("log")
 # Where a client waits for a result, and gets none, an empty one: as Spark's Thrift server.
 _NO_RESULT: Final = ResultColumn("Result")
+# What a user that there is no more may still call.
+_ENDS: Final = frozenset({"CloseSession", "CloseOperation", "CancelOperation"})
 Call = Callable[["Caller", Fields], StructValue]
 Question = Callable[["Session", Fields], catalog_questions.Answer]
 # The questions with their `TOperationType`.
@@ -85,8 +88,12 @@ class Caller:
 class Service:
     """Sessions of all clients over one hudisql session."""
 
-    def __init__(self, session: Session, limits: ServerLimits) -> None:
+    def __init__(
+        self, session: Session, limits: ServerLimits, check_known: Callable[[str], None] | None = None
+    ) -> None:
+        """`check_known` raises AuthenticationError for a user that there is no more."""
         self._session = session
+        self._check_known = check_known
         self._limits = limits
         self._lock = threading.Lock()
         self._sessions: dict[bytes, ClientSession] = {}
@@ -114,6 +121,8 @@ class Service:
         try:
             if not isinstance(request, dict):
                 raise InvalidHandleError(f"the request of {method} is no struct")
+            if self._check_known is not None and caller.user is not None and method not in _ENDS:
+                self._check_known(caller.user)
             response = call(caller, request)
         except Exception as error:
             response = ((1, STRUCT, _error_status(as_hudisql_error(error))),)
@@ -254,8 +263,10 @@ class Service:
         return (_OK, (2, STRUCT, _handle_of(operation)))
 
     def _status(self, caller: Caller, request: Fields) -> StructValue:
-        _, operation = self._operation_of(caller, request)
+        session, operation = self._operation_of(caller, request)
         operation.wait(_POLL_SECONDS)
+        wants_progress = bool(request.get(2)) and operation.kind == EXECUTE_STATEMENT
+        progress = progress_response(operation, session.session.spark) if wants_progress else None
         error = operation.error
         ended = operation.ended_at
         return (
@@ -267,6 +278,7 @@ class Service:
             (7, I64, int(operation.started_at * 1000)),
             (8, I64, None if ended is None else int(ended * 1000)),
             (9, BOOL, operation.has_result),
+            (10, STRUCT, progress),
         )
 
     def _cancel(self, caller: Caller, request: Fields) -> StructValue:
@@ -292,6 +304,8 @@ class Service:
         most = min(max(1, request.get(3) or 1), _MOST_ROWS)
         is_first = request.get(2) == _FETCH_FIRST
         if request.get(4) == _FETCH_LOG:
+            if operation.kind == EXECUTE_STATEMENT:
+                log_progress(operation, session.session.spark)
             lines = operation.log.read(most, from_start=is_first)
             pages = pages_of_table((_LOG_COLUMN,), [(line,) for line in lines])
             return _page_response(0, pages.next_page(max(most, 1)), (_LOG_COLUMN,), has_more=False)

@@ -21,7 +21,6 @@ from hudisql.server import thrift_binary as thrift
 from hudisql.server.limits import ServerLimits
 from hudisql.server.service import Caller, Service
 from hudisql.server.transport import (
-    CheckPassword,
     ConnectionEnded,
     ConnectionIdleError,
     Transport,
@@ -30,6 +29,7 @@ from hudisql.server.transport import (
 
 if TYPE_CHECKING:
     from hudisql.server.http_transport import HttpTransport
+    from hudisql.server.users import UserChecks
     from hudisql.session import Session
 
 _UNKNOWN_METHOD: Final = 1
@@ -48,15 +48,15 @@ class ThriftServer:
         limits: ServerLimits,
         console: Console,
         *,
-        check_password: CheckPassword | None = None,
+        users: UserChecks | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """Listen. Raises SettingsError if the address cannot be had, or others may connect without a user."""
-        check_exposure(host, has_users=check_password is not None)
-        self.service = Service(session, limits)
+        check_exposure(host, has_users=users is not None)
+        self.service = Service(session, limits, None if users is None else users.known)
         self._limits = limits
         self._console = console
-        self._check_password = check_password
+        self._check_password = None if users is None else users.password
         self._tls = tls
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()

@@ -3,7 +3,7 @@
 A line of the file is `name:scrypt$N$r$p$salt$hash`, as `hudisql serve --new-user` prints it. The file is read
 again when it changes. A check takes the same time for a user that there is not. Passwords are neither kept
 nor logged: one that was right is remembered for minutes as a keyed digest, since HTTP clients send it with
-every request.
+every request; of a file, until it changes. Who is taken out of the file can neither connect nor go on.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +38,14 @@ def hash_password(password: str) -> str:
     return f"scrypt${_COST}${_BLOCK}${_LANES}${_as_text(salt)}${_as_text(hashed)}"
 
 
+@dataclass(frozen=True)
+class UserChecks:
+    """Raise AuthenticationError: `password` for a wrong one, `known` for a user that there is no more."""
+
+    password: Callable[[str, str], None]
+    known: Callable[[str], None] = lambda _: None
+
+
 class PasswordFile:
     """The users of a file. Raises SettingsError for a file that cannot be read or has a bad line."""
 
@@ -45,7 +54,7 @@ class PasswordFile:
         self._lock = threading.Lock()
         self._checks = threading.BoundedSemaphore(_CONCURRENT_CHECKS)
         self._unknown = hash_password(secrets.token_hex())
-        self._read_at = 0
+        self._read: object = None
         self._hashes: dict[str, str] = {}
         self._current_hashes()
 
@@ -60,13 +69,30 @@ class PasswordFile:
         if known is None or not is_right:
             raise AuthenticationError(f"no user {user!r} with this password")
 
+    def check_known(self, user: str) -> None:
+        """Raise AuthenticationError if the file has the user no more, or cannot be read."""
+        try:
+            is_known = user in self._current_hashes()
+        except SettingsError as error:
+            raise AuthenticationError(f"the server cannot read its users: {error.message}") from error
+        if not is_known:
+            raise AuthenticationError(f"the user {user!r} is no longer among the users of this server")
+
+    def version(self) -> object:
+        """What changes whenever the file does; None while there is none."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
     def _current_hashes(self) -> dict[str, str]:
         try:
-            changed_at = self._path.stat().st_mtime_ns
+            version = self.version()
             with self._lock:
-                if changed_at != self._read_at:
+                if version is None or version != self._read:
                     self._hashes = _read_users(self._path)
-                    self._read_at = changed_at
+                    self._read = version
                 return self._hashes
         except OSError as error:
             raise SettingsError(f"cannot read the users in {self._path}: {error.strerror}") from error
@@ -119,10 +145,14 @@ class LdapServer:
 
 
 class RememberedUsers:
-    """Another check, whose successes are remembered for five minutes."""
+    """Another check, whose successes are remembered for five minutes, or until `version()` changes."""
 
-    def __init__(self, check: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, check: Callable[[str, str], None], version: Callable[[], object] = lambda: None
+    ) -> None:
         self._check = check
+        self._version = version
+        self._remembered_version = version()
         self._key = secrets.token_bytes(32)
         self._until: dict[bytes, float] = {}
         self._lock = threading.Lock()
@@ -132,11 +162,17 @@ class RememberedUsers:
         given = f"{len(user)}:{user}{password}".encode(errors="replace")
         digest = hmac.digest(self._key, given, "sha256")
         now = time.monotonic()
+        version = self._version()
         with self._lock:
+            if version != self._remembered_version:
+                self._until.clear()
+                self._remembered_version = version
             if self._until.get(digest, 0.0) > now:
                 return
         self._check(user, password)
         with self._lock:
+            if version != self._remembered_version:
+                return
             if len(self._until) >= _MOST_REMEMBERED:
                 self._until.clear()
             self._until[digest] = now + _REMEMBERED_SECONDS

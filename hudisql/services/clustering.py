@@ -20,6 +20,7 @@ from hudisql.errors import (
     InvalidArgumentError,
     NoSuchInstantError,
     SettingsError,
+    UnknownColumnError,
     UnsupportedTableError,
     WriteConflictError,
 )
@@ -256,7 +257,7 @@ def _check_sort_columns(table: HudiTable, order: RowOrder) -> None:
     types = {field.name: field.type for field in table.schema}
     for name in order.columns:
         if name not in types:
-            raise InvalidArgumentError(
+            raise UnknownColumnError(
                 f"the Hudi table at {table.base_path} has no column '{name}' to sort by",
                 hint=f"it has {', '.join(types)}",
             )

@@ -25,7 +25,7 @@ from hudisql.services.archive import archive_instants
 from hudisql.services.archive_plan import until_files_are_left
 from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.file_slice import FileSlice
-from hudisql.table.hudi_table import HudiTable
+from hudisql.table.hudi_table import HudiTable, check_written_version
 from hudisql.table.past_state import check_past_state
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.savepoints import SavepointMetadata, parse_savepoint_metadata
@@ -52,6 +52,7 @@ def create_savepoint(
     """
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = table.reopened()
+        check_written_version(table.version, table.base_path)
         check_not_restored(table, table.timeline)
         commit_time = _commit_to_keep(table, commit_time)
         _check_no_older_write(table, commit_time)
@@ -78,6 +79,7 @@ def delete_savepoint(
     """
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
         table = table.reopened()
+        check_written_version(table.version, table.base_path)
         check_not_restored(table, table.timeline)
         unfinished = [each.timestamp for each in table.timeline.pending if each.action == SAVEPOINT]
         if instant_time is None or instant_time not in unfinished:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.spark.few_rows import collect_few_rows, local_frame
 from hudisql.spark.java_objects import java_class, scala_object
+from hudisql.spark.versions import frame_of_plan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,8 +54,6 @@ def cache_rows(frame: DataFrame) -> CachedRows:
 
 def cache_many_rows(frame: DataFrame) -> CachedRows:
     """`cache_rows` for rows that are not few, or need not be collected."""
-    from pyspark.sql.classic.dataframe import DataFrame
-
     spark: Any = frame.sparkSession
     execution = frame._jdf.queryExecution()
     level = java_class(spark, "org.apache.spark.storage.StorageLevel").MEMORY_AND_DISK()
@@ -63,9 +62,7 @@ def cache_many_rows(frame: DataFrame) -> CachedRows:
     relation = relations.apply(level, execution, unnamed)
     builder = relation.cacheBuilder()
     builder.cachedColumnBuffers().localCheckpoint()
-    datasets = scala_object(spark, "org.apache.spark.sql.classic.Dataset")
-    cached: Any = DataFrame(datasets.ofRows(spark._jsparkSession, relation), spark)
-    return CachedRows(cached, None, builder)
+    return CachedRows(frame_of_plan(spark, relation), None, builder)
 
 
 def few_cached_rows(spark: SparkSession, rows: pa.Table, schema: StructType) -> CachedRows:

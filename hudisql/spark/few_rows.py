@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.spark.java_objects import class_name, items_of, java_class, scala_object
+from hudisql.spark.versions import frame_of_java, frame_of_plan, to_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +67,7 @@ def collect_few_rows(frame: DataFrame) -> pa.Table | None:
         return _rows_of_local_relation(frame)
     grows = bool(names & _GROWING)
     planned = _planned_for_few_rows(frame)
-    rows: pa.Table = (planned.limit(MOST_ROWS + 1) if grows else planned).toArrow()
+    rows = to_arrow(planned.limit(MOST_ROWS + 1) if grows else planned)
     return None if grows and rows.num_rows > MOST_ROWS else rows
 
 
@@ -75,17 +76,13 @@ def _planned_for_few_rows(frame: DataFrame) -> DataFrame:
 
     Of few rows, compiling code and adding up the stages of a shuffle is what takes time.
     """
-    from pyspark.sql.classic.dataframe import DataFrame
-
     spark: Any = frame.sparkSession
     session = spark._jsparkSession.cloneSession()
     configuration = session.sessionState().conf()
     for name, value in _FOR_FEW_ROWS.items():
         configuration.setConfString(name, value)
-    datasets = scala_object(spark, "org.apache.spark.sql.classic.Dataset")
     analyzed = frame._jdf.queryExecution().analyzed()
-    planned: DataFrame = DataFrame(datasets.ofRows(session, analyzed), spark)
-    return planned
+    return frame_of_plan(spark, analyzed, session=session)
 
 
 def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> DataFrame:
@@ -95,7 +92,6 @@ def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
     Spark's TIMESTAMP, those without its TIMESTAMP_NTZ.
     """
     import pyarrow as pa
-    from pyspark.sql.classic.dataframe import DataFrame
 
     session: Any = spark
     stored = pa.schema([pa.field(each.name, _stored_type(each.type)) for each in rows.schema])
@@ -106,7 +102,7 @@ def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
     channel = java_class(spark, "java.nio.channels.Channels").newChannel(data)
     batches = scala_object(spark, _ARROW).getBatchesFromStream(channel)
     frames = java_class(spark, "org.apache.spark.sql.api.python.PythonSQLUtils")
-    made: Any = DataFrame(frames.toDataFrame(batches, schema.json(), session._jsparkSession), session)
+    made: Any = frame_of_java(spark, frames.toDataFrame(batches, schema.json(), session._jsparkSession))
     made._schema = schema
     return made  # type: ignore[no-any-return]
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hudisql.errors import HudisqlError, SettingsError
 from hudisql.java_runtime import ensure_java_home
 from hudisql.settings import Settings
+from hudisql.spark.versions import check_pyspark
 from hudisql.storage import Storage
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def start_spark(settings: Settings, warehouse: str, metastore_uris: Sequence[str
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    check_pyspark()
     ensure_java_home()
     _choose_worker_python(settings)
     _silence_query_loggers()
@@ -114,8 +116,11 @@ def _choose_worker_python(settings: Settings) -> None:
 
 def _silence_query_loggers() -> None:
     # PySpark logs every failed query as JSON on standard error, beside raising it.
-    from pyspark.logger import PySparkLogger
-
+    try:
+        from pyspark.logger import PySparkLogger
+    except ImportError:
+        # PySpark 3.5 logs nothing.
+        return
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
 

@@ -44,6 +44,9 @@ class FileSystem(Protocol):
     def list_directory(self, path: str) -> list[FileInfo]:
         """The entries directly in the directory, in any order. Raises NoSuchPathError."""
 
+    def list_file_names(self, path: str) -> list[str]:
+        """The names of the files directly in the directory, in any order. Raises NoSuchPathError."""
+
     def list_files(self, path: str) -> list[FileInfo]:
         """All files below the directory, in any order. Raises NoSuchPathError."""
 

@@ -48,6 +48,10 @@ class HdfsFileSystem:
         """The entries directly in the directory."""
         return self._list(path, recursive=False)
 
+    def list_file_names(self, path: str) -> list[str]:
+        """The names of the files directly in the directory."""
+        return [entry.name for entry in self.list_directory(path) if not entry.is_directory]
+
     def list_files(self, path: str) -> list[FileInfo]:
         """All files below the directory; hdfs-native walks the directories in parallel requests."""
         return [entry for entry in self._list(path, recursive=True) if not entry.is_directory]

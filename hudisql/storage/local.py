@@ -9,9 +9,11 @@ import errno
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from stat import S_ISDIR
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from hudisql.errors import PathExistsError, StorageError
 from hudisql.storage.file_system import FileInfo, translated
@@ -29,7 +31,7 @@ class LocalFileSystem:
     def info(self, path: str) -> FileInfo | None:
         """The entry at `path`, or None. Follows symbolic links."""
         try:
-            found = Path(path).stat()
+            found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -59,6 +61,19 @@ class LocalFileSystem:
                 )
         return entries
 
+    def list_file_names(self, path: str) -> list[str]:
+        """The names of the files directly in the directory: no file is looked at."""
+        names: list[str] = []
+        with translated("list", path), os.scandir(path) as scan:
+            for entry in scan:
+                if entry.is_file(follow_symlinks=False):
+                    names.append(entry.name)
+                elif entry.is_symlink() and not os.path.exists(entry.path):
+                    raise StorageError(f"cannot list {path}: {entry.name} is a symbolic link to nothing")
+                elif not entry.is_dir():
+                    names.append(entry.name)
+        return names
+
     def list_files(self, path: str) -> list[FileInfo]:
         """All files below the directory, level by level, the directories of a level in parallel."""
         files: list[FileInfo] = []
@@ -87,35 +102,33 @@ class LocalFileSystem:
         from pyarrow import fs
 
         with translated("write", path):
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            _make_parent(path)
             return fs.LocalFileSystem().open_output_stream(path)
 
     def read(self, path: str) -> bytes:
         """The whole content of a small file."""
-        with translated("read", path):
-            return Path(path).read_bytes()
+        with translated("read", path), open(path, "rb", buffering=0) as stream:
+            return stream.readall()
 
     def write(self, path: str, content: bytes) -> None:
         """Write a small file, replacing what is there."""
-        with self.open_output(path) as stream, translated("write", path):
-            stream.write(content)
+        with translated("write", path), _opened_new(path, "wb") as stream:
+            _write_all(stream, content)
         _drop_stale_checksum(path)
 
     def create(self, path: str, content: bytes) -> None:
         """Create the file with its whole content in one atomic step."""
         staged = staged_path(path)
         with translated("create", path):
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
             try:
-                with Path(staged).open("wb") as stream:
-                    stream.write(content)
-                    stream.flush()
+                with _opened_new(staged, "xb") as stream:
+                    _write_all(stream, content)
                     os.fsync(stream.fileno())
                 os.link(staged, path)
             except FileExistsError as error:
                 raise PathExistsError(f"{path} exists already") from error
             finally:
-                Path(staged).unlink(missing_ok=True)
+                _delete(staged)
         _drop_stale_checksum(path)
 
     def make_directories(self, path: str) -> None:
@@ -126,7 +139,7 @@ class LocalFileSystem:
     def delete_file(self, path: str) -> None:
         """Delete one file."""
         with translated("delete", path):
-            Path(path).unlink(missing_ok=True)
+            _delete(path)
         _drop_stale_checksum(path)
 
     def delete_directory(self, path: str) -> None:
@@ -153,4 +166,28 @@ def _drop_stale_checksum(path: str) -> None:
     # Hadoop's LocalFileSystem verifies `.<name>.crc` beside a file; one left from an earlier content
     # makes every Hadoop reader fail.
     directory, name = path.rsplit("/", 1)
-    Path(f"{directory}/.{name}.crc").unlink(missing_ok=True)
+    _delete(f"{directory}/.{name}.crc")
+
+
+def _delete(path: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _opened_new(path: str, mode: Literal["wb", "xb"]) -> FileIO:
+    """A file opened for writing; makes its directory if there is none."""
+    try:
+        return open(path, mode, buffering=0)
+    except FileNotFoundError:
+        _make_parent(path)
+        return open(path, mode, buffering=0)
+
+
+def _make_parent(path: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+
+
+def _write_all(stream: FileIO, content: bytes) -> None:
+    left = memoryview(content)
+    while len(left):
+        left = left[stream.write(left) :]

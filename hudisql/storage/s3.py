@@ -79,6 +79,10 @@ class S3FileSystem:
         entries = [FileInfo(root + name[len(prefix) : -1], 0, 0, True) for name in directories]
         return entries + files_of(objects, prefix, root)
 
+    def list_file_names(self, path: str) -> list[str]:
+        """The names of the files directly in the directory."""
+        return [entry.name for entry in self.list_directory(path) if not entry.is_directory]
+
     def list_files(self, path: str) -> list[FileInfo]:
         """All files below the directory, by prefix."""
         bucket, key = self._at(path)

@@ -24,6 +24,7 @@ from hudisql.storage.paths import (
     canonical,
     check_holds_no_credentials,
     is_staged,
+    join,
     normalized_uri,
     scheme_of,
     split_uri,
@@ -105,6 +106,10 @@ class Storage:
         except NoSuchPathError:
             return []
 
+    def list_file_names(self, path: str) -> list[str]:
+        """The names of the files directly in the directory, sorted. Raises NoSuchPathError, StorageError."""
+        return sorted(self._file_system(path).list_file_names(path))
+
     def list_files(self, path: str) -> list[FileInfo]:
         """All files below the directory, sorted by path. Raises NoSuchPathError, StorageError."""
         return sorted(self._file_system(path).list_files(path), key=lambda entry: entry.path)
@@ -149,8 +154,9 @@ class Storage:
         """
         if not self._file_system(path).stages:
             return
-        for entry in self.list_directory(path):
-            if is_staged(entry.path) and entry.modification_time_ms < before_ms:
+        staged = [join(path, name) for name in self.list_file_names(path) if is_staged(name)]
+        for entry in self.infos(staged):
+            if entry is not None and entry.modification_time_ms < before_ms:
                 self.delete_file(entry.path)
 
     def creation_problem(self, path: str) -> str | None:

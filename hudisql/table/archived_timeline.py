@@ -1,6 +1,6 @@
 """The archived instants of a table, those of Apache Hudi's writers as well.
 
-Follows `HoodieArchivedTimeline` of Hudi 0.15.
+Follows `HoodieArchivedTimeline` of Hudi 0.15. Those of timeline layout 2 are read by `history_entries`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ from hudisql.format.archived_timeline import (
 )
 from hudisql.format.instant import CLEAN, COMMIT_ACTIONS, REPLACE_COMMIT, Instant
 from hudisql.format.timeline import Timeline
+from hudisql.format.timeline_history import HistoryFile
 from hudisql.format.timeline_layout import archive_directory
 from hudisql.storage import FileInfo
+from hudisql.table.completion_times import history_files
+from hudisql.table.history_entries import archived_instants, history_entries
 from hudisql.table.hudi_table import HudiTable
 
 # Clocks of writers and stores differ, and so does the time zone of a timeline.
@@ -28,7 +31,10 @@ _CLOCK_TOLERANCE: Final = timedelta(days=1)
 
 
 def list_archive_files(table: HudiTable) -> list[tuple[int, FileInfo]]:
-    """The archive files with their numbers, oldest first. Raises StorageError."""
+    """The archive files with their numbers, oldest first. Raises CorruptTableError, StorageError."""
+    if table.timeline.layout.has_completion_times:
+        infos = table.storage.infos([each.path for each in history_files(table)])
+        return [(number, info) for number, info in enumerate(infos) if info is not None]
     directory = archive_directory(table.base_path, table.properties.archive_directory)
     try:
         entries = table.storage.list_directory(directory)
@@ -49,6 +55,9 @@ def read_archived_entries(
     archive files merged, leaves some of them twice. Raises
     CorruptTableError, UnsupportedTableError, StorageError.
     """
+    if table.timeline.layout.has_completion_times:
+        entries = list(history_entries(table, history_files(table), payload, containing))
+        return sorted(entries, key=lambda each: each.instant)
     paths = [entry.path for _, entry in list_archive_files(table)]
     found = {
         (each.instant.timestamp, each.instant.action, each.instant.state): each
@@ -71,6 +80,12 @@ class ArchiveReader:
 
     def completed_instants(self) -> dict[Instant, str]:
         """The completed instants and the archive file of each. Raises as `read_archived_entries`."""
+        if self.table.timeline.layout.has_completion_times:
+            return {
+                instant: file.path
+                for file in history_files(self.table)
+                for instant in archived_instants(self.table, [file])
+            }
         return {
             instant: entry.path
             for _, entry in list_archive_files(self.table)
@@ -82,6 +97,10 @@ class ArchiveReader:
         """The instant's entry in this file, if it has this payload (None: any). Raises as
         `read_archived_entries`.
         """
+        if self.table.timeline.layout.has_completion_times:
+            file = HistoryFile(path, instant.timestamp, instant.timestamp, 0)
+            entries = history_entries(self.table, [file], payload)
+            return next((each for each in entries if each.instant == instant), None)
         found = parse_archive_file(self._read(path), path, payload, instant.timestamp.encode())
         return next((each for each in found if each.instant == instant), None)
 
@@ -104,6 +123,10 @@ def commits_in_archive(table: HudiTable, since: str = "0") -> frozenset[str]:
 
     Where archiving was interrupted some are on the active timeline, too. Raises as `archived_commits`.
     """
+    if table.timeline.layout.has_completion_times:
+        files = [each for each in history_files(table) if each.last >= since]
+        instants = archived_instants(table, files)
+        return frozenset(each.timestamp for each in instants if each.action in COMMIT_ACTIONS)
     paths = _paths_written_since(table, since)
     return frozenset(
         instant.timestamp
@@ -119,6 +142,12 @@ def archived_cleans_after(table: HudiTable, instant_time: str) -> Iterator[Archi
     Reads only archive files that were written since. Raises CorruptTableError, UnsupportedTableError,
     StorageError.
     """
+    if table.timeline.layout.has_completion_times:
+        files = [each for each in history_files(table) if each.last > instant_time]
+        for entry in history_entries(table, files, "hoodieCleanMetadata"):
+            if entry.instant.timestamp > instant_time:
+                yield entry
+        return
     paths = _paths_written_since(table, instant_time)
     for path, content in zip(paths, table.storage.read_files(paths), strict=True):
         for entry in parse_archive_file(content, path, "hoodieCleanMetadata"):

@@ -55,7 +55,9 @@ def completion_times_of_writes(table: HudiTable, instant_times: Collection[str])
     return found
 
 
-def archived_completion_times(table: HudiTable, instant_times: Collection[str]) -> Mapping[str, str]:
+def archived_completion_times(
+    table: HudiTable, instant_times: Collection[str] | None = None
+) -> Mapping[str, str]:
     """When archived commits were completed; `instant_times` bounds which files are read.
 
     Raises CorruptTableError, StorageError.
@@ -63,7 +65,8 @@ def archived_completion_times(table: HudiTable, instant_times: Collection[str]) 
     files = [
         each
         for each in history_files(table)
-        if any(each.first <= instant_time <= each.last for instant_time in instant_times)
+        if instant_times is None
+        or any(each.first <= instant_time <= each.last for instant_time in instant_times)
     ]
     found: dict[str, str] = {}
     for file in files:

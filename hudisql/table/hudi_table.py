@@ -99,13 +99,16 @@ class HudiTable:
         return self.schema_as_of(None)
 
     def reopened(self) -> HudiTable:
-        """The table as it stands now, read as this one. Raises what `open_table` raises.
+        """The table as it stands now, read as this one.
 
-        With the same timeline and properties it is the same snapshot, whose listing stays.
+        Raises what `open_table` raises, and UnsupportedTableError if it has been upgraded meanwhile to a
+        version that is not written.
         """
         opened = open_table(
             self.storage, self.base_path, accepts_changed_sources=self.accepts_changed_sources
         )
+        if opened.version != self.version:
+            check_written_version(opened.version, opened.base_path)
         if self.listing is None:
             return opened
         is_same = opened.timeline == self.timeline and opened.properties == self.properties

@@ -35,9 +35,14 @@ def load_file_slices(
     """
     chosen = list_partitions(table) if partitions is None else partitions
     paths = sorted({partition.path for partition in chosen})
+    return list_file_slices(table, paths, as_of) if as_of is not None else file_slices_at(table, paths)
+
+
+def file_slices_at(table: HudiTable, paths: Sequence[str]) -> list[FileSlice]:
+    """`load_file_slices` of the partitions with these paths, as of now."""
     listing = table.listing
-    if listing is None or as_of is not None:
-        return list_file_slices(table, paths, as_of)
+    if listing is None:
+        return list_file_slices(table, paths, None)
     missing = [path for path in paths if path not in listing.file_slices]
     if missing:
         found: dict[str, list[FileSlice]] = {path: [] for path in missing}

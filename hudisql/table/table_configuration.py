@@ -21,14 +21,19 @@ from hudisql.format.table_properties import (
 )
 from hudisql.format.timeline_layout import metadata_table_directory
 from hudisql.storage import Storage, join
-from hudisql.table.hudi_table import HudiTable
+from hudisql.table.hudi_table import HudiTable, check_written_version
 
 METADATA_PARTITIONS_INFLIGHT: Final = "hoodie.table.metadata.partitions.inflight"
 
 
 def update_table_properties(storage: Storage, base_path: str, changes: Mapping[str, str | None]) -> None:
-    """Set the given properties (None: remove) and keep all others. Raises NoSuchTableError, StorageError."""
-    values = dict(read_table_properties(storage, base_path).values)
+    """Set the given properties (None: remove) and keep all others.
+
+    Raises NoSuchTableError, UnsupportedTableError for table versions that are not written, StorageError.
+    """
+    found = read_table_properties(storage, base_path)
+    check_written_version(found.version, base_path)
+    values = dict(found.values)
     for key, value in changes.items():
         if value is None:
             values.pop(key, None)

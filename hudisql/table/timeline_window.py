@@ -2,7 +2,8 @@
 
 Follows `IncrementalRelation`, `MergeOnReadIncrementalRelation` and `TimelineUtils.handleHollowCommitIfNeeded`
 of Hudi 0.15: commits after `begin` up to and with `end`; rows come from the file slices as of the last of
-them. A bootstrap is a commit like any other. Reads commits and no data files.
+them. A bootstrap is a commit like any other. With timeline layout 2 (`IncrementalQueryAnalyzer` of Hudi 1.2)
+commits count by their times of completion, and none is hollow. Reads commits and no data files.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from dataclasses import dataclass
 
 from hudisql.errors import HollowCommitError, InvalidArgumentError, NoSuchStateError
 from hudisql.format.commit_metadata import read_many_commit_metadata
-from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
+from hudisql.format.file_names import is_log_file, parse_base_file_name, parse_log_file_name
 from hudisql.format.instant import COMMIT_ACTIONS, Instant, parse_point_in_time
 from hudisql.format.timeline import Timeline
 from hudisql.table.archived_timeline import archived_commits
-from hudisql.table.completion_times import completion_times, instant_time_of_millis
+from hudisql.table.completion_times import (
+    archived_completion_times,
+    completion_times,
+    instant_time_of_millis,
+)
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.past_state import is_archived, state_gone_error
 from hudisql.table.requested_replace import is_clustering
@@ -37,8 +42,9 @@ class TimelineWindow:
 
     `begin` is exclusive. `is_open` says that archived commits may belong to the window, too; then all slices
     are looked at. `last_archived` is the newest of these, if all of the window is before the active timeline.
-    With `by_transition_time` a row belongs to the window if its commit is one of `commits`,
-    else if its commit time lies after `begin` and not after the last of them.
+    With `by_transition_time` a row belongs to the window if its commit is one of `commits` or of `archived`
+    (instant times), else if its commit time lies after `begin` and not after the last of them. With
+    `merges_own_records` rows and log records of other commits are left aside before records merge.
     """
 
     begin: str
@@ -46,6 +52,13 @@ class TimelineWindow:
     is_open: bool = False
     by_transition_time: bool = False
     last_archived: str = ""
+    archived: frozenset[str] = frozenset()
+    merges_own_records: bool = False
+
+    @property
+    def instant_times(self) -> frozenset[str]:
+        """The instant times of all its commits that are known one by one."""
+        return self.archived | {each.timestamp for each in self.commits}
 
     @property
     def as_of(self) -> str:
@@ -82,6 +95,8 @@ def timeline_window(
     is_earliest = begin.strip().lower() == EARLIEST
     first = BEFORE_ALL if is_earliest else instant_time_of_bound(begin, "the begin of an incremental query")
     last = None if end is None else instant_time_of_bound(end, "the end of an incremental query")
+    if table.timeline.layout.has_completion_times:
+        return _window_by_completion(table, first, last)
     if policy == "USE_TRANSITION_TIME":
         times = completion_times(table, table.timeline.commits)
         chosen = [each for each in table.timeline.commits if first < times[each]]
@@ -103,6 +118,31 @@ def timeline_window(
     return TimelineWindow(first, tuple(chosen), bool(archived), last_archived=max(archived, default=""))
 
 
+def _window_by_completion(table: HudiTable, first: str, last: str | None) -> TimelineWindow:
+    def is_inside(time: str) -> bool:
+        return first < time and (last is None or time <= last)
+
+    times = completion_times(table, table.timeline.commits)
+    chosen = tuple(sorted(each for each, time in times.items() if is_inside(time)))
+    active = {each.timestamp for each in times}
+    # Whoever asks for what was completed since a moment of the active timeline reads no history.
+    starts = min(times.values(), default=None)
+    archived: dict[str, str] = {}
+    if starts is None or first < starts:
+        known = archived_completion_times(table)
+        archived = {each: time for each, time in known.items() if is_inside(time) and each not in active}
+    return TimelineWindow(
+        first,
+        chosen,
+        is_open=bool(archived),
+        by_transition_time=True,
+        # Slices as of the last completion: a log file goes by its commit's.
+        last_archived=max([*archived.values(), *(times[each] for each in chosen)], default=""),
+        archived=frozenset(archived),
+        merges_own_records=True,
+    )
+
+
 def changed_groups(table: HudiTable, window: TimelineWindow) -> ChangedGroups:
     """What the window's commits say that they wrote. Raises CorruptTableError, StorageError."""
     versions: dict[str, dict[str, str]] = defaultdict(dict)
@@ -114,10 +154,16 @@ def changed_groups(table: HudiTable, window: TimelineWindow) -> ChangedGroups:
             moved.add(commit.timestamp)
         for partition, stats in metadata.partition_to_write_stats.items():
             for stat in stats:
-                version = version_of_file(stat.path)
+                version = _version_of_write(table, stat.path)
                 known = versions[partition].get(stat.file_id, "")
                 versions[partition][stat.file_id] = max(known, version)
     return ChangedGroups(versions, frozenset(moved))
+
+
+def _version_of_write(table: HudiTable, path: str | None) -> str:
+    # With timeline layout 2 a log file's name does not tell its slice.
+    is_untold = table.timeline.layout.has_completion_times and is_log_file(path or "")
+    return "" if is_untold else version_of_file(path)
 
 
 def version_of_file(path: str | None) -> str:
@@ -130,7 +176,12 @@ def version_of_file(path: str | None) -> str:
 
 
 def newest_commit_time(table: HudiTable, policy: str = "FAIL") -> str | None:
-    """The newest commit that a window without end has; None without one. Raises HollowCommitError."""
+    """The newest commit that a window without end has; None without one. Raises HollowCommitError.
+
+    With timeline layout 2 it is the time of the last completion, by which windows go.
+    """
+    if table.timeline.layout.has_completion_times:
+        return max(completion_times(table, table.timeline.commits).values(), default=None)
     hint = f"wait for it, or set {HOLLOW_COMMIT_POLICY} to BLOCK (read what lies before it)"
     commits = _without_hollow_commits(table, None, policy, hint)
     return commits[-1].timestamp if commits else None
@@ -144,7 +195,12 @@ def check_not_undone(table: HudiTable, taken_until: str) -> None:
     """
     timeline = table.timeline
     starts = timeline.first_active_time
-    if starts is None or taken_until < starts or taken_until in {each.timestamp for each in timeline.commits}:
+    if timeline.layout.has_completion_times:
+        known = set(completion_times(table, timeline.commits).values())
+        starts = min(known, default=None)
+    else:
+        known = {each.timestamp for each in timeline.commits}
+    if starts is None or taken_until < starts or taken_until in known:
         return
     if taken_until > instant_time_of_millis(table, round(time.time() * 1000)):
         return

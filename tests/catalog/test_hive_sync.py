@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from hudisql.catalog.client import MetastoreClient
+from hudisql.catalog.sync_settings import SYNC_PREFIX, SYNC_SETTINGS, SyncSetting, Treatment
 from hudisql.console import SilentConsole
 from hudisql.context import Context
 from hudisql.errors import InvalidArgumentError, NoSuchTableError, SyncFailedError
@@ -98,3 +99,50 @@ def test_another_metastore_that_is_down_fails_with_the_call_that_names_it(
     maker.create(SCHEMA)
     with pytest.raises(SyncFailedError, match=r"metastore_uri => 'thrift://127\.0\.0\.1:1'"):
         _call(client, table="db.made", path=str(maker.base_path), metastore_uri="thrift://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [each for each in SYNC_SETTINGS if each.treatment is Treatment.ONE_VALUE],
+    ids=lambda each: each.name,
+)
+def test_settings_that_are_not_followed_are_refused_by_name(
+    client: MetastoreClient, maker: TableMaker, database: str, setting: SyncSetting
+) -> None:
+    maker.create(SCHEMA, ["dt"]).commit(SCHEMA, ["dt=a"])
+    value = {"true": "false", "false": "true"}.get(setting.only[0], "another")
+    arguments = {"table": f"{database}.made", "path": str(maker.base_path)}
+    with pytest.raises(InvalidArgumentError, match=setting.name):
+        _call(client, **arguments, options={SYNC_PREFIX + setting.name: value})
+    assert client.get_database(database) is None
+
+
+def test_settings_of_entries_are_followed_and_those_without_effect_are_taken(
+    client: MetastoreClient, maker: TableMaker, database: str
+) -> None:
+    maker.create(SCHEMA, ["dt"]).commit(SCHEMA, ["dt=a", "dt=b", "dt=c"])
+    arguments = {"table": f"{database}.made", "path": str(maker.base_path)}
+    ignored = {
+        SYNC_PREFIX + each.name: "x" for each in SYNC_SETTINGS if each.treatment is Treatment.WITHOUT_EFFECT
+    }
+    given = {"table_properties": "team=sales\nno=", "serde_properties": "field.delim=,", "batch_num": "2"}
+    options = ignored | {SYNC_PREFIX + key: value for key, value in given.items()}
+    lost = {**options, f"{SYNC_PREFIX}auto_create_database": "false"}
+    with pytest.raises(SyncFailedError, match="no database"):
+        _call(client, **arguments, options=lost)
+    (said,) = _call(client, **arguments, options={**lost, f"{SYNC_PREFIX}ignore_exceptions": "true"})
+    assert str(said[0]).startswith("hive sync failed")
+    assert client.get_database(database) is None
+    assert _call(client, **arguments, options=options) == [("hive sync success.",)]
+    entry = client.get_table(database, "made")
+    assert entry is not None
+    assert (entry.parameters["team"], entry.parameters["no"], entry.serde_properties["field.delim"]) == (
+        "sales",
+        "",
+        ",",
+    )
+    assert len(client.list_partition_names(database, "made")) == 3
+    assert _call(client, **arguments, options=options, dry_run=True) == [("nothing to change",)]
+    for wrong, message in (({"nothing": "1"}, "no setting"), ({"table_properties": "team"}, "key=value")):
+        with pytest.raises(InvalidArgumentError, match=message):
+            _call(client, **arguments, options={SYNC_PREFIX + key: value for key, value in wrong.items()})

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from hudisql.check.findings import code_of
 from hudisql.check.merge_key import missing_key_columns
 from hudisql.cli.main import app
+from hudisql.errors import InvalidArgumentError, QueryError, UnknownColumnError, UnknownParameterError
 
 SCHEMA = """
 CREATE TABLE lake.t (id INT, name STRING, ts BIGINT, dt STRING) USING hudi
@@ -149,3 +151,13 @@ def test_bad_usage_is_exit_code_2(tmp_path: Path) -> None:
 )
 def test_key_columns_that_a_condition_does_not_compare(condition: str, missing: tuple[str, ...]) -> None:
     assert missing_key_columns(condition, ["t"], ["a", "b"]) == missing
+
+
+def test_a_code_is_that_of_the_error_and_not_of_its_words() -> None:
+    quoted = QueryError("the text 'has no column' or '[UNRESOLVED_COLUMN] has no parameter' failed")
+    assert code_of(quoted) == "error"
+    quoted.condition = "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    assert code_of(quoted) == "unknown-column"
+    assert code_of(UnknownColumnError("no x")) == "unknown-column"
+    assert code_of(UnknownParameterError("no x")) == "unknown-parameter"
+    assert code_of(InvalidArgumentError("the value 'has no column' is bad")) == "argument"

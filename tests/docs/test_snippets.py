@@ -64,6 +64,7 @@ PAGES = (
               record_key => 'l_orderkey,l_linenumber', precombine => 'l_receiptdate'); {_CORRECTIONS}""",
         },
     ),
+    Page("docs/tutorial.md"),
     Page("docs/ingest.md", {}),
     Page("docs/ingest-push.md", {}),
     Page(
@@ -92,6 +93,7 @@ PAGES = (
               record_key => 'order_id', precombine => 'updated_at')""",
         },
     ),
+    Page("docs/migrate-table.md", {1: _ORDERS}),
     Page(
         "docs/services/resync.md",
         {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,12 +12,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from hudisql.format import table_properties as keys
+from hudisql.format.meta_columns import RECORD_KEY
 from hudisql.format.schema import avro_from_arrow
+from hudisql.ingest import table_feed
 from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.flush import IngestTarget
+from hudisql.ingest.index.rocksdb_index import RocksDbIndex
 from hudisql.ingest.split.due_splits import SplitLimits
 from hudisql.ingest.table_buffer import BadEvent, EventBatch
 from hudisql.ingest.table_feed import TableFeed
@@ -26,9 +31,11 @@ from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.new_table import NewTable, publish_new_table
 from hudisql.table.partitions import TablePartition, list_partitions
 from hudisql.table.table_configuration import update_table_properties
-from hudisql.write.execution.commit_files import WriteResult
+from hudisql.write.execution.commit_files import WriteResult, commit_files
+from hudisql.write.execution.driver_upsert import upsert_on_driver, with_keys
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen import partition_paths
+from hudisql.write.keygen.partition_paths import PartitionPaths
 from tests.oracle.comparison import our_rows
 
 SOURCE = ("events", 0)
@@ -46,12 +53,13 @@ class Fed:
         kind: str,
         partitions: tuple[str, ...] = ("dt",),
         *,
+        record_key: tuple[str, ...] = ("id",),
         split_limits: SplitLimits | None = None,
         **declared: Any,
     ) -> None:
         self.path, self.bad, self.sent = str(path), list[BadEvent](), 0
         schema = avro_from_arrow(SCHEMA, "t")
-        new = NewTable("t", "d", kind, ("id",), partitions, "ts", others={keys.CREATE_SCHEMA: schema})
+        new = NewTable("t", "d", kind, record_key, partitions, "ts", others={keys.CREATE_SCHEMA: schema})
         publish_new_table(Storage(), self.path, new, datetime.now(UTC))
         self.split_limits = split_limits or SplitLimits()
         self.take_over(**declared)
@@ -79,6 +87,7 @@ class Fed:
         self.take(*events)
         result = self.feed.flush()
         assert result is not None
+        self.feed.look_for_splits()
         return result
 
     def rows(self, number: int | None = None) -> list[int]:
@@ -151,9 +160,39 @@ def test_bad_events_count_as_memory(tmp_path: Path) -> None:
     assert fed.feed.memory >= 100_000
 
 
-def test_a_flush_lists_the_partitions_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fed = Fed(tmp_path, keys.MERGE_ON_READ)
-    fed.flush(*events(range(5), 1))
+@KINDS
+def test_events_of_a_table_without_a_record_key_are_appended(tmp_path: Path, kind: str) -> None:
+    fed = Fed(tmp_path, kind, record_key=())
+    fed.flush(*events(range(5), 1), event(1, 1))
+    fed.flush(event(1, 2), event(2, 3, _hoodie_is_deleted=True), event(7, 4, dt="2024-01-01"))
+    fed.take_over()
+    fed.flush(event(1, 5))
+    assert sorted(fed.rows()) == [1, 1, 1, 1, 1, 1, 2, 4, 5]
+    assert sorted(fed.rows(1)) == [1, 1, 2, 5]
+    rows = our_rows(open_table(Storage(), fed.path))
+    assert len(pc.unique(rows.column(RECORD_KEY))) == rows.num_rows == 9
+    (bad,) = fed.bad
+    assert "has no record key" in bad.reason
+
+
+def write_as_another(fed: Fed, *rows: dict[str, Any]) -> None:
+    """Upsert rows as a statement does."""
+    table = open_table(Storage(), fed.path)
+    paths = PartitionPaths(table)
+    keyed, _ = with_keys(pa.RecordBatch.from_pylist(list(rows), table.schema), table, WriteOptions(), paths)
+    commit_files(
+        table,
+        "UPSERT",
+        table.schema,
+        lambda commit: upsert_on_driver(commit, WriteOptions(), paths, pa.Table.from_batches([keyed])),
+    )
+
+
+@KINDS
+def test_partitions_are_listed_again_only_after_a_commit_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    fed = Fed(tmp_path, kind)
     listed: list[str] = []
 
     def list_and_count(table: HudiTable) -> list[TablePartition]:
@@ -161,6 +200,53 @@ def test_a_flush_lists_the_partitions_once(tmp_path: Path, monkeypatch: pytest.M
         return list_partitions(table)
 
     monkeypatch.setattr(partition_paths, "list_partitions", list_and_count)
-    fed.flush(*events(range(3, 8), 2))
+    fed.flush(*events(range(5), 1))
+    fed.flush(*events(range(3, 8), 2), event(50, 2, dt="2024-01-01"))
+    fed.flush(event(50, 3, dt="2024-01-01"))
+    assert listed == []
+    assert sorted(fed.rows()) == [1, 1, 1, 2, 2, 2, 2, 2, 3]
+    write_as_another(fed, event(60, 4, dt="2024-02-02"))
+    listed.clear()
+    fed.flush(event(60, 5, dt="2024-02-02"))
+    fed.flush(event(60, 6, dt="2024-02-02"))
     assert len(listed) == 1
-    assert sorted(fed.rows()) == [1, 1, 1, 2, 2, 2, 2, 2]
+    assert fed.rows(60) == [6]
+
+
+def test_a_partition_whose_directory_is_gone_is_made_again(tmp_path: Path) -> None:
+    fed = Fed(tmp_path, keys.MERGE_ON_READ)
+    fed.flush(event(1, 1, dt="2024-01-01"), event(2, 1))
+    shutil.rmtree(tmp_path / "dt=2024-01-01")  # as a clean does after the partition was deleted
+    fed.flush(event(3, 1, dt="2024-01-01"))
+    assert fed.rows(3) == [1]
+    assert [each.path for each in list_partitions(open_table(Storage(), fed.path))] == [
+        "dt=2024-01-01",
+        f"dt={TODAY}",
+    ]
+
+
+@KINDS
+def test_an_index_beyond_the_memory_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(table_feed, "INDEX_BYTES", 100)
+    made: list[str] = []
+    disk = tmp_path / "disk"
+    disk.mkdir()
+
+    def on_disk() -> RocksDbIndex:
+        made.append("index")
+        return RocksDbIndex(str(disk))
+
+    monkeypatch.setattr(table_feed, "RocksDbIndex", on_disk)
+    fed = Fed(tmp_path / "table", kind, index="rocksdb")
+    fed.flush(*events(range(50), 1))
+    fed.feed.close()
+    fed.take_over(index="rocksdb")
+    fed.flush(*events(range(25, 75), 2))
+    fed.flush(event(1, 3), event(80, 3))
+    assert made
+    assert sorted(fed.rows()) == [*[1] * 24, *[2] * 50, 3, 3]
+    assert list(disk.iterdir())
+    fed.feed.close()
+    assert list(disk.iterdir()) == []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,8 @@ from hudisql.ingest.declaration import IngestDeclaration
 from hudisql.ingest.event_source import Polled, StartOffsets
 from hudisql.ingest.offsets import SourcePartition
 from hudisql.ingest.ownership import Ownership, OwnershipBySource, OwnsAll
-from hudisql.ingest.table_buffer import EventBatch
+from hudisql.ingest.table_buffer import BufferedEvents, EventBatch
+from hudisql.ingest.watch.observer import CommittedEvents, WorkerView
 from hudisql.ingest.worker import IngestWorker
 from hudisql.write.execution.commit_files import WriteResult
 
@@ -56,7 +58,7 @@ class Cluster:
         self._answer()
         return {PARTITION[0]: [0]}
 
-    def known_end(self, _source: SourcePartition) -> None:
+    def events_left(self, _source: SourcePartition, _offset: int) -> None:
         """Not known."""
 
     def start(
@@ -104,22 +106,32 @@ class Feed:
 
     refused: int | None = None
     failures: int = 0
-    committed: int = 0
+    taken: int = 0
     position: dict[SourcePartition, int] = field(default_factory=dict)
     memory: int = 0
     wants_split: bool = False
     begun: int = 0
+    look_fails: bool = False
+    index_bytes: int = 0
+    buffered: BufferedEvents = field(default_factory=BufferedEvents)
+
+    @property
+    def committed(self) -> Mapping[SourcePartition, int]:
+        return {PARTITION: self.taken}
 
     def take_over(self) -> Mapping[SourcePartition, int]:
         self.begun += 1
         if self.failures:
             self.failures -= 1
             raise WriteRefusedError("not now")
-        return {PARTITION: self.committed} if self.committed else {}
+        return {PARTITION: self.taken} if self.taken else {}
 
     def split_next(self) -> WriteResult | None:
         self.wants_split = False
         raise StorageError("a file cannot be read")
+
+    def close(self) -> None:
+        """Nothing is kept."""
 
     def begin_at(self, offsets: Mapping[SourcePartition, int], *, commits: bool) -> None:  # noqa: ARG002
         self.position = dict(offsets)
@@ -134,10 +146,14 @@ class Feed:
     def is_due(self, _now: float) -> bool:
         return True
 
+    def look_for_splits(self) -> None:
+        if self.look_fails:
+            raise StorageError("a partition cannot be listed")
+
     def flush(self) -> WriteResult | None:
-        if self.position[PARTITION] == self.committed:
+        if self.position[PARTITION] == self.taken:
             return None
-        self.committed = self.position[PARTITION]
+        self.taken = self.position[PARTITION]
         return WriteResult("1")
 
 
@@ -148,17 +164,41 @@ class Table:
     name: str
     servers: str
     fed: Feed
+    drained: bool = False
 
     @property
     def declaration(self) -> IngestDeclaration:
-        return IngestDeclaration(topic=PARTITION[0], bootstrap_servers=self.servers)
+        return IngestDeclaration(topic=PARTITION[0], bootstrap_servers=self.servers, drained=self.drained)
 
     def feed(self, _owner: str) -> Any:
         return self.fed
 
 
+@dataclass
+class Observed:
+    """What a worker told: the rows of its commits, failures, and which tables it said that it has left."""
+
+    commits: int = 0
+    failures: int = 0
+    left: list[Collection[str]] = field(default_factory=list)
+
+    def committed(self, _commit: CommittedEvents) -> None:
+        self.commits += 1
+
+    def failed(self, _table: str) -> None:
+        self.failures += 1
+
+    def looked(self, view: WorkerView) -> None:
+        self.left.append(view.paused)
+
+
 def run(
-    tables: list[Table], clusters: list[tuple[str, int]], down: str = "", seconds: float | None = None
+    tables: list[Table],
+    clusters: list[tuple[str, int]],
+    down: str = "",
+    seconds: float | None = None,
+    look: Callable[[], object] = lambda: None,
+    **more: Any,
 ) -> bool:
     """Run a worker until its tables have caught up, or for so many seconds."""
     clock, stop = Clock(), threading.Event()
@@ -169,14 +209,19 @@ def run(
             stop.set()
         return clock.now
 
+    def find_tables() -> list[Table]:
+        look()
+        return tables
+
     worker = IngestWorker(
-        lambda: tables,
+        find_tables,
         OwnsAll(),
         SilentConsole(),
         stop,
         "worker",
         clock=now,
         open_source=lambda servers: found[servers],
+        **more,
     )
     return worker.run(until_caught_up=seconds is None)
 
@@ -185,35 +230,69 @@ def test_a_table_that_failed_once_is_caught_up_before_the_end() -> None:
     failed, other = Feed(failures=1), Feed()
     tables = [Table("d.failed", "a", failed), Table("d.other", "b", other)]
     assert run(tables, [("a", 100_000), ("b", 1_500)])
-    assert (failed.committed, other.committed) == (100_000, 1_500)
+    assert (failed.taken, other.taken) == (100_000, 1_500)
 
 
 def test_a_table_that_goes_on_failing_ends_with_a_failure() -> None:
     failing, other = Feed(refused=50), Feed()
     tables = [Table("d.failing", "a", failing), Table("d.other", "b", other)]
     assert not run(tables, [("a", 1_000), ("b", 1_000)])
-    assert (failing.committed, other.committed) == (0, 1_000)
+    assert (failing.taken, other.taken) == (0, 1_000)
 
 
 def test_a_cluster_that_is_down_leaves_the_others_most_of_the_time() -> None:
     tables = [Table(f"d.down{number}", "a", Feed()) for number in range(30)]
     other = Feed()
     run([*tables, Table("d.other", "b", other)], [("a", 0), ("b", 10**9)], down="a", seconds=900)
-    assert other.committed > 0.5 * 900 / POLL_SECONDS * STEP
+    assert other.taken > 0.5 * 900 / POLL_SECONDS * STEP
 
 
 def test_a_table_far_behind_does_not_keep_back_others_of_its_topic() -> None:
-    stuck, other = Feed(refused=1_000), Feed(committed=500_000)
+    stuck, other = Feed(refused=1_000), Feed(taken=500_000)
     tables = [Table("d.other", "a", other), Table("d.stuck", "a", stuck)]
     run(tables, [("a", 10**9)], seconds=300)
-    assert stuck.committed == 1_000
-    assert other.committed - 500_000 > 0.5 * 300 / POLL_SECONDS * STEP
+    assert stuck.taken == 1_000
+    assert other.taken - 500_000 > 0.5 * 300 / POLL_SECONDS * STEP
 
 
 def test_a_partition_that_cannot_be_split_does_not_keep_events_back() -> None:
     feed = Feed(wants_split=True)
     assert run([Table("d.whole", "a", feed)], [("a", 1_000)])
-    assert (feed.committed, feed.begun) == (1_000, 1)
+    assert (feed.taken, feed.begun) == (1_000, 1)
+
+
+def test_a_commit_is_told_though_the_partitions_to_split_cannot_be_found() -> None:
+    feed, observed = Feed(look_fails=True), Observed()
+    assert run([Table("d.t", "a", feed)], [("a", 1_000)], observer=observed)
+    assert (feed.taken, feed.begun) == (1_000, 1)
+    assert observed.commits == observed.failures == 1_000 // STEP
+
+
+def test_a_drained_table_is_left_once_its_compaction_has_ended() -> None:
+    observed, asked = Observed(), 0
+
+    def is_compacting(table: str) -> bool:
+        nonlocal asked
+        asked += table == "d.drained"
+        return asked < 3
+
+    tables = [Table("d.drained", "a", Feed(), drained=True), Table("d.other", "b", Feed())]
+    run(tables, [("a", 0), ("b", 10**9)], seconds=60, observer=observed, is_compacting=is_compacting)
+    assert observed.left[0] == frozenset()
+    assert observed.left[-1] == {"d.drained"}
+
+
+def test_looks_that_cost_much_are_further_apart() -> None:
+    looks: list[int] = []
+
+    def look_long() -> None:
+        looks.append(0)
+        began = time.thread_time()
+        while time.thread_time() - began < 0.15:
+            pass
+
+    run([Table("d.t", "a", Feed())], [("a", 10**9)], seconds=100, look=look_long)
+    assert 3 <= len(looks) <= 6
 
 
 def test_who_waits_for_the_group_of_workers_does_not_know_what_it_owns() -> None:

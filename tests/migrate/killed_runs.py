@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -14,14 +15,22 @@ from tests.fault_injection import ROOT, _attach, environment_of_jvm
 
 
 def start_run(
-    spark: Any, metastore_uri: str, directory: Path, history: str, *, kill_before: int = 0
+    spark: Any,
+    metastore_uri: str,
+    directory: Path,
+    history: str,
+    *,
+    kill_before: int = 0,
+    kill_in: str = "",
 ) -> subprocess.Popen[str]:
     """Apply a directory; with `kill_before` the process is killed before this step of the checkpoint.
+
+    With `kill_in` (`module:function`) it is killed where it would call this function.
 
     Steps: 1 the lock, 2 the script begins, then two for each statement with an effect (one for settings),
     then the checkpoint is cleared behind the history's row.
     """
-    fields = json.dumps([metastore_uri, str(directory), history, kill_before])
+    fields = json.dumps([metastore_uri, str(directory), history, kill_before, kill_in])
     return subprocess.Popen(
         [sys.executable, "-m", "tests.migrate.killed_runs", fields],
         env=environment_of_jvm(spark),
@@ -32,7 +41,11 @@ def start_run(
     )
 
 
-def _main(metastore_uri: str, directory: str, history: str, kill_before: int) -> None:
+def _kill(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _main(metastore_uri: str, directory: str, history: str, kill_before: int, kill_in: str) -> None:
     from hudisql.catalog.client import MetastoreClient
     from hudisql.cli.migrate import Terminal
     from hudisql.context import Context
@@ -52,6 +65,9 @@ def _main(metastore_uri: str, directory: str, history: str, kill_before: int) ->
         return original(self, state)
 
     RunCheckpoint._step = step  # type: ignore[method-assign]
+    if kill_in:
+        module, _, function = kill_in.partition(":")
+        setattr(importlib.import_module(module), function, _kill)
     session = Session(Context(_attach(), MetastoreClient(metastore_uri)))
     found = History(session, *history.split("."))
     terminal = Terminal("csv")

@@ -40,6 +40,15 @@ def test_no_other_script_runs_while_one_has_begun(project: Project) -> None:
     assert project.run("apply").stdout.split() == ["two", "two", "other", "other"]
 
 
+def test_no_baseline_while_a_script_has_begun(project: Project) -> None:
+    project.write("V1__a.sql", "SELECT 'one'; SELECT raise_error('no');")
+    project.run("apply", exit_code=1)
+    refused = project.run("baseline", "--version", "1", exit_code=4)
+    assert "V1__a.sql has begun and not ended" in refused.stderr
+    project.run("repair", "--discard")
+    project.run("baseline", "--version", "1")
+
+
 def test_an_interrupted_statement_is_not_replaced_and_runs_again_or_is_forgotten_by_a_repair(
     project: Project,
 ) -> None:

@@ -135,6 +135,20 @@ def test_a_blocked_bootstrap_is_exit_code_3_in_the_plan_and_when_applied(
     assert project.rows("SHOW TABLES IN {db} LIKE 'b'") == []
 
 
+def test_a_plan_uses_no_database_that_a_script_is_to_make(project: Project) -> None:
+    made = f"{project.database}_made"
+    project.write("V1__d.sql", f"CREATE DATABASE IF NOT EXISTS {made};")
+    project.write(
+        "V2__t.sql",
+        f"USE {made}; SET a.b = 1; CALL bootstrap_table(table => 't', source => '/none', record_key => 'id');"
+        "USE {db}; SELECT 1;",
+    )
+    planned = project.run("plan")
+    assert f"cannot be looked at yet: the database {made} is not made yet" in planned.stderr
+    project.write("V2__t.sql", "USE no_such_database; SELECT 1;")
+    assert "no_such_database" in project.run("plan", exit_code=1).stderr
+
+
 def test_settings_and_views_of_a_script_end_with_it(project: Project) -> None:
     project.write("V1__a.sql", "SET my.setting = a; CREATE TEMPORARY VIEW v AS SELECT 1; SELECT * FROM v;")
     project.write("V2__b.sql", "SET my.setting; SELECT * FROM v;")

@@ -72,6 +72,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "timeline_files",
         "pending_service",
         "repair",
+        "migration",
     }
     assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]
     expected = {

@@ -38,7 +38,7 @@ INSTANTS = InstantRange(
 )
 MODE = RecordMergeMode(ordering_fields=(DATA.field("seq"),))
 CONFIG = LogMergeConfig(INSTANTS, MODE)
-Row = tuple[str, Any, str]
+Row = tuple[str, Any, Any]
 
 
 def _instant(day: int) -> str:
@@ -442,3 +442,116 @@ def test_commit_time_ordering_takes_no_ordering_column(trips: HudiTable) -> None
         ).merge_mode.ordering_fields
         == ()
     )
+
+
+# --- table versions 8 and 9 ---------------------------------------------------------------------------------
+
+EVENT_TIME = RecordMergeMode(
+    ordering_fields=(DATA.field("seq"),),
+    keeps_newer_base_rows=True,
+    orders_deletes=True,
+    has_partial_blocks=True,
+)
+
+
+def _partial(block: LogBlock) -> LogBlock:
+    return replace(block, header={**block.header, HeaderKey.IS_PARTIAL: "true"})
+
+
+@pytest.mark.parametrize("parquet", [False, True], ids=["avro", "parquet"])
+def test_a_partial_block_keeps_the_columns_that_it_lacks(tmp_path: Path, parquet: bool) -> None:
+    def rows(*some: Row, only: str = "") -> LogBlock:
+        batch = _rows(some, _instant(1))
+        kept = batch if not only else batch.select([*META_SCHEMA.names, *only.split()])
+        block = _data_block(kept, _instant(1), parquet=parquet)
+        return _partial(block) if only else block
+
+    base = [("a", 5, "base"), ("b", 5, "base"), ("c", 5, "base"), ("d", 5, "base")]
+    logs = [
+        [rows(("a", 7, ""), ("b", 3, ""), ("c", 9, ""), only="seq")],
+        [rows(("c", 8, "late"), ("d", 1, "late"), ("e", 1, "new"))],
+        [_delete_block(["d"], _instant(1)), rows(("d", 6, ""), only="seq")],
+    ]
+    config = LogMergeConfig(INSTANTS, EVENT_TIME)
+    file_slice = _slice(tmp_path, base, logs)
+    assert _as_rows(_read(file_slice, config)) == [
+        ("a", 7, "base"),
+        ("b", 5, "base"),
+        # The late row lends the earlier one the column that it lacks, before the base does.
+        ("c", 9, "late"),
+        ("d", 6, "base"),
+        ("e", 1, "new"),
+    ]
+    found = _read(file_slice, config, pa.schema([DATA.field("v")]), predicate=Comparison(("v",), "=", "late"))
+    assert found.column("v").to_pylist() == ["late"]
+
+
+@pytest.mark.parametrize("by_event_time", [False, True])
+def test_defaults_are_filled_from_the_row_that_is_beaten(tmp_path: Path, by_event_time: bool) -> None:
+    mode = replace(EVENT_TIME, partial_update_mode="IGNORE_DEFAULTS")
+    if not by_event_time:
+        mode = RecordMergeMode(partial_update_mode="IGNORE_DEFAULTS")
+    base = [("a", 5, "base"), ("b", 5, None), ("c", 5, "base")]
+    blocks = [
+        _data_block(_rows([("a", 7, None), ("b", 3, "late"), ("c", 6, "x")], _instant(1)), _instant(1)),
+        _data_block(_rows([("c", 7, None)], _instant(2)), _instant(2)),
+    ]
+    found = _as_rows(_read(_slice(tmp_path, base, [blocks]), LogMergeConfig(INSTANTS, mode)))
+    # By event time the base row of b is the newer one, and takes what it lacks from the late row.
+    assert found == [("a", 7, "base"), ("b", 5 if by_event_time else 3, "late"), ("c", 7, "x")]
+
+
+def test_unavailable_values_are_filled_from_the_row_that_is_beaten(tmp_path: Path) -> None:
+    mode = replace(EVENT_TIME, partial_update_mode="FILL_UNAVAILABLE", unavailable_value="?")
+    block = _data_block(_rows([("a", 7, "?"), ("b", 7, None)], _instant(1)), _instant(1))
+    file_slice = _slice(tmp_path, [("a", 5, "base"), ("b", 5, "base")], [[block]])
+    assert _as_rows(_read(file_slice, LogMergeConfig(INSTANTS, mode))) == [("a", 7, "base"), ("b", 7, None)]
+
+
+def _listed_delete_block(deletes: Sequence[tuple[str, int, str]], instant_time: str) -> LogBlock:
+    """Deletes with values of two ordering fields, a long and a string."""
+    package = "org.apache.hudi.avro.model."
+    records = [
+        {
+            "recordKey": key,
+            "partitionPath": "",
+            "orderingVal": (
+                f"{package}ArrayWrapper",
+                {
+                    "wrappedValues": [
+                        (f"{package}LongWrapper", {"value": first}),
+                        (f"{package}StringWrapper", {"value": second}),
+                    ]
+                },
+            ),
+        }
+        for key, first, second in deletes
+    ]
+    stream = io.BytesIO()
+    schema = fastavro.parse_schema(json.loads(load_codec("HoodieDeleteRecordListWithArrays").schema_text))
+    fastavro.schemaless_writer(stream, schema, {"deleteRecordList": records})
+    content = struct.pack(">ii", 3, len(stream.getvalue())) + stream.getvalue()
+    return LogBlock(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant_time}, content)
+
+
+def test_several_ordering_fields_decide_one_after_the_other(tmp_path: Path) -> None:
+    mode = replace(EVENT_TIME, ordering_fields=(DATA.field("seq"), DATA.field("v")))
+    base = [("a", 5, "m"), ("b", 5, "m"), ("c", 5, "m"), ("d", 5, "m"), ("e", 5, "m")]
+    rows = [("a", 5, "n"), ("b", 5, "l"), ("c", 6, "a"), ("c", 6, "b"), ("c", 5, "z")]
+    blocks = [
+        _data_block(_rows(rows, _instant(1)), _instant(1)),
+        _listed_delete_block([("d", 5, "n"), ("e", 5, "l")], _instant(2)),
+        _delete_block(["a"], _instant(3)),
+    ]
+    found = _as_rows(_read(_slice(tmp_path, base, [blocks]), LogMergeConfig(INSTANTS, mode)))
+    assert found == [("b", 5, "m"), ("c", 6, "b"), ("e", 5, "m")]
+
+
+def test_only_the_rows_of_chosen_commits_are_merged(tmp_path: Path) -> None:
+    only = replace(INSTANTS, only=frozenset({_instant(1)}))
+    blocks = [
+        _data_block(_rows([("a", 3, "late")], _instant(1)), _instant(1)),
+        _data_block(_rows([("a", 9, "other")], _instant(2)), _instant(2)),
+    ]
+    file_slice = _slice(tmp_path, [("a", 5, "base"), ("b", 5, "base")], [blocks])
+    assert _as_rows(_read(file_slice, LogMergeConfig(only, EVENT_TIME))) == [("a", 3, "late")]

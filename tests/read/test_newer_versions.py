@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 from hudisql.format.meta_columns import COMMIT_TIME, META_SCHEMA, RECORD_KEY
+from hudisql.read.incremental import incremental_read
 from hudisql.read.scan import ScanPlan, plan_scan
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.timeline_window import timeline_window
 from tests.oracle.comparison import golden_rows
 
 NAMES = (
@@ -61,3 +63,16 @@ def test_base_files_alone_are_those_that_hudi_reads(
     rows = read_plan(plan_scan(table, META_SCHEMA, read_optimized=True))
     found = [list(each.values()) for each in rows.select([RECORD_KEY, COMMIT_TIME]).to_pylist()]
     assert sorted(found) == sorted(golden(name).read_optimized)
+
+
+@pytest.mark.parametrize("name", [each for each in NAMES if each != "v9_mor_partial_merge"])
+def test_changes_since_a_completion_are_those_that_hudi_reads(
+    golden: Any, open_golden: OpenGolden, read_plan: ReadPlan, name: str
+) -> None:
+    table = open_golden(name)
+    for bounds, expected in golden(name).incremental.items():
+        window = timeline_window(table, bounds[1:].partition(",")[0])
+        changes = incremental_read(table, window)
+        rows = read_plan(plan_scan(table, META_SCHEMA, changes=changes))
+        found = [list(each.values()) for each in rows.select([RECORD_KEY, COMMIT_TIME]).to_pylist()]
+        assert sorted(found) == sorted(expected), bounds

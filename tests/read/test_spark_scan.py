@@ -153,6 +153,27 @@ def test_spark_merges_log_records_as_the_slice_reader_does(
 
 
 @pytest.mark.parametrize(
+    "name",
+    ["mor_parquet_log", "mor_two_log_generations", "mor_upsert_only_updates"],
+)
+def test_rows_that_are_only_counted_are_not_read(
+    spark: Any,
+    golden: Any,
+    open_golden: Callable[[str], HudiTable],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    monkeypatch.setattr(scan_method, "_LEAST_BYTES_TO_MERGE", 0)
+    plan = plan_scan(open_golden(name), pa.schema([]))
+    assert ScanMethod.MERGED in plan.methods()
+    rows = scan_to_dataframe(spark, plan)
+    tree = str(rows._jdf.queryExecution().analyzed())
+    assert tree.count("Relation [") == len({*plan.methods()} - {ScanMethod.MERGED, ScanMethod.STITCHED})
+    assert rows.count() == len(golden(name).rows)
+    assert rows.crossJoin(rows).count() == len(golden(name).rows) ** 2
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "SELECT count(*) FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE b.id = a.id AND b.seq >= a.seq)",

@@ -12,7 +12,7 @@ import pytest
 from hudisql.console import SilentConsole
 from hudisql.server.limits import ServerLimits
 from hudisql.server.thrift_server import ThriftServer
-from hudisql.server.users import PasswordFile, RememberedUsers, hash_password
+from hudisql.server.users import PasswordFile, RememberedUsers, UserChecks, hash_password
 from tests.certificates import make_certificate
 from tests.hive.beeline import HiveError, start_beeline
 from tests.hive.server import beeline_command, parse_rows
@@ -141,7 +141,7 @@ def test_tls_users_and_http_together(session: Any, tmp_path: Path) -> None:
     users.write_text(f"ada:{hash_password('secret')}\n")
     started = ThriftServer(
         *(session, "127.0.0.1", 0, ServerLimits(), SilentConsole()),
-        check_password=RememberedUsers(PasswordFile(users).check).check,
+        users=UserChecks(RememberedUsers(PasswordFile(users).check).check),
         tls=context,
     )
     given: dict[str, Any] = {"use_ssl": True, "ca_cert": str(certificate), "auth_mechanism": "PLAIN"}

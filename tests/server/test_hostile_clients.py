@@ -18,6 +18,7 @@ from hudisql.console import SilentConsole
 from hudisql.errors import AuthenticationError, SettingsError
 from hudisql.server.limits import ServerLimits
 from hudisql.server.thrift_server import ThriftServer
+from hudisql.server.users import UserChecks
 from tests.server.test_wire_format import EXECUTE, OPEN
 
 HELLO = b"\x01\x00\x00\x00\x05PLAIN"
@@ -54,7 +55,7 @@ def guarded_server(untouched: Any) -> Iterator[ThriftServer]:
         if (user, password) != ("ada", "right"):
             raise AuthenticationError("no user with this password")
 
-    started = ThriftServer(untouched, "127.0.0.1", 0, QUICK, SilentConsole(), check_password=check)
+    started = ThriftServer(untouched, "127.0.0.1", 0, QUICK, SilentConsole(), users=UserChecks(check))
     yield started
     started.close()
 

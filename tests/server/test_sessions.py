@@ -134,6 +134,26 @@ def test_what_a_statement_says_beside_its_rows_is_its_log(server: ThriftServer) 
         assert opened.fetch_logs() == []
 
 
+def test_a_statement_that_takes_long_tells_its_progress(server: ThriftServer) -> None:
+    from TCLIService import ttypes
+
+    with cursor(server) as opened:
+        opened.execute(SLOW, async_=True)
+        service, handle = opened._connection._client, opened._operationHandle
+        request = ttypes.TGetOperationStatusReq(operationHandle=handle, getProgressUpdate=True)
+        deadline = time.monotonic() + 30
+        lines: list[str] = []
+        progress = service.GetOperationStatus(request).progressUpdateResponse
+        while (not progress.rows or not lines) and time.monotonic() < deadline:
+            progress = service.GetOperationStatus(request).progressUpdateResponse
+            lines += opened.fetch_logs()
+        opened.cancel()
+    assert len(progress.headerNames) == len(progress.rows[0]) == 9
+    assert progress.rows[0][0].startswith("Stage-")
+    assert 0 <= progress.progressedPercentage < 1
+    assert any(line.startswith("Spark tasks: 0/") for line in lines), lines
+
+
 def test_a_large_result_comes_page_by_page_and_can_be_left(server: ThriftServer) -> None:
     with cursor(server) as opened:
         opened.execute("SELECT id, repeat('x', 100) FROM range(0, 3000000, 1, 60)")

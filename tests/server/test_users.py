@@ -87,6 +87,25 @@ def test_a_success_is_remembered_and_a_failure_is_not() -> None:
     assert len(asked) == 4
 
 
+def test_a_user_that_is_removed_from_the_file_is_no_longer_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    line = f"ada:{hash_password('one')}\n"
+    path.write_text(line)
+    file = PasswordFile(path)
+    users = RememberedUsers(file.check, file.version)
+    users.check("ada", "one")
+    file.check_known("ada")
+    path.write_text(line.replace("ada", "bob"))
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(AuthenticationError, match="no user 'ada'"):
+        users.check("ada", "one")
+    with pytest.raises(AuthenticationError, match="'ada' is no longer among the users"):
+        file.check_known("ada")
+    path.unlink()
+    with pytest.raises(AuthenticationError, match="cannot read its users"):
+        file.check_known("bob")
+
+
 def test_the_command_prints_a_line_of_the_file(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["serve", "--new-user", "ada"], input="secret\n")
     assert done.exit_code == 0

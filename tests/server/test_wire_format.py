@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from hudisql.errors import ProtocolError
+from hudisql.server import column_bytes
 from hudisql.server import thrift_binary as thrift
 from hudisql.server.column_bytes import WireType, encode_column
 from hudisql.server.http_transport import BodySource
@@ -67,6 +68,18 @@ def test_columns_are_read_as_they_were_by_thrifts_own_reader(wire: WireType, dat
     ]
     got = [None if is_null else value for is_null, value in zip(nulls, inner.values, strict=True)]
     assert got == values[begin:]
+
+
+@given(
+    values=some.lists(some.none() | some.text(max_size=20) | some.text("x", min_size=300, max_size=300)),
+    begin=some.integers(0, 3),
+)
+def test_many_texts_are_encoded_as_few_are(values: list[str | None], begin: int) -> None:
+    column = pa.array(values, pa.string())[begin:]
+    few = encode_column(column, WireType.STRING)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(column_bytes, "_FEW_TEXTS", -1)
+        assert written(encode_column(column, WireType.STRING)) == written(few)
 
 
 def test_a_float_is_the_double_of_its_shortest_text() -> None:

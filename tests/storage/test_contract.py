@@ -67,6 +67,7 @@ def test_listing_is_sorted_names_files_and_directories_and_agrees_with_info(stor
         ("c", False, 1)
     ]
     assert [entry.path for entry in listed] == [join(store.root, name) for name in ("a", "b", "c")]
+    assert store.storage.list_file_names(store.root) == ["c"]
     files = store.storage.list_files(store.root)
     assert [file.path for file in files] == [
         join(store.root, name) for name in ("a/x-3", "a/x/2", "b/1", "c")

@@ -26,7 +26,7 @@ from hudisql.read.hybrid_calendar import rebases_of
 from hudisql.storage import Storage
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.meta_arrays import CONSTANT_COLUMNS, META_ARRAY_SCHEMA, meta_arrays_of_new_rows
-from hudisql.write.handle.open_base_file import CODEC_LEVELS
+from hudisql.write.handle.parquet_writer import open_parquet_writer
 from hudisql.write.keygen.new_row_keys import generated_keys
 from hudisql.write.keygen.record_keys import NullKeys, RecordKeys, check_key_type, render_record_keys
 
@@ -34,6 +34,7 @@ DEFAULT_BLOOM_FPP = 1e-3
 _BATCH_ROWS = 262_144
 _READ_BUFFER_BYTES = 4 << 20
 _NULL_KEY_SAMPLES = 5
+_LEAST_ROW_BYTES = 32
 
 
 class SkeletonEncoding(StrEnum):
@@ -186,7 +187,7 @@ def _write_row_groups(
     storage.delete_file(task.target_path)  # and with it the stale checksum of an earlier attempt
     try:
         with storage.open_output(task.target_path) as sink:
-            with _open_writer(sink, task) as writer:
+            with _open_writer(sink, task, source.metadata) as writer:
                 rows = 0
                 for group in range(source.metadata.num_row_groups):
                     batches = list(_meta_batches(task, source, group, rows, summary))
@@ -205,10 +206,8 @@ def _write_row_groups(
     return written
 
 
-def _open_writer(sink: Any, task: SkeletonFileTask) -> pq.ParquetWriter:
+def _open_writer(sink: Any, task: SkeletonFileTask, source: pq.FileMetaData) -> pq.ParquetWriter:
     options: dict[str, Any] = {
-        "compression": task.codec,
-        "compression_level": CODEC_LEVELS[task.codec],
         "use_dictionary": list(CONSTANT_COLUMNS),
         # Only the key's minimum and maximum can ever prune; the others would only lengthen small files.
         "write_statistics": [meta_columns.RECORD_KEY],
@@ -221,7 +220,10 @@ def _open_writer(sink: Any, task: SkeletonFileTask) -> pq.ParquetWriter:
             meta_columns.RECORD_KEY: "DELTA_BYTE_ARRAY",
             meta_columns.COMMIT_SEQNO: "DELTA_BYTE_ARRAY",
         }
-    return pq.ParquetWriter(sink, META_ARRAY_SCHEMA, **options)
+    first_rows = source.row_group(0).num_rows if source.num_row_groups else 0
+    return open_parquet_writer(
+        sink, META_ARRAY_SCHEMA, task.codec, first_bytes=first_rows * _LEAST_ROW_BYTES, **options
+    )
 
 
 def _check_key_columns(task: SkeletonFileTask, source: pq.ParquetFile) -> None:

@@ -22,6 +22,7 @@ from hudisql.bootstrap.plan.bootstrap_mode import (
 )
 from hudisql.bootstrap.plan.schema_drift import SchemaDrift
 from hudisql.bootstrap.source.source_files import PartitionColumn
+from hudisql.catalog.sync_settings import SYNC_PREFIX
 from hudisql.errors import InvalidArgumentError
 from hudisql.format import table_properties as keys
 from hudisql.hudi_config import BLOOM_ENTRIES, BLOOM_FPP, CODEC, MAX_FILE_SIZE, SORT_MODE
@@ -29,7 +30,6 @@ from hudisql.write.handle.open_base_file import CODECS
 
 KEY_CHECKS: Final = ("unique", "unique_global", "nulls", "none")
 SORT_MODES: Final = ("NONE", "GLOBAL_SORT", "PARTITION_SORT")
-SYNC_PREFIX: Final = "hoodie.datasource.hive_sync."
 _TABLE_TYPES: Final = {
     "copy_on_write": keys.COPY_ON_WRITE,
     "cow": keys.COPY_ON_WRITE,

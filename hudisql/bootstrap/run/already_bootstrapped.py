@@ -24,7 +24,7 @@ from hudisql.bootstrap.target.target_state import (
 from hudisql.catalog.metastore_table import NAME_SUFFIXES, hudi_base_path
 from hudisql.catalog.sync import sync_table
 from hudisql.catalog.sync_entries import sync_options_from
-from hudisql.errors import TableExistsError
+from hudisql.errors import SyncFailedError, TableExistsError
 from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -90,7 +90,12 @@ def sync_bootstrapped_table(context: Context, request: BootstrapRequest, target:
     """Register the table at `target` in the metastore. Raises SyncFailedError."""
     options = sync_options_from(request.sync_options)
     table = open_table(context.storage, target)
-    sync_table(context.metastore, table, request.database, request.name, options)
+    try:
+        sync_table(context.metastore, table, request.database, request.name, options)
+    except SyncFailedError as error:
+        if not options.ignore_failures:
+            raise
+        context.console.warning(str(error))
 
 
 def _missing_partitions(context: Context, request: BootstrapRequest, table: HudiTable) -> list[str]:

@@ -15,7 +15,7 @@ from hudisql.bootstrap.source.footers import FileFooter, read_footers
 from hudisql.bootstrap.source.partition_columns import filter_partitions
 from hudisql.bootstrap.source.source_files import PartitionColumn
 from hudisql.bootstrap.type_safety import TYPE_INCOMPATIBILITIES
-from hudisql.errors import InvalidArgumentError, SourceError
+from hudisql.errors import SourceError, UnknownColumnError
 from hudisql.format.external_file import ExternalFile
 from hudisql.format.partition_path import render_partition_value
 from hudisql.table.hudi_table import HudiTable
@@ -94,7 +94,7 @@ def partitions_where(
 def _check_columns(table: HudiTable, columns: Sequence[str]) -> None:
     known = {name.lower() for name in table.schema.names}
     if unknown := [name for name in columns if name.lower() not in known]:
-        raise InvalidArgumentError(
+        raise UnknownColumnError(
             f"{table.base_path} has no column {unknown[0]}",
             hint=f"the columns are {', '.join(table.schema.names)}",
         )

@@ -22,7 +22,6 @@ from hudisql.bootstrap.files.skeleton import (
     write_skeleton,
 )
 from hudisql.bootstrap.plan.bootstrap_plan import BootstrapPlan, PlannedFile, PlannedPartition
-from hudisql.bootstrap.plan.request import SYNC_PREFIX
 from hudisql.bootstrap.target.checkpoint import (
     FinishedSkeleton,
     checkpointed,
@@ -32,6 +31,7 @@ from hudisql.bootstrap.target.checkpoint import (
 )
 from hudisql.bootstrap.target.lease import Lease
 from hudisql.bootstrap.target.target_state import TargetState, read_target_state
+from hudisql.catalog.sync_settings import SYNC_PREFIX
 from hudisql.errors import InvalidArgumentError, TableExistsError
 from hudisql.format.file_names import base_file_name, new_file_id, parse_base_file_name, write_token
 from hudisql.format.instant import (

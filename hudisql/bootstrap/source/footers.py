@@ -112,6 +112,11 @@ def read_footers(
     return [replace(each, schema=interned.setdefault(each.schema, each.schema)) for each in found]
 
 
+def read_few_footers(storage: Storage, files: Sequence[ExternalFile]) -> list[FileFooter]:
+    """The footers of a few files, read by this process without Spark."""
+    return list(_read_group(storage, (), frozenset(), files))
+
+
 def files_by_schema(footers: Iterable[FileFooter]) -> dict[SourceSchema, list[str]]:
     """Paths of the readable files by their schema."""
     files: dict[SourceSchema, list[str]] = {}

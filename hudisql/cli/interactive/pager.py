@@ -17,6 +17,8 @@ from rich.cells import cell_len
 _PAGED_FORMS: Final = ("table", "vertical")
 # Colours as they are, long lines cut at the edge (arrow keys move), the text stays on the screen afterwards.
 _LESS_OPTIONS: Final = "-RSX"
+# More than a pipe holds: a pager that has taken it reads what it is given.
+_MOST_KEPT: Final = 2 << 20
 
 
 def is_paged(form: str) -> bool:
@@ -43,6 +45,8 @@ class PagedOutput:
         self._lines = 0
         self._pager: subprocess.Popen[str] | None = None
         self._is_unpaged = False
+        self._sent: list[str] = []
+        self._sent_size = 0
 
     def write(self, text: str) -> int:
         """Take text that ends with a line's end. What a pager that was left no longer reads is dropped."""
@@ -56,7 +60,10 @@ class PagedOutput:
         return len(text)
 
     def finish(self) -> None:
-        """Print what fits the screen, or wait until the pager is left."""
+        """Print what fits the screen, or wait until the pager is left.
+
+        What a pager was given that fails, and may have shown nothing of it, is printed.
+        """
         if self._pager is None:
             sys.stdout.write("".join(self._kept))
             sys.stdout.flush()
@@ -66,9 +73,13 @@ class PagedOutput:
             assert self._pager.stdin is not None
             with suppress(BrokenPipeError):
                 self._pager.stdin.close()
-            self._pager.wait()
+            status = self._pager.wait()
         finally:
             signal.signal(signal.SIGINT, before)
+        if status > 0 and self._sent:
+            print(f"WARNING: the pager failed ($PAGER): exit status {status}", file=sys.stderr, flush=True)
+            sys.stdout.write("".join(self._sent))
+            sys.stdout.flush()
 
     def _fits(self, text: str) -> bool:
         # A line is left for the time that the statement took, one for the prompt.
@@ -95,8 +106,17 @@ class PagedOutput:
             sys.stdout.write(text)
             return
         assert self._pager.stdin is not None
+        self._keep(text)
         with suppress(BrokenPipeError):
             self._pager.stdin.write(text)
+
+    def _keep(self, text: str) -> None:
+        """Keep what was sent, until it is so much that the pager must have read some of it."""
+        if self._sent_size <= _MOST_KEPT:
+            self._sent.append(text)
+            self._sent_size += len(text)
+            if self._sent_size > _MOST_KEPT:
+                self._sent.clear()
 
 
 def _pager_command() -> list[str] | None:

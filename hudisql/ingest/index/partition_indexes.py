@@ -78,10 +78,13 @@ class PartitionIndexes:
         """Bytes in memory of each index, by partition path."""
         return {path: index.nbytes for path, index in self._indexes.items()}
 
-    def get(self, table: HudiTable, path: str, now: datetime) -> PartitionIndex | None:
+    def get(
+        self, table: HudiTable, path: str, now: datetime, *, is_large: bool = False
+    ) -> PartitionIndex | None:
         """The partition's index, built if it has none; None if it is to have none (see `without_index`).
 
-        `now` is timezone-aware. Raises CorruptTableError, StorageError.
+        That of a partition that `is_large` is built on disk, if there are such indexes. `now` is
+        timezone-aware. Raises CorruptTableError, StorageError.
         """
         if position_of(table.timeline) != self._position:
             self.refresh(table, now)
@@ -93,7 +96,7 @@ class PartitionIndexes:
             self.drop(path, NoIndexReason.EXPIRED)
             return None
         if path not in self._indexes:
-            self._build(table, path, self._in_memory)
+            self._build(table, path, self._limits.on_disk if is_large else None)
         if path in self._indexes:
             self._indexes.move_to_end(path)
             self._limit_memory(table)
@@ -142,10 +145,12 @@ class PartitionIndexes:
         for path in list(self._indexes):
             self._close(path)
 
-    def _build(self, table: HudiTable, path: str, make: Callable[[], KeyIndex]) -> None:
-        keys = make()
+    def _build(self, table: HudiTable, path: str, on_disk: Callable[[], KeyIndex] | None) -> None:
+        keys = (on_disk or self._in_memory)()
         try:
             self._indexes[path] = build_partition_index(table, path, keys)
+            if on_disk is not None:
+                self._on_disk.add(path)
         except UnsupportedTableError:
             keys.close()
             self._without[path] = NoIndexReason.UNSUPPORTED
@@ -154,11 +159,9 @@ class PartitionIndexes:
             raise
 
     def _rebuild(self, table: HudiTable, path: str) -> None:
-        make = self._limits.on_disk if path in self._on_disk else None
+        on_disk = self._limits.on_disk if path in self._on_disk else None
         self._close(path)
-        self._build(table, path, make or self._in_memory)
-        if make is not None and path in self._indexes:
-            self._on_disk.add(path)
+        self._build(table, path, on_disk)
 
     def _change(self, path: str, change: Callable[[], None]) -> None:
         try:

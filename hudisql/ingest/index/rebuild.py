@@ -25,7 +25,7 @@ from hudisql.read.slice_reader import SliceRead, read_base_rows
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import list_file_slices
+from hudisql.table.snapshot import file_slices_at
 
 _KEY_SCHEMA: Final = pa.schema([meta_columns.META_SCHEMA.field(meta_columns.RECORD_KEY)])
 # Keys that are sorted together.
@@ -38,7 +38,7 @@ def build_partition_index(table: HudiTable, path: str, keys: KeyIndex) -> Partit
     Raises UnsupportedTableError for a table without meta columns and a partition with too many file groups,
     CorruptTableError, StorageError.
     """
-    slices = list_file_slices(table, [path], None)
+    slices = file_slices_at(table, [path])
     if len(slices) > MOST_GROUPS:
         raise too_many_groups(path)
     index = PartitionIndex(path, keys)

@@ -21,7 +21,7 @@ from hudisql.ingest.index.key_index import AMBIGUOUS, UNKNOWN, Groups, significa
 from hudisql.ingest.index.partition_index import PartitionIndex
 from hudisql.read.merge_mode import log_merge_config_of
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import list_file_slices
+from hudisql.table.snapshot import file_slices_at
 from hudisql.write.index.slice_key_lookup import SliceLookup, find_keys
 
 FindKeys = Callable[[str, pa.StringArray], list[pa.Array]]
@@ -95,7 +95,7 @@ def find_in_partition(table: HudiTable, path: str) -> FindKeys:
 
     @cache
     def lookups() -> dict[str, SliceLookup]:
-        slices = list_file_slices(table, [path], None)
+        slices = file_slices_at(table, [path])
         config = log_merge_config_of(table) if any(each.has_log_files for each in slices) else None
         return {each.file_id: SliceLookup(each, log_merge_config=config) for each in slices}
 

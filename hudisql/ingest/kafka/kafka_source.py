@@ -159,10 +159,12 @@ class KafkaSource:
             first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
         return int(first), int(end)
 
-    def known_end(self, source: SourcePartition) -> int | None:
-        """The end of a partition that is read, as of its last answer; None before the first. Asks nobody."""
+    def events_left(self, source: SourcePartition, offset: int) -> int | None:
+        """The events of a partition that is read from the offset on, as of the brokers' last answer; None
+        before the first. Asks nobody.
+        """
         found = self._consumer.get_watermark_offsets(TopicPartition(*source), cached=True)
-        return int(found[1]) if found is not None and found[1] >= 0 else None
+        return max(int(found[1]) - offset, 0) if found is not None and found[1] >= 0 else None
 
     def assign(self, offsets: Mapping[SourcePartition, int]) -> None:
         """Read these partitions too, from these offsets on. Raises KafkaError."""

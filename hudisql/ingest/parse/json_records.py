@@ -200,7 +200,8 @@ def _reason(program: JsonProgram, code: int, node: int, place: int) -> str:
         kernels.OUT_OF_RANGE: f"column {path}: a number that {kind} does not hold",
         kernels.BAD_TEXT: f"column {path}: a text that is no {kind}",
         kernels.REPEATED: f"column {path}: a field or key that stands twice",
-        kernels.NESTED: f"a new field with an object or array, at byte {place}",
+        kernels.NESTED: f"the new field at byte {place} has an object or array, whose type JSON does not "
+        "say: ALTER TABLE adds such a column",
         kernels.BAD_NAME: f"a new field whose name no column can have, at byte {place}",
     }
     return str(texts[code])

@@ -22,6 +22,7 @@ class _TableFrames:
         self.locations: list[FrameLocation] = []
         self.start = 0
         self.bytes = 0
+        self.rows = 0
 
     def behind(self, sequence: int) -> int:
         """Where the frames behind a sequence number begin."""
@@ -34,6 +35,7 @@ class _TableFrames:
         for header, segment in self.locations[self.start : end]:
             segment.frames -= 1
             size += header.size
+            self.rows -= header.rows
         self.start = end
         self.bytes -= size
         if self.start > len(self.locations) // 2:
@@ -55,6 +57,7 @@ class FrameIndex:
             frames = self._frames[header.table]
             frames.locations.append((header, segment))
             frames.bytes += header.size
+            frames.rows += header.rows
             self.total_bytes += header.size
 
     def release(self, table: str, up_to: int) -> None:
@@ -69,6 +72,10 @@ class FrameIndex:
     def bytes_of(self, table: str) -> int:
         """Bytes of a table's frames."""
         return self._frames[table].bytes if table in self._frames else 0
+
+    def rows_of(self, table: str) -> int:
+        """Rows of a table's frames."""
+        return self._frames[table].rows if table in self._frames else 0
 
     def tables(self) -> dict[str, int]:
         """The tables that have frames, and the last sequence number of each."""

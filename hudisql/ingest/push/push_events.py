@@ -91,9 +91,9 @@ class PushEvents:
             if table is not None:
                 self._pushes.close_table(table)
 
-    def known_end(self, source: SourcePartition) -> int | None:  # noqa: ARG002
-        """None: sequence numbers are those of all tables, and count no events of one."""
-        return None
+    def events_left(self, source: SourcePartition, offset: int) -> int | None:  # noqa: ARG002
+        """The rows of a table that the log has: those before the offset are released."""
+        return self._log.unreleased_rows_of(self._table(source))
 
     def poll(self, timeout: float) -> Polled:
         """The next pushes, of many tables together at most about 32 MiB."""

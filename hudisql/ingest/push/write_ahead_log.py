@@ -121,6 +121,11 @@ class WriteAheadLog:
         with self._lock:
             return self._index.bytes_of(table)
 
+    def unreleased_rows_of(self, table: str) -> int:
+        """Rows of one table that are durable and not released."""
+        with self._lock:
+            return self._index.rows_of(table)
+
     def tables(self) -> dict[str, int]:
         """The tables with frames that are not released, and the last durable sequence number of each."""
         with self._lock:

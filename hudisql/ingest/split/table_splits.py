@@ -21,7 +21,7 @@ from hudisql.ingest.offsets import OFFSETS_KEY
 from hudisql.ingest.split.partition_split import PartitionSplit, find_split
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.snapshot import list_file_slices
+from hudisql.table.snapshot import file_slices_at
 from hudisql.table.timeline_window import MOVING_OPERATIONS
 
 SPLITS_KEY: Final = "hudisql.ingest.splits"
@@ -80,7 +80,7 @@ class TableSplits:
         if not unknown:
             return
         slices: dict[str, list[FileSlice]] = {path: [] for path in unknown}
-        for each in list_file_slices(table, unknown, None):
+        for each in file_slices_at(table, unknown):
             slices[each.partition_path].append(each)
         self._known.update((path, find_split(path, found)) for path, found in slices.items())
 

@@ -30,7 +30,7 @@ from hudisql.sql.query.target_table import (
 from hudisql.sql.schema import alterations as al
 from hudisql.sql.schema.alter_columns import with_added_columns, with_changed_columns
 from hudisql.sql.text import statements as st
-from hudisql.table.hudi_table import HudiTable
+from hudisql.table.hudi_table import HudiTable, check_written_version
 from hudisql.table.table_configuration import update_table_properties
 from hudisql.write.transaction.commit import OpenCommit
 from hudisql.write.transaction.schema_change import commit_schema, commit_without_partitions
@@ -50,6 +50,7 @@ def alter_table(context: Context, entry: MetastoreTable, statement: st.ChangeSta
     check_is_main_name(context, entry, statement.verb)
     alteration = al.read_alteration(context, statement.text)
     table = open_hudi_entry(context, entry)
+    check_written_version(table.version, table.base_path)
     if isinstance(alteration, al.RenameTable):
         _rename(context, entry, table, alteration)
     elif isinstance(alteration, al.SetProperties):

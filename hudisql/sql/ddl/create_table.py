@@ -6,6 +6,7 @@ the metastore follows.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from hudisql.errors import (
 from hudisql.format import table_properties as keys
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.schema import LOCAL_TIMESTAMP, avro_from_arrow
-from hudisql.format.spark_schema import spark_type_name
+from hudisql.format.spark_schema import spark_json_from_arrow, spark_type_name
 from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.result import LocalResult, Result
 from hudisql.sql.config.known_settings import warn_of_properties
@@ -58,6 +59,7 @@ from hudisql.table.new_table import (
     remove_new_table,
 )
 from hudisql.write.execution.bulk_insert import bulk_insert_rows
+from hudisql.write.transaction.commit_annotations import announce_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -102,7 +104,7 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
     if target is None:
         return _nothing(context)
     database, name, path = target.database, target.name, target.path
-    table = _make_table(context, definition, database, name, path)
+    table = _make_table(context, definition, database, name, path, announces=True)
     try:
         rows = with_types(context, planned.frame, table.schema, f"{database}.{name}")
         options = write_options(context, table, settings_of(context, table, definition.properties))
@@ -113,6 +115,17 @@ def create_table_as(context: Context, statement: st.CreateTableAsStatement, sour
         raise
     register_table(context, definition, open_table(context.storage, path), database, name)
     return LocalResult(context.spark, OUTPUT, [result_row(written)])
+
+
+def register_table_as(context: Context, statement: st.CreateTableAsStatement, table: HudiTable) -> None:
+    """Make the metastore entries of a CREATE TABLE AS SELECT that ended behind its commit.
+
+    Raises SyncFailedError, SqlSyntaxError.
+    """
+    columns = json.loads(spark_json_from_arrow(table.schema))["fields"]
+    definition = _definition_of(context, statement, columns)
+    database, name = context.qualify_table_name(".".join(f"`{part}`" for part in statement.table.parts))
+    register_table(context, definition, table, database, name)
 
 
 @dataclass(frozen=True)
@@ -247,7 +260,13 @@ def register_table(
 
 
 def _make_table(
-    context: Context, definition: TableDefinition, database: str, name: str, path: str
+    context: Context,
+    definition: TableDefinition,
+    database: str,
+    name: str,
+    path: str,
+    *,
+    announces: bool = False,
 ) -> HudiTable:
     storage = context.storage
     if not len(definition.columns):
@@ -263,6 +282,8 @@ def _make_table(
     refuse_touching_sources(context, [path], f"the table {database}.{name} would lie")
     if values[keys.TYPE] == keys.MERGE_ON_READ:
         _check_names_free(context, database, name)
+    if announces:
+        announce_table(path)
     make_timeline_directories(storage, path)
     try:
         publish_properties(storage, path, values, datetime.now(UTC))

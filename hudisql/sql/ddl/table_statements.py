@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import MetastoreTable
-from hudisql.errors import InvalidArgumentError
+from hudisql.errors import InvalidArgumentError, UnknownColumnError
 from hudisql.format.partition_path import partition_path, render_partition_value
 from hudisql.format.schema import comment_of
 from hudisql.format.spark_schema import quote_name, spark_type_name
@@ -182,7 +182,7 @@ def _describe_column(
 ) -> LocalResult:
     found = next((column for column in columns if column[0].lower() == name.lower()), None)
     if found is None:
-        raise InvalidArgumentError(
+        raise UnknownColumnError(
             f"{entry.full_name} has no column '{name}'",
             hint=f"its columns are {', '.join(column[0] for column in columns)}",
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hudisql.errors import UnsupportedStatementError, WriteRefusedError
+from hudisql.errors import UnknownColumnError, UnsupportedStatementError, WriteRefusedError
 from hudisql.format import meta_columns
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.conform import find_field
@@ -303,7 +303,7 @@ def _resolve(path: tuple[str, ...], schema: pa.Schema, table_label: str) -> tupl
     if position < 0 and len(path) > 1:
         return _resolve(path[1:], schema, table_label)
     if position < 0:
-        raise WriteRefusedError(
+        raise UnknownColumnError(
             f"{table_label} has no column '{path[0]}'", hint=f"the columns are {', '.join(schema.names)}"
         )
     field = schema.field(position)
@@ -333,7 +333,7 @@ def _by_name(
         if from_source is None and may_lack:
             continue
         if from_source is None:
-            raise WriteRefusedError(
+            raise UnknownColumnError(
                 f"{action.verb} * of {table_label}: the source has no column '{name}'",
                 hint=f"name the columns one by one; the source has {', '.join(source_columns)}",
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hudisql.errors import SettingsError, WriteRefusedError
+from hudisql.errors import SettingsError, UnknownColumnError, WriteRefusedError
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name, quote_path
 from hudisql.hudi_config import COMBINE_BEFORE_INSERT, HudiConfig
@@ -256,7 +256,7 @@ def _given_columns(
     known = {name.lower() for name in names}
     for name in (*given, *static):
         if name.lower() not in known:
-            raise WriteRefusedError(
+            raise UnknownColumnError(
                 f"{table_label} has no column '{name}'", hint=f"the columns are {', '.join(names)}"
             )
     partition = table.properties.partition_fields

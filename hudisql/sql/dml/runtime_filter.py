@@ -17,6 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from hudisql.format.spark_schema import quote_name, spark_type_name
 from hudisql.read.predicates import InSet, Predicate, conjunction
+from hudisql.spark.versions import to_arrow
 from hudisql.sql.text import dialect
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _values(source: DataFrame, few: pa.Table | None, column: str) -> pa.Array | 
         values = pc.drop_null(pc.unique(few.column(column)))
     else:
         distinct = source.select(quote_name(column)).dropna().distinct().limit(_MOST_VALUES + 1)
-        values = distinct.toArrow().column(0).combine_chunks()
+        values = to_arrow(distinct).column(0).combine_chunks()
     if len(values) > _MOST_VALUES:
         return None
     return values.take(pc.array_sort_indices(values))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hudisql.format.instant import COMPACTION, InstantState
+from hudisql.ingest.declaration import declaration_of
 from hudisql.procedures.table_argument import find_entry
 from hudisql.services.compaction import compaction_options, run_compaction, schedule_compaction
 from hudisql.sql.ingest.declared_table import ingest_options
@@ -18,10 +19,15 @@ if TYPE_CHECKING:
 def compact_if_due(context: Context, name: str) -> str | None:
     """Run the compactions of a table that are pending, then the one that is due; gives what was done.
 
+    Nothing is done for a table that was paused or drained since, or whose declaration is gone.
     A compaction that has begun may be running elsewhere, and is left alone. Raises what `run_compaction`
     and `schedule_compaction` raise, SyncFailedError.
     """
-    call = open_registered(context, find_entry(context, name), storage_without_spark(context))
+    entry = find_entry(context, name)
+    declaration = declaration_of(entry.parameters)
+    if declaration is None or declaration.is_paused:
+        return None
+    call = open_registered(context, entry, storage_without_spark(context))
     table, options = call.table, ingest_options(call, call.write_options())
     if not table.is_merge_on_read:
         return None

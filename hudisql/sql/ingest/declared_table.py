@@ -231,11 +231,6 @@ def ingest_options(call: ServiceCall, options: WriteOptions) -> WriteOptions:
 
 def check_ingestible(table: HudiTable, options: WriteOptions) -> None:
     """Raise InvalidArgumentError for a table that events cannot be written to."""
-    if table.properties.generates_record_keys:
-        raise InvalidArgumentError(
-            f"{table.base_path} has no record key, by which events find the rows they change",
-            hint="make the table with TBLPROPERTIES (primaryKey = '…')",
-        )
     if options.index.is_global:
         raise InvalidArgumentError(
             f"{table.base_path} has a global index: keys are looked up in the partition that an event names",
@@ -250,6 +245,8 @@ def check_splittable(table: HudiTable, options: WriteOptions, declaration: Inges
     reason = None
     if options.index.buckets is not None:
         reason = "has a bucket index: its rows are in hash buckets already"
+    elif table.properties.generates_record_keys:
+        reason = "has no record key, whose hash would be a row's bucket"
     elif not table.properties.populate_meta_fields:
         reason = "keeps no meta columns (hoodie.populate.meta.fields=false), by which rows are moved"
     if reason is not None:

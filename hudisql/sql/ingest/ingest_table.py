@@ -36,6 +36,9 @@ class IngestTableArguments(Arguments):
     flush_bytes: int = parameter(64 << 20, help="commit when so many bytes of events are in memory")
     flush_seconds: float = parameter(60.0, help="commit so long after the first event in memory")
     index_days: int = parameter(30, help="partitions older than that have no index in memory")
+    index: str = parameter(
+        "memory", help="memory or rocksdb: indexes beyond the worker's memory are left out, or on its disk"
+    )
     on_bad_record: str | None = parameter(
         None,
         help="what follows an event that is no row: dead_letter (of topics by default) or stop, for pushes "

@@ -43,7 +43,8 @@ class WorkerOptions:
     Workers of one `group` share the tables of topics; `coordinator` are the Kafka brokers that know the
     group, by default those of the declared tables. With `push` the tables that are declared for pushes are
     fed, too. Rows in memory take at most about `memory` bytes. `metrics` is the HOST:PORT at which metrics
-    and health are served. `compact` is called with the name of a table whose compaction is due.
+    and health are served. `compact` is called with the name of a table whose compaction is due,
+    `is_compacting` says whether that is going on.
     """
 
     group: str = DEFAULT_GROUP
@@ -53,6 +54,7 @@ class WorkerOptions:
     refresh_seconds: float = 10.0
     metrics: str | None = None
     compact: Callable[[str], None] | None = None
+    is_compacting: Callable[[str], bool] = lambda _table: False
     push: PushOptions | None = None
 
     def check(self) -> None:
@@ -100,6 +102,7 @@ def run_worker(context: Context, stop: threading.Event, **options: Any) -> bool:
             refresh_seconds=given.refresh_seconds,
             observer=Observers(observers),
             open_source=partial(_open_source, service, clients),
+            is_compacting=given.is_compacting,
         )
         return worker.run(until_caught_up=given.until_caught_up)
 

@@ -34,6 +34,7 @@ from hudisql.read.predicates import (
     conjunction,
 )
 from hudisql.spark.java_objects import items_of, java_class, scala_object
+from hudisql.spark.versions import frame_of_plan, scala_sequence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -370,8 +371,6 @@ def rows_that_meet(rows: DataFrame, condition: PartitionCondition) -> DataFrame:
 
     Raises Spark's own exceptions.
     """
-    from pyspark.sql.classic.dataframe import DataFrame
-
     spark: Any = rows.sparkSession
     plans = "org.apache.spark.sql.catalyst.plans.logical"
     alias = java_class(spark, "org.apache.spark.sql.catalyst.expressions.Alias")
@@ -379,19 +378,16 @@ def rows_that_meet(rows: DataFrame, condition: PartitionCondition) -> DataFrame:
     plan = rows._jdf.queryExecution().analyzed()
     empty = scala_object(spark, "scala.collection.immutable.Nil")
     meant = {str(each.name()): each for each in items_of(condition.expression.references().toSeq())}
-    columns = spark._jvm.java.util.ArrayList()
+    columns = []
     for column in items_of(plan.output()):
         wanted = meant.get(str(column.name()))
         # The condition means the columns of its own plan, by their identity.
-        columns.add(
+        columns.append(
             column if wanted is None else alias(column, wanted.name(), wanted.exprId(), empty, none, empty)
         )
-    converters = java_class(spark, "scala.jdk.javaapi.CollectionConverters")
-    project = java_class(spark, f"{plans}.Project")(converters.asScala(columns).toIndexedSeq(), plan)
+    project = java_class(spark, f"{plans}.Project")(scala_sequence(spark, columns), plan)
     kept = java_class(spark, f"{plans}.Filter")(condition.expression, project)
-    datasets = scala_object(spark, "org.apache.spark.sql.classic.Dataset")
-    found: Any = DataFrame(datasets.ofRows(spark._jsparkSession, kept), spark)
-    return found  # type: ignore[no-any-return]
+    return frame_of_plan(spark, kept)
 
 
 def _kinds_in(expression: Any) -> Iterator[str]:

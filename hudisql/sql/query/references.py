@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from hudisql.errors import SqlSyntaxError
-from hudisql.spark.java_objects import items_of, java_class
+from hudisql.spark.java_objects import items_of
+from hudisql.spark.versions import called_since, set_active_session
 from hudisql.sql.text.spark_errors import SourceText, translate_spark_error
 from hudisql.sql.text.tokens import Token, tokenize
 
@@ -119,8 +120,7 @@ def parse_plan(spark: SparkSession, text: str, source: SourceText | None = None)
 
     session: Any = spark
     # The parser takes its settings from the thread's active session.
-    spark_session = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
-    spark_session.setActiveSession(session._jsparkSession)
+    set_active_session(spark)
     try:
         return session._jsparkSession.sessionState().sqlParser().parsePlan(text)
     except ParseException as error:
@@ -251,7 +251,7 @@ class _ReferenceWalk:
             self.visit(subquery, hidden, aliased=False, alias_at=0, parent="subquery")
 
     def _visit_definitions(self, node: Any, hidden: frozenset[str]) -> frozenset[str]:
-        recursive = bool(node.allowRecursion())
+        recursive = bool(called_since((4, 0), node, "allowRecursion", False))
         for definition in items_of(node.cteRelations()):
             name = self._folded(str(definition.productElement(0)))
             inside = hidden | {name} if recursive else hidden

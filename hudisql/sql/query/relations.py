@@ -303,7 +303,9 @@ class TableBinder:
                 plan = parse_plan(own_session, view.text)
                 return self._bind(view.text, plan, view.database, view, depth, own_session)
         except UnplacedSyntaxError as error:
-            raise QueryError(f"the query of the view {view.name}: {error.message}") from error
+            refused = QueryError(f"the query of the view {view.name}: {error.message}")
+            refused.condition = error.condition
+            raise refused from error
 
     def _parts_of(self, reference: TableReference, session: SparkSession) -> tuple[str, ...] | None:
         """The name's parts; an IDENTIFIER(expression) is evaluated. None if it is no table's name."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import QueryError
 from hudisql.format.spark_schema import quote_name, with_local_zone
-from hudisql.spark.java_objects import java_class, pairs_of, scala_object
+from hudisql.spark.java_objects import pairs_of, scala_object
+from hudisql.spark.versions import frame_of_plan, scala_sequence, set_active_session
 from hudisql.sql.query.references import parse_plan
 
 if TYPE_CHECKING:
@@ -183,25 +184,18 @@ def active_session(session: SparkSession, before: SparkSession) -> Iterator[None
     if session is before:
         yield
         return
-    sessions = java_class(before, "org.apache.spark.sql.classic.SparkSession")
-    j_session: Any = session
-    j_before: Any = before
-    sessions.setActiveSession(j_session._jsparkSession)
+    set_active_session(session)
     try:
         yield
     finally:
-        sessions.setActiveSession(j_before._jsparkSession)
+        set_active_session(before)
 
 
 def in_session(frame: DataFrame, spark: SparkSession) -> DataFrame:
     """The analyzed rows of a session as rows of another one that shares its SparkContext."""
-    from pyspark.sql.classic.dataframe import DataFrame
-
     if frame.sparkSession is spark:
         return frame
-    session: Any = spark
-    datasets = scala_object(spark, "org.apache.spark.sql.classic.Dataset")
-    return DataFrame(datasets.ofRows(session._jsparkSession, frame._jdf.queryExecution().analyzed()), session)
+    return frame_of_plan(spark, frame._jdf.queryExecution().analyzed())
 
 
 def query_text_of(statement: Any) -> str:
@@ -226,9 +220,7 @@ def store_view(spark: SparkSession, statement: Any, schema: StructType) -> None:
         stand_in if position == statement.children().size() - 1 else statement.children().apply(position)
         for position in range(statement.children().size())
     ]
-    j_children = session._jvm.java.util.ArrayList(children)
-    converters = session._jvm.scala.jdk.javaapi.CollectionConverters
-    complete = statement.withNewChildren(converters.asScala(j_children).toIndexedSeq())
+    complete = statement.withNewChildren(scala_sequence(spark, children))
     mode = session._jvm.org.apache.spark.sql.execution.CommandExecutionMode.ALL()
     session._jsparkSession.sessionState().executePlan(complete, mode).assertCommandExecuted()
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
+from hudisql.errors import InvalidArgumentError, UnknownColumnError, UnsupportedStatementError
 from hudisql.format.schema import comment_of, commented_field, decimal_bytes
 from hudisql.format.spark_schema import spark_type_name
 from hudisql.format.type_widening import is_safe_widening
@@ -48,7 +48,7 @@ def with_changed_columns(table: HudiTable, changes: Sequence[ChangeColumn], tabl
             (at for at, field in enumerate(fields) if field.name.lower() == change.name.lower()), None
         )
         if number is None:
-            raise InvalidArgumentError(
+            raise UnknownColumnError(
                 f"{table_label} has no column '{change.name}'",
                 hint=f"its columns are {', '.join(field.name for field in fields)}",
             )

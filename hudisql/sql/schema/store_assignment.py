@@ -15,6 +15,7 @@ from hudisql.errors import WriteRefusedError
 from hudisql.format.spark_schema import quote_name
 from hudisql.read.arrow_scan import spark_struct
 from hudisql.spark.java_objects import java_class
+from hudisql.spark.versions import column_of, expression_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -63,22 +64,17 @@ def store_cast(context: Context, value: Column, found: Any, wanted: Any, name: s
     """
     if found == wanted:
         return value
-    from pyspark.sql.classic.column import Column
-
     spark: Any = context.spark
     expressions = "org.apache.spark.sql.catalyst.expressions"
-    utilities = java_class(spark, "org.apache.spark.sql.classic.ExpressionUtils")
     no_zone = java_class(spark, "scala.Option").empty()
     ansi = java_class(spark, f"{expressions}.EvalMode").ANSI()
     parse = java_class(spark, "org.apache.spark.sql.types.DataType").fromJson
     j_found, j_type = parse(found.json()), parse(wanted.json())
-    j_value: Any = value._jc
-    cast = java_class(spark, f"{expressions}.Cast")(utilities.expression(j_value), j_type, no_zone, ansi)
+    cast = java_class(spark, f"{expressions}.Cast")(expression_of(spark, value), j_type, no_zone, ansi)
     if not java_class(spark, f"{expressions}.Cast").canUpCast(j_found, j_type):
         # Says the column's name where a value does not fit.
         cast = java_class(spark, f"{expressions}.CheckOverflowInTableInsert")(cast, quote_name(name))
-    made: Column = Column(utilities.column(cast))
-    return made
+    return column_of(spark, cast)
 
 
 def _can_assign(context: Context, found: Any, wanted: Any) -> bool:

@@ -20,6 +20,7 @@ from hudisql.format.schema import avro_from_arrow
 from hudisql.format.spark_schema import arrow_from_spark_json
 from hudisql.format.table_properties import DATABASE_NAME, NAME, PARTITION_FIELDS
 from hudisql.spark.java_objects import class_name, items_of, pairs_of
+from hudisql.spark.versions import called_since, columns_of_create_table
 from hudisql.sql.query.references import parse_plan
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ _CHARACTERS: Final = re.compile(r"(?:var)?char\(\d+\)", re.ASCII)
 
 
 # Where Spark's JSON keeps the collations of a column's texts.
+_CLAUSES_OF_SPARK_3: Final = {
+    "CURRENT_DEFAULT": "a DEFAULT value",
+    "GENERATION_EXPRESSION": "a generated value",
+}
 _COLLATIONS: Final = "__COLLATIONS"
 _PARTITION_OPTIONS: Final = ("hoodie.datasource.write.partitionpath.field", PARTITION_FIELDS)
 _NAME_OPTIONS: Final = (NAME, DATABASE_NAME, "hoodie.datasource.write.table.name")
@@ -76,19 +81,21 @@ def read_table_definition(
             hint="CREATE TABLE [IF NOT EXISTS] makes a Hudi table, DROP TABLE … PURGE takes one away",
         )
     if query_columns is None:
-        columns = [_column_document(column) for column in items_of(plan.columns())]
+        columns = _column_documents(plan)
     else:
         columns = [as_nullable(column) for column in query_columns]
     partition_columns = tuple(_partition_column(each) for each in items_of(plan.partitioning()))
     schema = _ordered_schema(columns, partition_columns)
     specification = plan.tableSpec()
-    if specification.constraints().size():
+    constraints = called_since((4, 1), specification, "constraints", None)
+    if constraints is not None and constraints.size():
         raise UnsupportedStatementError(
             "table constraints are not supported on Hudi tables",
             hint="TBLPROPERTIES (primaryKey = '…') names the record key",
         )
-    for clause, given in (("ROW FORMAT", specification.serde()), ("COLLATION", specification.collation())):
-        if given.isDefined():
+    collation = called_since((4, 0), specification, "collation", None)
+    for clause, given in (("ROW FORMAT", specification.serde()), ("COLLATION", collation)):
+        if given is not None and given.isDefined():
             raise UnsupportedStatementError(f"{clause} is not supported on Hudi tables")
     properties = _properties_of(specification)
     path = next((properties.pop(key) for key in list(properties) if key.lower() == "path"), None)
@@ -159,6 +166,22 @@ def data_type_document(data_type: Any, name: str) -> Any:
             f"column {name}: a Hudi table can't hold {data_type.sql()}", hint="use STRING"
         )
     return json.loads(str(data_type.json()))
+
+
+def _column_documents(plan: Any) -> list[dict[str, Any]]:
+    """Spark's JSON of the columns of a parsed CREATE TABLE. Raises UnsupportedStatementError."""
+    columns = columns_of_create_table(plan)
+    if columns is not None:
+        return [_column_document(column) for column in columns]
+    documents: list[dict[str, Any]] = json.loads(str(plan.tableSchema().json()))["fields"]
+    for document in documents:
+        for key, clause in _CLAUSES_OF_SPARK_3.items():
+            if key in document["metadata"]:
+                raise UnsupportedStatementError(
+                    f"column {document['name']}: {clause} is not supported on Hudi tables",
+                    hint="leave it out",
+                )
+    return documents
 
 
 def _column_document(column: Any) -> dict[str, Any]:

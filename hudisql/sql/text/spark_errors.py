@@ -26,6 +26,8 @@ _TASK_ERROR: Final = re.compile(
 _STACK: Final = re.compile(r"\n+(JVM stacktrace:|Driver stacktrace:|\s+at [\w.$]+[\w$.<>/]*\(|Caused by: )")
 _SQL_BLOCK: Final = re.compile(r"\n*== (SQL|DataFrame)[^\n]*==\n.*", re.DOTALL)
 _PLAN_DUMP: Final = re.compile(r";\s*\n\s*['!+\w].*", re.DOTALL)
+# Spark begins each of its messages with the name of the condition.
+_CONDITION: Final = re.compile(r"\[(?P<name>[A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _POSITION: Final = re.compile(r"[;(,\s]*\(?line (?P<line>\d+),? pos (?P<position>\d+)\)?;?")
 _CONTEXT: Final = re.compile(
     r"== SQL[^\n]*\(line (?P<line>\d+), position (?P<position>\d+)\) ==\n(?P<shown>[^\n]*)"
@@ -133,7 +135,10 @@ def translate_spark_error(error: BaseException, source: SourceText | None = None
     text = _plain_message(message)
     if place:
         text = f"{text}\n{place}"
-    return SqlSyntaxError(text) if isinstance(error, ParseException) else QueryError(text)
+    made = SqlSyntaxError(text) if isinstance(error, ParseException) else QueryError(text)
+    if (named := _CONDITION.match(message.lstrip())) is not None:
+        made.condition = named["name"]
+    return made
 
 
 def _message_of(error: BaseException) -> str:

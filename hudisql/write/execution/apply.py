@@ -21,6 +21,7 @@ from hudisql.read.arrow_scan import calendar_settings, spark_struct
 from hudisql.read.merge_mode import log_merge_config_of
 from hudisql.spark.cached_rows import CachedRows, cache_many_rows, few_cached_rows
 from hudisql.spark.few_rows import collect_few_rows
+from hudisql.spark.versions import repartition_by_id
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices
@@ -202,7 +203,8 @@ def _write_files(
         plan.buckets, options.sizing.bytes_per_row, spark.sparkContext.defaultParallelism
     )
     number = sf.floor(sf.col(BUCKET) / together).cast("int")
-    files = collect_files(routed.repartitionById(math.ceil(len(plan.buckets) / together), number), write)
+    spread = repartition_by_id(routed, math.ceil(len(plan.buckets) / together), number)
+    files = collect_files(spread, write)
     taken = sum(file.changes for file in files)
     if taken != counted.rows:
         raise WriteRefusedError(

@@ -25,6 +25,7 @@ from hudisql.read.merge_mode import log_merge_config_of
 from hudisql.read.slice_reader import SliceRead, read_file_slice
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
+from hudisql.spark.versions import repartition_by_id
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.partitions import list_partitions
 from hudisql.write.execution.create_handle import create_file_marker
@@ -304,6 +305,6 @@ def _sorted_by_spark(spark: SparkSession, job: _Job, groups: Sequence[int], shar
     if outputs > len(groups):
         rows = rows.repartitionByRange(outputs, _GROUP, *keys)
     else:
-        rows = rows.repartitionById(outputs, rows[_GROUP])
+        rows = repartition_by_id(rows, outputs, rows[_GROUP])
     rows = rows.sortWithinPartitions(_GROUP, *keys)
     return rows.drop(_CURVE) if job.order.is_curve else rows

@@ -93,7 +93,8 @@ def profile_few_changes(
     rows = pa.Table.from_batches(parts, wanted).combine_chunks()
     is_new = _goes_anywhere(rows)
     new_mask = pa.array(is_new)
-    new_paths, values = _paths_of_new_rows(rows.filter(new_mask), schema, paths)
+    placing = rows.select(paths.names if paths.names else schema.names)
+    new_paths, values = _paths_of_new_rows(placing.filter(new_mask), paths)
     path_of_row = _column(rows, PARTITION)
     if len(new_paths):
         path_of_row = pc.replace_with_mask(path_of_row, pa.array(is_new), new_paths)
@@ -196,13 +197,11 @@ def _goes_anywhere(rows: pa.Table) -> npt.NDArray[np.bool_]:
     return goes_anywhere
 
 
-def _paths_of_new_rows(
-    new: pa.Table, schema: pa.Schema, paths: PartitionPaths
-) -> tuple[pa.Array, dict[str, Values]]:
+def _paths_of_new_rows(new: pa.Table, paths: PartitionPaths) -> tuple[pa.Array, dict[str, Values]]:
     """The partition path of each new row, and the values that each path stands for."""
     values: dict[str, Values] = {}
     found = [pa.array([], pa.string())]
-    for batch in new.select(schema.names).combine_chunks().to_batches():
+    for batch in new.combine_chunks().to_batches():
         for each, _ in paths.split(batch):
             values.setdefault(paths.path(each), each)
         found.append(paths.of(batch))
@@ -210,10 +209,14 @@ def _paths_of_new_rows(
 
 
 def _counted(keys: pa.Table) -> list[Any]:
-    """The distinct rows as tuples, each with its number."""
-    counted = keys.group_by(keys.column_names).aggregate([([], "count_all")])
-    rows = counted.select([*keys.column_names, "count_all"]).to_pylist()
-    return [tuple(row.values()) for row in rows]
+    """The distinct rows as tuples, each with its number. A group_by would start threads for few rows."""
+    columns = [column.combine_chunks().dictionary_encode("encode") for column in keys.columns]
+    codes = np.zeros(keys.num_rows, np.int64)
+    for column in columns:
+        codes = codes * max(len(column.dictionary), 1) + column.indices.to_numpy()
+    _, first, counts = np.unique(codes, return_index=True, return_counts=True)
+    values = [column.take(pa.array(first)).to_pylist() for column in columns]
+    return list(zip(*values, counts.tolist(), strict=True))
 
 
 def _hash_buckets(
@@ -247,12 +250,15 @@ def _bucket_of_rows(
     for (path, file_id), number in plan.of_file_group.items():
         inside = pc.and_(pc.equal(few.paths, path), pc.equal(groups, file_id))
         found[np.asarray(pc.fill_null(inside, False), dtype=bool) & ~few.is_new] = number
+    fields = table.properties.record_key_fields
+    is_plain = bool(fields) and all(each in few.rows.schema.names for each in fields)
+    keyed = few.rows.select(fields) if is_plain else few.rows
     for path, spread in plan.of_new_rows.items():
         at = np.flatnonzero(np.asarray(pc.equal(few.paths, path), dtype=bool) & few.is_new)
         if few.hash_buckets is not None:
             found[at] = np.asarray(spread.buckets, np.int32)[few.hash_buckets[at]]
         else:
-            found[at] = _spread(_ranks(table, few.rows.take(pa.array(at)), options), spread)
+            found[at] = _spread(_ranks(table, keyed.take(pa.array(at)), options), spread)
     return found
 
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from hudisql.format.meta_columns import IS_DELETED
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.read.merge_mode import log_merge_config_of
-from hudisql.read.precombine import newest_first
+from hudisql.read.precombine import newest_order
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.snapshot import load_file_slices
@@ -87,13 +87,31 @@ def upsert_on_driver(
     return write_few_changes(commit, few, table.schema, options, paths, DEFAULT_CALENDARS)
 
 
+def insert_on_driver(
+    commit: OpenCommit, options: WriteOptions, paths: PartitionPaths, rows: pa.Table
+) -> list[WrittenFile]:
+    """Write the rows (the table's columns, RECORD_KEY, PARTITION) as new ones, without a look-up of keys.
+
+    For tables whose record keys are generated. Memory and errors as `upsert_on_driver`.
+    """
+    table = commit.table
+    operations = np.full(rows.num_rows, int(Operation.INSERT))
+    changes = _changes(rows, table.schema, operations, pa.nulls(rows.num_rows, pa.string()))
+    few = profile_few_changes(table, changes, table.schema, options, paths)
+    return write_few_changes(commit, few, table.schema, options, paths, DEFAULT_CALENDARS)
+
+
 def with_keys(
     rows: pa.RecordBatch, table: HudiTable, options: WriteOptions, paths: PartitionPaths
 ) -> tuple[pa.RecordBatch, NullKeys]:
     """The rows (the table's columns) with RECORD_KEY and PARTITION, and those whose key Hudi refuses.
 
-    Raises WriteRefusedError for partition values that no directory can stand for.
+    Keys that are generated when the rows are written are null here. Raises WriteRefusedError for partition
+    values that no directory can stand for.
     """
+    if table.properties.generates_record_keys:
+        keys = pa.nulls(rows.num_rows, pa.string())
+        return rows.append_column(RECORD_KEY, keys).append_column(PARTITION, paths.of(rows)), NullKeys()
     rendered = render_record_keys(rows, table.properties.record_key_fields, complex_keys=options.complex_keys)
     keyed = rows.append_column(RECORD_KEY, rendered.keys).append_column(PARTITION, paths.of(rows))
     return keyed, rendered.null_keys
@@ -113,10 +131,10 @@ def precombine_rows(
     """
     if not rows.num_rows:
         return rows
-    ordered, is_first = newest_first(
+    order, is_first = newest_order(
         rows, (PARTITION, RECORD_KEY), precombine_field, last_of_equals=last_of_equals
     )
-    return ordered.filter(pa.array(is_first))
+    return rows.take(order.filter(pa.array(is_first)))
 
 
 def tag_few_rows(
@@ -182,7 +200,8 @@ def _tag_by_index(
         operations = np.where(is_deleted, int(Operation.DELETE), int(Operation.UPSERT))
         operations[~is_stored] = int(Operation.INSERT)
         changes = _changes(incoming, table.schema, operations, found.file_ids)
-        tagged.append(changes.filter(pa.array(is_stored | ~is_deleted)))
+        stays = is_stored | ~is_deleted
+        tagged.append(changes if stays.all() else changes.filter(pa.array(stays)))
     return tagged, pa.concat_tables(left)
 
 

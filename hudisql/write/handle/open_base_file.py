@@ -7,7 +7,7 @@ tables as row groups; knows nothing of file groups or commits.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,8 +21,8 @@ from hudisql.format.calendar import PROLEPTIC_SPARK_VERSION, SPARK_VERSION_KEY
 from hudisql.storage import Storage
 from hudisql.write.handle.key_footer import KeyFooter
 from hudisql.write.handle.meta_arrays import UNIQUE_COLUMNS
+from hudisql.write.handle.parquet_writer import CODEC_LEVELS, open_parquet_writer
 
-CODEC_LEVELS: Final[Mapping[str, int | None]] = {"gzip": 1, "zstd": 1, "snappy": None, "none": None}
 _SAMPLE_ROWS: Final = 4096
 _DISTINCT: Final = 0.9
 CODECS: Final = tuple(CODEC_LEVELS)
@@ -60,7 +60,7 @@ class OpenBaseFile:
         """Write one row group. Raises StorageError."""
         with _storage_errors(self.path):
             if self._writer is None:
-                self._writer = self._open_writer(table.schema, _mostly_distinct(table))
+                self._writer = self._open_writer(table.schema, _mostly_distinct(table), table.nbytes)
             self._writer.write_table(table, row_group_size=table.num_rows)
             self.bytes = self._sink.tell()
         self.footer.add(table.column(meta_columns.RECORD_KEY).combine_chunks())
@@ -71,18 +71,18 @@ class OpenBaseFile:
         with _storage_errors(self.path):
             footer = self.footer.key_values(avro_schema)
             footer[SPARK_VERSION_KEY.decode()] = PROLEPTIC_SPARK_VERSION
-            writer = self._writer or self._open_writer(self._schema, ())
+            writer = self._writer or self._open_writer(self._schema, (), 0)
             writer.add_key_value_metadata(footer)
             writer.close()
             self.bytes = self._sink.tell()
             self._sink.close()
 
-    def _open_writer(self, schema: pa.Schema, plain: Collection[str]) -> pq.ParquetWriter:
-        return pq.ParquetWriter(
+    def _open_writer(self, schema: pa.Schema, plain: Collection[str], first_bytes: int) -> pq.ParquetWriter:
+        return open_parquet_writer(
             self._sink,
             schema,
-            compression=self._codec,
-            compression_level=CODEC_LEVELS[self._codec],
+            self._codec,
+            first_bytes=first_bytes,
             use_dictionary=[path for path in self._dictionary_columns if path not in plain],
             version="2.6",
             data_page_version="1.0",

@@ -7,15 +7,15 @@ in each partition, whose id begins with the bucket's number. Spark moves key col
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudisql.errors import UnsupportedTableError, WriteRefusedError
 from hudisql.format.bucket_id import bucket_ids, bucket_of_file_id
-from hudisql.format.spark_schema import quote_name
 from hudisql.format.split_file_id import split_bucket_of
+from hudisql.spark.versions import arrow_column
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import NEW_ROWS, OPERATION
@@ -45,20 +45,14 @@ def with_hash_buckets(
 
 def bucket_column(table: HudiTable, buckets: HashBuckets, *, complex_keys: bool) -> Column:
     """The bucket of a row of the table, as a column."""
-    from pyspark.sql import functions as sf
-    from pyspark.sql.pandas.functions import arrow_udf
-
     fields = table.properties.record_key_fields
-    names = list(dict.fromkeys(name.split(".")[0] for name in fields))
+    names = dict.fromkeys(name.split(".")[0] for name in fields)
 
-    def bucket_of(*columns: pa.Array) -> pa.Array:
-        batch = pa.RecordBatch.from_arrays(list(columns), names=names)
+    def bucket_of(batch: pa.RecordBatch) -> pa.Array:
         keys = render_record_keys(batch, fields, complex_keys=complex_keys).keys
         return pc.cast(pa.array(bucket_ids(keys, buckets.fields, buckets.count)), pa.int32())
 
-    make_udf: Any = arrow_udf  # its types know no variable arguments
-    column: Column = make_udf(bucket_of, "int")(*(sf.col(quote_name(name)) for name in names))
-    return column
+    return arrow_column(bucket_of, "int", [table.schema.field(name) for name in names])
 
 
 def groups_of_buckets(

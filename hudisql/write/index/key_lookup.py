@@ -23,6 +23,7 @@ from hudisql.spark.cached_rows import CachedRows
 from hudisql.spark.few_rows import local_frame
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
+from hudisql.spark.versions import to_arrow
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
@@ -133,7 +134,7 @@ def stored_bytes(file_slice: FileSlice) -> int:
 
 def _collect_keys(keyed: CachedRows, index: RecordIndex) -> _SentKeys:
     chosen = (PARTITION, RECORD_KEY)
-    rows = keyed.frame.select(*chosen).toArrow() if keyed.few is None else keyed.few.select(chosen)
+    rows = to_arrow(keyed.frame.select(*chosen)) if keyed.few is None else keyed.few.select(chosen)
     keys = pc.cast(rows.column(1), pa.string()).combine_chunks()
     if index.is_global:
         return _SentKeys({(_ANYWHERE, None): keys})

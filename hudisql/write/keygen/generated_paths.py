@@ -6,13 +6,13 @@ Spark moves the columns that paths are made of to Python, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from hudisql.errors import HudisqlError
-from hudisql.format.spark_schema import quote_name
 from hudisql.spark.task_errors import encode_error
+from hudisql.spark.versions import arrow_column
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.changes import NEW_ROWS, OPERATION
 from hudisql.write.keygen.key_generator import KeyGenerator
@@ -33,21 +33,16 @@ def with_generated_paths(changes: DataFrame, table: HudiTable, generator: KeyGen
 
 def path_column(table: HudiTable, generator: KeyGenerator) -> Column:
     """The partition path of a row of the table, as a column."""
-    from pyspark.sql import functions as sf
-    from pyspark.sql.pandas.functions import arrow_udf
-
     wanted = {name.split(".")[0].lower() for name, _ in generator.fields}
-    names = [name for name in table.schema.names if name.lower() in wanted]
 
-    def path_of(*columns: pa.Array) -> pa.Array:
+    def path_of(batch: pa.RecordBatch) -> pa.Array:
         try:
-            return generator.paths(pa.RecordBatch.from_arrays(list(columns), names=names))
+            return generator.paths(batch)
         except HudisqlError as error:
             raise encode_error(error) from None
 
-    make_udf: Any = arrow_udf  # its types know no variable arguments
-    column: Column = make_udf(path_of, "string")(*(sf.col(quote_name(name)) for name in names))
-    return column
+    fields = [field for field in table.schema if field.name.lower() in wanted]
+    return arrow_column(path_of, "string", fields)
 
 
 def partition_source_columns(changes: DataFrame, table: HudiTable) -> Sequence[pa.Field]:

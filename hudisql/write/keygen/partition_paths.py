@@ -7,7 +7,7 @@ computes the directories, the path itself identifies the partition.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ class PartitionPaths:
         self._url_encode = table.properties.url_encode_partitioning
         self._table_label = table.base_path
         self._is_read_escaped = reads_escaped(table)
-        self.existing: Mapping[str, TablePartition] = {each.path: each for each in list_partitions(table)}
+        self.existing: dict[str, TablePartition] = {each.path: each for each in list_partitions(table)}
         """The partitions that the table has, by path."""
         self._known: dict[Values, str] = {
             unique_values(each.values): each.path for each in self.existing.values()
@@ -57,6 +57,12 @@ class PartitionPaths:
         self._above: set[str] = set()
         for path in self.existing:
             self._take(path)
+
+    def add(self, partition: TablePartition) -> None:
+        """Take notice of a partition that the table has got since."""
+        self.existing[partition.path] = partition
+        self._known[unique_values(partition.values)] = partition.path
+        self._take(partition.path)
 
     def path(self, values: Values) -> str:
         """The path of the partition with these values: an existing one's, or as the table makes them.

@@ -49,10 +49,10 @@ def find_newest(table: HudiTable, key: str, value_of: Callable[[str], T | None])
 
 def _newest_first(table: HudiTable, key: str) -> Iterator[Mapping[str, str | None]]:
     """The extra metadata of the table's commits, of the archived ones those that name `key`."""
-    paths = [table.instant_path(each) for each in reversed(table.timeline.commits)]
+    commits = table.timeline.commits[::-1]
     # The newest one mostly has it.
-    yield from read_many_extra_metadata(table.storage, paths[:1])
-    yield from read_many_extra_metadata(table.storage, paths[1:])
+    for some in (commits[:1], commits[1:]):
+        yield from read_many_extra_metadata(table.storage, [table.instant_path(each) for each in some])
     starts = table.timeline.first_active_time
     for entry in reversed(read_archived_entries(table, containing=key.encode())):
         # Where archiving was interrupted, the archive keeps commits that were rolled back afterwards.

@@ -397,6 +397,7 @@ def request_instant(
     WriteConflictError, StorageError.
     """
     storage, base_path = table.storage, table.base_path
+    check_written_version(table.version, base_path)
     after = table.timeline.latest_time
     for _ in range(_ATTEMPTS):
         instant_time = new_instant_time(after, now_on_timeline(table))

@@ -7,7 +7,7 @@ threads do not carry it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -26,19 +26,25 @@ class RecordedCommit:
 
 @dataclass(frozen=True, slots=True)
 class CommitAnnotations:
-    """The extra metadata of the commits of a block, and those that were completed, in their order."""
+    """The extra metadata of the commits of a block, and those that were completed, in their order.
+
+    `makes_table` is told the path of a table before it is made for rows that follow.
+    """
 
     extra_metadata: Mapping[str, str]
     commits: list[RecordedCommit] = field(default_factory=list)
+    makes_table: Callable[[str], None] | None = None
 
 
 _current: ContextVar[CommitAnnotations | None] = ContextVar("commit_annotations", default=None)
 
 
 @contextmanager
-def annotate_commits(extra_metadata: Mapping[str, str]) -> Iterator[CommitAnnotations]:
+def annotate_commits(
+    extra_metadata: Mapping[str, str], makes_table: Callable[[str], None] | None = None
+) -> Iterator[CommitAnnotations]:
     """Add `extra_metadata` to every commit that this thread completes inside, and record these commits."""
-    annotations = CommitAnnotations(extra_metadata)
+    annotations = CommitAnnotations(extra_metadata, makes_table=makes_table)
     token = _current.set(annotations)
     try:
         yield annotations
@@ -59,3 +65,10 @@ def record_commit(base_path: str, before: str | None, instant_time: str) -> None
     annotations = _current.get()
     if annotations is not None:
         annotations.commits.append(RecordedCommit(base_path, before, instant_time))
+
+
+def announce_table(base_path: str) -> None:
+    """Tell the block that runs of a table that is going to be made, and filled by a commit behind that."""
+    annotations = _current.get()
+    if annotations is not None and annotations.makes_table is not None:
+        annotations.makes_table(base_path)

@@ -17,8 +17,8 @@ CONTROL_C: Final = "\x03"
 
 
 class _AnsweringScreen(pyte.Screen):
-    def __init__(self, process: pexpect.spawn) -> None:
-        super().__init__(_COLUMNS, _LINES)
+    def __init__(self, process: pexpect.spawn, lines: int) -> None:
+        super().__init__(_COLUMNS, lines)
         self._process = process
 
     def write_process_input(self, data: str) -> None:
@@ -26,11 +26,11 @@ class _AnsweringScreen(pyte.Screen):
 
 
 class Terminal:
-    """A terminal of 100 columns and 30 lines that answers what programs ask it."""
+    """A terminal of 100 columns that answers what programs ask it."""
 
-    def __init__(self, process: pexpect.spawn) -> None:
+    def __init__(self, process: pexpect.spawn, lines: int = _LINES) -> None:
         self._process = process
-        self._screen = _AnsweringScreen(process)
+        self._screen = _AnsweringScreen(process, lines)
         self._stream = pyte.Stream(self._screen)
 
     def type(self, text: str) -> None:
@@ -68,7 +68,9 @@ class Terminal:
 
 
 @contextmanager
-def open_terminal(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[Terminal]:
+def open_terminal(
+    command: Sequence[str], environment: Mapping[str, str], lines: int = _LINES
+) -> Iterator[Terminal]:
     """Run the command on a terminal; it is killed at the end if it still runs."""
     # The size is the terminal's, not that of the one that the tests run on.
     inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
@@ -77,9 +79,9 @@ def open_terminal(command: Sequence[str], environment: Mapping[str, str]) -> Ite
         list(command[1:]),
         env={**inherited, "TERM": "xterm", **environment},
         encoding="utf-8",
-        dimensions=(_LINES, _COLUMNS),
+        dimensions=(lines, _COLUMNS),
     )
     try:
-        yield Terminal(process)
+        yield Terminal(process, lines)
     finally:
         process.close(force=True)

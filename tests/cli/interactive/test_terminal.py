@@ -148,6 +148,20 @@ def test_a_pager_that_does_not_start_loses_nothing(
     assert "the pager does not start" in said.err
 
 
+def test_what_a_pager_does_not_show_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PAGER", "false")
+    lines = [f"line {number} {'x' * 1000}\n" for number in range(200)]
+    output = PagedOutput(os.terminal_size((80, 24)))
+    for line in lines:
+        output.write(line)
+    output.finish()
+    said = capsys.readouterr()
+    assert said.out == "".join(lines)
+    assert "the pager failed ($PAGER): exit status 1" in said.err
+
+
 def test_a_terminal_that_does_not_tell_its_size_is_taken_for_a_usual_one(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

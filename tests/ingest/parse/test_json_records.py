@@ -259,7 +259,10 @@ def test_new_columns_are_inferred_when_asked_for() -> None:
     ]
     assert found.new_columns == pa.schema(kinds)
     assert [each.position for each in found.bad] == [2, 3]
-    assert found.bad[0].reason == "a new field with an object or array, at byte 2"
+    assert found.bad[0].reason == (
+        "the new field at byte 2 has an object or array, whose type JSON does not say: "
+        "ALTER TABLE adds such a column"
+    )
     assert found.bad[1].reason == "a new field whose name no column can have, at byte 2"
     ignored = JsonParser(schema).parse(values)
     assert (len(ignored.new_columns), ignored.bad) == (0, ())

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from hudisql.errors import CorruptWriteAheadLogError, InvalidArgumentError
+from hudisql.ingest.push.accepted_tables import AcceptedTables
 from hudisql.ingest.push.frames import PayloadFormat
+from hudisql.ingest.push.push_events import PushEvents
 from hudisql.ingest.push.push_source import LogPushSource, PushSource
 from hudisql.ingest.push.write_ahead_log import WriteAheadLog
 
@@ -105,4 +107,22 @@ def test_what_would_lose_rows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="cannot be committed"):
         source.committed("s.t", number)
     assert len(source.poll("s.t", 1)) == 1
+    log.close()
+
+
+def test_the_rows_that_no_commit_has_are_counted(tmp_path: Path) -> None:
+    log = WriteAheadLog(tmp_path)
+    events = PushEvents(log, AcceptedTables())
+    source = f"push/{log.log_id}/s.t", 0
+    events.assign({source: 1})
+    assert events.events_left(source, 1) == 0
+    log.append("s.t", NDJSON, b"{}\n{}\n", rows=2).result(10)
+    log.append("s.other", NDJSON, b"{}\n", rows=1).result(10)
+    last = log.append("s.t", NDJSON, b"{}\n{}\n{}\n", rows=3).result(10)
+    assert events.events_left(source, 1) == 5
+    first, _ = events.poll(1.0).batches[0].offsets[[0, -1]].tolist()
+    events.committed({source: first + 1})
+    assert events.events_left(source, first + 1) == 3
+    events.committed({source: last + 1})
+    assert events.events_left(source, last + 1) == 0
     log.close()

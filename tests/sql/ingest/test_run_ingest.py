@@ -196,11 +196,12 @@ def test_what_cannot_be_is_refused(session: Any, database: str, more: str, said:
     assert session.sql("CALL show_ingest()").rows == []
 
 
-def test_a_table_without_a_key_is_refused(session: Any, database: str) -> None:
+def test_a_table_without_a_key_cannot_be_split(session: Any, database: str) -> None:
     session.sql(f"CREATE TABLE {database}.keyless (id bigint) USING hudi")
     with pytest.raises(InvalidArgumentError, match="no record key"):
         session.sql(
-            f"CALL ingest_table(table => '{database}.keyless', topic => 't', bootstrap_servers => 'x:1')"
+            f"CALL ingest_table(table => '{database}.keyless', topic => 't', bootstrap_servers => 'x:1', "
+            "split => 'days:3')"
         )
 
 

@@ -1,0 +1,279 @@
+"""What differs between the versions of PySpark that hudisql runs on: all of it is in this module.
+
+PySpark 4.1 and newer is what hudisql is written for. 4.0 lacks `repartitionById`, Arrow UDFs and filters of
+Python data sources; 3.5 also Python data sources themselves, `toArrow`, and the package `classic` that
+Spark's own classes moved to. Whatever is replaced here does the same, some of it slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.errors import SettingsError, UnsupportedStatementError
+from hudisql.spark.java_objects import items_of, java_class, scala_object
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+OLDEST: Final = (3, 5)
+NEWEST_MAJOR: Final = 4
+_SPARK_4: Final = (4, 0)
+# A UDF on pandas loses whole numbers beside NULL, and cannot tell NULL from NaN: these travel otherwise.
+_AS_DECIMAL: Final = "decimal(20,0)"
+
+
+@cache
+def pyspark_version() -> tuple[int, int]:
+    """The first two numbers of PySpark's version."""
+    import pyspark
+
+    major, minor, *_ = pyspark.__version__.split(".")
+    return int(major), int(minor)
+
+
+def check_pyspark(version: tuple[int, int] | None = None) -> None:
+    """Raise SettingsError for a PySpark that hudisql does not run on."""
+    found = pyspark_version() if version is None else version
+    if found < OLDEST or found[0] > NEWEST_MAJOR:
+        raise SettingsError(
+            f"PySpark {found[0]}.{found[1]} is installed: hudisql runs on 3.5 and 4",
+            hint="pip install 'pyspark>=4.1,<5', or 'pyspark==3.5.*' for a cluster of Spark 3.5",
+        )
+
+
+def called_since(version: tuple[int, int], owner: Any, method: str, default: Any) -> Any:
+    """What a method of a JVM object gives; `default` before the version of Spark that has it."""
+    return getattr(owner, method)() if pyspark_version() >= version else default
+
+
+def columns_of_create_table(plan: Any) -> Sequence[Any] | None:
+    """The `ColumnDefinition`s (JVM objects) of a parsed CREATE TABLE; None before Spark 4, a schema then."""
+    return list(items_of(plan.columns())) if pyspark_version() >= _SPARK_4 else None
+
+
+def sql_class(name: str) -> str:
+    """The full name of one of Spark's own classes (`Dataset`, `SparkSession`), which 4.0 has moved."""
+    package = "org.apache.spark.sql"
+    return f"{package}.{name}" if pyspark_version() < _SPARK_4 else f"{package}.classic.{name}"
+
+
+def set_active_session(spark: SparkSession) -> None:
+    """Make the session the active one of this thread, from which Spark's parser takes its settings."""
+    session: Any = spark
+    java_class(spark, sql_class("SparkSession")).setActiveSession(session._jsparkSession)
+
+
+def frame_of_plan(spark: SparkSession, plan: Any, *, session: Any = None) -> DataFrame:
+    """The rows of a logical plan (a JVM object), computed in `session` (a JVM object) if it is given."""
+    owner: Any = spark
+    datasets = scala_object(spark, sql_class("Dataset"))
+    return frame_of_java(spark, datasets.ofRows(owner._jsparkSession if session is None else session, plan))
+
+
+def frame_of_java(spark: SparkSession, dataset: Any) -> DataFrame:
+    """The DataFrame of a `Dataset` of the JVM."""
+    from pyspark.sql import DataFrame
+
+    # In PySpark 4 the name is that of all kinds of DataFrames, and this makes one of the JVM.
+    make: Any = DataFrame
+    frame: DataFrame = make(dataset, spark)
+    return frame
+
+
+def expression_of(spark: SparkSession, column: Column) -> Any:
+    """Catalyst's expression (a JVM object) of a column."""
+    given: Any = column
+    if pyspark_version() < _SPARK_4:
+        return given._jc.expr()
+    return java_class(spark, sql_class("ExpressionUtils")).expression(given._jc)
+
+
+def column_of(spark: SparkSession, expression: Any) -> Column:
+    """The column of one of Catalyst's expressions (a JVM object)."""
+    from pyspark.sql import Column
+
+    make: Any = Column
+    if pyspark_version() < _SPARK_4:
+        java_column = java_class(spark, "org.apache.spark.sql.Column")(expression)
+    else:
+        java_column = java_class(spark, sql_class("ExpressionUtils")).column(expression)
+    column: Column = make(java_column)
+    return column
+
+
+def scala_sequence(spark: SparkSession, items: Sequence[Any]) -> Any:
+    """A Scala `Seq` of JVM objects."""
+    listed = java_class(spark, "java.util.ArrayList")()
+    for each in items:
+        listed.add(each)
+    made = java_class(spark, "org.apache.spark.api.python.PythonUtils").toSeq(listed)
+    return made.toIndexedSeq()
+
+
+def sequence_of_array(spark: SparkSession, array: Any) -> Any:
+    """A Scala `Seq` of the items of a Java array."""
+    if pyspark_version() < _SPARK_4:
+        # Scala 2.12.
+        return java_class(spark, "scala.Predef").genericWrapArray(array)
+    return java_class(spark, "scala.collection.immutable.ArraySeq").unsafeWrapArray(array)
+
+
+def to_arrow(frame: DataFrame) -> pa.Table:
+    """The rows of a DataFrame, on the driver. Raises Spark's own exceptions."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    older: Any = frame
+    schema = to_arrow_schema(frame.schema)
+    batches = older._collect_as_arrow()
+    return pa.Table.from_batches(batches, None if batches else schema).cast(schema)
+
+
+def local_iterator(served: Any) -> Any:
+    """The messages that `toLocalIteratorAndServe` of Spark serves, one partition after the other."""
+    from pyspark import rdd, util
+    from pyspark.serializers import NoOpSerializer
+
+    older: Any = rdd
+    module: Any = older if pyspark_version() < _SPARK_4 else util
+    return module._local_iterator_from_socket(served, NoOpSerializer())
+
+
+def repartition_by_id(frame: DataFrame, partitions: int, number: Column) -> DataFrame:
+    """The rows in `partitions` partitions, each row in that of its `number` (an int column, never NULL)."""
+    if hasattr(frame, "repartitionById"):
+        return frame.repartitionById(partitions, number)
+    from pyspark.sql import functions as sf
+
+    # Spark places a row by the hash of a column: for each partition there is a number with the right hash.
+    listed = ",".join(str(key) for key in _numbers_by_partition(partitions))
+    keys = sf.expr(f"CAST(split('{listed}', ',') AS array<int>)")
+    return frame.repartition(partitions, keys[sf.pmod(number, sf.lit(partitions))])
+
+
+@cache
+def _numbers_by_partition(partitions: int) -> tuple[int, ...]:
+    """For each of so many partitions a number that Spark's hash partitioning puts there."""
+    import numpy as np
+
+    found = np.full(partitions, -1)
+    begin, size = 0, 16 * partitions
+    while (found < 0).any():
+        numbers = np.arange(begin, begin + size)
+        found[_spark_hash(numbers) % partitions] = numbers
+        begin += size
+    return tuple(found.tolist())
+
+
+def _spark_hash(numbers: Any) -> Any:
+    """`hash(number)` of Spark SQL for ints: Murmur3 with the seed 42, as signed 32 bits."""
+    import numpy as np
+
+    def rotated(values: Any, bits: int) -> Any:
+        return (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
+
+    mixed = rotated(numbers.astype(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+    value = rotated(mixed ^ np.uint32(42), 13) * np.uint32(5) + np.uint32(0xE6546B64)
+    value ^= np.uint32(4)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        value = (value ^ (value >> np.uint32(shift))) * np.uint32(factor)
+    return (value ^ (value >> np.uint32(16))).view(np.int32).astype(np.int64)
+
+
+def arrow_column(
+    function: Callable[[pa.RecordBatch], pa.Array], return_type: str, fields: Sequence[pa.Field]
+) -> Column:
+    """The column that `function` makes of batches of the columns `fields`, which are found by their names.
+
+    `return_type` is `int` or `string`. Raises UnsupportedStatementError for nested columns before 4.1.
+    """
+    from pyspark.sql import functions as sf
+
+    from hudisql.format.spark_schema import quote_name
+
+    names = [field.name for field in fields]
+    if not _has_arrow_udf():
+        return _pandas_column(function, return_type, fields)
+    import pyarrow as pa
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    def of_arrays(*columns: pa.Array) -> pa.Array:
+        return function(pa.RecordBatch.from_arrays(list(columns), names=names))
+
+    # By these PySpark knows what kind of function it is.
+    of_arrays.__annotations__.update({"columns": pa.Array, "return": pa.Array})
+    make_udf: Any = arrow_udf  # its types know no variable arguments
+    column: Column = make_udf(of_arrays, return_type)(*(sf.col(quote_name(name)) for name in names))
+    return column
+
+
+def _has_arrow_udf() -> bool:
+    return pyspark_version() >= (4, 1)
+
+
+def _pandas_column(
+    function: Callable[[pa.RecordBatch], pa.Array], return_type: str, fields: Sequence[pa.Field]
+) -> Column:
+    """`arrow_column` by a UDF on pandas, with values in forms that pandas does not change."""
+    import pandas as pd  # type: ignore[import-untyped]
+    import pyarrow as pa
+    from pyspark.sql.pandas.functions import pandas_udf
+
+    nested = [field.name for field in fields if pa.types.is_nested(field.type)]
+    if nested:
+        raise UnsupportedStatementError(
+            f"key and partition fields in the nested column {nested[0]} need PySpark 4.1",
+            hint="use PySpark 4.1 or newer, or a record key of plain columns",
+        )
+    schema = pa.schema(list(fields))
+
+    def of_series(*columns: Any) -> Any:
+        arrays = [_from_pandas(each, field.type) for each, field in zip(columns, schema, strict=True)]
+        made = function(pa.RecordBatch.from_arrays(arrays, names=schema.names))
+        return made.to_pandas() if made.null_count == 0 else pd.Series(made.to_pylist(), dtype=object)
+
+    of_series.__annotations__.update({"columns": pd.Series, "return": pd.Series})
+    make_udf: Any = pandas_udf
+    udf = make_udf(of_series, return_type)
+    column: Column = udf(*(_for_pandas(field) for field in fields))
+    return column
+
+
+def _for_pandas(field: pa.Field) -> Column:
+    """The column as text or a decimal where pandas would change its values."""
+    import pyarrow as pa
+    from pyspark.sql import functions as sf
+
+    from hudisql.format.spark_schema import quote_name
+
+    name, kind = quote_name(field.name), field.type
+    if pa.types.is_integer(kind):
+        return sf.expr(f"CAST({name} AS {_AS_DECIMAL})")
+    if pa.types.is_floating(kind):
+        return sf.expr(f"CAST({name} AS string)")
+    if pa.types.is_date(kind):
+        return sf.expr(f"CAST(unix_date({name}) AS {_AS_DECIMAL})")
+    if pa.types.is_timestamp(kind):
+        zero = "TIMESTAMP_NTZ'1970-01-01 00:00:00'"
+        micros = (
+            f"unix_micros({name})" if kind.tz is not None else f"timestampdiff(MICROSECOND, {zero}, {name})"
+        )
+        return sf.expr(f"CAST({micros} AS {_AS_DECIMAL})")
+    return sf.col(name)
+
+
+def _from_pandas(values: Any, kind: pa.DataType) -> pa.Array:
+    """The values that `_for_pandas` has changed, as they were."""
+    import pyarrow as pa
+
+    if pa.types.is_floating(kind):
+        return pa.array(values, pa.string(), from_pandas=True).cast(kind)
+    if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
+        whole = pa.array(values, pa.decimal128(20, 0), from_pandas=True).cast(pa.int64())
+        return whole.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else whole.cast(kind)
+    return pa.array(values, kind, from_pandas=True)

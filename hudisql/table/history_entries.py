@@ -1,0 +1,52 @@
+"""Archived instants of timeline layout 2, as entries of the same form as those of layout 1.
+
+Follows `HoodieArchivedTimeline` and `ArchivedTimelineLoaderV2` of Hudi 1.2: of each instant there are its
+completed file and, for services, the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from hudisql.format.archived_timeline import ArchivedEntry, archived_entry
+from hudisql.format.instant import CLEAN, COMMIT, COMPACTION, REPLACE_COMMIT, Instant, InstantState
+from hudisql.format.timeline_history import HistoryFile, HistoryInstant, read_history
+from hudisql.table.hudi_table import HudiTable
+
+# The actions whose plans are kept, by the name of the completed action.
+_PLANNED: Final = {CLEAN: CLEAN, COMMIT: COMPACTION, REPLACE_COMMIT: REPLACE_COMMIT}
+
+
+def archived_instants(table: HudiTable, files: Sequence[HistoryFile]) -> list[Instant]:
+    """The completed instants of the files, without their contents. Raises CorruptTableError, StorageError."""
+    return [_completed(each) for each in read_history(table.storage, files)]
+
+
+def history_entries(
+    table: HudiTable, files: Sequence[HistoryFile], payload: str | None = None, containing: bytes = b""
+) -> Iterator[ArchivedEntry]:
+    """The states of the files' instants, oldest first, a file at a time.
+
+    With `payload` only those that have this field, and with `containing` those whose bytes contain it. Raises
+    CorruptTableError, StorageError.
+    """
+    for file in files:
+        for each in read_history(table.storage, [file], contents=True):
+            for instant, content in _states(each):
+                if containing and containing not in content:
+                    continue
+                entry = archived_entry(instant, content, instant.completion_time or None, file.path)
+                if payload is None or entry.record.get(payload) is not None:
+                    yield entry
+
+
+def _completed(found: HistoryInstant) -> Instant:
+    return Instant(found.timestamp, found.action, InstantState.COMPLETED, found.completion_time)
+
+
+def _states(found: HistoryInstant) -> Iterator[tuple[Instant, bytes]]:
+    planned = _PLANNED.get(found.action)
+    if found.plan and planned is not None:
+        yield Instant(found.timestamp, planned, InstantState.REQUESTED), found.plan
+    yield _completed(found), found.metadata or b""

@@ -1,0 +1,40 @@
+"""Hooks of the docs site (mkdocs.yml): pages of the repository's root, and links to its files.
+
+`changelog.md` is CHANGELOG.md. The site loads nothing from other hosts, so that a mermaid diagram, which
+GitHub draws, stands in it as its text.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+_LINK_OUT = re.compile(r"\[[^\]]*\]\(\.\./(?P<path>(?:sql|catalog|tests|scripts|hudisql)/[^)]*)\)")
+_OF_THE_ROOT = {"changelog.md": "CHANGELOG.md"}
+
+
+def on_config(config: Any) -> Any:
+    """List the decisions in the menu."""
+    pages = [f"adr/{path.name}" for path in sorted((ROOT / "docs" / "adr").glob("*.md"))]
+    for section in config["nav"]:
+        for entry in next(iter(section.values())):
+            if isinstance(entry, dict) and "Decisions" in entry:
+                entry["Decisions"] = pages
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that lie in the root."""
+    from mkdocs.structure.files import File
+
+    for name, source in _OF_THE_ROOT.items():
+        content = (ROOT / source).read_text(encoding="utf-8").replace("](docs/", "](")
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Links out of docs/ become the names of what they show, since the site does not have it."""
+    return _LINK_OUT.sub(r"`\g<path>`", markdown).replace("<!-- not run -->\n", "")
