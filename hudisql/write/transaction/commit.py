@@ -128,7 +128,7 @@ def begin_commit(
             table, dropped = _prepare_table(table, concurrency, changed)
             action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
             content = render_requested_replace() if replaces else b""
-            requested, heartbeat = request_instant(table, action, content, concurrency)
+            requested, heartbeat = request_instant(table, action, content, concurrency, operation_type)
             inflight = requested.in_state(InstantState.INFLIGHT)
             profile = CommitMetadata(partition_to_write_stats={}, operation_type=operation_type)
             content = timeline_files(table.timeline.layout).workload_profile(profile)
@@ -389,15 +389,19 @@ def check_writable(table: HudiTable, operation: str | None = None) -> None:
 
 
 def request_instant(
-    table: HudiTable, action: str, content: bytes, concurrency: Concurrency = SINGLE_WRITER
+    table: HudiTable,
+    action: str,
+    content: bytes,
+    concurrency: Concurrency = SINGLE_WRITER,
+    operation: str | None = None,
 ) -> tuple[Instant, Heartbeat | None]:
     """Create a requested instant at the first free instant time, which no other writer can then use.
 
-    `content` is that of its file. It gets a heartbeat where the table's writers use heartbeats. Raises
-    WriteConflictError, StorageError.
+    `content` is that of its file, `operation` as in `check_writable`. It gets a heartbeat where the table's
+    writers use heartbeats. Raises UnsupportedTableError, WriteConflictError, StorageError.
     """
     storage, base_path = table.storage, table.base_path
-    check_written_version(table.version, base_path)
+    check_written(table, operation)
     after = table.timeline.latest_time
     for _ in range(_ATTEMPTS):
         instant_time = new_instant_time(after, now_on_timeline(table))
