@@ -19,6 +19,7 @@ from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
+from tests.soak import parameters
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
@@ -78,17 +79,18 @@ def _change(session: Any, name: str, path: str, expected: dict[int, str]) -> Non
     expected[31] = "merged"
 
 
-@pytest.mark.parametrize("origin", ["hudi", "upgraded"])
+@pytest.mark.parametrize("origin", parameters(["hudi", "upgraded"], in_ci=["hudi"]))
 def test_hudi_12_and_hudisql_change_a_table_of_version_9_in_turn(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, origin: str
 ) -> None:
     path, name = str(tmp_path / "table"), f"{NAME}_{origin}"
+    named = {"hoodie.table.name": name}
     if origin == "hudi":
-        _upsert(oracle_120, path, SHAPE, 0, 60, "first")
+        _upsert(oracle_120, path, SHAPE, 0, 60, "first", **named)
         session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     else:
         bootstrap_shape(session, SHAPE, tmp_path, table=name)
-        _upsert(oracle_120, path, SHAPE, 0, 60, "first")
+        _upsert(oracle_120, path, SHAPE, 0, 60, "first", **named)
     assert _table(path, 9).properties.metadata_partitions
     expected = _notes(oracle_120, session, name, path)
     _change(session, name, path, expected)
@@ -96,10 +98,12 @@ def test_hudi_12_and_hudisql_change_a_table_of_version_9_in_turn(
     assert not table.properties.metadata_partitions
     assert all(each.completion_time > each.timestamp for each in table.timeline.commits[-4:])
     assert _notes(oracle_120, session, name, path) == expected
-    _go_on(oracle_120, session, name, path, SHAPE, expected)
+    _go_on(oracle_120, session, name, path, SHAPE, expected, **named)
 
 
-@pytest.mark.parametrize("mode", ["COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"])
+@pytest.mark.parametrize(
+    "mode", parameters(["COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"], in_ci=["COMMIT_TIME_ORDERING"])
+)
 def test_hudi_12_compacts_what_hudisql_has_written_to_logs(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, mode: str
 ) -> None:
@@ -144,7 +148,11 @@ def _go_on(
     assert _notes(oracle, session, name, path) == expected
 
 
-@pytest.mark.parametrize("shape", [SHAPE, MERGE_ON_READ_SHAPE], ids=lambda shape: shape.name)
+@pytest.mark.parametrize(
+    "shape",
+    parameters([SHAPE, MERGE_ON_READ_SHAPE], in_ci=[MERGE_ON_READ_SHAPE.name]),
+    ids=lambda shape: shape.name,
+)
 def test_hudi_12_rolls_back_what_a_killed_writer_has_left(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Shape
 ) -> None:
