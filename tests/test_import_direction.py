@@ -118,6 +118,7 @@ ORDER_WITHIN: dict[str, tuple[str, ...]] = {
         "dml",
         "ddl",
         "dataframe",
+        "incremental_tables",
         "services",
         "ingest",
         "spark_scripts",

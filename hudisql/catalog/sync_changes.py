@@ -2,7 +2,7 @@
 
 Follows `HiveSyncTool` and `TimelineUtils.getCommitsTimelineAfter` of Hudi 0.15: a commit counts by its
 instant time, and one that began before the last sync and was completed after it by its completion time, which
-is the modification time of its file. Reads the timeline, no metastore.
+is the modification time of its file, or in its name. Reads the timeline, no metastore.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _completion_times(table: HudiTable) -> dict[Instant, str]:
     entries = table.storage.list_directory(layout.timeline_directory(table.base_path))
     by_name = {entry.name: entry.modification_time_ms for entry in entries}
     return {
-        commit: _instant_text(by_name[layout.file_name(commit)], zone)
+        commit: commit.completion_time or _instant_text(by_name[layout.file_name(commit)], zone)
         for commit in table.timeline.commits
         if layout.file_name(commit) in by_name
     }

@@ -69,6 +69,7 @@ _FROM_AVRO = {
     "enum": pa.string(),
     "fixed": pa.binary(),
 }
+_UNREAD_TYPES = frozenset({"variant", "blob", "vector"})
 _FROM_LOGICAL = {
     ("int", "date"): pa.date32(),
     ("long", "timestamp-millis"): TIMESTAMP,
@@ -114,6 +115,11 @@ class _AvroReader:
         if isinstance(schema, str):
             return self._reference(schema, namespace, where)
         kind = schema["type"]
+        if schema.get("logicalType") in _UNREAD_TYPES:
+            raise UnsupportedTableError(
+                f"the column {where} is of the type {schema['logicalType'].upper()} of Hudi 1.2, which is "
+                "not read"
+            )
         if isinstance(kind, (dict, list)):
             return self.type(kind, namespace, where)
         if kind == "array":

@@ -53,6 +53,7 @@ TIMELINE_LAYOUT_VERSION = "hoodie.timeline.layout.version"
 TIMELINE_DIRECTORY = "hoodie.timeline.path"
 HISTORY_DIRECTORY = "hoodie.timeline.history.path"
 TABLE_FORMAT = "hoodie.table.format"
+SEVERAL_BASE_FILE_FORMATS = "hoodie.table.multiple.base.file.formats.enable"
 RECORD_MERGE_MODE = "hoodie.record.merge.mode"
 PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
 MERGE_PROPERTY_PREFIX = "hoodie.record.merge.property."
@@ -181,6 +182,11 @@ class TableProperties:
     def base_file_format(self) -> str:
         """Upper-case name of the base files' format."""
         return self.values.get(BASE_FILE_FORMAT, "PARQUET").upper()
+
+    @property
+    def has_several_base_file_formats(self) -> bool:
+        """True if the base files of a table may be of different formats."""
+        return self._flag(SEVERAL_BASE_FILE_FORMATS, False)
 
     @property
     def bootstrap_base_path(self) -> str | None:

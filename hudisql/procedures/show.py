@@ -19,7 +19,7 @@ from hudisql.procedures.registry import (
     parameter,
     procedure,
 )
-from hudisql.procedures.shown_rows import filter_parameter, filter_rows, limit_parameter, transition_time
+from hudisql.procedures.shown_rows import completion_text, filter_parameter, filter_rows, limit_parameter
 from hudisql.procedures.table_argument import TableArguments, find_table
 from hudisql.storage import FileInfo
 
@@ -221,7 +221,7 @@ def _commit_row(table: HudiTable, instant: Instant) -> CommitRow:
 
     path = table.instant_path(instant)
     metadata = read_commit_metadata(table.storage, path)
-    time = transition_time(table.storage.info(path))
+    time = completion_text(table, instant)
     return CommitRow(instant.timestamp, time, instant.completed_action, *commit_totals(metadata))
 
 

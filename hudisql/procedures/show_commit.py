@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hudisql.errors import NoSuchInstantError
 from hudisql.procedures.registry import Arguments, parameter, procedure
-from hudisql.procedures.shown_rows import limit_parameter, transition_time
+from hudisql.procedures.shown_rows import completion_text, limit_parameter
 from hudisql.procedures.table_argument import find_table
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def show_commits_metadata(
     for instant in reversed(table.timeline.commits):
         if len(rows) >= arguments.limit:
             break
-        time = transition_time(table.storage.info(table.instant_path(instant)))
+        time = completion_text(table, instant)
         metadata = _metadata(table, instant)
         rows += [write_stat_row(instant, time, stat) for stat in metadata.write_stats]
     return rows[: max(arguments.limit, 0)]

@@ -17,6 +17,8 @@ from hudisql.storage import FileInfo
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+    from hudisql.format.instant import Instant
+    from hudisql.table.hudi_table import HudiTable
 
 R = TypeVar("R")
 
@@ -36,6 +38,11 @@ def transition_time(info: FileInfo | None) -> str | None:
     if info is None:
         return None
     return datetime.fromtimestamp(info.modification_time_ms / 1000, UTC).strftime("%Y%m%d%H%M%S%f")[:17]
+
+
+def completion_text(table: HudiTable, instant: Instant) -> str | None:
+    """Hudi's `state_transition_time` of an instant: by its file's name, else by when the file was written."""
+    return instant.completion_time or transition_time(table.storage.info(table.instant_path(instant)))
 
 
 def filter_rows(context: Context, rows: list[R], row_type: type[R], predicate: str) -> list[R]:

@@ -160,9 +160,16 @@ def _active_json(table: HudiTable, instant: Any) -> bytes:
     content = table.storage.read(path)
     record = _RECORDS.get(instant.action)
     if record is None:
-        return content
+        return content if content.startswith(b"{") else _document_json(content)
     codec = load_codec(record)
     return _avro_json(json.loads(codec.schema_text), codec.decode(content, path))
+
+
+def _document_json(content: bytes) -> bytes:
+    """The JSON of commit metadata that timeline layout 2 keeps as Avro."""
+    from hudisql.format.commit_metadata import parse_commit_document
+
+    return json.dumps(parse_commit_document(content), indent=2, ensure_ascii=False).encode()
 
 
 def _archived_json(archive: ArchiveReader, instant: Instant, path: str) -> bytes | None:

@@ -34,7 +34,7 @@ from hudisql.table.snapshot import (
     list_file_versions,
     slices_of_versions,
 )
-from hudisql.table.timeline_window import MOVING_OPERATIONS, TimelineWindow, version_of_file
+from hudisql.table.timeline_window import MOVING_OPERATIONS, TimelineWindow, version_of_write
 
 OPERATION, COMMIT, BEFORE, AFTER = "op", "ts_ms", "before", "after"
 """Hudi's columns; `ts_ms` holds the instant time of the commit."""
@@ -68,9 +68,9 @@ class _Touched:
     version: str
 
 
-def captured_schema(table: HudiTable) -> pa.Schema:
-    """The columns of captured changes, whose images are structs of the table's columns."""
-    image = pa.struct(list(table.schema))
+def captured_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of captured changes, whose images are structs of these columns of the table."""
+    image = pa.struct(list(schema))
     return pa.schema([(OPERATION, pa.string()), (COMMIT, pa.string()), (BEFORE, image), (AFTER, image)])
 
 
@@ -84,7 +84,7 @@ def plan_capture(table: HudiTable, window: TimelineWindow) -> list[GroupChange]:
         raise state_gone_error(table, window.begin, "its instants are archived", None)
     read = read_many_commit_metadata(table.storage, [table.instant_path(each) for each in window.commits])
     touched = [
-        (commit, _touched_groups(commit, metadata))
+        (commit, _touched_groups(table, commit, metadata))
         for commit, metadata in zip(window.commits, read, strict=True)
     ]
     paths = sorted({partition for _, groups in touched for partition, _ in groups})
@@ -97,7 +97,9 @@ def plan_capture(table: HudiTable, window: TimelineWindow) -> list[GroupChange]:
     return _with_external_files(table, found)
 
 
-def _touched_groups(commit: Instant, metadata: CommitMetadata) -> dict[FileGroupId, _Touched]:
+def _touched_groups(
+    table: HudiTable, commit: Instant, metadata: CommitMetadata
+) -> dict[FileGroupId, _Touched]:
     if metadata.operation_type in MOVING_OPERATIONS:
         return {}
     groups: dict[FileGroupId, _Touched] = {}
@@ -108,7 +110,7 @@ def _touched_groups(commit: Instant, metadata: CommitMetadata) -> dict[FileGroup
             # New file groups name no version before, or their own commit.
             is_new = stat.prev_commit in (None, "null") or stat.prev_commit >= commit.timestamp
             previous = "" if is_new else stat.prev_commit
-            groups[partition, stat.file_id] = _Touched(previous, version_of_file(stat.path))
+            groups[partition, stat.file_id] = _Touched(previous, version_of_write(table, stat.path))
     return groups
 
 

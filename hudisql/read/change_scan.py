@@ -18,6 +18,7 @@ from hudisql.read.change_capture import (
     captured_schema,
     read_changes,
 )
+from hudisql.spark.few_rows import MOST_BYTES, local_frame
 from hudisql.spark.python_worker import freeze_loaded_modules
 from hudisql.spark.task_errors import carry_errors
 
@@ -35,11 +36,47 @@ def captured_changes(spark: SparkSession, table: HudiTable, changes: Sequence[Gr
 
     Errors of reading are raised by the tasks. The rows come in no promised order.
     """
-    schema, storage, calendars = table.schema, table.storage, calendar_settings(spark)
-    struct = spark_struct(captured_schema(table))
     texts = [OPERATION, COMMIT, _TEXT.format(BEFORE), _TEXT.format(AFTER)]
+    return _captured(spark, table, table.schema, changes).selectExpr(*texts)
+
+
+def changed_images(
+    spark: SparkSession, table: HudiTable, schema: pa.Schema, changes: Sequence[GroupChange], most_bytes: int
+) -> DataFrame:
+    """The rows before and after each change, in the columns of `schema` (some of the table's).
+
+    File slices of together at most `most_bytes` are read now, on the driver, and held by Spark's plan.
+    """
+    sides = [side for change in changes for side in (change.before, change.after) if side is not None]
+    is_plain = not any(pa.types.is_nested(each.type) for each in schema)
+    if is_plain and sum(side.length for side in sides) <= most_bytes:
+        calendars = calendar_settings(spark)
+        batches = [
+            batch for each in changes for batch in read_changes(table.storage, each, schema, calendars)
+        ]
+        if sum(batch.nbytes for batch in batches) <= MOST_BYTES:
+            return _local_images(spark, schema, batches)
+    captured = _captured(spark, table, schema, changes)
+    before, after = (captured.where(f"{side} IS NOT NULL").select(f"{side}.*") for side in (BEFORE, AFTER))
+    return before.unionAll(after)
+
+
+def _local_images(spark: SparkSession, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> DataFrame:
+    images = [
+        pa.RecordBatch.from_struct_array(image.drop_null())
+        for batch in batches
+        for image in (batch.column(2), batch.column(3))
+    ]
+    return local_frame(spark, pa.Table.from_batches(images, schema), spark_struct(schema))
+
+
+def _captured(
+    spark: SparkSession, table: HudiTable, schema: pa.Schema, changes: Sequence[GroupChange]
+) -> DataFrame:
+    storage, calendars = table.storage, calendar_settings(spark)
+    struct = spark_struct(captured_schema(schema))
     if not changes:
-        return spark.createDataFrame([], struct).selectExpr(*texts)
+        return spark.createDataFrame([], struct)
     pieces = spark.sparkContext.broadcast([pickle.dumps(each) for each in changes])
 
     def read_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -50,4 +87,4 @@ def captured_changes(spark: SparkSession, table: HudiTable, changes: Sequence[Gr
         freeze_loaded_modules()
 
     positions = spark.range(0, len(changes), 1, numPartitions=min(len(changes), _MOST_TASKS))
-    return positions.mapInArrow(read_batches, struct).selectExpr(*texts)
+    return positions.mapInArrow(read_batches, struct)

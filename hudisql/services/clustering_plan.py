@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, cast
 
-from hudisql.errors import CorruptTableError, InvalidArgumentError, NoSuchPathError
+from hudisql.errors import CorruptTableError, InvalidArgumentError
 from hudisql.format.avro_container import load_codec
-from hudisql.format.instant import REPLACE_COMMIT, Instant, InstantState
 from hudisql.hudi_config import (
     CLUSTERING_LOOKBACK,
     CLUSTERING_MAX_GROUP_BYTES,
@@ -29,6 +28,7 @@ from hudisql.hudi_config import (
 from hudisql.storage import Storage
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.requested_replace import read_requested_replace
 
 PartitionFilter = Literal["NONE", "RECENT_DAYS", "SELECTED_PARTITIONS", "DAY_ROLLING"]
 Layout = Literal["linear", "z-order", "hilbert"]
@@ -186,13 +186,8 @@ def plan_clustering(
 
 def read_clustering_plan(table: HudiTable, instant_time: str) -> ClusteringPlan | None:
     """The plan of a replacecommit; None if it is no clustering. Raises CorruptTableError, StorageError."""
-    requested = Instant(instant_time, REPLACE_COMMIT, InstantState.REQUESTED)
-    path = table.instant_path(requested)
-    try:
-        content = table.storage.read(path)
-    except NoSuchPathError:
-        return None
-    return parse_clustering_plan(content, path) if content else None
+    found = read_requested_replace(table, instant_time)
+    return parse_clustering_plan(*found) if found is not None and found[0] else None
 
 
 def parse_clustering_plan(content: bytes, path: str) -> ClusteringPlan | None:

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from hudisql.errors import PathExistsError, StorageError, UnsupportedTableError, WriteConflictError
 from hudisql.format.instant import COMPACTION, Instant, InstantState
-from hudisql.table.hudi_table import HudiTable
+from hudisql.table.hudi_table import HudiTable, check_written_version
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.write.transaction.commit import request_instant, roll_back_failed_writes
@@ -65,9 +65,11 @@ def put_plan(table: HudiTable, action: str, content: bytes) -> Instant:
 def begin_run(table: HudiTable, planned: Instant, concurrency: Concurrency) -> tuple[Instant, Heartbeat]:
     """Make the planned instant inflight; a run that was killed is undone first.
 
-    Raises WriteConflictError if another process runs it, StorageError.
+    Raises UnsupportedTableError for table versions that are not written, WriteConflictError if another
+    process runs it, StorageError.
     """
     storage, base_path, instant_time = table.storage, table.base_path, planned.timestamp
+    check_written_version(table.version, base_path)
     interval, tolerance = concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerance_ms
     if is_alive(storage, base_path, instant_time, tolerance):
         raise _at_work(table, planned)

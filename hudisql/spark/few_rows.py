@@ -97,7 +97,8 @@ def local_frame(spark: SparkSession, rows: pa.Table, schema: StructType) -> Data
     stored = pa.schema([pa.field(each.name, _stored_type(each.type)) for each in rows.schema])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, stored) as stream:
-        stream.write_table(rows.cast(stored))
+        # One batch: of several with empty ones among them rows were missing.
+        stream.write_table(rows.cast(stored).combine_chunks())
     data = java_class(spark, "java.io.ByteArrayInputStream")(sink.getvalue().to_pybytes())
     channel = java_class(spark, "java.nio.channels.Channels").newChannel(data)
     batches = scala_object(spark, _ARROW).getBatchesFromStream(channel)

@@ -24,6 +24,8 @@ from hudisql.sql.ddl.drop_table import drop_entries, purge_table
 from hudisql.sql.dml.dml_execution import run_dml
 from hudisql.sql.explain_dml import explain_create_table_as, explain_dml
 from hudisql.sql.explain_query import explain_statement
+from hudisql.sql.incremental_tables import statements as incremental
+from hudisql.sql.incremental_tables.definition import definition_of
 from hudisql.sql.procedure_call import call_procedure
 from hudisql.sql.query import query_plan
 from hudisql.sql.query.command_targets import find_hudi_target, refuse_view_target
@@ -240,6 +242,13 @@ def _describe(context: Context, entry: MetastoreTable, statement: st.DescribeSta
     return table_statements.describe_table(context, entry, statement)
 
 
+def _show_create_table(context: Context, entry: MetastoreTable) -> Result:
+    definition = definition_of(entry)
+    if definition is not None:
+        return incremental.show_create_incremental_table(context, entry, definition)
+    return table_statements.show_create_table(context, entry)
+
+
 def _explain(context: Context, statement: st.ExplainStatement, source: SourceText) -> Result:
     explained = statement.explained
     if isinstance(explained, st.CallStatement):
@@ -250,6 +259,8 @@ def _explain(context: Context, statement: st.ExplainStatement, source: SourceTex
         return explain_create_table_as(context, statement, source)
     if isinstance(explained, _ROW_CHANGES) and (entry := _changed_table(context, explained)) is not None:
         return explain_dml(context, entry, statement, source)
+    if isinstance(explained, st.RefreshIncrementalTableStatement):
+        return incremental.explain_refresh(context, explained, source)
     if isinstance(explained, st.ChangeStatement):
         _check_change(context, explained)
     return explain_statement(context, statement, source)
@@ -287,6 +298,9 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.CreateViewStatement: _create_view,
     st.CreateTableStatement: _create_table,
     st.CreateTableAsStatement: _create_table,
+    st.CreateIncrementalTableStatement: incremental.create_incremental_table,
+    st.AlterIncrementalTableStatement: incremental.alter_incremental_table,
+    st.RefreshIncrementalTableStatement: incremental.refresh_incremental_table,
     st.InsertStatement: _change_rows,
     st.UpdateStatement: _change_rows,
     st.DeleteStatement: _change_rows,
@@ -302,7 +316,7 @@ _HANDLERS: Final[dict[type[st.Statement], Callable[[Context, Any, SourceText], R
     st.ExecuteImmediateStatement: _execute_immediate,
     st.ShowPartitionsStatement: _about_table(table_statements.show_partitions),
     st.ShowCreateTableStatement: _about_table(
-        lambda context, entry, _statement: table_statements.show_create_table(context, entry)
+        lambda context, entry, _statement: _show_create_table(context, entry)
     ),
     st.ShowColumnsStatement: _about_table(
         lambda context, entry, _statement: table_statements.show_columns(context, entry)

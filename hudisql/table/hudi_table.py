@@ -24,6 +24,7 @@ from hudisql.format.table_properties import (
     MERGE_ON_READ,
     PROPERTIES_BACKUP_FILE,
     PROPERTIES_FILE,
+    SEVERAL_BASE_FILE_FORMATS,
     TableProperties,
     read_table_properties,
 )
@@ -248,6 +249,11 @@ def check_readable(properties: TableProperties, base_path: str) -> TimelineLayou
     if properties.base_file_format != "PARQUET":
         raise UnsupportedTableError(
             f"the Hudi table at {base_path} has {properties.base_file_format} files; only parquet is read"
+        )
+    if properties.has_several_base_file_formats:
+        raise UnsupportedTableError(
+            f"the Hudi table at {base_path} has base files of several formats "
+            f"({SEVERAL_BASE_FILE_FORMATS}=true); only parquet is read"
         )
     if properties.bootstrap_base_path is None:
         return layout

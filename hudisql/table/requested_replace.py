@@ -1,6 +1,7 @@
 """What a requested replacecommit says of itself: an overwrite's file is empty, a clustering's names it.
 
-Follows `HoodieRequestedReplaceMetadata` of Hudi 0.15.
+Follows `HoodieRequestedReplaceMetadata` of Hudi 0.15; with timeline layout 2 a clustering is requested as an
+action of its own, and completed as a replacecommit.
 """
 
 from __future__ import annotations
@@ -11,25 +12,31 @@ from hudisql.format.instant import CLUSTERING, REPLACE_COMMIT, Instant, InstantS
 from hudisql.table.hudi_table import HudiTable
 
 
+def read_requested_replace(table: HudiTable, instant_time: str) -> tuple[bytes, str] | None:
+    """Content and path of the requested file of a replacecommit or a clustering; None if it is not there.
+
+    Raises StorageError.
+    """
+    actions = (
+        (CLUSTERING, REPLACE_COMMIT) if table.timeline.layout.has_completion_times else (REPLACE_COMMIT,)
+    )
+    for action in actions:
+        path = table.instant_path(Instant(instant_time, action, InstantState.REQUESTED))
+        try:
+            return table.storage.read(path), path
+        except NoSuchPathError:
+            continue
+    return None
+
+
 def is_clustering(table: HudiTable, instant: Instant) -> bool:
     """True if the replacecommit, completed or not, was requested as a clustering and not as an overwrite.
 
     Raises CorruptTableError, StorageError.
     """
-    if instant.action == CLUSTERING:
-        return True
-    if instant.action != REPLACE_COMMIT:
+    if instant.completed_action != REPLACE_COMMIT:
         return False
-    planned = Instant(instant.timestamp, CLUSTERING, InstantState.REQUESTED)
-    if table.timeline.layout.has_completion_times and table.storage.exists(table.instant_path(planned)):
-        return True
-    path = table.instant_path(instant.in_state(InstantState.REQUESTED))
-    try:
-        content = table.storage.read(path)
-    except NoSuchPathError:
+    found = read_requested_replace(table, instant.timestamp)
+    if found is None or not found[0]:
         return False
-    if not content:
-        return False
-    return (
-        load_codec("HoodieRequestedReplaceMetadata").decode(content, path).get("operationType") == "CLUSTER"
-    )
+    return load_codec("HoodieRequestedReplaceMetadata").decode(*found).get("operationType") == "CLUSTER"

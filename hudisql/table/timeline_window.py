@@ -154,16 +154,19 @@ def changed_groups(table: HudiTable, window: TimelineWindow) -> ChangedGroups:
             moved.add(commit.timestamp)
         for partition, stats in metadata.partition_to_write_stats.items():
             for stat in stats:
-                version = _version_of_write(table, stat.path)
+                version = version_of_write(table, stat.path)
                 known = versions[partition].get(stat.file_id, "")
                 versions[partition][stat.file_id] = max(known, version)
     return ChangedGroups(versions, frozenset(moved))
 
 
-def _version_of_write(table: HudiTable, path: str | None) -> str:
-    # With timeline layout 2 a log file's name does not tell its slice.
+def version_of_write(table: HudiTable, path: str | None) -> str:
+    """`version_of_file` of a file that a commit of the table has written.
+
+    With timeline layout 2 a log file's name does not tell its slice: it is then lower than all versions.
+    """
     is_untold = table.timeline.layout.has_completion_times and is_log_file(path or "")
-    return "" if is_untold else version_of_file(path)
+    return "0" if is_untold else version_of_file(path)
 
 
 def version_of_file(path: str | None) -> str:

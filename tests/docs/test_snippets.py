@@ -95,6 +95,13 @@ PAGES = (
     ),
     Page("docs/migrate-table.md", {1: _ORDERS}),
     Page(
+        "docs/readers.md",
+        {
+            1: """CREATE TABLE lake.t (id BIGINT) USING hudi TBLPROPERTIES (primaryKey = 'id');
+            INSERT INTO lake.t VALUES (1)"""
+        },
+    ),
+    Page(
         "docs/services/resync.md",
         {
             1: f"""{_ORDERS};
@@ -103,6 +110,7 @@ PAGES = (
             INSERT INTO legacy.orders SELECT 900L, 4.5D, 3L, '2024-03-01'"""
         },
     ),
+    Page("docs/warehouse.md"),
     Page("docs/services/archive.md", {1: _CHANGED}),
     Page("docs/services/clean.md", {1: _CHANGED}),
     Page("docs/services/compaction.md", {1: _EVENTS}),

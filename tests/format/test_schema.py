@@ -221,3 +221,12 @@ def test_any_schema_survives_avro_and_is_legal_avro(types: list[pa.DataType]) ->
     text = avro_from_arrow(schema, "t")
     fastavro.parse_schema(json.loads(text))
     assert arrow_from_avro(text) == schema
+
+
+@pytest.mark.parametrize("logical_type", ["variant", "blob", "vector"])
+def test_types_of_hudi_1_2_are_refused_by_name(logical_type: str) -> None:
+    kind = {"type": "fixed", "name": "f", "size": 4, "logicalType": logical_type}
+    fields = [{"name": "id", "type": "string"}, {"name": "x", "type": ["null", kind]}]
+    text = json.dumps({"type": "record", "name": "t", "fields": fields})
+    with pytest.raises(UnsupportedTableError, match=f"x is of the type {logical_type.upper()}"):
+        arrow_from_avro(text)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import read_by_both
+from tests.oracle.shapes import Shape
 from tests.sql.changed_tables import own_database
 
 pytestmark = [pytest.mark.oracle, pytest.mark.spark, pytest.mark.hms]
@@ -20,13 +21,6 @@ ROWS = 50_000
 NAME = "oracle_isal.t"
 GZIP_HEADER = bytes.fromhex("1f8b08000000000000ff")
 """As ISA-L writes it: of an unknown system, where zlib names the one that it was built for."""
-WRITER = {
-    "hoodie.table.name": "t",
-    "hoodie.datasource.write.recordkey.field": "id",
-    "hoodie.datasource.write.precombine.field": "seq",
-    "hoodie.datasource.write.partitionpath.field": "",
-    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
-}
 
 
 def _newest_is_of_isal(directory: Path) -> bool:
@@ -63,6 +57,6 @@ def test_skeletons_and_base_files_are_read_and_upserted(
         expected[7] = "changed"
         assert _texts(oracle_015.read(str(path))) == expected
         batch = rows.slice(8, 1).set_column(2, "text", pa.array(["by Hudi"]))
-        oracle_015.upsert(batch, str(path), WRITER)
+        oracle_015.upsert(batch, str(path), Shape("t").write_options())
         expected[8] = "by Hudi"
         assert _texts(read_by_both(oracle_015, session, NAME, str(path))) == expected

@@ -73,6 +73,7 @@ def test_procedures_of_all_families_are_found_in_any_case() -> None:
         "pending_service",
         "repair",
         "migration",
+        "check_readers",
     }
     assert find_procedure("SYSTEM.Bootstrap_Table") is procedures["bootstrap_table"]
     expected = {

@@ -87,7 +87,7 @@ def _captured(table: HudiTable, begin: str, end: str) -> list[dict[str, Any]]:
         event
         for change in plan_capture(table, timeline_window(table, begin, end))
         for batch in read_changes(table.storage, change, table.schema)
-        for event in pa.Table.from_batches([batch], captured_schema(table)).to_pylist()
+        for event in pa.Table.from_batches([batch], captured_schema(table.schema)).to_pylist()
     ]
 
 

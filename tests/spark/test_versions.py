@@ -56,7 +56,7 @@ EXACT = pa.table(
         "yes": pa.array([True, None, False]),
         "raw": pa.array([b"\x00\xff", None, b""]),
         "text": pa.array(["ä", None, ""]),
-        "small": pa.array([-5, None, 7], pa.int16()),
+        "small": pa.array([-5, None, 7], pa.int32()),
     }
 )
 

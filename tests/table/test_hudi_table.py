@@ -98,6 +98,7 @@ def test_another_table_format_is_refused_by_name(make_table, storage: Storage) -
         ("hoodie__table__base__file__format", "ORC", "ORC"),
         ("hoodie__table__type", "VIEW", "VIEW"),
         ("hoodie__timeline__layout__version", "2", "layout"),
+        ("hoodie__table__multiple__base__file__formats__enable", "true", "several formats"),
     ],
 )
 def test_what_is_not_known_is_refused_by_name(

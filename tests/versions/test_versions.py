@@ -93,5 +93,6 @@ def test_a_pyspark_that_is_not_supported_is_refused_by_name(version: tuple[int, 
 
 @pytest.mark.spark
 @pytest.mark.hms
+@pytest.mark.soak
 def test_the_program_gives_what_is_expected_here_too(tmp_path: Path) -> None:
     check_told(run_program(sys.executable, tmp_path / "run"))

@@ -23,7 +23,7 @@ from hudisql.hudi_config import (
     ConfigKey,
 )
 from hudisql.procedures.registry import Arguments, parameter, procedure
-from hudisql.procedures.shown_rows import filter_parameter, filter_rows, limit_parameter, transition_time
+from hudisql.procedures.shown_rows import completion_text, filter_parameter, filter_rows, limit_parameter
 from hudisql.procedures.table_argument import find_table
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def _cleans(table: HudiTable, *, with_archived: bool) -> Iterator[tuple[Instant,
 
     for instant in reversed(table.timeline.completed):
         if instant.action == CLEAN and (metadata := read_clean_metadata(table, instant)) is not None:
-            yield instant, transition_time(table.storage.info(table.instant_path(instant))), metadata
+            yield instant, completion_text(table, instant), metadata
     field = "hoodieCleanMetadata"
     for entry in reversed(read_archived_entries(table, field) if with_archived else ()):
         if (record := entry.record.get(field)) is not None:

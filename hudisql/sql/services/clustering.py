@@ -176,7 +176,9 @@ def _rows(table: HudiTable, times: Collection[str] | None, shows_partitions: boo
     from hudisql.services.clustering_plan import read_clustering_plan
 
     for instant in reversed(table.timeline.instants):
-        if instant.action != REPLACE_COMMIT or (times is not None and instant.timestamp not in times):
+        if instant.completed_action != REPLACE_COMMIT or (
+            times is not None and instant.timestamp not in times
+        ):
             continue
         plan = read_clustering_plan(table, instant.timestamp)
         if plan is not None:

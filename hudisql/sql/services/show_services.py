@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hudisql.errors import HudisqlError, InvalidArgumentError
 from hudisql.procedures.registry import Arguments, parameter, procedure
-from hudisql.procedures.shown_rows import filter_parameter, filter_rows, transition_time
+from hudisql.procedures.shown_rows import completion_text, filter_parameter, filter_rows, transition_time
 
 if TYPE_CHECKING:
     from hudisql.catalog.metastore_table import MetastoreTable
@@ -86,9 +86,7 @@ def _row(table: HudiTable, name: str, state: ServiceState) -> ServiceRow:
     else:
         instant = _last_of(table, state.service)
         last = None if instant is None else instant.timestamp
-        completed = (
-            None if instant is None else transition_time(table.storage.info(table.instant_path(instant)))
-        )
+        completed = None if instant is None else completion_text(table, instant)
     pending = ",".join(state.pending) or None
     return ServiceRow(name, state.service.value, last, completed, state.is_due, state.reason, pending)
 

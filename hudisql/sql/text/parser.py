@@ -13,6 +13,7 @@ from typing import Final
 
 from hudisql.context import split_identifier
 from hudisql.sql.text import statements as st
+from hudisql.sql.text.incremental_clauses import read_alter, read_create, read_refresh
 from hudisql.sql.text.script import position_at, split_script, syntax_error
 from hudisql.sql.text.statement_cursor import StatementCursor
 
@@ -161,6 +162,8 @@ class _Parser(StatementCursor):
     def alter(self) -> st.Statement:
         if self.skip("ALTER", "TABLE"):
             return st.AlterTableStatement(self.text, self.table_name())
+        if self.skip("ALTER", "INCREMENTAL", "TABLE"):
+            return read_alter(self)
         if self.skip("ALTER", "VIEW"):
             name = self.table_name()
             if self.word() == "AS" or self.word() in _QUERY_HEADS:
@@ -179,6 +182,8 @@ class _Parser(StatementCursor):
 
     def drop(self) -> st.Statement:
         self.skip("DROP")
+        if self.word(1) == "TABLE":
+            self.skip("INCREMENTAL")
         if self.skip_one_of("DATABASE", "SCHEMA"):
             if_exists = self.skip("IF", "EXISTS")
             database = self.table_name().parts[-1]
@@ -195,6 +200,8 @@ class _Parser(StatementCursor):
         """CREATE VIEW and CREATE TABLE (also REPLACE TABLE); everything else is Spark's."""
         head = self.skip_one_of("CREATE", "REPLACE")
         replaces = self.skip("OR", "REPLACE") or head == "REPLACE"
+        if self.skip("INCREMENTAL", "TABLE"):
+            return read_create(self)
         self.skip_one_of("GLOBAL", "EXTERNAL")
         temporary = bool(self.skip_one_of("TEMPORARY", "TEMP"))
         if self.skip("VIEW"):
@@ -303,6 +310,8 @@ class _Parser(StatementCursor):
 
     def refresh(self) -> st.Statement:
         self.skip("REFRESH")
+        if self.skip("INCREMENTAL", "TABLE"):
+            return read_refresh(self)
         if (token := self.peek()) is not None and token.kind == "string":
             return st.PassThroughStatement(self.text, "REFRESH")
         if self.word() == "FUNCTION":

@@ -164,6 +164,35 @@ class CreateTableAsStatement(CreateTableStatement):
 
 
 @dataclass(frozen=True)
+class CreateIncrementalTableStatement(TableStatement):
+    """`CREATE INCREMENTAL TABLE t [KEY (…)] [ORDERING c] … AS query`; `query_start` is the query's offset.
+
+    `definition` is the statement without KEY and ORDERING, as `CREATE TABLE t USING hudi … AS query`.
+    """
+
+    if_not_exists: bool = False
+    key: tuple[str, ...] = ()
+    ordering: str | None = None
+    definition: str = ""
+    query_start: int = 0
+
+
+@dataclass(frozen=True)
+class AlterIncrementalTableStatement(TableStatement):
+    """`ALTER INCREMENTAL TABLE t AS query`; `query_start` is the query's offset in the text."""
+
+    query_start: int = 0
+
+
+@dataclass(frozen=True)
+class RefreshIncrementalTableStatement(TableStatement):
+    """`REFRESH INCREMENTAL TABLE t [FULL] [UP TO instant]`; `until` is as written."""
+
+    full: bool = False
+    until: str | None = None
+
+
+@dataclass(frozen=True)
 class ChangeStatement(TableStatement):
     """A statement that changes the rows, files or definition of its table."""
 

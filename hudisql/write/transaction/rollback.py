@@ -17,7 +17,7 @@ from hudisql.format.file_names import is_log_file, parse_log_file_name
 from hudisql.format.instant import COMMIT, COMPACTION, ROLLBACK, Instant, InstantState, new_instant_time
 from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.storage import parent_of
-from hudisql.table.hudi_table import HudiTable
+from hudisql.table.hudi_table import HudiTable, check_written_version
 from hudisql.write.handle.log_file import rollback_block, write_log_file
 from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.transaction.markers import delete_markers, marked_files
@@ -36,11 +36,12 @@ def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: b
 
     A pending instant that completes meanwhile stays. With `undoes_completed` completed instants are rolled
     back, too; the caller knows that no later commit builds on them. A rollback that was interrupted is
-    completed as it began. Raises CorruptTableError for recorded files outside of the table,
-    StorageError.
+    completed as it began. Raises UnsupportedTableError for table versions that are not written,
+    CorruptTableError for recorded files outside of the table, StorageError.
     """
     started = time.monotonic()
     storage, base_path = table.storage, table.base_path
+    check_written_version(table.version, base_path)
     timeline = load_timeline(storage, base_path, table.timeline.layout)
     pending = _pending_form(table, instant)
     open_rollbacks = [each for each in pending_rollbacks(table, timeline) if _is_same(each.target, instant)]

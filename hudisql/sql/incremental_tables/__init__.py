@@ -1,0 +1,1 @@
+"""Incremental tables: Hudi tables that a query defines and REFRESH INCREMENTAL TABLE keeps up to date."""

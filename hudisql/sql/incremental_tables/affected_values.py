@@ -1,0 +1,330 @@
+"""Which values of some columns of a query's result changed source rows can affect.
+
+Follows the rules by which Catalyst pushes filters and semi joins down (`PushDownLeftSemiAntiJoin`):
+if a filter on columns of the result may be applied to a source's rows instead, a row of the source affects
+only result rows with its own values of these columns. Sources that such a filter does not reach affect rows
+of their join's other side. A value too many is harmless; a plan whose values cannot be told is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.spark.java_objects import class_name, items_of
+from hudisql.sql.incremental_tables import catalyst_plans as cat
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_LEFT_KEPT: Final = frozenset({"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti"})
+_RIGHT_KEPT: Final = frozenset({"Inner", "Cross", "RightOuter"})
+_PASSING: Final = frozenset({"Sort", "View", "ResolvedHint", "RepartitionByExpression", "Distinct"})
+_CONSTANT: Final = frozenset({"LocalRelation", "OneRowRelation", "Range"})
+
+
+class NotTraceableError(Exception):
+    """The values cannot be told; the text says why, for users."""
+
+
+@dataclass(frozen=True)
+class ChangedSource:
+    """A reference to a source that changed; `images` are its rows before and after, if they are read."""
+
+    view_name: str
+    images: DataFrame | None = None
+
+
+@dataclass
+class AffectedValues:
+    """Walks one analyzed plan in which aliases `view_name` stand for the references to Hudi tables.
+
+    `changed` has those that changed; `unchanged` are the names of the others. Without images the walk only
+    finds whether values can be told, and `needed` the columns of each reference that are asked for.
+    """
+
+    spark: SparkSession
+    changed: Mapping[str, ChangedSource]
+    unchanged: frozenset[str]
+    needed: dict[str, set[str]] = field(default_factory=dict)
+    joins_back: bool = False
+    _common: dict[int, Any] = field(default_factory=dict)
+    _with: Any = None
+
+    def plans(self, root: Any, attributes: Sequence[Any]) -> list[Any]:
+        """Plans whose rows, in the columns `attributes` of the root, are together the affected values.
+
+        Empty if nothing that the root reads has changed. Raises NotTraceableError.
+        """
+        return self._cover(root, list(attributes)) if self.changes(root) else []
+
+    def changes(self, node: Any) -> bool:
+        """True if a source below the node has changed, in subqueries too. Raises NotTraceableError."""
+        kind = class_name(node)
+        if kind == "SubqueryAlias" and (name := str(node.alias())) in self.changed:
+            return True
+        if kind == "SubqueryAlias" and name in self.unchanged:
+            return False
+        if kind == "CTERelationRef":
+            return self.changes(self._definition(node))
+        if kind == "WithCTE":
+            self._learn(node)
+            return self.changes(node.plan())
+        children = list(items_of(node.children()))
+        if not children and kind not in _CONSTANT:
+            raise NotTraceableError("it reads a table that is no Hudi table, whose changes are not known")
+        return any(self.changes(each) for each in (*children, *cat.subquery_plans(node)))
+
+    def _cover(self, node: Any, attributes: list[Any]) -> list[Any]:
+        kind = class_name(node)
+        if kind == "SubqueryAlias" and (name := str(node.alias())) in self.changed:
+            return self._leaf(self.changed[name], attributes)
+        if kind == "SubqueryAlias" and name in self.unchanged:
+            return []
+        if any(self.changes(each) for each in cat.subquery_plans(node)):
+            raise NotTraceableError("a subquery in an expression reads rows that changed")
+        if kind in _PASSING or kind == "SubqueryAlias":
+            return self._pass(node, attributes)
+        reader = _READERS.get(kind)
+        if reader is None:
+            raise NotTraceableError(f"changes are not followed through {_spoken(kind)}")
+        return reader(self, node, attributes)
+
+    def _leaf(self, source: ChangedSource, attributes: list[Any]) -> list[Any]:
+        names = [str(each.name()) for each in attributes]
+        self.needed.setdefault(source.view_name, set()).update(names)
+        if source.images is None:
+            return [None]
+        plan = cat.analyzed_plan(source.images)
+        found = {str(each.name()).lower(): each for each in items_of(plan.output())}
+        columns = [
+            cat.alias_as(self.spark, found[name.lower()], each)
+            for name, each in zip(names, attributes, strict=True)
+        ]
+        return [cat.project(self.spark, columns, plan)]
+
+    def _pass(self, node: Any, attributes: list[Any]) -> list[Any]:
+        child = next(items_of(node.children()))
+        known = cat.output_of(child)
+        if not {cat.attribute_id(each) for each in attributes} <= known.keys():
+            raise NotTraceableError(f"columns get a new identity in {_spoken(class_name(node))}")
+        return self._cover(child, attributes)
+
+    def _filter(self, node: Any, attributes: list[Any]) -> list[Any]:
+        return self._pass(node, attributes)
+
+    def _generate(self, node: Any, attributes: list[Any]) -> list[Any]:
+        return self._pass(node, attributes)
+
+    def _project(self, node: Any, attributes: list[Any]) -> list[Any]:
+        return self._compute(node.projectList(), node.child(), attributes)
+
+    def _aggregate(self, node: Any, attributes: list[Any]) -> list[Any]:
+        groups = list(items_of(node.groupingExpressions()))
+        columns = {cat.attribute_id(each) for each in groups if cat.is_attribute(each)}
+        wanted = {cat.attribute_id(each) for each in attributes}
+        for each in items_of(node.aggregateExpressions()):
+            if cat.attribute_id(each) not in wanted:
+                continue
+            value = each.child() if class_name(each) == "Alias" else each
+            # An expression of group columns alone is the same for all rows of a group.
+            references = cat.references_of(value).keys()
+            is_group = any(bool(value.semanticEquals(group)) for group in groups)
+            if not is_group and not (references and references <= columns and not _aggregates(value)):
+                raise NotTraceableError(f"{each.name()} is no group column")
+        return self._compute(node.aggregateExpressions(), node.child(), attributes)
+
+    def _window(self, node: Any, attributes: list[Any]) -> list[Any]:
+        partition = {
+            cat.attribute_id(each) for each in items_of(node.partitionSpec()) if cat.is_attribute(each)
+        }
+        for each in attributes:
+            if cat.attribute_id(each) not in partition:
+                raise NotTraceableError(f"{each.name()} is no partition column of a window function")
+        return self._cover(node.child(), attributes)
+
+    def _compute(self, expressions: Any, child: Any, attributes: list[Any]) -> list[Any]:
+        """Covers of a node that computes named expressions of its child's rows."""
+        wanted = [cat.attribute_id(each) for each in attributes]
+        named = {cat.attribute_id(each): each for each in items_of(expressions)}
+        columns = [named[each] for each in wanted]
+        below: dict[int, Any] = {}
+        for each in columns:
+            below |= cat.references_of(each)
+        if not below:
+            raise NotTraceableError("the columns are constants")
+        covers = self._cover(child, list(below.values()))
+        return [None if each is None else cat.project(self.spark, columns, each) for each in covers]
+
+    def _union(self, node: Any, attributes: list[Any]) -> list[Any]:
+        positions = {cat.attribute_id(each): at for at, each in enumerate(items_of(node.output()))}
+        covers = []
+        for child in items_of(node.children()):
+            if not self.changes(child):
+                continue
+            output = list(items_of(child.output()))
+            own = [output[positions[cat.attribute_id(each)]] for each in attributes]
+            covers += self._renamed(self._cover(child, own), own, attributes)
+        return covers
+
+    def _common_table(self, node: Any, attributes: list[Any]) -> list[Any]:
+        self._learn(node)
+        return self._cover(node.plan(), attributes)
+
+    def _common_reference(self, node: Any, attributes: list[Any]) -> list[Any]:
+        definition = self._definition(node)
+        positions = {cat.attribute_id(each): at for at, each in enumerate(items_of(node.output()))}
+        output = list(items_of(definition.output()))
+        own = [output[positions[cat.attribute_id(each)]] for each in attributes]
+        return self._renamed(self._cover(definition, own), own, attributes)
+
+    def _learn(self, node: Any) -> None:
+        self._with = node
+        for definition in items_of(node.cteDefs()):
+            self._common[int(definition.id())] = definition.child()
+
+    def _definition(self, reference: Any) -> Any:
+        found = self._common.get(int(reference.cteId()))
+        if found is None:
+            raise NotTraceableError("it names a common table expression of an outer query")
+        return found
+
+    def _renamed(self, covers: list[Any], own: list[Any], attributes: list[Any]) -> list[Any]:
+        columns = [cat.alias_as(self.spark, mine, meant) for mine, meant in zip(own, attributes, strict=True)]
+        return [None if each is None else cat.project(self.spark, columns, each) for each in covers]
+
+    def _join(self, node: Any, attributes: list[Any]) -> list[Any]:
+        kind = str(node.joinType())
+        pairs = cat.equal_pairs(node)
+        left, right = node.left(), node.right()
+        ids = {cat.attribute_id(each) for each in attributes}
+        if kind in _LEFT_KEPT and ids <= cat.output_of(left).keys():
+            return self._cover_sides(left, right, attributes, pairs)
+        swapped = [(two, one) for one, two in pairs]
+        if kind in _RIGHT_KEPT and ids <= cat.output_of(right).keys():
+            return self._cover_sides(right, left, attributes, swapped)
+        if kind == "Inner":
+            for kept, other, given in ((left, right, pairs), (right, left, swapped)):
+                own = _counterparts(attributes, kept, given)
+                if own is not None:
+                    return self._renamed(self._cover_sides(kept, other, own, given), own, attributes)
+        raise NotTraceableError(f"the columns do not come from the side that {_spoken(kind)} keeps")
+
+    def _cover_sides(
+        self, kept: Any, other: Any, attributes: list[Any], pairs: list[tuple[Any, Any]]
+    ) -> list[Any]:
+        """Covers of a join whose rows have the columns `attributes` from the side `kept`."""
+        covers = self._cover(kept, attributes) if self.changes(kept) else []
+        if not self.changes(other):
+            return covers
+        own = _counterparts(attributes, other, [(two, one) for one, two in pairs])
+        if own is not None:
+            try:
+                return covers + self._renamed(self._cover(other, own), own, attributes)
+            except NotTraceableError:
+                pass
+        return covers + self._joined_back(kept, other, attributes, pairs)
+
+    def _joined_back(
+        self, kept: Any, other: Any, attributes: list[Any], pairs: list[tuple[Any, Any]]
+    ) -> list[Any]:
+        """The columns of the rows of `kept` that have a join value of changed rows of `other`.
+
+        Rows of `kept` as they are now: those that changed are covered by their own images.
+        """
+        reason = NotTraceableError("a join has no condition of equality")
+        for chosen in (pairs, *([pair] for pair in pairs)):
+            below: dict[int, Any] = reduce(lambda a, b: a | b, (cat.references_of(b) for _, b in chosen), {})
+            if not below:
+                continue
+            try:
+                covers = self._cover(other, list(below.values()))
+            except NotTraceableError as error:
+                reason = error
+                continue
+            self.joins_back = True
+            return [None] if None in covers else self._semi_join(kept, attributes, chosen, covers)
+        raise reason
+
+    def _semi_join(
+        self, kept: Any, attributes: list[Any], pairs: list[tuple[Any, Any]], covers: list[Any]
+    ) -> list[Any]:
+        from pyspark.sql import functions as sf
+
+        values = [f"v{at}" for at in range(len(pairs))]
+        frames = [
+            cat.frame_of(
+                self.spark,
+                cat.project(
+                    self.spark,
+                    [
+                        cat.alias_new(self.spark, two, name)
+                        for (_, two), name in zip(pairs, values, strict=True)
+                    ],
+                    each,
+                ),
+            )
+            for each in covers
+        ]
+        changed = reduce(lambda one, two: one.union(two), frames).distinct()
+        names = [f"a{at}" for at in range(len(attributes))]
+        computed = [
+            *(cat.alias_new(self.spark, each, name) for each, name in zip(attributes, names, strict=True)),
+            *(cat.alias_new(self.spark, one, f"w{at}") for at, (one, _) in enumerate(pairs)),
+        ]
+        plan = cat.project(self.spark, computed, kept)
+        if self._with is not None:
+            plan = cat.with_common_tables(self.spark, plan, self._with)
+        rows = cat.frame_of(self.spark, plan)
+        # A join may make nulls equal, and a row too many is harmless.
+        condition = reduce(
+            lambda one, two: one & two,
+            (sf.col(f"w{at}").eqNullSafe(sf.col(f"v{at}")) for at in range(len(pairs))),
+        )
+        touched = rows.join(changed, condition, "left_semi").select(*names)
+        plan = cat.analyzed_plan(touched)
+        found = list(items_of(plan.output()))
+        columns = [cat.alias_as(self.spark, one, two) for one, two in zip(found, attributes, strict=True)]
+        return [cat.project(self.spark, columns, plan)]
+
+
+def _counterparts(attributes: Sequence[Any], side: Any, pairs: Sequence[tuple[Any, Any]]) -> list[Any] | None:
+    """The columns of `side` that stand for `attributes`: themselves, or what a pair (of `side`, of the other)
+    makes equal to them; None if one has none."""
+    output = cat.output_of(side)
+    equal = {
+        cat.attribute_id(two): one for one, two in pairs if cat.is_attribute(one) and cat.is_attribute(two)
+    }
+    found = []
+    for each in attributes:
+        identity = cat.attribute_id(each)
+        column = each if identity in output else equal.get(identity)
+        if column is None:
+            return None
+        found.append(column)
+    return found
+
+
+def _aggregates(expression: Any) -> bool:
+    if class_name(expression) == "AggregateExpression":
+        return True
+    return any(_aggregates(each) for each in items_of(expression.children()))
+
+
+def _spoken(kind: str) -> str:
+    return f"'{kind}'"
+
+
+_READERS: Final[Mapping[str, Callable[[AffectedValues, Any, list[Any]], list[Any]]]] = {
+    "Project": AffectedValues._project,
+    "Filter": AffectedValues._filter,
+    "Generate": AffectedValues._generate,
+    "Aggregate": AffectedValues._aggregate,
+    "Window": AffectedValues._window,
+    "Union": AffectedValues._union,
+    "Join": AffectedValues._join,
+    "WithCTE": AffectedValues._common_table,
+    "CTERelationRef": AffectedValues._common_reference,
+}

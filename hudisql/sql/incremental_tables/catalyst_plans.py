@@ -1,0 +1,118 @@
+"""Catalyst's analyzed plans, read and composed: attributes, projections, DataFrames of a part of a plan.
+
+This module holds Catalyst's inner API for incremental tables; it knows neither tables nor refreshes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.spark.java_objects import class_name, items_of, java_class, scala_object
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions"
+_PLANS: Final = "org.apache.spark.sql.catalyst.plans.logical"
+
+
+def analyzed_plan(frame: DataFrame) -> Any:
+    """The analyzed plan of a DataFrame."""
+    java_frame: Any = frame._jdf
+    return java_frame.queryExecution().analyzed()
+
+
+def attribute_id(attribute: Any) -> int:
+    """What tells an attribute from all others of its plan."""
+    return int(attribute.exprId().id())
+
+
+def output_of(node: Any) -> dict[int, Any]:
+    """A node's output attributes by id."""
+    return {attribute_id(each): each for each in items_of(node.output())}
+
+
+def references_of(expression: Any) -> dict[int, Any]:
+    """The attributes in an expression by id."""
+    return {attribute_id(each): each for each in items_of(expression.references().toSeq())}
+
+
+def is_attribute(expression: Any) -> bool:
+    """True for a plain column."""
+    return class_name(expression) == "AttributeReference"
+
+
+def conjuncts(expression: Any) -> Iterator[Any]:
+    """The parts of a condition that AND joins."""
+    if class_name(expression) == "And":
+        yield from conjuncts(expression.left())
+        yield from conjuncts(expression.right())
+    else:
+        yield expression
+
+
+def equal_pairs(join: Any) -> list[tuple[Any, Any]]:
+    """The pairs of expressions of the left and the right side that a join's condition makes equal."""
+    if not join.condition().isDefined():
+        return []
+    left, right = output_of(join.left()), output_of(join.right())
+    pairs = []
+    for part in conjuncts(join.condition().get()):
+        if class_name(part) not in ("EqualTo", "EqualNullSafe"):
+            continue
+        sides = (part.left(), part.right())
+        of_one, of_other = (set(references_of(side)) for side in sides)
+        if of_one and of_other and of_one <= left.keys() and of_other <= right.keys():
+            pairs.append((sides[0], sides[1]))
+        elif of_one and of_other and of_one <= right.keys() and of_other <= left.keys():
+            pairs.append((sides[1], sides[0]))
+    return pairs
+
+
+def subquery_plans(node: Any) -> Iterator[Any]:
+    """The plans of subqueries in a node's expressions."""
+    yield from items_of(node.subqueries())
+
+
+def alias_as(spark: SparkSession, expression: Any, attribute: Any) -> Any:
+    """The expression under the identity of an attribute."""
+    if is_attribute(expression) and attribute_id(expression) == attribute_id(attribute):
+        return expression
+    empty = scala_object(spark, "scala.collection.immutable.Nil")
+    none = java_class(spark, "scala.Option").empty()
+    alias = java_class(spark, f"{_EXPRESSIONS}.Alias")
+    return alias(expression, attribute.name(), attribute.exprId(), empty, none, empty)
+
+
+def alias_new(spark: SparkSession, expression: Any, name: str) -> Any:
+    """The expression under a new name."""
+    empty = scala_object(spark, "scala.collection.immutable.Nil")
+    none = java_class(spark, "scala.Option").empty()
+    new_id = scala_object(spark, f"{_EXPRESSIONS}.NamedExpression").newExprId()
+    return java_class(spark, f"{_EXPRESSIONS}.Alias")(expression, name, new_id, empty, none, empty)
+
+
+def project(spark: SparkSession, columns: Iterable[Any], child: Any) -> Any:
+    """The plan that computes these named expressions of the child's rows."""
+    jvm: Any = spark._jvm
+    chosen = jvm.java.util.ArrayList()
+    for column in columns:
+        chosen.add(column)
+    converters = java_class(spark, "scala.jdk.javaapi.CollectionConverters")
+    return java_class(spark, f"{_PLANS}.Project")(converters.asScala(chosen).toIndexedSeq(), child)
+
+
+def with_common_tables(spark: SparkSession, plan: Any, node: Any) -> Any:
+    """The plan with the common table expressions that `node` (`WithCTE`) defines."""
+    return java_class(spark, f"{_PLANS}.WithCTE")(plan, node.cteDefs())
+
+
+def frame_of(spark: SparkSession, plan: Any, names: Sequence[str] | None = None) -> DataFrame:
+    """The rows of a plan, with new names for its columns if given."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    session: Any = spark
+    datasets = scala_object(spark, "org.apache.spark.sql.classic.Dataset")
+    found: Any = DataFrame(datasets.ofRows(session._jsparkSession, plan), session)
+    return found if names is None else found.toDF(*names)  # type: ignore[no-any-return]

@@ -1,0 +1,134 @@
+"""The rows by which an incremental table differs from its query's result, for some values of its columns.
+
+Both sides are compared by the key, so that a refresh writes only what has changed: the layer above, which
+pulls from this table, sees no other row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudisql.format.meta_columns import is_meta_column
+from hudisql.format.spark_schema import quote_name
+from hudisql.hudi_config import DRIVER_MAX_BYTES
+from hudisql.sql.dml.statement_scope import StatementScope
+from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues
+from hudisql.sql.query import query_plan
+from hudisql.sql.query.relations import TableBinder
+from hudisql.sql.schema.store_assignment import with_types
+from hudisql.sql.text.spark_errors import SourceText
+from hudisql.sql_literals import quote_string
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+DELETED: Final = "_hudisql_deleted"
+"""The column that marks rows to delete."""
+_MOST_LISTED: Final = 1_000
+
+
+def changed_rows(
+    scope: StatementScope, new: DataFrame, old: DataFrame | None, key: Sequence[str]
+) -> DataFrame:
+    """What must be written (`DELETED` false) and deleted so that `old` becomes `new`; `old` None: no rows.
+
+    The columns are those of the table, with its types. Raises WriteRefusedError.
+    """
+    from pyspark.sql import functions as sf
+    from pyspark.sql.types import MapType
+
+    schema = scope.table.schema
+    new = new.drop(*(name for name in new.columns if is_meta_column(name)))
+    given = {name.lower(): name for name in new.columns}
+    new = new.select(*(sf.col(quote_name(given[name.lower()])).alias(name) for name in schema.names))
+    new = with_types(scope.context, new, schema, scope.table_label)
+    if old is None:
+        return new.withColumn(DELETED, sf.lit(False))
+    names = schema.names
+    types = {each.name: each.dataType for each in new.schema}
+    left = new.toDF(*(f"n{at}" for at in range(len(names)))).withColumn("n", sf.lit(True))
+    right = old.select(*map(quote_name, names)).toDF(*(f"o{at}" for at in range(len(names))))
+    right = right.withColumn("o", sf.lit(True))
+    places = [next(at for at, name in enumerate(names) if name.lower() == each.lower()) for each in key]
+    condition = sf.lit(True)
+    for at in places:
+        condition = condition & (sf.col(f"n{at}") == sf.col(f"o{at}"))
+    joined = left.join(right, condition, "full_outer")
+    differs = sf.col("n").isNull() | sf.col("o").isNull()
+    for at, name in enumerate(names):
+        # Maps cannot be compared: their rows count as changed.
+        is_equal = (
+            sf.lit(False)
+            if isinstance(types[name], MapType)
+            else sf.col(f"n{at}").eqNullSafe(sf.col(f"o{at}"))
+        )
+        differs = differs | ~is_equal
+    return joined.where(differs).select(
+        *(
+            sf.when(sf.col("n"), sf.col(f"n{at}")).otherwise(sf.col(f"o{at}")).alias(name)
+            for at, name in enumerate(names)
+        ),
+        sf.col("n").isNull().alias(DELETED),
+    )
+
+
+def rows_of_values(
+    scope: StatementScope, text: str, binder: TableBinder, values: MaintainedValues | None
+) -> DataFrame:
+    """The rows of a query that have these values in the columns of `values`; None: all rows.
+
+    Raises QueryError.
+    """
+    context = scope.context
+    if values is None:
+        return _run(scope, text, binder)
+    view = f"__hudisql_values_{uuid4().hex[:8]}"
+    values.frame.createOrReplaceTempView(view)
+    scope.resources.callback(context.spark.catalog.dropTempView, view)
+    columns = [quote_name(each) for each in values.columns]
+    equal = " AND ".join(f"q.{column} <=> d.v{at}" for at, column in enumerate(columns))
+    where = " AND ".join(_listed(values))
+    inner = f"SELECT * FROM (\n{text}\n)" + (f" WHERE {where}" if where else "")
+    return _run(scope, f"SELECT q.* FROM ({inner}) AS q LEFT SEMI JOIN {view} AS d ON {equal}", binder)
+
+
+def _run(scope: StatementScope, text: str, binder: TableBinder) -> DataFrame:
+    source = SourceText(text)
+    prepared = query_plan.prepare_query(
+        scope.context, text, source, binder=binder, driver_bytes=scope.settings.get(DRIVER_MAX_BYTES)
+    )
+    return query_plan.run_prepared(scope.context, prepared, source)
+
+
+def _listed(values: MaintainedValues) -> list[str]:
+    """Conditions that Spark pushes to the files: the values of each column, where they are few and plain."""
+    if values.few is None:
+        return []
+    found = []
+    for at, column in enumerate(values.columns):
+        distinct = pc.unique(values.few.column(at).combine_chunks())
+        texts = _literals(distinct) if len(distinct) <= _MOST_LISTED else None
+        if texts is None:
+            continue
+        name = quote_name(column)
+        listed = f"{name} IN ({', '.join(texts)})" if texts else "false"
+        found.append(f"({name} IS NULL OR {listed})" if distinct.null_count else listed)
+    return found
+
+
+def _literals(values: pa.Array) -> list[str] | None:
+    kind = values.type
+    known = values.drop_null().to_pylist()
+    if pa.types.is_integer(kind):
+        return [str(each) for each in known]
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return [quote_string(each) for each in known]
+    if pa.types.is_date(kind):
+        return [f"DATE '{each.isoformat()}'" for each in known]
+    return None

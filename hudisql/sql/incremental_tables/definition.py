@@ -1,0 +1,113 @@
+"""What defines an incremental table: properties of its metastore entry.
+
+Long values are cut into parts, since some metastores keep 4,000 characters of one. Knows no Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Final
+
+from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.errors import CorruptTableError
+from hudisql.format.spark_schema import quote_name
+from hudisql.sql_literals import quote_string
+
+PREFIX: Final = "hudisql.incremental."
+_PART_LENGTH: Final = 3500
+
+
+@dataclass(frozen=True, slots=True)
+class IncrementalDefinition:
+    """The query as written, the database of its unqualified names, the target's key, and the ordering column.
+
+    Of several rows of a key the one with the highest value of `ordering` stays; without it a key is unique.
+    """
+
+    query: str
+    database: str
+    key: tuple[str, ...]
+    ordering: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The query with the choice of one row for each key."""
+        if self.ordering is None:
+            return self.query
+        key = ", ".join(map(quote_name, self.key))
+        ordering = quote_name(self.ordering)
+        return (
+            f"SELECT * EXCEPT (`_hudisql_place`) FROM (SELECT *, row_number() OVER (PARTITION BY {key} "
+            f"ORDER BY {ordering} DESC NULLS LAST, xxhash64(*)) AS `_hudisql_place` FROM (\n{self.query}\n))"
+            " WHERE `_hudisql_place` = 1"
+        )
+
+    @property
+    def document(self) -> dict[str, object]:
+        """As JSON holds it."""
+        return asdict(self) | {"key": list(self.key)}
+
+    def properties(self) -> dict[str, str]:
+        """The properties of the metastore entry."""
+        values = {
+            "query": self.query,
+            "database": self.database,
+            "key": ",".join(map(quote_name, self.key)),
+            "ordering": self.ordering or "",
+        }
+        return {name: text for key, value in values.items() for name, text in _parts(PREFIX + key, value)}
+
+
+def definition_of(entry: MetastoreTable) -> IncrementalDefinition | None:
+    """The definition of an incremental table; None for any other table. Raises CorruptTableError."""
+    if not is_incremental(entry):
+        return None
+    values = {
+        each.name: _joined(entry.parameters, PREFIX + each.name) for each in fields(IncrementalDefinition)
+    }
+    if not values["key"]:
+        raise CorruptTableError(
+            f"the metastore entry of {entry.full_name} lacks the property {PREFIX}key of its definition",
+            hint=f"ALTER INCREMENTAL TABLE {entry.full_name} AS … writes the definition again",
+        )
+    key = tuple(part.strip("`").replace("``", "`") for part in values["key"].split("`,`"))
+    return IncrementalDefinition(values["query"], values["database"], key, values["ordering"] or None)
+
+
+def is_incremental(entry: MetastoreTable) -> bool:
+    """True if the entry defines an incremental table."""
+    return any(name.startswith(PREFIX + "query") for name in entry.parameters)
+
+
+def create_statement(entry: MetastoreTable, definition: IncrementalDefinition, clauses: str) -> str:
+    """The CREATE INCREMENTAL TABLE that makes such a table; `clauses` are those of CREATE TABLE."""
+    lines = [f"CREATE INCREMENTAL TABLE {quote_name(entry.database)}.{quote_name(entry.name)}"]
+    lines.append(f"KEY ({', '.join(map(quote_name, definition.key))})")
+    if definition.ordering is not None:
+        lines.append(f"ORDERING {quote_name(definition.ordering)}")
+    if clauses:
+        lines.append(clauses)
+    return "\n".join([*lines, f"AS {definition.query}"])
+
+
+def properties_clause(properties: Mapping[str, str]) -> str:
+    """TBLPROPERTIES (…); empty without any."""
+    pairs = ", ".join(f"{quote_string(key)} = {quote_string(value)}" for key, value in properties.items())
+    return f"TBLPROPERTIES ({pairs})" if pairs else ""
+
+
+def _parts(name: str, value: str) -> list[tuple[str, str]]:
+    if len(value) <= _PART_LENGTH:
+        return [(name, value)]
+    starts = range(0, len(value), _PART_LENGTH)
+    return [(f"{name}.{number}", value[start : start + _PART_LENGTH]) for number, start in enumerate(starts)]
+
+
+def _joined(parameters: Mapping[str, str], name: str) -> str:
+    if name in parameters:
+        return parameters[name]
+    parts: list[str] = []
+    while (part := parameters.get(f"{name}.{len(parts)}")) is not None:
+        parts.append(part)
+    return "".join(parts)

@@ -1,0 +1,170 @@
+"""The columns of an incremental table by whose values a refresh recomputes its rows, and these values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from hudisql.read.change_capture import GroupChange
+from hudisql.read.change_scan import changed_images
+from hudisql.spark.few_rows import collect_few_rows, local_frame
+from hudisql.spark.java_objects import class_name, items_of
+from hudisql.sql.incremental_tables import catalyst_plans as cat
+from hudisql.sql.incremental_tables.affected_values import AffectedValues, ChangedSource, NotTraceableError
+from hudisql.sql.incremental_tables.sources import QuerySources
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_VALUES: Final = 50_000
+_ATOMIC: Final = frozenset(
+    {
+        *("BooleanType$", "ByteType$", "ShortType$", "IntegerType$", "LongType$", "StringType$", "DateType$"),
+        *("DecimalType", "TimestampType$", "TimestampNTZType$", "BinaryType$"),
+    }
+)
+_WAYS: Final = (("Window", "window partitions"), ("Aggregate", "groups"), ("Distinct", "groups"))
+
+
+@dataclass(frozen=True)
+class MaintainedValues:
+    """The affected values: `frame` has them in columns v0, v1 … for `columns` of the target.
+
+    `few` are the same values on the driver, if they are few.
+    """
+
+    columns: tuple[str, ...]
+    frame: DataFrame
+    few: pa.Table | None
+    way: str
+
+
+def affected_values(
+    spark: SparkSession,
+    root: Any,
+    sources: QuerySources,
+    changes: Mapping[str, Sequence[GroupChange]],
+    key: Sequence[str],
+    most_bytes: int,
+    resources: ExitStack,
+) -> MaintainedValues:
+    """The values that changes of the sources (by base path) can affect in the query's result.
+
+    `root` is the query's analyzed plan. Raises NotTraceableError.
+    """
+    walk = _walk(spark, sources, dict.fromkeys(changes))
+    chosen = _choose(walk, root, key)
+    walk.needed.clear()
+    walk.joins_back = False
+    walk.plans(root, chosen)
+    images = _read_images(spark, sources, changes, walk.needed, most_bytes)
+    plans = _walk(spark, sources, images).plans(root, chosen)
+    names = [f"v{at}" for at in range(len(chosen))]
+    frames = [cat.frame_of(spark, cat.project(spark, chosen, each), names) for each in plans]
+    columns = tuple(str(each.name()) for each in chosen)
+    if not frames:
+        # Compactions and clusterings move rows and change none.
+        none = cat.frame_of(spark, cat.project(spark, chosen, root), names).schema
+        return MaintainedValues(columns, spark.createDataFrame([], none), None, "rows")
+    frame = reduce(lambda one, two: one.unionAll(two), frames).distinct()
+    return MaintainedValues(columns, *_held(frame, resources), _way(root, walk))
+
+
+def _walk(
+    spark: SparkSession, sources: QuerySources, images: Mapping[str, Mapping[str, DataFrame] | None]
+) -> AffectedValues:
+    changed = {}
+    for each in sources.references:
+        if each.path in images:
+            read = images[each.path]
+            changed[each.view_name] = ChangedSource(
+                each.view_name, None if read is None else read.get(each.view_name)
+            )
+    others = {each.view_name for each in sources.references} - changed.keys()
+    return AffectedValues(spark, changed, frozenset(others) | sources.constant)
+
+
+def _choose(walk: AffectedValues, root: Any, key: Sequence[str]) -> list[Any]:
+    """The columns of the result to maintain by: the key if that is possible, else as many as possible."""
+    output = [each for each in items_of(root.output()) if class_name(each.dataType()) in _ATOMIC]
+    by_name = {str(each.name()).lower(): each for each in output}
+    own = [by_name[name.lower()] for name in key if name.lower() in by_name]
+    reason: NotTraceableError | None = None
+    if len(own) == len(key):
+        try:
+            walk.plans(root, own)
+            return own
+        except NotTraceableError as error:
+            reason = error
+    single = [each for each in output if _is_traceable(walk, root, [each])]
+    chosen: list[Any] = []
+    # Columns of the key first: they tell most.
+    for each in sorted(single, key=lambda column: column not in own):
+        if _is_traceable(walk, root, [*chosen, each]):
+            chosen.append(each)
+    if not chosen:
+        raise reason or NotTraceableError("no column of the result tells which of its rows a change affects")
+    return chosen
+
+
+def _is_traceable(walk: AffectedValues, root: Any, columns: list[Any]) -> bool:
+    try:
+        walk.plans(root, columns)
+    except NotTraceableError:
+        return False
+    return True
+
+
+def _read_images(
+    spark: SparkSession,
+    sources: QuerySources,
+    changes: Mapping[str, Sequence[GroupChange]],
+    needed: Mapping[str, set[str]],
+    most_bytes: int,
+) -> dict[str, dict[str, DataFrame]]:
+    """The rows before and after the changes, by base path and reference, in the columns that are needed."""
+    found: dict[str, dict[str, DataFrame]] = {path: {} for path in changes}
+    for reference in sources.references:
+        if reference.view_name not in needed:
+            continue
+        table = sources.tables[reference.path]
+        wanted = {name.lower() for name in needed[reference.view_name]}
+        schema = pa.schema([each for each in table.schema if each.name.lower() in wanted])
+        if len(schema) < len(wanted):
+            raise NotTraceableError("it asks for meta columns of a source")
+        found[reference.path][reference.view_name] = changed_images(
+            spark, table, schema, changes[reference.path], most_bytes
+        )
+    return found
+
+
+def _held(frame: DataFrame, resources: ExitStack) -> tuple[DataFrame, pa.Table | None]:
+    """The frame computed once, and its rows if they are few."""
+    spark, schema = frame.sparkSession, frame.schema
+    few = collect_few_rows(frame)
+    if few is None:
+        frame = frame.persist()
+        resources.callback(frame.unpersist)
+        few = frame.limit(MOST_VALUES + 1).toArrow()
+    if few.num_rows > MOST_VALUES:
+        return frame, None
+    return local_frame(spark, few, schema), few
+
+
+def _way(root: Any, walk: AffectedValues) -> str:
+    kinds = set(_kinds(root))
+    for kind, way in _WAYS:
+        if kind in kinds:
+            return way
+    return "joined rows" if walk.joins_back or "Join" in kinds else "rows"
+
+
+def _kinds(node: Any) -> list[str]:
+    children = [kind for each in items_of(node.children()) for kind in _kinds(each)]
+    return [class_name(node), *children]

@@ -1,0 +1,193 @@
+"""REFRESH INCREMENTAL TABLE: what has changed, as one plan, and the plan as one commit.
+
+The commit says up to which instant of each source it went (`refresh_checkpoint`), so that a refresh which is
+killed is neither lost nor repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from hudisql.errors import NoSuchStateError
+from hudisql.format.spark_schema import quote_name
+from hudisql.hudi_config import DRIVER_MAX_BYTES, HOLLOW_COMMITS, config_of_session
+from hudisql.read.change_capture import GroupChange, plan_capture
+from hudisql.sql.dml.dml_execution import execute
+from hudisql.sql.dml.dml_plan import plan_dml
+from hudisql.sql.dml.statement_scope import StatementScope
+from hudisql.sql.incremental_tables import catalyst_plans as cat
+from hudisql.sql.incremental_tables.affected_values import AffectedValues, NotTraceableError
+from hudisql.sql.incremental_tables.changed_rows import DELETED, changed_rows, rows_of_values
+from hudisql.sql.incremental_tables.definition import IncrementalDefinition
+from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues, affected_values
+from hudisql.sql.incremental_tables.refresh_checkpoint import RefreshCheckpoint, RefreshPlace, find_place
+from hudisql.sql.incremental_tables.sources import QuerySources, in_database, read_sources
+from hudisql.sql.query import query_plan
+from hudisql.sql.text.parser import parse_statement
+from hudisql.sql.text.spark_errors import SourceText
+from hudisql.table.timeline_window import check_not_undone, timeline_window
+from hudisql.write.execution.commit_files import WriteResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NOTHING: Final = "nothing"
+WHOLE: Final = "whole"
+_OF_THE_MOMENT: Final = re.compile(
+    r"\b(current_date|current_timestamp|localtimestamp|now|current_user|user|session_user|current_database"
+    r"|current_catalog|current_schema)\("
+)
+
+
+@dataclass(frozen=True)
+class RefreshPlan:
+    """What a refresh does: `way` is `nothing`, `whole` (for `reason`), or by what rows are recomputed.
+
+    `changes` are the file groups that commits of each source (by name) changed. `rows` are to be written or,
+    where `DELETED` is true, deleted. The resources of the scope must be open while it is used.
+    """
+
+    scope: StatementScope
+    checkpoint: RefreshCheckpoint
+    way: str
+    reason: str = ""
+    changes: Mapping[str, Sequence[GroupChange]] | None = None
+    values: MaintainedValues | None = None
+    rows: DataFrame | None = None
+
+
+def plan_refresh(
+    scope: StatementScope, definition: IncrementalDefinition, *, full: bool = False, until: str | None = None
+) -> RefreshPlan:
+    """Find what has changed since the last refresh, and which rows of the table that can affect.
+
+    Raises QueryError, UnsupportedStatementError, HollowCommitError, CorruptTableError, StorageError.
+    """
+    with in_database(scope.context, definition.database):
+        sources = read_sources(scope.context, definition.text, until)
+        previous = find_place(scope.table)
+        checkpoint = RefreshCheckpoint(definition, sources.ends, previous)
+        reason = "FULL" if full else _reason_for_whole(definition, sources, previous)
+        is_settled = reason is None and previous is not None and not previous.always
+        if is_settled and previous is not None and previous.sources == sources.ends:
+            return RefreshPlan(scope, checkpoint, NOTHING)
+        return _plan_changes(scope, definition, sources, checkpoint, reason)
+
+
+def _reason_for_whole(
+    definition: IncrementalDefinition, sources: QuerySources, previous: RefreshPlace | None
+) -> str | None:
+    if previous is None:
+        return "there was no refresh before"
+    if previous.definition != definition.document:
+        return "the table's definition has changed"
+    if previous.sources.keys() != sources.ends.keys():
+        return "the query reads other tables than before"
+    return None
+
+
+def _plan_changes(
+    scope: StatementScope,
+    definition: IncrementalDefinition,
+    sources: QuerySources,
+    checkpoint: RefreshCheckpoint,
+    reason: str | None,
+) -> RefreshPlan:
+    prepared = query_plan.prepare_query(scope.context, sources.text, binder=sources.binder)
+    frame = query_plan.run_prepared(scope.context, prepared)
+    # The names of the prepared query are those of this plan.
+    sources = sources.bound_as(prepared.bound)
+    root = cat.analyzed_plan(frame)
+    checkpoint = replace(checkpoint, always=_changes_by_itself(scope, root, sources))
+    reason = reason or checkpoint.always or None
+    values, changes = None, None
+    if reason is None:
+        assert checkpoint.previous is not None
+        try:
+            changes = _changes_of_sources(scope, sources, checkpoint.previous)
+            values = affected_values(
+                scope.context.spark,
+                root,
+                sources,
+                {path: each for path, each in changes.items() if each},
+                definition.key,
+                scope.settings.get(DRIVER_MAX_BYTES),
+                scope.resources,
+            )
+        except NotTraceableError as error:
+            reason = str(error)
+        except NoSuchStateError as error:
+            reason = error.message
+    columns = ", ".join(map(quote_name, scope.table.schema.names))
+    stored = f"SELECT {columns} FROM {quote_name(scope.entry.database)}.{quote_name(scope.entry.name)}"
+    old = rows_of_values(scope, stored, scope.binder, values)
+    new = frame if values is None else rows_of_values(scope, sources.text, sources.binder, values)
+    rows = changed_rows(scope, new, old, definition.key)
+    named = {sources.names[path]: each for path, each in (changes or {}).items()}
+    way = WHOLE if values is None else values.way
+    return RefreshPlan(scope, checkpoint, way, reason or "", named, values, rows)
+
+
+def _changes_by_itself(scope: StatementScope, root: Any, sources: QuerySources) -> str:
+    """Why the query's result can change though no source has a commit; empty if it cannot."""
+    names = frozenset(each.view_name for each in sources.references) | sources.constant
+    try:
+        AffectedValues(scope.context.spark, {}, names).changes(root)
+    except NotTraceableError as error:
+        return str(error)
+    if not bool(root.deterministic()):
+        return "the query is not deterministic"
+    found = _OF_THE_MOMENT.search(str(root.toString()))
+    return f"the query calls {found[1]}()" if found else ""
+
+
+def _changes_of_sources(
+    scope: StatementScope, sources: QuerySources, previous: RefreshPlace
+) -> dict[str, list[GroupChange]]:
+    """The file groups that commits since the last refresh changed, by base path. Raises NoSuchStateError."""
+    policy = config_of_session(scope.context.spark).get(HOLLOW_COMMITS)
+    found = {}
+    for path, end in sources.ends.items():
+        begin = previous.sources[path]
+        if begin == end:
+            continue
+        table = sources.tables[path]
+        if end < begin:
+            raise NotTraceableError(f"{sources.names[path]} was refreshed beyond {end} before")
+        check_not_undone(table, begin)
+        found[path] = plan_capture(table, timeline_window(table, begin, end, policy))
+    return found
+
+
+def run_refresh(plan: RefreshPlan, *, syncs: bool | None = None) -> WriteResult:
+    """Write the plan's rows as one commit that keeps the place in the sources.
+
+    Raises WriteConflictError if another refresh has moved the place since, RepeatedKeysError and what a MERGE
+    raises.
+    """
+    if plan.rows is None:
+        return WriteResult(None)
+    scope = replace(plan.scope, context=plan.scope.context.with_checkpoint(plan.checkpoint))
+    spark = scope.context.spark
+    view = f"__hudisql_refresh_{uuid4().hex[:8]}"
+    plan.rows.createOrReplaceTempView(view)
+    scope.resources.callback(spark.catalog.dropTempView, view)
+    statement: Any = parse_statement(_merge_text(scope, plan.checkpoint.definition, view))
+    return execute(plan_dml(scope, statement, SourceText(statement.text)), syncs=syncs)
+
+
+def _merge_text(scope: StatementScope, definition: IncrementalDefinition, view: str) -> str:
+    names = [quote_name(name) for name in scope.table.schema.names]
+    label = f"{quote_name(scope.entry.database)}.{quote_name(scope.entry.name)}"
+    equal = " AND ".join(f"t.{quote_name(name)} = s.{quote_name(name)}" for name in definition.key)
+    return (
+        f"MERGE INTO {label} AS t USING {view} AS s ON {equal} "
+        f"WHEN MATCHED AND s.{DELETED} THEN DELETE "
+        f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{name} = s.{name}' for name in names)} "
+        f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({', '.join(names)}) "
+        f"VALUES ({', '.join(f's.{name}' for name in names)})"
+    )

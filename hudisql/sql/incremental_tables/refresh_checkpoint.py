@@ -1,0 +1,75 @@
+"""The place of an incremental table in its sources, in the commits that its refreshes make.
+
+The value is a JSON object: the definition, and the instant of each source by its base path. The newest commit
+that has it counts, so that a rollback or restore takes the place back with the rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hudisql.errors import CorruptTableError, WriteConflictError
+from hudisql.sql.incremental_tables.definition import IncrementalDefinition
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.transaction.checkpoint import find_newest
+
+CHECKPOINT_KEY: Final = "hudisql.incremental.table"
+"""Key of the extra metadata."""
+
+
+@dataclass(frozen=True)
+class RefreshPlace:
+    """Up to which instant the newest refresh has taken each source (by base path), and of which definition.
+
+    `always` says why the query must be run even if no source has changed; empty if it need not.
+    """
+
+    definition: Mapping[str, object]
+    sources: Mapping[str, str]
+    always: str = ""
+
+
+@dataclass(frozen=True)
+class RefreshCheckpoint:
+    """What the commit of a refresh says; `previous` is the place with which it was planned."""
+
+    definition: IncrementalDefinition
+    sources: Mapping[str, str]
+    previous: RefreshPlace | None
+    always: str = ""
+
+    @property
+    def extra_metadata(self) -> Mapping[str, str]:
+        """What the commit says of it."""
+        content = {**self.definition.document, "sources": dict(self.sources), "always": self.always}
+        return {CHECKPOINT_KEY: json.dumps(content, sort_keys=True)}
+
+    def check(self, target: HudiTable) -> None:
+        """Raise WriteConflictError if another refresh has moved the place since. Raises CorruptTableError."""
+        if find_place(target) != self.previous:
+            raise WriteConflictError(
+                f"another refresh of the incremental table at {target.base_path} was faster: this one wrote "
+                "nothing",
+                hint="refresh it again",
+            )
+
+
+def find_place(target: HudiTable) -> RefreshPlace | None:
+    """The place of the newest refresh; None before the first. Raises CorruptTableError, StorageError."""
+
+    def place_of(text: str) -> RefreshPlace:
+        try:
+            content = json.loads(text)
+            always = str(content.pop("always", ""))
+            sources = {str(path): str(instant) for path, instant in content.pop("sources").items()}
+        except (ValueError, AttributeError, KeyError, TypeError) as error:
+            raise CorruptTableError(
+                f"a commit of {target.base_path} has the place '{text}' of a refresh, which is none: {error}",
+                hint="REFRESH INCREMENTAL TABLE … FULL does not ask for it",
+            ) from error
+        return RefreshPlace(content, sources, always)
+
+    return find_newest(target, CHECKPOINT_KEY, place_of)

@@ -1,0 +1,145 @@
+"""The Hudi tables that an incremental table's query reads, each as of one instant for the whole refresh."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
+from hudisql.format.spark_schema import quote_name
+from hudisql.hudi_config import HOLLOW_COMMITS, config_of_session
+from hudisql.sql.query.references import replace_spans
+from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder
+from hudisql.sql_literals import quote_string
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.timeline_window import BEFORE_ALL, instant_time_of_bound, newest_commit_time
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+
+@dataclass(frozen=True)
+class SourceReference:
+    """One reference of the query to a source; `view_name` stands for it in the bound text."""
+
+    view_name: str
+    path: str
+
+
+@dataclass(frozen=True)
+class QuerySources:
+    """The query bound to its sources: tables by base path, and the instant up to which each is read.
+
+    `is_past` says that the text itself names these instants.
+    """
+
+    binder: TableBinder
+    bound: BoundText
+    tables: Mapping[str, HudiTable]
+    names: Mapping[str, str]
+    ends: Mapping[str, str]
+    is_past: bool = False
+
+    @property
+    def text(self) -> str:
+        """The query as it is read: as of the instants."""
+        return self.bound.original
+
+    def bound_as(self, bound: BoundText) -> QuerySources:
+        """The same sources of the same text, bound again."""
+        return replace(self, bound=bound)
+
+    @property
+    def references(self) -> tuple[SourceReference, ...]:
+        """The references whose changes count."""
+        return tuple(
+            SourceReference(each.view_name, each.entry.path)
+            for each in self.bound.hudi_relations
+            if self._is_followed(each)
+        )
+
+    @property
+    def constant(self) -> frozenset[str]:
+        """The names of the references to past states."""
+        return frozenset(each.view_name for each in self.bound.hudi_relations if not self._is_followed(each))
+
+    def _is_followed(self, relation: HudiRelation) -> bool:
+        return relation.time_travel is None or (self.is_past and relation.entry.path in self.ends)
+
+
+def read_sources(context: Context, text: str, until: str | None = None) -> QuerySources:
+    """Bind the query and list its sources; with `until` they are read as of this instant.
+
+    Raises InvalidArgumentError, UnsupportedStatementError, HollowCommitError, NoSuchTableError.
+    """
+    binder = TableBinder(context)
+    bound = binder.bind(text)
+    followed = [each for each in bound.hudi_relations if each.time_travel is None]
+    for each in followed:
+        _check(each)
+    policy = config_of_session(context.spark).get(HOLLOW_COMMITS)
+    tables = {each.entry.path: binder.open(each.entry) for each in followed}
+    names = {each.entry.path: f"{each.entry.database}.{each.entry.name}" for each in followed}
+    if until is None:
+        ends = {path: newest_commit_time(table, policy) or BEFORE_ALL for path, table in tables.items()}
+    else:
+        bound, ends = _as_of(binder, bound, tables, until)
+    return QuerySources(binder, bound, tables, names, ends, is_past=until is not None)
+
+
+def _check(relation: HudiRelation) -> None:
+    if relation.call is not None:
+        raise UnsupportedStatementError(
+            f"an incremental table cannot read the table function {relation.call.name}",
+            hint="name the table itself: a refresh reads what has changed",
+        )
+    if relation.entry.read_optimized:
+        raise UnsupportedStatementError(
+            f"an incremental table cannot read {relation.written}, which shows base files only",
+            hint=f"name the table itself: {relation.written.removesuffix('_ro')}",
+        )
+
+
+def _as_of(
+    binder: TableBinder, bound: BoundText, tables: Mapping[str, HudiTable], until: str
+) -> tuple[BoundText, dict[str, str]]:
+    last = instant_time_of_bound(until, "UP TO")
+    ends = {}
+    for path, table in tables.items():
+        before = [each.timestamp for each in table.timeline.commits if each.timestamp <= last]
+        if not before:
+            raise InvalidArgumentError(
+                f"UP TO {until} is before the oldest commit of the timeline of the source at {path}",
+                hint="name a later instant",
+            )
+        ends[path] = before[-1]
+    if bound.view_relations or any(each.time_travel is not None for each in bound.hudi_relations):
+        raise UnsupportedStatementError(
+            "UP TO is not supported for a query over views or past states",
+            hint="REFRESH INCREMENTAL TABLE without UP TO goes to the newest commits",
+        )
+    at = {each.at: each for each in bound.hudi_relations}
+    clauses = []
+    for (start, stop), _ in bound.replacements:
+        if start in at:
+            instant = quote_string(ends[at[start].entry.path])
+            clauses.append(((start, stop), f"{bound.original[start:stop]} TIMESTAMP AS OF {instant}"))
+    if len(clauses) != len(at):
+        raise UnsupportedStatementError("UP TO is not supported for this form of the query's table names")
+    return binder.bind(replace_spans(bound.original, clauses)), ends
+
+
+@contextmanager
+def in_database(context: Context, database: str) -> Iterator[None]:
+    """The session's database is `database` while the context is open."""
+    before = context.current_database
+    if before == database:
+        yield
+        return
+    context.spark.sql(f"USE {quote_name(database)}")
+    try:
+        yield
+    finally:
+        context.spark.sql(f"USE {quote_name(before)}")

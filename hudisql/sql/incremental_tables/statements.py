@@ -1,0 +1,274 @@
+"""CREATE, ALTER, REFRESH and SHOW CREATE of incremental tables, and EXPLAIN REFRESH."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.catalog.guarded_alter import alter_guarded
+from hudisql.catalog.metastore_table import PROVIDER_PROPERTY, MetastoreTable
+from hudisql.errors import (
+    InvalidArgumentError,
+    NoSuchTableError,
+    TableExistsError,
+    TableLockedError,
+    WriteConflictError,
+)
+from hudisql.format.meta_columns import is_meta_column
+from hudisql.format.spark_schema import quote_name
+from hudisql.result import LocalResult, Result
+from hudisql.sql.ddl.create_table import create_table_of_rows, drop_incomplete_table, register_table
+from hudisql.sql.ddl.generator_options import with_generator_settings
+from hudisql.sql.ddl.table_options import KNOWN_PROPERTIES, ORDERING, PRIMARY_KEY, user_properties
+from hudisql.sql.dml.statement_scope import open_scope
+from hudisql.sql.incremental_tables.definition import (
+    PREFIX,
+    IncrementalDefinition,
+    create_statement,
+    definition_of,
+    properties_clause,
+)
+from hudisql.sql.incremental_tables.derived_key import derived_key
+from hudisql.sql.incremental_tables.refresh import NOTHING, RefreshPlan, plan_refresh, run_refresh
+from hudisql.sql.incremental_tables.sources import read_sources
+from hudisql.sql.query import query_plan
+from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
+from hudisql.sql.schema.table_definition import TableDefinition, read_table_definition
+from hudisql.sql.text import statements as st
+from hudisql.sql.text.clauses import SourceSpan
+from hudisql.sql.text.mapped_sql import MappedSql
+from hudisql.sql.text.spark_errors import SourceText
+from hudisql.table.hudi_table import open_table
+from hudisql.write.execution.commit_files import WriteResult
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hudisql.context import Context
+
+OUTPUT: Final = (
+    ("instant", "string"),
+    ("way", "string"),
+    ("reason", "string"),
+    ("sources_changed", "string"),
+    ("rows_inserted", "bigint"),
+    ("rows_updated", "bigint"),
+    ("rows_deleted", "bigint"),
+    ("files_written", "bigint"),
+)
+_EXPLAINED: Final = (("fact", "string"), ("value", "string"))
+_ATTEMPTS: Final = 3
+
+
+def create_incremental_table(
+    context: Context, statement: st.CreateIncrementalTableStatement, source: SourceText
+) -> Result:
+    """Make the table of the query's columns and fill it; gives the row of a refresh.
+
+    Raises TableExistsError, InvalidArgumentError for a key that is none, UnsupportedStatementError,
+    QueryError, RepeatedKeysError; nothing is then left behind.
+    """
+    database, name = context.qualify_table_name(str(statement.table))
+    if context.metastore.get_table(database, name) is not None:
+        if statement.if_not_exists:
+            context.console.info(f"{database}.{name} exists already: nothing was done")
+            return LocalResult(context.spark, (), ())
+        raise TableExistsError(
+            f"{database}.{name} exists already",
+            hint="CREATE INCREMENTAL TABLE IF NOT EXISTS leaves it as it is",
+        )
+    text = statement.text[statement.query_start :]
+    origin = MappedSql().add(SourceSpan(text, statement.query_start)).source(source)
+    incremental = IncrementalDefinition(text, context.current_database, statement.key, statement.ordering)
+    frame, incremental = _analyzed(context, incremental, f"{database}.{name}", origin)
+    definition = _table_definition(context, statement, frame, incremental)
+    table = create_table_of_rows(context, definition, database, name)
+    parameters = {**definition.properties, PROVIDER_PROPERTY: "hudi"}
+    entry = MetastoreTable(database, name, "EXTERNAL_TABLE", table.base_path, (), parameters=parameters)
+    try:
+        with open_scope(context, entry, table) as scope:
+            plan = plan_refresh(scope, incremental)
+            result = run_refresh(plan, syncs=False)
+    except BaseException:
+        drop_incomplete_table(context, table)
+        raise
+    properties = {**definition.properties, **incremental.properties()}
+    register_table(
+        context,
+        replace(definition, properties=properties),
+        open_table(context.storage, table.base_path),
+        database,
+        name,
+    )
+    return _result(context, plan, result)
+
+
+def _analyzed(
+    context: Context, incremental: IncrementalDefinition, name: str, origin: SourceText
+) -> tuple[DataFrame, IncrementalDefinition]:
+    """The query's rows, and the definition with the key that the query gives if none is named."""
+    sources = read_sources(context, incremental.query)
+    parts = name.split(".")
+    sources.binder.check_permanent_view(parts, sources.bound)
+    prepared = query_plan.prepare_query(context, incremental.query, origin, binder=sources.binder)
+    whole = query_plan.run_prepared(context, prepared, origin)
+    frame = whole.drop(*(each for each in whole.columns if is_meta_column(each)))
+    columns = {each.lower(): each for each in frame.columns if not is_meta_column(each)}
+    key = incremental.key or derived_key(whole, sources.bound_as(prepared.bound))
+    if not key:
+        raise InvalidArgumentError(
+            f"the query of {name} does not tell which columns are the key of its rows",
+            hint="name them behind the table: CREATE INCREMENTAL TABLE … KEY (column, …) AS …",
+        )
+    for each in (*key, *([incremental.ordering] if incremental.ordering else ())):
+        if each.lower() not in columns:
+            raise InvalidArgumentError(
+                f"the query of {name} has no column '{each}'", hint=f"its columns are {', '.join(columns)}"
+            )
+    ordering = incremental.ordering and columns[incremental.ordering.lower()]
+    return frame, replace(incremental, key=tuple(columns[each.lower()] for each in key), ordering=ordering)
+
+
+def _table_definition(
+    context: Context,
+    statement: st.CreateIncrementalTableStatement,
+    frame: DataFrame,
+    incremental: IncrementalDefinition,
+) -> TableDefinition:
+    definition = read_table_definition(context, statement.definition, frame.schema.jsonValue()["fields"])
+    definition = with_generator_settings(definition, context.spark.conf)
+    for name in definition.properties:
+        if name.lower() in (*PRIMARY_KEY, *ORDERING):
+            raise InvalidArgumentError(
+                f"{name} is no property of an incremental table",
+                hint="KEY (column, …) names the key, ORDERING column says which row of a key stays",
+            )
+    properties = {**definition.properties, "primaryKey": ",".join(incremental.key)}
+    return replace(definition, properties=properties)
+
+
+def alter_incremental_table(
+    context: Context, statement: st.AlterIncrementalTableStatement, source: SourceText
+) -> Result:
+    """Give the table another query of the same columns; the next refresh runs it as a whole.
+
+    Raises NoSuchTableError, InvalidArgumentError, QueryError.
+    """
+    entry, before = _incremental_entry(context, statement)
+    text = statement.text[statement.query_start :]
+    origin = MappedSql().add(SourceSpan(text, statement.query_start)).source(source)
+    definition = replace(before, query=text, database=context.current_database)
+    frame, _ = _analyzed(context, definition, entry.full_name, origin)
+    known = {column.name.lower() for column in (*entry.columns, *entry.partition_columns)}
+    given = {name.lower() for name in frame.columns}
+    if given != {name for name in known if not is_meta_column(name)}:
+        raise InvalidArgumentError(
+            f"the query gives the columns {', '.join(frame.columns)}, not those of {entry.full_name}",
+            hint="make another table of it; ALTER TABLE … ADD COLUMNS adds columns first",
+        )
+    kept = {name: value for name, value in entry.parameters.items() if not name.startswith(PREFIX)}
+    alter_guarded(context.metastore, entry, replace(entry, parameters={**kept, **definition.properties()}))
+    return LocalResult(context.spark, (), ())
+
+
+def refresh_incremental_table(
+    context: Context, statement: st.RefreshIncrementalTableStatement, _source: SourceText
+) -> Result:
+    """Bring the table up to date; one row says what was done, and how.
+
+    Raises NoSuchTableError, QueryError, HollowCommitError, RepeatedKeysError, WriteConflictError.
+    """
+    entry, definition = _incremental_entry(context, statement)
+    for attempt in range(1, _ATTEMPTS + 1):
+        with open_scope(context, entry) as scope:
+            try:
+                plan = plan_refresh(scope, definition, full=statement.full, until=statement.until)
+                return _result(context, plan, run_refresh(plan))
+            except TableLockedError:
+                raise
+            except WriteConflictError as error:
+                if attempt == _ATTEMPTS:
+                    raise
+                context.console.info(f"{entry.full_name}: {error.message}; attempt {attempt + 1}")
+    raise AssertionError
+
+
+def explain_refresh(
+    context: Context, statement: st.RefreshIncrementalTableStatement, _source: SourceText
+) -> Result:
+    """What the refresh would read and write, as facts with their values; nothing is written."""
+    entry, definition = _incremental_entry(context, statement)
+    with open_scope(context, entry) as scope:
+        plan = plan_refresh(scope, definition, full=statement.full, until=statement.until)
+        return LocalResult(context.spark, _EXPLAINED, list(_facts(plan)))
+
+
+def show_create_incremental_table(
+    context: Context, entry: MetastoreTable, definition: IncrementalDefinition
+) -> Result:
+    """The CREATE INCREMENTAL TABLE that makes such a table."""
+    table = open_hudi_entry(context, entry)
+    clauses = []
+    if table.properties.partition_fields:
+        clauses.append(f"PARTITIONED BY ({', '.join(map(quote_name, table.properties.partition_fields))})")
+    options = {"type": "mor" if table.is_merge_on_read else "cow", **user_properties(entry.parameters)}
+    known = {name.lower() for names in KNOWN_PROPERTIES for name in names} - {"type"}
+    clauses.append(
+        properties_clause({key: value for key, value in options.items() if key.lower() not in known})
+    )
+    text = create_statement(entry, definition, "\n".join(clauses))
+    return LocalResult(context.spark, (("createtab_stmt", "string"),), [(text,)])
+
+
+def _facts(plan: RefreshPlan) -> Sequence[tuple[str, str]]:
+    from hudisql.sql.incremental_tables.changed_rows import DELETED
+
+    facts = [("way", plan.way)]
+    if plan.reason:
+        facts.append(("reason", plan.reason))
+    for name, changes in (plan.changes or {}).items():
+        size = sum(side.length for each in changes for side in (each.before, each.after) if side is not None)
+        facts.append((f"source {name}", f"{len(changes):,} file groups changed, {size:,} bytes to compare"))
+    if plan.values is not None:
+        count = plan.values.frame.count() if plan.values.few is None else plan.values.few.num_rows
+        facts.append(("recomputed", f"rows of {count:,} values of {', '.join(plan.values.columns)}"))
+    if plan.rows is not None:
+        counts = {row[0]: row[1] for row in plan.rows.groupBy(DELETED).count().collect()}
+        facts.append(("rows to write", f"{counts.get(False, 0):,}"))
+        facts.append(("rows to delete", f"{counts.get(True, 0):,}"))
+    return facts
+
+
+def _incremental_entry(
+    context: Context, statement: st.TableStatement
+) -> tuple[MetastoreTable, IncrementalDefinition]:
+    entry = find_hudi_entry(context, statement.table)
+    if entry is None:
+        raise NoSuchTableError(
+            f"there is no incremental table {statement.table}", hint="CREATE INCREMENTAL TABLE makes one"
+        )
+    definition = definition_of(entry)
+    if definition is None:
+        raise InvalidArgumentError(
+            f"{entry.full_name} is a Hudi table, and no query defines it",
+            hint="CREATE INCREMENTAL TABLE … AS SELECT makes a table that can be refreshed",
+        )
+    return entry, definition
+
+
+def _result(context: Context, plan: RefreshPlan, written: WriteResult) -> Result:
+    changed = ", ".join(plan.changes or ()) if plan.way != NOTHING else ""
+    if plan.way == "whole" and plan.reason:
+        context.console.info(f"{plan.scope.entry.full_name}: the whole query was run: {plan.reason}")
+    row: tuple[Any, ...] = (
+        written.instant_time,
+        plan.way,
+        plan.reason or None,
+        changed or None,
+        written.inserted,
+        written.updated,
+        written.deleted,
+        written.files,
+    )
+    return LocalResult(context.spark, OUTPUT, [row])

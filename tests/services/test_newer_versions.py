@@ -1,0 +1,89 @@
+"""Nothing that changes a table touches one of version 9, whichever way it is called."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hudisql.errors import UnsupportedTableError
+from hudisql.format.instant import COMMIT, Instant, InstantState
+from hudisql.format.table_properties import NAME
+from hudisql.services.archive import archive_table
+from hudisql.services.clean import run_pending_cleans
+from hudisql.services.planned_run import begin_run, put_plan
+from hudisql.services.restore import restore_to_savepoint
+from hudisql.services.rollback import roll_back_commit
+from hudisql.services.savepoint import create_savepoint, delete_savepoint
+from hudisql.services.unschedule import undo_service
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.table_configuration import drop_metadata_table, update_table_properties
+from hudisql.write.transaction.commit import begin_commit, request_instant
+from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from hudisql.write.transaction.rollback import roll_back_instant
+from tests.sources import fingerprint
+
+PENDING = Instant("20261121213235303", "compaction", InstantState.REQUESTED)
+CHANGES: dict[str, Callable[[HudiTable], object]] = {
+    "commit": lambda table: begin_commit(table, "UPSERT"),
+    "instant": lambda table: request_instant(table, COMMIT, b""),
+    "plan": lambda table: put_plan(table, COMMIT, b""),
+    "planned run": lambda table: begin_run(table, PENDING, SINGLE_WRITER),
+    "rollback of a write": lambda table: roll_back_instant(table, PENDING),
+    "rollback": lambda table: roll_back_commit(table, "20261121213235744"),
+    "restore": restore_to_savepoint,
+    "savepoint": create_savepoint,
+    "end of a savepoint": delete_savepoint,
+    "cleans": lambda table: run_pending_cleans(table, SINGLE_WRITER),
+    "archive": lambda table: archive_table(table, None, SINGLE_WRITER),  # type: ignore[arg-type]
+    "unscheduling": lambda table: undo_service(table, PENDING.timestamp, SINGLE_WRITER),
+    "properties": lambda table: update_table_properties(table.storage, table.base_path, {NAME: "x"}),
+}
+
+
+@pytest.fixture(scope="module")
+def copied(golden: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Path(
+        shutil.copytree(golden("v9_mor_pending_compaction").table, tmp_path_factory.mktemp("v9") / "table")
+    )
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_is_refused_and_changes_nothing(copied: Path, change: str) -> None:
+    table = open_table(Storage(), str(copied))
+    before = fingerprint(copied)
+    if change == "cleans":
+        assert CHANGES[change](table) is None
+    else:
+        with pytest.raises(UnsupportedTableError, match="has table version 9, which hudisql reads"):
+            CHANGES[change](table)
+    assert fingerprint(copied) == before
+
+
+def test_a_metadata_table_of_another_writer_stays(golden: Callable[[str], Any], tmp_path: Path) -> None:
+    copied = shutil.copytree(golden("v9_mor_mdt_files").table, tmp_path / "table")
+    before = fingerprint(Path(copied))
+    with pytest.raises(UnsupportedTableError, match="has table version 9"):
+        drop_metadata_table(open_table(Storage(), str(copied)))
+    assert fingerprint(Path(copied)) == before
+
+
+@pytest.mark.parametrize("change", ["commit", "savepoint", "restore", "archive"])
+def test_a_table_that_is_upgraded_after_it_was_opened_is_refused(
+    golden: Callable[[str], Any], tmp_path: Path, change: str
+) -> None:
+    path = shutil.copytree(golden("mor_compaction_scheduled").table, tmp_path / "table")
+    opened = open_table(Storage(), str(path))
+    # As an upgrade leaves it: the properties say so, and the timeline lies elsewhere.
+    properties = Path(path, ".hoodie/hoodie.properties")
+    text = properties.read_text().replace("hoodie.table.version=6", "hoodie.table.version=9")
+    properties.write_text(text.replace("layout.version=1", "layout.version=2"))
+    Path(path, ".hoodie/timeline").mkdir()
+    before = fingerprint(Path(path))
+    with pytest.raises(UnsupportedTableError, match="has table version 9"):
+        CHANGES[change](opened)
+    assert fingerprint(Path(path)) == before

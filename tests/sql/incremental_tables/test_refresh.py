@@ -1,0 +1,106 @@
+"""Incremental tables equal their query after each refresh, and say in which way they were refreshed."""
+
+from __future__ import annotations
+
+import pytest
+
+from hudisql.errors import InvalidArgumentError, RepeatedKeysError, WriteConflictError
+from hudisql.session import Session
+from hudisql.sql.incremental_tables.refresh import RefreshPlan, run_refresh
+from hudisql.write.execution.commit_files import WriteResult
+from tests.sql.incremental_tables.refreshed import assert_fresh, refresh
+
+pytestmark = [pytest.mark.spark, pytest.mark.hms]
+
+
+def test_rows_that_leave_a_filter_are_deleted(layers: Session) -> None:
+    query = "SELECT id, amount * 2 AS twice, note FROM orders WHERE amount > 15"
+    layers.sql(f"CREATE INCREMENTAL TABLE t AS {query}")
+    assert_fresh(layers, query)
+    assert refresh(layers)["way"] == "nothing"
+    layers.sql("UPDATE orders SET amount = 5 WHERE id = 2")
+    layers.sql("UPDATE orders SET amount = 50 WHERE id = 1")
+    layers.sql("DELETE FROM orders WHERE id = 3")
+    layers.sql("INSERT INTO orders VALUES (9, 1, 'sun', 99, 'z')")
+    explained = {row["fact"]: row["value"] for row in layers.sql("EXPLAIN REFRESH INCREMENTAL TABLE t").rows}
+    assert explained["way"] == "rows"
+    assert (explained["rows to write"], explained["rows to delete"]) == ("2", "2")
+    row = refresh(layers)
+    assert (row["way"], row["rows_inserted"], row["rows_updated"], row["rows_deleted"]) == ("rows", 2, 0, 2)
+    assert_fresh(layers, query)
+
+
+def test_only_the_groups_of_changed_rows_are_recomputed(layers: Session) -> None:
+    query = "SELECT customer, sum(amount) AS total FROM orders GROUP BY customer"
+    layers.sql(f"CREATE INCREMENTAL TABLE t AS {query}")
+    layers.sql("UPDATE orders SET customer = 3 WHERE id = 3")
+    explained = {row["fact"]: row["value"] for row in layers.sql("EXPLAIN REFRESH INCREMENTAL TABLE t").rows}
+    assert explained["recomputed"] == "rows of 2 values of customer"
+    row = refresh(layers)
+    assert (row["way"], row["rows_updated"], row["rows_deleted"]) == ("groups", 1, 1)
+    assert_fresh(layers, query)
+
+
+def test_what_is_not_followed_is_run_as_a_whole_and_says_why(layers: Session) -> None:
+    query = "SELECT id, amount FROM orders ORDER BY amount DESC, id LIMIT 2"
+    layers.sql(f"CREATE INCREMENTAL TABLE t KEY (id) AS {query}")
+    layers.sql("UPDATE orders SET amount = 100 WHERE id = 1")
+    row = refresh(layers)
+    assert (row["way"], row["reason"]) == ("whole", "changes are not followed through 'GlobalLimit'")
+    assert_fresh(layers, query)
+
+
+def test_definition_is_shown_changed_and_dropped(layers: Session) -> None:
+    layers.sql(
+        "CREATE INCREMENTAL TABLE t KEY (id) PARTITIONED BY (day) AS SELECT id, amount, day FROM orders"
+    )
+    text = layers.sql("SHOW CREATE TABLE t").rows[0][0]
+    layers.sql(text.replace("`t`", "`t2`", 1))
+    assert layers.sql("SHOW CREATE TABLE t2").rows[0][0] == text.replace("`t`", "`t2`", 1)
+    layers.sql("UPDATE orders SET day = 'sat' WHERE id = 1")
+    assert refresh(layers, "t2")["way"] == "rows"
+    assert_fresh(layers, "SELECT id, amount, day FROM orders", "t2")
+    with pytest.raises(InvalidArgumentError, match="not those of"):
+        layers.sql("ALTER INCREMENTAL TABLE t AS SELECT id FROM orders")
+    layers.sql("ALTER INCREMENTAL TABLE t AS SELECT id, -amount AS amount, day FROM orders")
+    assert refresh(layers)["reason"] == "the table's definition has changed"
+    assert_fresh(layers, "SELECT id, -amount AS amount, day FROM orders")
+    layers.sql("DROP INCREMENTAL TABLE t")
+
+
+def test_a_key_that_repeats_is_an_error_and_leaves_no_table(layers: Session) -> None:
+    with pytest.raises(RepeatedKeysError):
+        layers.sql("CREATE INCREMENTAL TABLE t KEY (customer) AS SELECT customer, amount FROM orders")
+    assert layers.sql("SHOW TABLES LIKE 't'").rows == []
+    layers.sql("CREATE INCREMENTAL TABLE t KEY (customer) ORDERING id AS SELECT customer, id FROM orders")
+    layers.sql("DELETE FROM orders WHERE id = 2")
+    assert refresh(layers)["way"] == "window partitions"
+    assert_fresh(layers, "SELECT customer, max(id) AS id FROM orders GROUP BY customer")
+
+
+def test_up_to_reads_the_sources_as_of_an_instant(layers: Session) -> None:
+    layers.sql("CREATE INCREMENTAL TABLE t AS SELECT id, amount FROM orders")
+    instant = layers.sql("UPDATE orders SET amount = 11 WHERE id = 1").rows[0]["instant"]
+    layers.sql("UPDATE orders SET amount = 12 WHERE id = 1")
+    assert refresh(layers, rest=f"UP TO '{instant}'")["rows_updated"] == 1
+    assert layers.sql("SELECT amount FROM t WHERE id = 1").rows[0][0] == 11
+    refresh(layers)
+    assert layers.sql("SELECT amount FROM t WHERE id = 1").rows[0][0] == 12
+
+
+def test_of_two_refreshes_at_once_one_does_the_work(layers: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    layers.sql("CREATE INCREMENTAL TABLE t AS SELECT id, amount FROM orders")
+    layers.sql("UPDATE orders SET amount = 11 WHERE id = 1")
+    name = "hudisql.sql.incremental_tables.statements.run_refresh"
+    rows = []
+
+    def conflict(plan: RefreshPlan) -> WriteResult:
+        monkeypatch.setattr(name, run_refresh)
+        rows.append(refresh(layers))
+        with pytest.raises(WriteConflictError, match="another refresh"):
+            run_refresh(plan)
+        return run_refresh(plan)
+
+    monkeypatch.setattr(name, conflict)
+    assert refresh(layers)["way"] == "nothing"
+    assert rows[0]["rows_updated"] == 1
