@@ -264,8 +264,13 @@ _STAT_FIELDS = {
 }
 
 
+def stat_document(stat: WriteStat) -> dict[str, Any]:
+    """The plain fields of a write statistic by Hudi's names, in its order."""
+    return {name: getattr(stat, attribute) for name, attribute in _STAT_FIELDS.items()}
+
+
 def _stat_to_json(stat: WriteStat) -> dict[str, Any]:
-    document: dict[str, Any] = {name: getattr(stat, attribute) for name, attribute in _STAT_FIELDS.items()}
+    document = stat_document(stat)
     runtime = stat.runtime_stats
     document["runtimeStats"] = runtime and {
         "totalScanTime": runtime.total_scan_time,

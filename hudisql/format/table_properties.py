@@ -79,6 +79,8 @@ BOOTSTRAP_SOURCE_TABLE = "hudisql.bootstrap.source.table"
 """A key of hudisql's own: the metastore's table (database.name) that was bootstrapped, if it was one."""
 BOOTSTRAP_PARTITION_FILTER = "hudisql.bootstrap.partition.filter"
 """A key of hudisql's own: the `partition_filter` of the bootstrap, if it had one."""
+EVENT_TIME_PAYLOAD = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
+"""The record payload that compares rows by the ordering column."""
 HFILE_BOOTSTRAP_INDEX = "org.apache.hudi.common.bootstrap.index.hfile.HFileBootstrapIndex"
 
 
@@ -150,6 +152,14 @@ class TableProperties:
     def record_merge_mode(self) -> str | None:
         """`COMMIT_TIME_ORDERING`, `EVENT_TIME_ORDERING` or `CUSTOM`; None in tables of version 6."""
         return (self.values.get(RECORD_MERGE_MODE) or "").upper() or None
+
+    @property
+    def keeps_later_event_times(self) -> bool:
+        """True if a stored row stays where a row that comes in has a lower ordering value."""
+        if self.version < 8:
+            return self.payload_class == EVENT_TIME_PAYLOAD
+        mode = self.record_merge_mode
+        return mode == "EVENT_TIME_ORDERING" or (mode is None and bool(self.ordering_fields))
 
     @property
     def partial_update_mode(self) -> str | None:

@@ -65,8 +65,8 @@ class Timeline:
 
     @cached_property
     def latest_time(self) -> str | None:
-        """The greatest instant time of all, pending ones included: a new instant must come after it."""
-        return self.instants[-1].timestamp if self.instants else None
+        """The greatest time of all, pending ones and completion times included: a new one comes after it."""
+        return max((max(each.timestamp, each.completion_time) for each in self.instants), default=None)
 
     @cached_property
     def first_active_time(self) -> str | None:

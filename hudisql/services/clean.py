@@ -41,7 +41,7 @@ from hudisql.write.transaction.commit import (
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, commits_being_undone
-from hudisql.write.transaction.rollback import now_on_timeline
+from hudisql.write.transaction.timeline_files import now_on_timeline
 
 _AT_ONCE: Final = 1000
 _MOST_REMEMBERED: Final = 10_000

@@ -88,7 +88,7 @@ from hudisql.write.transaction.commit import (
 )
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
-from hudisql.write.transaction.rollback import now_on_timeline
+from hudisql.write.transaction.timeline_files import now_on_timeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -52,7 +52,7 @@ from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 from hudisql.write.transaction.last_activity import has_expired, is_silent
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, rollbacks_of_failed_writes
-from hudisql.write.transaction.rollback import now_on_timeline
+from hudisql.write.transaction.timeline_files import now_on_timeline
 
 _MS_PER_HOUR: Final = 3_600_000
 

@@ -163,6 +163,6 @@ def _reset(table: HudiTable, inflight: Instant) -> None:
     """Delete what a run has written, and its inflight instant: the plan alone stays."""
     if table.storage.exists(table.instant_path(inflight.in_state(InstantState.COMPLETED))):
         return
-    delete_unnamed_files(table.storage, table.base_path, inflight.timestamp, ())
+    delete_unnamed_files(table.storage, table.base_path, inflight.timestamp, (), table.timeline.layout)
     delete_markers(table.storage, table.base_path, inflight.timestamp)
     table.storage.delete_file(table.instant_path(inflight))

@@ -31,9 +31,13 @@ def update_table_properties(storage: Storage, base_path: str, changes: Mapping[s
 
     Raises NoSuchTableError, UnsupportedTableError for table versions that are not written, StorageError.
     """
-    found = read_table_properties(storage, base_path)
-    check_written_version(found.version, base_path)
-    values = dict(found.values)
+    check_written_version(read_table_properties(storage, base_path).version, base_path)
+    write_table_properties(storage, base_path, changes)
+
+
+def write_table_properties(storage: Storage, base_path: str, changes: Mapping[str, str | None]) -> None:
+    """`update_table_properties` in a table of any version, for changes that all versions have."""
+    values = dict(read_table_properties(storage, base_path).values)
     for key, value in changes.items():
         if value is None:
             values.pop(key, None)
@@ -74,6 +78,6 @@ def drop_metadata_table(table: HudiTable) -> bool:
             hint="let the other writer finish, or roll it back, then run the statement again",
         )
     changes: dict[str, str | None] = {METADATA_PARTITIONS: "", METADATA_PARTITIONS_INFLIGHT: ""}
-    update_table_properties(table.storage, table.base_path, changes)
+    write_table_properties(table.storage, table.base_path, changes)
     table.storage.delete_directory(metadata_table_directory(table.base_path))
     return True

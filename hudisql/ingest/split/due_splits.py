@@ -19,7 +19,7 @@ from hudisql.ingest.split.table_splits import TableSplits
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
 from hudisql.table.snapshot import list_file_slices
-from hudisql.write.transaction.rollback import now_on_timeline
+from hudisql.write.transaction.timeline_files import now_on_timeline
 
 _MOST_LISTED: Final = 1_000
 _ESTIMATE_SECONDS: Final = 600.0

@@ -39,7 +39,6 @@ from hudisql.write.handle.base_file import BaseFileConfig
 from hudisql.write.handle.log_file import BlockFormat, LogFileConfig
 from hudisql.write.index.key_encoding import uses_complex_key_encoding
 from hudisql.write.keygen.key_generator import key_generator_of
-from hudisql.write.transaction.commit import EVENT_TIME_PAYLOAD
 from hudisql.write.transaction.concurrency import Concurrency, LockFactory, read_concurrency
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def write_options_by(
     """
     refuse_unserved_writes(config)
     ordering = table.precombine_field
-    by_event_time = table.properties.payload_class == EVENT_TIME_PAYLOAD
+    by_event_time = table.properties.keeps_later_event_times
     index = record_index(config, table)
     max_file_bytes = config.get(MAX_FILE_SIZE)
     return WriteOptions(

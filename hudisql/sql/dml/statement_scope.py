@@ -19,6 +19,7 @@ from hudisql.sql.config.writer_settings import write_options, writer_concurrency
 from hudisql.sql.query.relations import TableBinder
 from hudisql.sql.query.target_table import open_hudi_entry
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.written_versions import ANY_CHANGE
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.commit import check_writable
 
@@ -88,7 +89,7 @@ def open_scope(
     NoSuchTableError.
     """
     opened = (open_hudi_entry(context, entry) if table is None else table).listed_once()
-    check_writable(opened)
+    check_writable(opened, ANY_CHANGE)
     with ExitStack() as resources:
         settings = settings_of(context, opened, entry.parameters)
         yield StatementScope(context, entry, opened, settings, resources)

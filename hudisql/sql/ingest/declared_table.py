@@ -60,7 +60,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.keygen.partition_paths import PartitionPaths
-from hudisql.write.transaction.rollback import now_on_timeline
+from hudisql.write.transaction.timeline_files import now_on_timeline
 
 if TYPE_CHECKING:
     from hudisql.context import Context

@@ -49,8 +49,8 @@ def run_ttl(context: Context, arguments: RunTtlArguments) -> Iterable[TtlRow]:
     """
     from hudisql.services.partition_ttl import expired_partitions, ttl_options
     from hudisql.sql.services.service_call import open_service_call
-    from hudisql.write.transaction.rollback import now_on_timeline
     from hudisql.write.transaction.schema_change import commit_without_partitions
+    from hudisql.write.transaction.timeline_files import now_on_timeline
 
     given: dict[ConfigKey[Any], object] = {
         TTL_STRATEGY: arguments.ttl_policy,

@@ -16,7 +16,7 @@ from hudisql.services.clean_sources import SourceDeletion
 from hudisql.sql.services.service_call import ServiceCall
 from hudisql.sql.services.source_references import tables_that_name
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.transaction.rollback import now_on_timeline
+from hudisql.write.transaction.timeline_files import now_on_timeline
 
 _SHOWN = 3
 

@@ -12,17 +12,17 @@ from collections.abc import Collection, Sequence
 
 from hudisql.errors import WriteConflictError
 from hudisql.format.commit_metadata import parse_commit_metadata
+from hudisql.format.timeline_layout import instant_path
 from hudisql.write.execution.write_context import WriteContext, WrittenFile
+from hudisql.write.transaction.timeline_files import InstantStates, timeline_files
 from hudisql.write.transaction.uncommitted_files import delete_uncommitted_files, named_files
 
 
 def check_commit_is_open(write_context: WriteContext) -> None:
     """Call before creating a file. Raises WriteConflictError if the commit is not inflight, StorageError."""
-    inflight, completed = write_context.storage.infos(
-        [write_context.inflight_path, write_context.completed_path]
-    )
-    if inflight is None or completed is not None:
-        raise _over(write_context, is_completed=completed is not None)
+    found = _states(write_context)
+    if not found.is_inflight or found.completed is not None:
+        raise _over(write_context, is_completed=found.completed is not None)
 
 
 def fence_late_attempt(write_context: WriteContext, files: Sequence[WrittenFile]) -> None:
@@ -30,20 +30,22 @@ def fence_late_attempt(write_context: WriteContext, files: Sequence[WrittenFile]
 
     Raises WriteConflictError then, StorageError.
     """
-    inflight, completed = write_context.storage.infos(
-        [write_context.inflight_path, write_context.completed_path]
-    )
-    if inflight is not None and completed is None:
+    found = _states(write_context)
+    completed = found.completed
+    if found.is_inflight and completed is None:
         return
     named: Collection[str] = ()
     if completed is not None:
-        named = named_files(
-            write_context.base_path,
-            parse_commit_metadata(write_context.storage.read(write_context.completed_path)),
-        )
+        path = instant_path(write_context.base_path, write_context.layout, completed)
+        named = named_files(write_context.base_path, parse_commit_metadata(write_context.storage.read(path)))
     unnamed = [file.path for file in files if file.path not in named]
-    delete_uncommitted_files(write_context.storage, unnamed)
+    delete_uncommitted_files(write_context.storage, unnamed, write_context.layout)
     raise _over(write_context, is_completed=completed is not None)
+
+
+def _states(write_context: WriteContext) -> InstantStates:
+    files = timeline_files(write_context.layout)
+    return files.states(write_context.storage, write_context.base_path, write_context.instant)
 
 
 def _over(write_context: WriteContext, *, is_completed: bool) -> WriteConflictError:

@@ -49,7 +49,6 @@ from hudisql.write.index.record_index import RecordIndex
 from hudisql.write.keygen.new_row_keys import check_has_record_key
 from hudisql.write.keygen.partition_paths import PartitionPaths
 from hudisql.write.keygen.record_keys import render_record_keys
-from hudisql.write.transaction.commit import EVENT_TIME_PAYLOAD
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -130,7 +129,7 @@ def event_time_field_of(table: HudiTable) -> str | None:
     """The event-time field, if the table's payload class compares incoming rows with stored ones by it."""
     properties = table.properties
     field = table.precombine_field
-    has_rule = properties.payload_class == EVENT_TIME_PAYLOAD and field in table.schema.names
+    has_rule = properties.keeps_later_event_times and field in table.schema.names
     return field if has_rule else None
 
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 from hudisql.format.bucket_id import new_file_id_prefix
 from hudisql.format.commit_metadata import LogWriteStat
 from hudisql.format.file_names import new_file_id, write_token
-from hudisql.format.instant import InstantState
+from hudisql.format.instant import Instant
 from hudisql.format.table_properties import UNSAFE_TYPES
+from hudisql.format.timeline_layout import TimelineLayout
 from hudisql.read.hybrid_calendar import CalendarSettings
 from hudisql.read.merge_mode import LogMergeConfig
 from hudisql.storage import Storage, join
@@ -64,8 +65,8 @@ class WriteContext:
     storage: Storage
     base_path: str
     instant_time: str
-    inflight_path: str
-    completed_path: str
+    instant: Instant
+    layout: TimelineLayout
     schema: pa.Schema
     avro_schema: str
     base_file_config: BaseFileConfig
@@ -147,8 +148,8 @@ def make_write_context(
         storage=table.storage,
         base_path=table.base_path,
         instant_time=commit.instant_time,
-        inflight_path=table.instant_path(commit.instant),
-        completed_path=table.instant_path(commit.instant.in_state(InstantState.COMPLETED)),
+        instant=commit.instant,
+        layout=table.timeline.layout,
         schema=schema,
         avro_schema=base_file_avro_schema(schema, table.name),
         base_file_config=options.base_file_config,

@@ -23,6 +23,7 @@ from hudisql.write.execution.spillable_change_buffer import SpillableChangeBuffe
 from hudisql.write.execution.task_results import encode_written_files
 from hudisql.write.execution.write_context import WriteContext, WriteTask, WrittenFile
 from hudisql.write.handle.append_handle import append_changes, can_append
+from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.handle.merge_handle import MergeTask, merge_slice
 from hudisql.write.transaction.markers import MarkerKind
 
@@ -113,6 +114,7 @@ def _merge(write_context: WriteContext, task: WriteTask, changes: pa.Table) -> l
         calendars=write_context.calendars,
         log_merge_config=write_context.log_merge_config,
         unique_new_keys=write_context.unique_new_keys,
+        log_naming=log_naming(write_context.layout),
     )
     keeps_source_safe = not (write_context.merges_bootstrapped and task.file_slice.is_bootstrapped)
     if write_context.appends and keeps_source_safe and can_append(write_context.storage, merge, changes):
@@ -146,8 +148,10 @@ def _merge(write_context: WriteContext, task: WriteTask, changes: pa.Table) -> l
 def _append(
     write_context: WriteContext, task: WriteTask, merge: MergeTask, changes: pa.Table, started: float
 ) -> list[WrittenFile]:
+    kind = MarkerKind.CREATE if merge.log_naming.is_new_file else MarkerKind.APPEND
+
     def create_marker(name: str) -> None:
-        create_file_marker(write_context, task, name, MarkerKind.APPEND)
+        create_file_marker(write_context, task, name, kind)
 
     logged = list(
         append_changes(write_context.storage, merge, changes, write_context.log_file_config, create_marker)
@@ -159,7 +163,7 @@ def _append(
             file_id=merge.file_slice.file_id,
             path=each.path,
             partition_path=task.file_naming.partition_path,
-            previous_instant=merge.file_slice.log_base_instant,
+            previous_instant=merge.log_naming.instant(merge.file_slice, write_context.instant_time),
             rows=each.updated,
             bytes=each.bytes,
             inserted=0,

@@ -29,7 +29,6 @@ from hudisql.write.handle.log_file import (
     LogFileConfig,
     data_blocks,
     delete_block,
-    next_log_version,
     write_log_file,
 )
 from hudisql.write.handle.merge_handle import MergeTask, one_change_for_each_row
@@ -98,10 +97,9 @@ def append_changes(
     several changes match one row, StorageError.
     """
     file_slice, file_naming = task.file_slice, task.file_naming
-    base_instant = file_slice.log_base_instant
-    # The slice that a pending compaction has begun has no base file yet.
-    base_file = None if file_slice.compaction_instant else file_slice.base_file
-    first = next_log_version(file_slice, base_instant)
+    naming = task.log_naming
+    base_instant = naming.instant(file_slice, file_naming.instant_time)
+    first = naming.first_version(file_slice)
     blocks = _encoded_blocks(task, one_change_for_each_row(task, changes), config)
     for version, together in enumerate(_files(blocks, config.max_file_bytes), first):
         create_marker(log_file_name(file_slice.file_id, base_instant, version, file_naming.write_token))
@@ -123,7 +121,7 @@ def append_changes(
             stat=LogWriteStat(
                 log_version=version,
                 log_offset=0,
-                base_file="" if base_file is None else base_file.path.rsplit("/", 1)[-1],
+                base_file=naming.base_file(file_slice),
                 log_files=(log_file.path.rsplit("/", 1)[-1],),
             ),
         )

@@ -28,6 +28,7 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.write.changes import CHANGE_COLUMNS, NEW_ROWS, OPERATION, RECORD_KEY, Operation
 from hudisql.write.handle.base_file import ROW_GROUP_BYTES, BaseFileConfig, FileNaming
 from hudisql.write.handle.key_footer import KeyFooter
+from hudisql.write.handle.log_naming import LOG_NAMING_V1, LogNaming
 from hudisql.write.handle.meta_arrays import meta_arrays_of_new_rows
 from hudisql.write.handle.open_base_file import OpenBaseFile, dictionary_columns
 from hudisql.write.handle.row_identity import ChangedRows, change_identities, key_of_identity
@@ -62,6 +63,7 @@ class MergeTask:
     calendars: CalendarSettings = DEFAULT_CALENDARS
     log_merge_config: LogMergeConfig | None = None
     unique_new_keys: bool = False
+    log_naming: LogNaming = LOG_NAMING_V1
 
     @property
     def file_name(self) -> str:

@@ -37,11 +37,12 @@ from hudisql.format.instant import (
     new_instant_time,
 )
 from hudisql.format.schema import arrow_from_avro
-from hudisql.format.table_properties import read_table_properties
+from hudisql.format.table_properties import EVENT_TIME_PAYLOAD, read_table_properties
 from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.table.hudi_table import HudiTable, check_written_version, open_table
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.table.written_versions import check_written, unwritten_rule
 from hudisql.write.transaction.checkpoint import CommitCheckpoint
 from hudisql.write.transaction.commit_annotations import annotated, record_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency, FailedWrites
@@ -67,8 +68,9 @@ from hudisql.write.transaction.pending_rollbacks import (
     rollbacks_of_failed_writes,
 )
 from hudisql.write.transaction.pending_table_services import check_not_clustered
-from hudisql.write.transaction.rollback import now_on_timeline, roll_back_instant
+from hudisql.write.transaction.rollback import roll_back_instant
 from hudisql.write.transaction.stale_files import delete_stale_files
+from hudisql.write.transaction.timeline_files import completed_path, now_on_timeline, timeline_files
 from hudisql.write.transaction.timeline_payloads import render_requested_replace
 from hudisql.write.transaction.uncommitted_files import delete_unnamed_files, named_files
 
@@ -77,7 +79,6 @@ _MOST_SECONDS_APART: Final = 0.02
 # A failing writer retries the lock only a few times: the next writer can roll its commit back.
 _ROLLBACK_LOCK_RETRIES: Final = 2
 _PAYLOAD_PACKAGE: Final = "org.apache.hudi.common.model"
-EVENT_TIME_PAYLOAD: Final = f"{_PAYLOAD_PACKAGE}.DefaultHoodieRecordPayload"
 PAYLOADS: Final = (f"{_PAYLOAD_PACKAGE}.OverwriteWithLatestAvroPayload", EVENT_TIME_PAYLOAD)
 """The record payloads whose rules hudisql follows."""
 
@@ -120,17 +121,18 @@ def begin_commit(
     for tables hudisql must not write to, WriteConflictError if another writer has committed since the table
     was opened (with `optimistic` writers: to these file groups), TableLockedError, StorageError.
     """
-    check_writable(table)
+    check_writable(table, operation_type)
     heartbeat: Heartbeat | None = None
     try:
         with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
             table, dropped = _prepare_table(table, concurrency, changed)
             action = REPLACE_COMMIT if replaces else (DELTA_COMMIT if table.is_merge_on_read else COMMIT)
             content = render_requested_replace() if replaces else b""
-            requested, heartbeat = request_instant(table, action, content, concurrency)
+            requested, heartbeat = request_instant(table, action, content, concurrency, operation_type)
             inflight = requested.in_state(InstantState.INFLIGHT)
             profile = CommitMetadata(partition_to_write_stats={}, operation_type=operation_type)
-            table.storage.create(table.instant_path(inflight), profile.to_json())
+            content = timeline_files(table.timeline.layout).workload_profile(profile)
+            table.storage.create(table.instant_path(inflight), content)
     except BaseException:
         # Also if the lock cannot be released: a commit with a live heartbeat is never rolled back.
         _stop_heartbeat(heartbeat)
@@ -175,16 +177,16 @@ def publish_commit(
     Raises what `check` raises, and otherwise as `complete_commit`.
     """
     table, storage = commit.table, commit.table.storage
-    completed = commit.instant.in_state(InstantState.COMPLETED)
-    metadata = annotated(metadata)
+    files = timeline_files(table.timeline.layout)
+    content = files.commit_content(metadata := annotated(metadata))
     named = named_files(table.base_path, metadata)
     with hold_lock(commit.concurrency.lock, commit.concurrency.lock_retry_policy) as held:
         check(_reopen(commit))
-        delete_unnamed_files(storage, table.base_path, commit.instant_time, named)
+        delete_unnamed_files(storage, table.base_path, commit.instant_time, named, table.timeline.layout)
         if commit.heartbeat is not None:
             commit.heartbeat.check()
         held.check()
-        storage.create(table.instant_path(completed), metadata.to_json())
+        completed = files.complete(table, commit.instant, content, commit.concurrency.lock)
         _discard_if_rolled_back(commit, completed)
     latest = table.timeline.latest_commit
     record_commit(table.base_path, None if latest is None else latest.timestamp, commit.instant_time)
@@ -192,7 +194,7 @@ def publish_commit(
     with suppress(StorageError, CorruptTableError):
         # A task attempt may have begun a file since the last check. If the file does not exist yet and its
         # writer dies before its own check, the next commit finds the file by its marker.
-        if delete_unnamed_files(storage, table.base_path, commit.instant_time, named):
+        if delete_unnamed_files(storage, table.base_path, commit.instant_time, named, table.timeline.layout):
             delete_markers(storage, table.base_path, commit.instant_time)
     _stop_heartbeat(commit.heartbeat)
     return completed
@@ -202,7 +204,9 @@ def _reopen(commit: OpenCommit) -> HudiTable:
     """The table as it is now. Raises UnsupportedTableError if Hudi 1.x has upgraded it meanwhile."""
     try:
         table = open_table(commit.table.storage, commit.table.base_path)
-        check_written_version(table.version, table.base_path)
+        if table.version != commit.table.version:
+            check_written_version(table.version, table.base_path)
+            raise UnsupportedTableError(f"it has table version {table.version} by now")
         return table
     except UnsupportedTableError as error:
         raise UnsupportedTableError(
@@ -243,7 +247,7 @@ def _rolled_back_error(commit: OpenCommit) -> WriteConflictError:
 def discard_empty_commit(commit: OpenCommit) -> None:
     """Discard a commit that has written nothing: its markers and its instant. Raises StorageError."""
     table = commit.table
-    delete_unnamed_files(table.storage, table.base_path, commit.instant_time, ())
+    delete_unnamed_files(table.storage, table.base_path, commit.instant_time, (), table.timeline.layout)
     delete_markers(table.storage, table.base_path, commit.instant_time)
     _remove_instant(table, commit.instant)
     _stop_heartbeat(commit.heartbeat)
@@ -256,11 +260,10 @@ def rollback_commit(commit: OpenCommit) -> None:
     meanwhile, only the commit's own files are deleted, without a rollback instant. Raises StorageError.
     """
     table, concurrency = commit.table, commit.concurrency
-    completed = commit.instant.in_state(InstantState.COMPLETED)
     lock_retry_policy = concurrency.lock_retry_policy
     briefly = replace(lock_retry_policy, retries=min(lock_retry_policy.retries, _ROLLBACK_LOCK_RETRIES))
     try:
-        if not table.storage.exists(table.instant_path(completed)):
+        if completed_path(table, commit.instant) is None:
             with suppress(TableLockedError), hold_lock(concurrency.lock, briefly):
                 if _has_own_version(table):
                     roll_back_instant(table, commit.instant)
@@ -278,7 +281,7 @@ def _has_own_version(table: HudiTable) -> bool:
 def _delete_written(commit: OpenCommit) -> None:
     """Delete the commit's files, its instants and its markers, without a rollback instant."""
     table = commit.table
-    delete_unnamed_files(table.storage, table.base_path, commit.instant_time, ())
+    delete_unnamed_files(table.storage, table.base_path, commit.instant_time, (), table.timeline.layout)
     _remove_instant(table, commit.instant)
     delete_markers(table.storage, table.base_path, commit.instant_time)
 
@@ -356,12 +359,17 @@ def _stop_heartbeat(heartbeat: Heartbeat | None, *, keeps_file: bool = False) ->
             heartbeat.stop(keeps_file=keeps_file)
 
 
-def check_writable(table: HudiTable) -> None:
-    """Raise UnsupportedTableError for a table that hudisql must not write to, saying why."""
+def check_writable(table: HudiTable, operation: str | None = None) -> None:
+    """Raise UnsupportedTableError for a table that hudisql must not write to, saying why.
+
+    `operation` is what is going to be written (`table.written_versions`).
+    """
     properties = table.properties
-    check_written_version(properties.version, table.base_path)
-    reason = None
-    if not properties.populate_meta_fields:
+    check_written(table, operation)
+    reason = unwritten_rule(table)
+    if reason is not None:
+        pass
+    elif not properties.populate_meta_fields:
         reason = "its rows carry no meta columns (hoodie.populate.meta.fields=false)"
     elif properties.cdc_enabled:
         reason = "it writes change data capture logs (hoodie.table.cdc.enabled=true)"
@@ -381,15 +389,19 @@ def check_writable(table: HudiTable) -> None:
 
 
 def request_instant(
-    table: HudiTable, action: str, content: bytes, concurrency: Concurrency = SINGLE_WRITER
+    table: HudiTable,
+    action: str,
+    content: bytes,
+    concurrency: Concurrency = SINGLE_WRITER,
+    operation: str | None = None,
 ) -> tuple[Instant, Heartbeat | None]:
     """Create a requested instant at the first free instant time, which no other writer can then use.
 
-    `content` is that of its file. It gets a heartbeat where the table's writers use heartbeats. Raises
-    WriteConflictError, StorageError.
+    `content` is that of its file, `operation` as in `check_writable`. It gets a heartbeat where the table's
+    writers use heartbeats. Raises UnsupportedTableError, WriteConflictError, StorageError.
     """
     storage, base_path = table.storage, table.base_path
-    check_written_version(table.version, base_path)
+    check_written(table, operation)
     after = table.timeline.latest_time
     for _ in range(_ATTEMPTS):
         instant_time = new_instant_time(after, now_on_timeline(table))

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hudisql.errors import WriteConflictError
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
-from hudisql.format.instant import COMPACTION, REPLACE_COMMIT, WRITE_ACTIONS, Instant
+from hudisql.format.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, WRITE_ACTIONS, Instant
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.schema import arrow_from_avro
 from hudisql.format.timeline import Timeline
@@ -166,7 +166,7 @@ def _check_planned_services(known: HudiTable, timeline: Timeline, touched: Colle
     """Raise WriteConflictError if a compaction or clustering of the file groups was planned meanwhile."""
     before = {each.timestamp for each in known.timeline.instants}
     for other in timeline.pending:
-        if other.action in (COMPACTION, REPLACE_COMMIT) and other.timestamp not in before:
+        if other.action in (COMPACTION, REPLACE_COMMIT, CLUSTERING) and other.timestamp not in before:
             planned = planned_file_groups(known, other)
             _check_disjoint(known, other, touched, planned)
 

@@ -11,18 +11,20 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from contextlib import suppress
-from datetime import UTC, datetime
 
 from hudisql.errors import PathExistsError
 from hudisql.format.file_names import is_log_file, parse_log_file_name
 from hudisql.format.instant import COMMIT, COMPACTION, ROLLBACK, Instant, InstantState, new_instant_time
 from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.storage import parent_of
-from hudisql.table.hudi_table import HudiTable, check_written_version
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.written_versions import ANY_CHANGE, check_written
 from hudisql.write.handle.log_file import rollback_block, write_log_file
+from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.transaction.markers import delete_markers, marked_files
 from hudisql.write.transaction.pending_rollbacks import PendingRollback, pending_rollbacks
 from hudisql.write.transaction.rollback_files import InstantFiles, find_files
+from hudisql.write.transaction.timeline_files import completed_path, now_on_timeline, timeline_files
 from hudisql.write.transaction.timeline_payloads import render_rollback_metadata, render_rollback_plan
 from hudisql.write.transaction.uncommitted_files import delete_uncommitted_files, holds_blocks_of_others
 
@@ -40,15 +42,14 @@ def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: b
     """
     started = time.monotonic()
     storage, base_path = table.storage, table.base_path
-    check_written_version(table.version, base_path)
+    check_written(table, None if undoes_completed else ANY_CHANGE)
     timeline = load_timeline(storage, base_path, table.timeline.layout)
     pending = _pending_form(table, instant)
     open_rollbacks = [each for each in pending_rollbacks(table, timeline) if _is_same(each.target, instant)]
     undoes = undoes_completed or bool(open_rollbacks)
     files = find_files(table, pending, [each.plan for each in open_rollbacks], undoes=undoes_completed)
     rollback = _open_rollback(table, instant, files, timeline, open_rollbacks)
-    completed = table.instant_path(instant.in_state(InstantState.COMPLETED))
-    if storage.exists(completed):
+    if (completed := completed_path(table, instant)) is not None:
         if not undoes:
             # Its writer checks for rollbacks after completing it: `commit._discard_if_rolled_back`.
             for state in (InstantState.INFLIGHT, InstantState.REQUESTED):
@@ -67,7 +68,7 @@ def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: b
     )
     # The writer of the instant may be rolling it back, too, and complete this rollback.
     with suppress(PathExistsError):
-        storage.create(table.instant_path(rollback.in_state(InstantState.COMPLETED)), content)
+        timeline_files(table.timeline.layout).complete(table, rollback, content, None)
     delete_markers(storage, base_path, instant.timestamp)
 
 
@@ -107,20 +108,13 @@ def _open_rollback(
     return inflight
 
 
-def now_on_timeline(table: HudiTable) -> datetime:
-    """The current time in the timeline's time zone, tagged UTC."""
-    if table.properties.timeline_timezone == "UTC":
-        return datetime.now(UTC)
-    return datetime.now().replace(tzinfo=UTC)
-
-
 def _delete_files(
     table: HudiTable, rollback: Instant, target: Instant, files: InstantFiles
 ) -> dict[str, dict[str, int]]:
     """Delete and truncate the files; gives the log files with rollback blocks, by partition path."""
     storage = table.storage
     storage.delete_files(sorted(files.deleted))
-    delete_uncommitted_files(storage, files.truncated)
+    delete_uncommitted_files(storage, files.truncated, table.timeline.layout)
     blocks: dict[str, dict[str, int]] = defaultdict(dict)
     for path in sorted(files.shared):
         uri, length = _append_rollback_block(table, path, rollback, target)
@@ -158,6 +152,7 @@ def _delete_late_files(table: HudiTable, target: Instant, files: InstantFiles) -
     }
     if not late:
         return files
-    delete_uncommitted_files(storage, late)
-    logs = {path for path in late if is_log_file(path)}
+    delete_uncommitted_files(storage, late, table.timeline.layout)
+    is_deleted = log_naming(table.timeline.layout).is_new_file
+    logs = {path for path in late if is_log_file(path) and not is_deleted}
     return InstantFiles(files.deleted | (late - logs), files.truncated | logs, files.shared)

@@ -17,6 +17,7 @@ from hudisql.format.file_names import is_log_file, parse_base_file_name, parse_l
 from hudisql.format.instant import COMPACTION, Instant, InstantState
 from hudisql.storage import join, parent_of
 from hudisql.table.hudi_table import HudiTable
+from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.transaction.markers import marked_files, recorded_data_path
 from hudisql.write.transaction.timeline_payloads import (
     RequestedRollback,
@@ -84,6 +85,8 @@ def find_files(
             touched |= {partition for partition, _ in planned_file_groups(table, pending)}
         deleted |= _list_files(table, sorted(touched), instant_time)
         logs |= {path for path in named if is_log_file(path)}
+    if log_naming(table.timeline.layout).is_new_file:
+        return InstantFiles(frozenset(deleted | logs))
     truncated, shared = _split_log_files(table, logs - deleted, instant_time)
     return InstantFiles(frozenset(deleted), frozenset(truncated), frozenset(shared))
 

@@ -67,4 +67,4 @@ def _delete_unnamed_files(table: HudiTable, timeline: Timeline, instant_time: st
     for commit in commits:
         metadata = read_commit_metadata(table.storage, table.instant_path(commit))
         named |= named_files(table.base_path, metadata)
-    delete_unnamed_files(table.storage, table.base_path, instant_time, named)
+    delete_unnamed_files(table.storage, table.base_path, instant_time, named, table.timeline.layout)

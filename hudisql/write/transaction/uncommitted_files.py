@@ -1,8 +1,9 @@
 """Delete data files that no commit contains: those of failed commits and of discarded task attempts.
 
-Uncommitted base files are invisible and are deleted. The name of a log file does not tell its commit, so
-readers and Apache Hudi's compaction plans may already refer to it and would fail if it were deleted: it is
-truncated instead. Hudi keeps it and appends a rollback block, which every reader then has to read.
+Uncommitted base files are invisible and are deleted. In layout 1 of the timeline the name of a log file does
+not tell its commit, so readers and Apache Hudi's compaction plans may already refer to it and would fail if
+it were deleted: it is truncated instead. Hudi keeps it and appends a rollback block, which every reader then
+has to read. In layout 2 a log file is of one commit, and is deleted.
 """
 
 from __future__ import annotations
@@ -12,21 +13,24 @@ from collections.abc import Collection
 from hudisql.format.commit_metadata import CommitMetadata
 from hudisql.format.file_names import is_log_file
 from hudisql.format.log_block import LogBlockHead, scan_log_blocks
+from hudisql.format.timeline_layout import TimelineLayout
 from hudisql.storage import Storage, join
+from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.transaction.markers import delete_some_markers, marked_files
 
 
-def delete_uncommitted_files(storage: Storage, paths: Collection[str]) -> None:
-    """Delete those of these data files that are base files, and truncate the log files, if they exist.
-
-    Raises StorageError.
-    """
-    storage.delete_files([path for path in paths if not is_log_file(path)])
-    found = storage.infos([path for path in paths if is_log_file(path)])
+def delete_uncommitted_files(storage: Storage, paths: Collection[str], layout: TimelineLayout) -> None:
+    """Delete these data files, if they exist; in layout 1 log files are truncated. Raises StorageError."""
+    keeps_logs = not log_naming(layout).is_new_file
+    truncated = [path for path in paths if keeps_logs and is_log_file(path)]
+    storage.delete_files([path for path in paths if not (keeps_logs and is_log_file(path))])
+    found = storage.infos(truncated)
     storage.write_files([each.path for each in found if each is not None], b"")
 
 
-def delete_unnamed_files(storage: Storage, base_path: str, instant_time: str, named: Collection[str]) -> bool:
+def delete_unnamed_files(
+    storage: Storage, base_path: str, instant_time: str, named: Collection[str], layout: TimelineLayout
+) -> bool:
     """Delete the files with a marker of this instant that are not among the paths `named`.
 
     Hudi's `reconcileAgainstMarkers`. The markers of the files that existed are deleted, too. Gives False if
@@ -37,7 +41,7 @@ def delete_unnamed_files(storage: Storage, base_path: str, instant_time: str, na
     unnamed = sorted(marked.keys() - set(named))
     found = [each.path for each in storage.infos(unnamed) if each is not None]
     delete_uncommitted_files(
-        storage, [path for path in found if not holds_blocks_of_others(storage, path, instant_time)]
+        storage, [path for path in found if not holds_blocks_of_others(storage, path, instant_time)], layout
     )
     delete_some_markers(storage, base_path, instant_time, [marked[path] for path in found])
     return len(found) == len(unnamed)

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudisql.errors import WriteConflictError
+from hudisql.format.instant import InstantState
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
@@ -153,7 +154,7 @@ def test_files_that_an_attempt_finishes_beside_the_commit_are_deleted_before_the
     job = begin(kind)
     winner = job.attempt(0)
     committed = job.contents()
-    completed = job.write_context.completed_path
+    completed = job.table.instant_path(job.commit.instant.in_state(InstantState.COMPLETED))
     create = Storage.create
 
     def finish_first(self: Storage, path: str, content: bytes) -> None:

@@ -1,0 +1,152 @@
+"""What writers put on the timeline, by its layout: the contents of commits, and how an action completes.
+
+Follows `HoodieActiveTimeline` of Hudi 0.15 for layout 1, and `ActiveTimelineV2`, `CommitMetadataSerDeV2` and
+`SkewAdjustingTimeGenerator` of Hudi 1.2 for layout 2. `timeline_files` gives the class of a table's layout;
+no other module of the writers asks for versions or layouts.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+from hudisql.errors import PathExistsError
+from hudisql.format.commit_metadata import CommitMetadata
+from hudisql.format.instant import Instant, InstantState, new_instant_time
+from hudisql.format.timeline import load_timeline
+from hudisql.format.timeline_layout import TimelineLayout, instant_path
+from hudisql.storage import Storage
+from hudisql.table.hudi_table import HudiTable
+from hudisql.write.transaction.lock import TableLock
+
+# Hudi's `hoodie.time.generator.max_expected_clock_skew_ms`, and what it takes where no other process writes.
+_CLOCK_SKEW_SECONDS: Final = 0.2
+_LEAST_SECONDS: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class InstantStates:
+    """Which files an action has: `is_inflight`, and its `completed` instant, or None."""
+
+    is_inflight: bool
+    completed: Instant | None
+
+
+class TimelineFiles(Protocol):
+    """The files of one layout, as writers make and find them."""
+
+    def workload_profile(self, profile: CommitMetadata, /) -> bytes:
+        """The content of an inflight commit."""
+
+    def commit_content(self, metadata: CommitMetadata) -> bytes:
+        """The content of a completed commit."""
+
+    def complete(
+        self, table: HudiTable, instant: Instant, content: bytes, lock: TableLock | None, /
+    ) -> Instant:
+        """Create the completed file of a pending action, which is visible from then on; gives its instant.
+
+        `lock` is the table's, which the caller holds; None if no other process writes. Raises PathExistsError
+        if it is complete, StorageError.
+        """
+
+    def states(self, storage: Storage, base_path: str, instant: Instant) -> InstantStates:
+        """Whether the action is inflight, and completed. Raises StorageError."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineFilesV1:
+    """JSON commits; a completed file's name is known before."""
+
+    layout: TimelineLayout
+
+    def workload_profile(self, profile: CommitMetadata, /) -> bytes:
+        """The metadata without files."""
+        return profile.to_json()
+
+    def commit_content(self, metadata: CommitMetadata) -> bytes:
+        """JSON as Jackson prints it."""
+        return metadata.to_json()
+
+    def complete(
+        self, table: HudiTable, instant: Instant, content: bytes, _lock: TableLock | None, /
+    ) -> Instant:
+        """Create the file."""
+        completed = instant.in_state(InstantState.COMPLETED)
+        table.storage.create(table.instant_path(completed), content)
+        return completed
+
+    def states(self, storage: Storage, base_path: str, instant: Instant) -> InstantStates:
+        """Ask for both names."""
+        states = [instant.in_state(each) for each in (InstantState.INFLIGHT, InstantState.COMPLETED)]
+        inflight, done = storage.infos([instant_path(base_path, self.layout, each) for each in states])
+        return InstantStates(inflight is not None, None if done is None else states[1])
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineFilesV2:
+    """Avro commits; a completed file's name tells when the action was completed."""
+
+    layout: TimelineLayout
+
+    def workload_profile(self, _profile: CommitMetadata, /) -> bytes:
+        """Nothing: Hudi's profile is read by no one."""
+        return b""
+
+    def commit_content(self, metadata: CommitMetadata) -> bytes:
+        """An Avro container."""
+        # Tasks that write skeletons load no Avro writer.
+        from hudisql.format.commit_metadata_avro import render_commit_metadata
+
+        return render_commit_metadata(metadata)
+
+    def complete(
+        self, table: HudiTable, instant: Instant, content: bytes, lock: TableLock | None, /
+    ) -> Instant:
+        """Take a completion time after all times on the timeline, let clocks catch up, then create the file.
+
+        A writer whose clock is behind by less than the wait then requests a later instant.
+        """
+        storage, base_path = table.storage, table.base_path
+        if self.states(storage, base_path, instant).completed is not None:
+            raise PathExistsError(f"{instant.action} {instant.timestamp} of {base_path} is complete already")
+        latest = load_timeline(storage, base_path, self.layout).latest_time
+        completion_time = new_instant_time(latest, now_on_timeline(table))
+        time.sleep(_LEAST_SECONDS if lock is None else _CLOCK_SKEW_SECONDS)
+        completed = replace(instant.in_state(InstantState.COMPLETED), completion_time=completion_time)
+        storage.create(table.instant_path(completed), content)
+        return completed
+
+    def states(self, storage: Storage, base_path: str, instant: Instant) -> InstantStates:
+        """List the timeline: the name of a completed file is not known."""
+        entries = storage.list_directory(self.layout.timeline_directory(base_path))
+        parsed = (self.layout.parse_file_name(each.name) for each in entries if not each.is_directory)
+        own = [
+            each
+            for each in parsed
+            if each is not None
+            and (each.timestamp, each.completed_action) == (instant.timestamp, instant.completed_action)
+        ]
+        is_inflight = any(each.state is InstantState.INFLIGHT for each in own)
+        return InstantStates(is_inflight, next((each for each in own if each.is_completed), None))
+
+
+def timeline_files(layout: TimelineLayout) -> TimelineFiles:
+    """The files of this layout."""
+    return TimelineFilesV2(layout) if layout.has_completion_times else TimelineFilesV1(layout)
+
+
+def completed_path(table: HudiTable, instant: Instant) -> str | None:
+    """The path of the action's completed file, or None if it is not complete. Raises StorageError."""
+    files = timeline_files(table.timeline.layout)
+    completed = files.states(table.storage, table.base_path, instant).completed
+    return None if completed is None else table.instant_path(completed)
+
+
+def now_on_timeline(table: HudiTable) -> datetime:
+    """The current time in the timeline's time zone, tagged UTC."""
+    if table.properties.timeline_timezone == "UTC":
+        return datetime.now(UTC)
+    return datetime.now().replace(tzinfo=UTC)

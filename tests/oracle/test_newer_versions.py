@@ -1,0 +1,178 @@
+"""Tables of versions 8 and 9 that hudisql writes to: Apache Hudi 1.2, on its defaults, goes on with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+from hudisql.format.file_names import log_file_name
+from hudisql.format.table_properties import COPY_ON_WRITE, MERGE_ON_READ
+from hudisql.storage import Storage
+from hudisql.table import written_versions
+from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.written_versions import COMMITS
+from hudisql.write.transaction.commit import begin_commit
+from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
+from tests.oracle.client import HudiOracle
+from tests.oracle.comparison import assert_same_rows
+from tests.oracle.shapes import SHAPES, Shape, bootstrap_shape, noted_rows
+from tests.soak import parameters
+
+pytestmark = [pytest.mark.oracle, pytest.mark.spark]
+
+SHAPE = SHAPES[0]
+MERGE_ON_READ_SHAPE = next(each for each in SHAPES if each.table_type == MERGE_ON_READ)
+NAME = "newer_versions"
+# The test harness makes 1.2 write version 6 without a metadata table; these are its own defaults.
+DEFAULTS = {"hoodie.write.table.version": "9", "hoodie.metadata.enable": "true"}
+WITHOUT_SKIPPING = {"hoodie.enable.data.skipping": "false"}
+
+
+@pytest.fixture(autouse=True)
+def opened_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written_versions, "_TESTED", dict.fromkeys((COPY_ON_WRITE, MERGE_ON_READ), COMMITS))
+
+
+def _upsert(
+    oracle: HudiOracle, path: str, shape: Shape, start: int, stop: int, note: str, **options: str
+) -> None:
+    given = {**shape.write_options(), **DEFAULTS, **options}
+    chosen = {key: text for key, text in given.items() if text}
+    oracle.upsert(noted_rows(shape, start, stop, note), path, chosen)
+
+
+def _table(path: str, version: int) -> HudiTable:
+    table = open_table(Storage(), path)
+    assert table.version == version
+    return table
+
+
+def _notes(oracle: HudiOracle, session: Any, name: str, path: str) -> dict[int, str]:
+    """The notes of all rows, once 1.2 and hudisql have read the same rows, also with a filter."""
+    theirs = oracle.read(path, options=WITHOUT_SKIPPING)
+    assert_same_rows(session.sql(f"SELECT * FROM {name}").arrow(), theirs, sort_by=["seq"])
+    found = oracle.read(path, options=WITHOUT_SKIPPING, where="note = 'ours'")
+    ours = theirs.filter(pc.equal(theirs["note"], "ours"))
+    assert_same_rows(found, ours, sort_by=["seq"])
+    return dict(zip(theirs["seq"].to_pylist(), theirs["note"].to_pylist(), strict=True))
+
+
+def _change(session: Any, name: str, path: str, expected: dict[int, str]) -> None:
+    """UPDATE, DELETE, INSERT and MERGE, in the table and in `expected`."""
+    session.sql(f"UPDATE {name} SET note = 'ours' WHERE seq < 5")
+    expected.update(dict.fromkeys(range(5), "ours"))
+    session.sql(f"DELETE FROM {name} WHERE seq IN (10, 11)")
+    del expected[10], expected[11]
+    columns = "* EXCEPT (id, seq, note), concat('new', id) AS id, seq + 1000L AS seq, 'ours' AS note"
+    rows = f"SELECT {columns} FROM {name} WHERE seq IN (20, 21)"
+    names = ", ".join(open_table(Storage(), path).schema.names)
+    session.sql(f"INSERT INTO {name} ({names}) SELECT {names} FROM ({rows})")
+    expected.update({1020: "ours", 1021: "ours"})
+    session.sql(
+        f"MERGE INTO {name} t USING (SELECT id, seq FROM {name} WHERE seq IN (30, 31)) s ON t.id = s.id "
+        "WHEN MATCHED AND t.seq = 30 THEN DELETE WHEN MATCHED THEN UPDATE SET note = 'merged'"
+    )
+    del expected[30]
+    expected[31] = "merged"
+
+
+@pytest.mark.parametrize("origin", parameters(["hudi", "upgraded"], in_ci=["hudi"]))
+def test_hudi_12_and_hudisql_change_a_table_of_version_9_in_turn(
+    oracle_120: HudiOracle, session: Any, tmp_path: Path, origin: str
+) -> None:
+    path, name = str(tmp_path / "table"), f"{NAME}_{origin}"
+    named = {"hoodie.table.name": name}
+    if origin == "hudi":
+        _upsert(oracle_120, path, SHAPE, 0, 60, "first", **named)
+        session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    else:
+        bootstrap_shape(session, SHAPE, tmp_path, table=name)
+        _upsert(oracle_120, path, SHAPE, 0, 60, "first", **named)
+    assert _table(path, 9).properties.metadata_partitions
+    expected = _notes(oracle_120, session, name, path)
+    _change(session, name, path, expected)
+    table = _table(path, 9)
+    assert not table.properties.metadata_partitions
+    assert all(each.completion_time > each.timestamp for each in table.timeline.commits[-4:])
+    assert _notes(oracle_120, session, name, path) == expected
+    _go_on(oracle_120, session, name, path, SHAPE, expected, **named)
+
+
+@pytest.mark.parametrize(
+    "mode", parameters(["COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"], in_ci=["COMMIT_TIME_ORDERING"])
+)
+def test_hudi_12_compacts_what_hudisql_has_written_to_logs(
+    oracle_120: HudiOracle, session: Any, tmp_path: Path, mode: str
+) -> None:
+    path, name, shape = str(tmp_path / "table"), f"{NAME}_{mode[:6].lower()}", MERGE_ON_READ_SHAPE
+    given = {} if mode == "EVENT_TIME_ORDERING" else {"hoodie.datasource.write.precombine.field": ""}
+    _upsert(oracle_120, path, shape, 0, 60, "first", **given)
+    session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    assert _table(path, 9).properties.record_merge_mode == mode
+    expected = _notes(oracle_120, session, name, path)
+    _change(session, name, path, expected)
+    assert list(Path(path).rglob(".*.log.1_*"))
+    assert _notes(oracle_120, session, name, path) == expected
+    _go_on(oracle_120, session, name, path, shape, expected, **given)
+    compacts = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1", **given}
+    _upsert(oracle_120, path, shape, 50, 51, "compacted", **compacts)
+    expected[50] = "compacted"
+    assert _table(path, 9).timeline.commits[-1].action == "commit"
+    assert _notes(oracle_120, session, name, path) == expected
+
+
+def _go_on(
+    oracle: HudiOracle,
+    session: Any,
+    name: str,
+    path: str,
+    shape: Shape,
+    expected: dict[int, str],
+    **options: str,
+) -> None:
+    """1.2 upserts, hudisql updates and deletes, 1.2 upserts again; both read the same after each."""
+    _upsert(oracle, path, shape, 3, 8, "theirs", **options)
+    expected.update(dict.fromkeys(range(3, 8), "theirs"))
+    assert _notes(oracle, session, name, path) == expected
+    assert _table(path, 9).properties.metadata_partitions
+    session.sql(f"UPDATE {name} SET note = 'ours' WHERE seq IN (7, 40)")
+    session.sql(f"DELETE FROM {name} WHERE seq IN (3, 45)")
+    expected.update({7: "ours", 40: "ours"})
+    del expected[3], expected[45]
+    assert _notes(oracle, session, name, path) == expected
+    _upsert(oracle, path, shape, 40, 42, "theirs", **options)
+    expected.update({40: "theirs", 41: "theirs"})
+    assert _notes(oracle, session, name, path) == expected
+
+
+@pytest.mark.parametrize(
+    "shape",
+    parameters([SHAPE, MERGE_ON_READ_SHAPE], in_ci=[MERGE_ON_READ_SHAPE.name]),
+    ids=lambda shape: shape.name,
+)
+def test_hudi_12_rolls_back_what_a_killed_writer_has_left(
+    oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Shape
+) -> None:
+    path, name = str(tmp_path / "table"), f"{NAME}_killed_{shape.name}"
+    _upsert(oracle_120, path, shape, 0, 60, "first")
+    session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    expected = _notes(oracle_120, session, name, path)
+    failed = begin_commit(_table(path, 9), "UPSERT")
+    kept = next(each for each in Path(path).rglob("*.parquet") if ".hoodie" not in str(each))
+    file_id, place = kept.name.split("_")[0], kept.parent.name
+    written = [f"{file_id}_0-1-0_{failed.instant_time}.parquet"]
+    if shape.table_type == "MERGE_ON_READ":
+        written.append(log_file_name(file_id, failed.instant_time, 1, "0-1-0"))
+    for each in written:
+        marker = Marker(place, each, MarkerKind.CREATE)
+        create_marker(Storage(), path, failed.instant_time, marker)
+        (kept.parent / each).write_bytes(kept.read_bytes())
+    assert _notes(oracle_120, session, name, path) == expected
+    _upsert(oracle_120, path, shape, 3, 4, "theirs")
+    expected[3] = "theirs"
+    assert _notes(oracle_120, session, name, path) == expected
+    assert [each for each in written if (kept.parent / each).exists()] == []
+    assert failed.instant_time not in {each.timestamp for each in _table(path, 9).timeline.instants}
