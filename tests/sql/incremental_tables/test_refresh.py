@@ -97,7 +97,7 @@ def test_of_two_refreshes_at_once_one_does_the_work(layers: Session, monkeypatch
     def conflict(plan: RefreshPlan) -> WriteResult:
         monkeypatch.setattr(name, run_refresh)
         rows.append(refresh(layers))
-        with pytest.raises(WriteConflictError, match="another (refresh|writer)"):
+        with pytest.raises(WriteConflictError, match=r"another (refresh|writer)"):
             run_refresh(plan)
         return run_refresh(plan)
 
