@@ -289,13 +289,16 @@ def _check_version(version: int, base_path: str) -> None:
 
 
 def check_written_version(version: int, base_path: str) -> None:
-    """Raise UnsupportedTableError if tables of this version are read only."""
+    """Raise UnsupportedTableError unless everything is written in tables of this version.
+
+    `written_versions` knows what is written in others.
+    """
     if version != WRITTEN_VERSION:
         raise UnsupportedTableError(
-            f"the Hudi table at {base_path} has table version {version}, which hudisql reads and does not "
-            f"write; it writes version {WRITTEN_VERSION}. A Hudi 1.x writer upgrades an older table on its "
-            "own at its next write (hoodie.write.auto.upgrade)",
-            hint="write to it with Apache Hudi 1.x; or go back in Spark with Hudi 1.x: CALL downgrade_table("
+            f"the Hudi table at {base_path} has table version {version}. hudisql writes version "
+            f"{WRITTEN_VERSION}, and of version 9 the rows alone (INSERT, UPDATE, DELETE, MERGE). A Hudi 1.x "
+            "writer upgrades an older table on its own at its next write (hoodie.write.auto.upgrade)",
+            hint="do this with Apache Hudi 1.x; or go back in Spark with Hudi 1.x: CALL downgrade_table("
             "table => '<table>', to_version => 'SIX'), and set hoodie.write.table.version=6 for every 1.x "
             "writer of this table",
         )

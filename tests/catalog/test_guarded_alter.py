@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -19,6 +19,13 @@ from tests.catalog.table_maker import TableMaker
 
 pytestmark = pytest.mark.hms
 SCHEMA = pa.schema([("id", pa.string()), ("fare", pa.float64())])
+
+
+@pytest.fixture(autouse=True)
+def forgotten(client: MetastoreClient, database: str) -> Iterator[None]:
+    """Workers of other tests would take what is left for a bad declaration."""
+    yield
+    client.drop_table(database, "made", delete_data=False)
 
 
 class InterruptedClient(MetastoreClient):

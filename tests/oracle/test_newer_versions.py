@@ -9,11 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 from hudisql.format.file_names import log_file_name
-from hudisql.format.table_properties import COPY_ON_WRITE, MERGE_ON_READ
+from hudisql.format.table_properties import MERGE_ON_READ
 from hudisql.storage import Storage
-from hudisql.table import written_versions
 from hudisql.table.hudi_table import HudiTable, open_table
-from hudisql.table.written_versions import COMMITS
 from hudisql.write.transaction.commit import begin_commit
 from hudisql.write.transaction.markers import Marker, MarkerKind, create_marker
 from tests.oracle.client import HudiOracle
@@ -29,11 +27,6 @@ NAME = "newer_versions"
 # The test harness makes 1.2 write version 6 without a metadata table; these are its own defaults.
 DEFAULTS = {"hoodie.write.table.version": "9", "hoodie.metadata.enable": "true"}
 WITHOUT_SKIPPING = {"hoodie.enable.data.skipping": "false"}
-
-
-@pytest.fixture(autouse=True)
-def opened_gate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written_versions, "_TESTED", dict.fromkeys((COPY_ON_WRITE, MERGE_ON_READ), COMMITS))
 
 
 def _upsert(

@@ -193,7 +193,7 @@ def test_what_a_killed_bootstrap_left_is_cleared_away_once_its_process_is_gone(
     assert fingerprint(daily_orders) == before
 
 
-@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_rollback_killed_at_any_step_leaves_no_half_table_and_ends_its_work_when_called_again(
     call, session, bootstrap, daily_orders, tmp_path, metastore_uri, stride
 ):

@@ -1,4 +1,4 @@
-"""Tables of version 9 in SQL: read by name and by path, shown by procedures, changed by nothing."""
+"""Tables of version 9 in SQL: read by name and by path, shown by procedures; only their rows change."""
 
 from __future__ import annotations
 
@@ -114,11 +114,7 @@ def test_procedures_show_the_table(session: Session, procedure: str, name: str, 
 
 
 CHANGES = [
-    "INSERT INTO newer.logs SELECT * FROM newer.logs",
     "INSERT OVERWRITE newer.logs SELECT * FROM newer.logs",
-    "UPDATE newer.logs SET note = 'x'",
-    "DELETE FROM newer.logs WHERE seq = 1",
-    "MERGE INTO newer.logs t USING (SELECT 'k0001' AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE",
     "ALTER TABLE newer.logs ADD COLUMNS (more INT)",
     "ALTER TABLE newer.logs SET TBLPROPERTIES ('hoodie.parquet.max.file.size' = '1')",
     "ALTER TABLE newer.logs RENAME TO newer.others",
@@ -146,5 +142,5 @@ CHANGES = [
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize("statement", CHANGES)
 def test_what_would_change_the_table_is_refused(session: Session, statement: str) -> None:
-    with pytest.raises(UnsupportedTableError, match="has table version 9, which hudisql reads"):
+    with pytest.raises(UnsupportedTableError, match="has table version 9"):
         session.sql(statement).rows  # noqa: B018

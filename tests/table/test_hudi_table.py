@@ -64,7 +64,7 @@ def test_versions_that_are_not_known_are_refused(make_table, storage: Storage, v
 
 
 @pytest.mark.parametrize("name", ["v8_nonpartitioned", "v9_mor_parquet_log"])
-def test_newer_versions_are_not_written_and_the_way_back_is_named(
+def test_services_do_not_write_newer_versions_and_the_way_back_is_named(
     golden, third_party, storage: Storage, name: str
 ) -> None:
     path = third_party(name) if name.startswith("v8_non") else golden(name).table

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _TABLE_HELP: Final = "table of the metastore, database.name"
 # Properties that files, meta columns and directories were written by.
 _FOLLOWED_BY_FILES: Final = (
+    "version",
     "table_type",
     "record_key_fields",
     "partition_fields",

@@ -121,7 +121,7 @@ def run_rounds(
             assert_fresh(session, text, f"t{at}")
 
 
-@pytest.mark.parametrize("at", [5, 6])
+@pytest.mark.parametrize("at", [5, pytest.param(6, marks=pytest.mark.soak)])
 def test_refresh_equals_query_run_afresh(layers: Session, at: int) -> None:
     rounds = [
         ["UPDATE orders SET customer = 2, day = 'wed' WHERE id = 1", "DELETE FROM orders WHERE id = 4"],

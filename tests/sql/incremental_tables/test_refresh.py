@@ -68,6 +68,7 @@ def test_definition_is_shown_changed_and_dropped(layers: Session) -> None:
     layers.sql("DROP INCREMENTAL TABLE t")
 
 
+@pytest.mark.soak
 def test_a_key_that_repeats_is_an_error_and_leaves_no_table(layers: Session) -> None:
     with pytest.raises(RepeatedKeysError):
         layers.sql("CREATE INCREMENTAL TABLE t KEY (customer) AS SELECT customer, amount FROM orders")
@@ -78,6 +79,7 @@ def test_a_key_that_repeats_is_an_error_and_leaves_no_table(layers: Session) -> 
     assert_fresh(layers, "SELECT customer, max(id) AS id FROM orders GROUP BY customer")
 
 
+@pytest.mark.soak
 def test_up_to_reads_the_sources_as_of_an_instant(layers: Session) -> None:
     layers.sql("CREATE INCREMENTAL TABLE t AS SELECT id, amount FROM orders")
     instant = layers.sql("UPDATE orders SET amount = 11 WHERE id = 1").rows[0]["instant"]
@@ -88,6 +90,7 @@ def test_up_to_reads_the_sources_as_of_an_instant(layers: Session) -> None:
     assert layers.sql("SELECT amount FROM t WHERE id = 1").rows[0][0] == 12
 
 
+@pytest.mark.soak
 def test_of_two_refreshes_at_once_one_does_the_work(layers: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     layers.sql("CREATE INCREMENTAL TABLE t AS SELECT id, amount FROM orders")
     layers.sql("UPDATE orders SET amount = 11 WHERE id = 1")

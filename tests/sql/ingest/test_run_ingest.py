@@ -101,7 +101,7 @@ ROUNDS: list[tuple[Sequence[int], int, dict[str, object]]] = [
 
 
 @pytest.mark.parametrize("index_days", parameters([0, 36_500], in_ci=[36_500]))
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", parameters(["cow", "mor"], in_ci=["mor"]))
 def test_events_are_inserted_updated_and_deleted(
     session: Any, broker: KafkaBroker, database: str, kind: str, index_days: int
 ) -> None:
