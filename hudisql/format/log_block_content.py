@@ -75,14 +75,14 @@ class DeleteRecords:
     record_keys: pa.Array
     partition_paths: pa.Array
     ordering_values: pa.RecordBatch
-    lists: pa.ListArray | None = None
+    lists: pa.ListArray
 
     def lists_of_values(self, fields: int) -> list[pa.RecordBatch] | None:
         """For each of several ordering fields the deletes' values, as `ordering_values`; null for none.
 
         None if no delete has several values.
         """
-        if self.lists is None or self.lists.null_count == len(self.lists):
+        if self.lists.null_count == len(self.lists):
             return None
         lengths = self.lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
         starts = self.lists.offsets.to_numpy()[:-1]
@@ -93,10 +93,8 @@ class DeleteRecords:
         return found
 
 
-def decode_delete_records(
-    content: memoryview | bytes, *, has_several_ordering_fields: bool = False
-) -> DeleteRecords:
-    """The deletes of a block's content; only of tables with several ordering fields lists of values.
+def decode_delete_records(content: memoryview | bytes) -> DeleteRecords:
+    """The deletes of a block's content; those of Hudi 1.x may have lists of ordering values.
 
     Raises CorruptTableError, UnsupportedTableError for old versions.
     """
@@ -112,15 +110,14 @@ def decode_delete_records(
     start, stop = np.array([_PREFIX.size]), np.array([_PREFIX.size + length])
     if length < 0 or stop[0] > len(content):
         raise CorruptTableError("a delete block is cut short")
-    schema = _schema_with_lists() if has_several_ordering_fields else _schema()
-    batch = decode_rows(np.frombuffer(content, np.uint8), start, stop, schema)
+    batch = decode_rows(np.frombuffer(content, np.uint8), start, stop, _schema_with_lists())
     records = batch.column(0).values
     ordering = records.field("orderingVal")
     return DeleteRecords(
         records.field("recordKey"),
         records.field("partitionPath"),
         _by_wrapper(ordering),
-        ordering.field(len(_WRAPPERS)).field(0) if has_several_ordering_fields else None,
+        ordering.field(len(_WRAPPERS)).field(0),
     )
 
 

@@ -262,10 +262,7 @@ def _events_of(
     try:
         match block.block_type:
             case BlockType.DELETE:
-                several = len(mode.ordering_fields) > 1
-                return _delete_events(
-                    decode_delete_records(block.content, has_several_ordering_fields=several), mode
-                )
+                return _delete_events(decode_delete_records(block.content), mode)
             case BlockType.AVRO_DATA:
                 batch = _avro_rows(block, _names_wanted(mode, schema))
             case BlockType.PARQUET_DATA:

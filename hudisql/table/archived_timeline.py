@@ -5,7 +5,7 @@ Follows `HoodieArchivedTimeline` of Hudi 0.15. Those of timeline layout 2 are re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -19,11 +19,11 @@ from hudisql.format.archived_timeline import (
 )
 from hudisql.format.instant import CLEAN, COMMIT_ACTIONS, REPLACE_COMMIT, Instant
 from hudisql.format.timeline import Timeline
-from hudisql.format.timeline_history import HistoryFile
+from hudisql.format.timeline_history import HistoryFile, HistoryInstant, read_history
 from hudisql.format.timeline_layout import archive_directory
 from hudisql.storage import FileInfo
 from hudisql.table.completion_times import history_files
-from hudisql.table.history_entries import archived_instants, history_entries
+from hudisql.table.history_entries import archived_instants, entries_of, history_entries
 from hudisql.table.hudi_table import HudiTable
 
 # Clocks of writers and stores differ, and so does the time zone of a timeline.
@@ -77,6 +77,7 @@ class ArchiveReader:
     table: HudiTable
     _path: str = ""
     _content: bytes = b""
+    _history: Sequence[HistoryInstant] = ()
 
     def completed_instants(self) -> dict[Instant, str]:
         """The completed instants and the archive file of each. Raises as `read_archived_entries`."""
@@ -98,11 +99,21 @@ class ArchiveReader:
         `read_archived_entries`.
         """
         if self.table.timeline.layout.has_completion_times:
-            file = HistoryFile(path, instant.timestamp, instant.timestamp, 0)
-            entries = history_entries(self.table, [file], payload)
+            entries = (
+                entry
+                for each in self._history_of(path)
+                if each.timestamp == instant.timestamp
+                for entry in entries_of(each, path, payload)
+            )
             return next((each for each in entries if each.instant == instant), None)
         found = parse_archive_file(self._read(path), path, payload, instant.timestamp.encode())
         return next((each for each in found if each.instant == instant), None)
+
+    def _history_of(self, path: str) -> Sequence[HistoryInstant]:
+        if path != self._path:
+            self._history = read_history(self.table.storage, [HistoryFile(path, "", "", 0)], contents=True)
+            self._path = path
+        return self._history
 
     def _read(self, path: str) -> bytes:
         if path != self._path:

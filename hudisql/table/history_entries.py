@@ -33,12 +33,19 @@ def history_entries(
     """
     for file in files:
         for each in read_history(table.storage, [file], contents=True):
-            for instant, content in _states(each):
-                if containing and containing not in content:
-                    continue
-                entry = archived_entry(instant, content, instant.completion_time or None, file.path)
-                if payload is None or entry.record.get(payload) is not None:
-                    yield entry
+            yield from entries_of(each, file.path, payload, containing)
+
+
+def entries_of(
+    found: HistoryInstant, path: str, payload: str | None = None, containing: bytes = b""
+) -> Iterator[ArchivedEntry]:
+    """The states of an instant that was read with contents from the file at `path`; as `history_entries`."""
+    for instant, content in _states(found):
+        if containing and containing not in content:
+            continue
+        entry = archived_entry(instant, content, instant.completion_time or None, path)
+        if payload is None or entry.record.get(payload) is not None:
+            yield entry
 
 
 def _completed(found: HistoryInstant) -> Instant:

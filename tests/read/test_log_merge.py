@@ -547,6 +547,18 @@ def test_several_ordering_fields_decide_one_after_the_other(tmp_path: Path) -> N
     assert found == [("b", 5, "m"), ("c", 6, "b"), ("e", 5, "m")]
 
 
+@pytest.mark.parametrize(
+    "fields", [(), (DATA.field("seq"),)], ids=["commit time", "one of the fields is no column"]
+)
+def test_deletes_with_values_of_several_fields_are_read_where_fewer_decide(
+    tmp_path: Path, fields: tuple[pa.Field, ...]
+) -> None:
+    mode = RecordMergeMode(fields, bool(fields), bool(fields), has_partial_blocks=True)
+    blocks = [_listed_delete_block([("a", 9, "n")], _instant(1))]
+    file_slice = _slice(tmp_path, [("a", 5, "base"), ("b", 5, "base")], [blocks])
+    assert _as_rows(_read(file_slice, LogMergeConfig(INSTANTS, mode))) == [("b", 5, "base")]
+
+
 def test_only_the_rows_of_chosen_commits_are_merged(tmp_path: Path) -> None:
     only = replace(INSTANTS, only=frozenset({_instant(1)}))
     blocks = [

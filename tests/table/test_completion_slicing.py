@@ -13,7 +13,10 @@ import pytest
 
 from hudisql.errors import CorruptTableError
 from hudisql.format.avro_container import load_codec
+from hudisql.format.commit_metadata import CommitMetadata
+from hudisql.format.commit_metadata_avro import render_commit_metadata
 from hudisql.storage import Storage
+from hudisql.table.archived_timeline import ArchiveReader
 from hudisql.table.completion_times import history_files
 from hudisql.table.hudi_table import open_table
 from hudisql.table.snapshot import load_file_slices
@@ -173,3 +176,40 @@ def test_no_file_of_an_instant_is_read_to_plan(directory: TableDirectory, monkey
     (found,) = load_file_slices(opened)
     assert len(found.log_files) == 28
     assert read == []
+
+
+def test_a_file_of_the_history_is_read_once_for_all_its_instants(
+    directory: TableDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _complete(directory, 30, 31)
+    name = f"{_time(1)}_{_time(20)}_0.parquet"
+    _archive(directory, 1, 1, 1, name)
+    times = [_time(minute) for minute in range(1, 21)]
+    contents = [
+        render_commit_metadata(CommitMetadata(partition_to_write_stats={}, extra_metadata={"n": time}))
+        for time in times
+    ]
+    rows = {
+        "instantTime": times,
+        "completionTime": times,
+        "action": ["deltacommit"] * 20,
+        "metadata": contents,
+        "plan": pa.nulls(20, pa.binary()),
+    }
+    pq.write_table(pa.table(rows), directory.path / ".hoodie/timeline/history" / name)
+    reader = ArchiveReader(open_table(Storage(), str(directory.path)))
+    opened: list[str] = []
+    open_input = Storage.open_input
+
+    def counted(self: Storage, path: str) -> Any:
+        opened.append(path)
+        return open_input(self, path)
+
+    monkeypatch.setattr(Storage, "open_input", counted)
+    found = [
+        reader.entry(instant, path, "hoodieCommitMetadata")
+        for instant, path in reader.completed_instants().items()
+    ]
+    said = [each.record["hoodieCommitMetadata"]["extraMetadata"]["n"] for each in found if each is not None]
+    assert said == times
+    assert len(opened) == 2

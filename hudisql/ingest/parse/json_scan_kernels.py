@@ -70,7 +70,7 @@ def _read_text_leaf(start, end, what, low, high, scale, scratch):  # type: ignor
     # Code and two words of what a string holds: a decimal, date or timestamp.
     if what == DECIMAL:
         code, value, wide, at = read_decimal(start, low, high)
-        return (BAD_TEXT if code == NOT_JSON or (code == OK and at != end) else code), value, wide
+        return (BAD_TEXT if code == NOT_JSON or at != end else code), value, wide
     if what == BASE64_DECIMAL:
         return read_base64_decimal(start, end, scratch, low, high, scale)
     if what == DATE:

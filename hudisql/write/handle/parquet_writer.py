@@ -20,12 +20,11 @@ CODEC_LEVELS: Final[Mapping[str, int | None]] = {"gzip": 1, "zstd": 1, "snappy":
 LEAST_BYTES: Final = 1 << 20
 """Arrow bytes of the first row group from which on the footer's way through Python pays."""
 _MAGIC: Final = b"PAR1"
-_TAIL_BYTES: Final = 8
 _GZIP: Final = 2  # of parquet's CompressionCodec
 _GZIP_WINDOW_BITS: Final = 31
 _ISAL_LEVEL: Final = 1
 # Of PageHeader.
-_PAGE_BYTES, _STORED_BYTES, _CHECKSUM, _PAGE_OF_VERSION_2 = 2, 3, 4, 8
+_PAGE_BYTES, _STORED_BYTES, _CHECKSUM = 2, 3, 4
 # Of FileMetaData, RowGroup and ColumnChunk.
 _ROW_GROUPS, _COLUMNS, _GROUP_OFFSET, _GROUP_STORED_BYTES = 4, 1, 5, 6
 _CHUNK_OFFSET, _CHUNK_METADATA = 2, 3
@@ -40,6 +39,7 @@ def open_parquet_writer(
 
     `options` are those of `pyarrow.parquet.ParquetWriter`; pages are of version 1, without a page index.
     """
+    options = {**options, "data_page_version": "1.0", "write_page_index": False}
     if codec != "gzip" or first_bytes < LEAST_BYTES or find_spec("isal") is None:
         return pq.ParquetWriter(
             sink, schema, compression=codec, compression_level=CODEC_LEVELS[codec], **options
@@ -73,10 +73,11 @@ class _GzipWriter:
         self._writer.add_key_value_metadata(metadata)
 
     def close(self) -> None:
-        """Write the footer; the sink stays open."""
+        """Write the footer, once; the sink stays open."""
+        is_whole, self._is_whole = self._is_whole, False
         self._pages.end()
         self._writer.close()
-        if self._is_whole:
+        if is_whole:
             self._pages.write_footer()
 
 
@@ -123,6 +124,8 @@ class _Pages:
     def _pass_on(self) -> bool:
         """Pass on what comes first in the file, if it is complete."""
         if self._begun == 0:
+            if len(self._pending) < len(_MAGIC):
+                return False
             self._sink.write(bytes(self._pending[: len(_MAGIC)]))
             return self._drop(len(_MAGIC))
         if self._header is None:
@@ -148,7 +151,6 @@ class _Pages:
             return False
         # What is no page is what the footer says of the column, too: some versions of Arrow repeat it.
         if header[_PAGE_BYTES][0] == I32:
-            assert _PAGE_OF_VERSION_2 not in header
             self._header, self._page = header, self._begun
         return self._drop(length)
 
@@ -161,8 +163,7 @@ class _Pages:
         """Pass the footer on, with the pages' new places and sizes."""
         if self._begun == 0:
             self._pass_on()
-        footer, end = parse_struct(self._pending, 0)
-        assert end == len(self._pending) - _TAIL_BYTES  # nothing stands between pages and footer
+        footer, _ = parse_struct(self._pending, 0)
         last = self._sink.tell()
         for group in reversed(footer[_ROW_GROUPS][1].elements):
             last = self._move_row_group(group, last)

@@ -292,6 +292,12 @@ def test_escapes_in_times_decimals_and_base64_are_read() -> None:
     assert (row["content"], row["id"]) == (b"\xff\xff\xff", "😀")
 
 
+@pytest.mark.parametrize("text", ["0.001:", "1234567890123:", "1e99 "])
+def test_a_text_that_goes_on_behind_a_decimal_is_none(text: str) -> None:
+    found = PARSER.parse([json.dumps({"price": text}).encode()])
+    assert [each.reason for each in found.bad] == ["column price: a text that is no decimal128(10, 2)"]
+
+
 def test_declarations_that_cannot_be_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="no column of the table"):
         JsonParser(SCHEMA, key_column="missing")

@@ -107,6 +107,42 @@ def test_without_isal_and_for_other_codecs_arrow_writes(monkeypatch: pytest.Monk
     assert _said(_written([table], "gzip", LEAST_BYTES)) == _said(_written([table], "gzip", 0))
 
 
+@pytest.mark.parametrize("length", [1, 3, 7, 1_000])
+def test_pages_that_come_in_pieces_are_the_same(length: int) -> None:
+    content = _written([_rows(1).slice(0, 500), _rows(2).slice(0, 90)], "none", 0, data_page_size=1_000)
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+
+    def compressed(pieces: int) -> bytes:
+        sink = io.BytesIO()
+        pages = parquet_writer._Pages(sink)
+        for start in range(0, footer, pieces):
+            pages.write(content[start : min(start + pieces, footer)])
+        pages.end()
+        pages.write(content[footer:])
+        pages.write_footer()
+        return sink.getvalue()
+
+    assert compressed(length) == compressed(footer)
+    assert pq.read_table(io.BytesIO(compressed(length))) == pq.read_table(io.BytesIO(content))
+
+
+def test_a_writer_that_is_closed_again_writes_no_second_footer() -> None:
+    table, sink = _rows(1).slice(0, 100), io.BytesIO()
+    writer = open_parquet_writer(sink, table.schema, "gzip", first_bytes=LEAST_BYTES)
+    writer.write_table(table, row_group_size=100)
+    writer.close()
+    length = sink.tell()
+    writer.close()
+    assert sink.tell() == length
+
+
+def test_pages_are_of_version_1_without_an_index() -> None:
+    wanted = {"data_page_version": "2.0", "write_page_index": True}
+    content = _written([_rows(1)], "gzip", LEAST_BYTES, **wanted)
+    assert pq.read_table(io.BytesIO(content)) == _rows(1)
+    assert not pq.read_metadata(io.BytesIO(content)).row_group(0).column(0).has_offset_index
+
+
 class _Full(io.BytesIO):
     def write(self, data: Any) -> int:
         if self.tell() > 1_000:
