@@ -129,7 +129,6 @@ CHANGES = [
     "CALL create_savepoint(table => 'newer.logs')",
     "CALL delete_savepoint(table => 'newer.cleaned')",
     "CALL rollback_to_savepoint(table => 'newer.cleaned')",
-    "CALL run_ttl(table => 'newer.logs', retain_days => 1)",
     "CALL delete_marker(table => 'newer.logs', instant_time => '20240101000000000')",
     "CALL repair_corrupted_clean_files(table => 'newer.cleaned', dry_run => false)",
     "CALL rollback_bootstrap(table => 'newer.skeletons')",

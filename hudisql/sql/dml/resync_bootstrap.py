@@ -107,6 +107,7 @@ def resync_bootstrap(
     from hudisql.sql.dml.dml_execution import retry_on_conflict
     from hudisql.sql.dml.statement_scope import check_changeable
     from hudisql.sql.query.target_table import open_hudi_entry
+    from hudisql.write.transaction.commit import check_writable
 
     entry = find_entry(context, arguments.table)
     check_changeable(entry, "CALL resync_bootstrap")
@@ -118,6 +119,7 @@ def resync_bootstrap(
 
     def resync(scope: StatementScope) -> WriteResult:
         table = scope.table
+        check_writable(table)
         planned[:] = [plan_resync(context, table, request)]
         with warn_if_metadata_table_dropped(context, entry, table):
             result = run_resync(context, table, planned[0], scope.write_options(table), scope.resources)

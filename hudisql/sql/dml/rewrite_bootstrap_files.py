@@ -73,6 +73,7 @@ def rewrite_bootstrap_files(
     from hudisql.sql.query.target_table import open_hudi_entry
     from hudisql.write.execution.commit_files import WriteResult
     from hudisql.write.execution.rewrite import rewrite_bootstrapped_slices
+    from hudisql.write.transaction.commit import check_writable
 
     entry = find_entry(context, arguments.table)
     check_changeable(entry, "CALL rewrite_bootstrap_files")
@@ -89,6 +90,7 @@ def rewrite_bootstrap_files(
 
     def rewrite(scope: StatementScope) -> WriteResult:
         table = scope.table
+        check_writable(table)
         plan(table)
         if not planned:
             return WriteResult(None)

@@ -85,7 +85,7 @@ def test_data_files_where_no_partition_can_be_are_not_marked(merge_on_read_table
             InvalidArgumentError,
             "changes the archive directory",
         ),
-        (("hoodie.table.version=6", "hoodie.table.version=8"), InvalidArgumentError, "changes the version"),
+        (("hoodie.table.version=6", "hoodie.table.version=8"), UnsupportedTableError, "timeline layout 1"),
         (("hoodie.table.version=6", "hoodie.table.version=5"), UnsupportedTableError, "table version 5"),
     ],
 )
