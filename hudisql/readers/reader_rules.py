@@ -23,6 +23,7 @@ _SPARK_SETTINGS: Final = (
     "spark.sql.extensions=org.apache.spark.sql.hudi.HoodieSparkSessionExtension, "
     "spark.sql.catalog.spark_catalog=org.apache.spark.sql.hudi.catalog.HoodieCatalog"
 )
+_MEASURED_VERSIONS: Final = frozenset({6, 8, 9})
 _NO_SKIPPING: Final = "hoodie.enable.data.skipping=false"
 
 
@@ -107,6 +108,8 @@ def _names_without_extension(state: ReaderState) -> Verdict | None:
 def _with_statistics(state: ReaderState, name: str | None) -> Answer:
     """Hudi 1.x: right, but for its own column statistics of partitions with skeletons."""
     reader, settings = "Spark 3.5 + Hudi 1.x bundle", _SPARK_SETTINGS
+    if state.version not in _MEASURED_VERSIONS:
+        return Answer(reader, Reads.UNKNOWN, name, settings, f"table version {state.version}: not measured")
     if state.version_problem is None and not state.bootstrapped:
         return Answer(reader, Reads.RIGHT, name, settings)
     if state.has_partition_statistics and state.is_partitioned:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.migration.migration_state import MigrationNames
 from hudisql.bootstrap.target.lease import Lease, acquire_lease, heartbeats
@@ -19,6 +20,9 @@ from hudisql.storage import join
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+
+
+_LONGEST_WRITTEN: Final = 200
 
 
 class MigrationLock:
@@ -40,6 +44,13 @@ class MigrationLock:
             ) from error
 
 
+def lock_directory_name(name: str) -> str:
+    """The directory of a table's lock; file systems take 255 bytes, so that of a long name has its hash."""
+    if len(name.encode()) > _LONGEST_WRITTEN:
+        name = sha256(name.encode()).hexdigest()
+    return f".hudisql-migration-{name}"
+
+
 @contextmanager
 def hold_migration_lock(context: Context, names: MigrationNames) -> Iterator[MigrationLock]:
     """Hold the lock while the block runs; that of a dead process is taken over.
@@ -49,7 +60,7 @@ def hold_migration_lock(context: Context, names: MigrationNames) -> Iterator[Mig
     storage = context.storage
     directory = join(
         database_directory(storage, context.metastore, context.warehouse, names.database),
-        f".hudisql-migration-{names.name}",
+        lock_directory_name(names.name),
     )
     try:
         lease = acquire_lease(storage, directory, names.full_name, takes_over=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.source.hive_source import load_source_table
 from hudisql.catalog.metastore_table import MetastoreTable, is_hudi_table
-from hudisql.errors import CorruptTableError, NoSuchTableError, TableExistsError
+from hudisql.errors import CorruptTableError, InvalidArgumentError, NoSuchTableError, TableExistsError
 
 if TYPE_CHECKING:
     from hudisql.catalog.client import MetastoreClient
@@ -24,6 +24,8 @@ MIGRATION_PROPERTY: Final = "hudisql_migration"
 """On the plain entry a `SourceMark` as JSON; on the Hudi entry `hudi`."""
 _STAGED_SUFFIX: Final = "__hudi"
 _SOURCE_SUFFIX: Final = "__source"
+_LONGEST_NAME: Final = 256
+"""Characters of a table's name in the schema of Hive 2.3's metastore (`TBLS.TBL_NAME`)."""
 
 
 class MigrationStep(Enum):
@@ -87,10 +89,17 @@ class MigrationState:
 def read_migration_state(metastore: MetastoreClient, names: MigrationNames) -> MigrationState:
     """The state of the migration of this table.
 
-    Raises NoSuchTableError if there is no such table, TableExistsError if another table has one of the names
-    or the table is no migrated one, SourceError if it is not plain parquet, CorruptTableError if a part of
-    the migration was dropped, MetastoreError.
+    Raises InvalidArgumentError for a name that leaves no room for the others, NoSuchTableError if there is no
+    such table, TableExistsError if another table has one of the names or the table is no migrated one,
+    SourceError if it is not plain parquet, CorruptTableError if a part of the migration was dropped,
+    MetastoreError.
     """
+    if len(names.source) > _LONGEST_NAME:
+        raise InvalidArgumentError(
+            f"the name {names.full_name} is too long for a migration: the plain table would get"
+            f" {names.source}, and the metastore takes {_LONGEST_NAME} characters",
+            hint="rename the table; bootstrap_table takes any name for the Hudi table",
+        )
     entry, staged, source = (
         metastore.get_table(names.database, name) for name in (names.name, names.staged, names.source)
     )

@@ -1,7 +1,7 @@
 """The runtime filter of a MERGE: values that the target's columns must have to match the source.
 
 Of the condition only plain equalities of a target column and a source column of the same type count, joined
-by AND: what is left out costs speed, never rows.
+by AND, null-safe ones if the source has no null there: what is left out costs speed, never rows.
 """
 
 from __future__ import annotations
@@ -41,19 +41,24 @@ def runtime_filter(
     `few` are the same rows on the driver, if these are few. None if the condition does not tell, or for too
     many values. Raises Spark's own exceptions.
     """
-    pairs = dict(_equal_columns(condition, source_alias, target_alias, schema, source))
+    pairs = {
+        name: (column, matches_null)
+        for name, column, matches_null in _equal_columns(
+            condition, source_alias, target_alias, schema, source
+        )
+    }
     parts = [
         InSet((name,), values)
-        for name, column in pairs.items()
-        if (values := _values(source, few, column)) is not None
+        for name, (column, matches_null) in pairs.items()
+        if (values := _values(source, few, column, matches_null=matches_null)) is not None
     ]
     return conjunction(parts)
 
 
 def _equal_columns(
     condition: str, source_alias: str, target_alias: str, schema: pa.Schema, source: DataFrame
-) -> Iterator[tuple[str, str]]:
-    """Columns of the target with the columns of the source that they must equal."""
+) -> Iterator[tuple[str, str, bool]]:
+    """Columns of the target with the columns of the source that they must equal; True if nulls are equal."""
     try:
         statement = dialect.parse(f"SELECT 1 WHERE {condition}")
     except SqlglotError:
@@ -66,7 +71,7 @@ def _equal_columns(
     # Which of two columns that differ by case is meant, the session decides.
     of_source = {field.name.lower(): field for field in source.schema if counts[field.name.lower()] == 1}
     for part in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
-        if not isinstance(part, exp.EQ):
+        if not isinstance(part, exp.EQ | exp.NullSafeEQ):
             continue
         for one, other in ((part.left, part.right), (part.right, part.left)):
             target = _column_name(one, target_alias, of_target.keys() - of_source.keys())
@@ -75,7 +80,7 @@ def _equal_columns(
                 continue
             field, found = of_target[target], of_source[column]
             if _is_exact(field.type) and spark_type_name(field.type) == found.dataType.simpleString():
-                yield field.name, found.name
+                yield field.name, found.name, isinstance(part, exp.NullSafeEQ)
 
 
 def _column_name(tree: exp.Expr, alias: str, unqualified: set[str]) -> str | None:
@@ -98,12 +103,13 @@ def _is_exact(value_type: pa.DataType) -> bool:
     )
 
 
-def _values(source: DataFrame, few: pa.Table | None, column: str) -> pa.Array | None:
+def _values(source: DataFrame, few: pa.Table | None, column: str, *, matches_null: bool) -> pa.Array | None:
     if few is not None:
-        values = pc.drop_null(pc.unique(few.column(column)))
+        values = pc.unique(few.column(column))
     else:
-        distinct = source.select(quote_name(column)).dropna().distinct().limit(_MOST_VALUES + 1)
+        distinct = source.select(quote_name(column)).distinct().limit(_MOST_VALUES + 1)
         values = to_arrow(distinct).column(0).combine_chunks()
-    if len(values) > _MOST_VALUES:
+    if len(values) > _MOST_VALUES or (matches_null and values.null_count):
         return None
+    values = values.drop_null()
     return values.take(pc.array_sort_indices(values))

@@ -8,7 +8,7 @@ of their join's other side. A value too many is harmless; a plan whose values ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
@@ -51,7 +51,7 @@ class AffectedValues:
     needed: dict[str, set[str]] = field(default_factory=dict)
     joins_back: bool = False
     _common: dict[int, Any] = field(default_factory=dict)
-    _with: Any = None
+    _with: dict[tuple[int, ...], Any] = field(default_factory=dict)
 
     def plans(self, root: Any, attributes: Sequence[Any]) -> list[Any]:
         """Plans whose rows, in the columns `attributes` of the root, are together the affected values.
@@ -85,6 +85,8 @@ class AffectedValues:
             return []
         if any(self.changes(each) for each in cat.subquery_plans(node)):
             raise NotTraceableError("a subquery in an expression reads rows that changed")
+        if kind == "Distinct":
+            _check_exact(attributes, "DISTINCT")
         if kind in _PASSING or kind == "SubqueryAlias":
             return self._pass(node, attributes)
         reader = _READERS.get(kind)
@@ -134,6 +136,7 @@ class AffectedValues:
             is_group = any(bool(value.semanticEquals(group)) for group in groups)
             if not is_group and not (references and references <= columns and not _aggregates(value)):
                 raise NotTraceableError(f"{each.name()} is no group column")
+            _check_exact([value] if is_group else cat.references_of(value).values(), "GROUP BY")
         return self._compute(node.aggregateExpressions(), node.child(), attributes)
 
     def _window(self, node: Any, attributes: list[Any]) -> list[Any]:
@@ -143,6 +146,7 @@ class AffectedValues:
         for each in attributes:
             if cat.attribute_id(each) not in partition:
                 raise NotTraceableError(f"{each.name()} is no partition column of a window function")
+        _check_exact(attributes, "PARTITION BY")
         return self._cover(node.child(), attributes)
 
     def _compute(self, expressions: Any, child: Any, attributes: list[Any]) -> list[Any]:
@@ -181,9 +185,9 @@ class AffectedValues:
         return self._renamed(self._cover(definition, own), own, attributes)
 
     def _learn(self, node: Any) -> None:
-        self._with = node
-        for definition in items_of(node.cteDefs()):
-            self._common[int(definition.id())] = definition.child()
+        definitions = {int(each.id()): each.child() for each in items_of(node.cteDefs())}
+        self._common |= definitions
+        self._with[tuple(definitions)] = node
 
     def _definition(self, reference: Any) -> Any:
         found = self._common.get(int(reference.cteId()))
@@ -234,6 +238,8 @@ class AffectedValues:
 
         Rows of `kept` as they are now: those that changed are covered by their own images.
         """
+        if len(self._with) > 1 or cat.contains(kept, "WithCTE"):
+            raise NotTraceableError("a view has common table expressions, and a join reads it")
         reason = NotTraceableError("a join has no condition of equality")
         for chosen in (pairs, *([pair] for pair in pairs)):
             below: dict[int, Any] = reduce(lambda a, b: a | b, (cat.references_of(b) for _, b in chosen), {})
@@ -275,8 +281,8 @@ class AffectedValues:
             *(cat.alias_new(self.spark, one, f"w{at}") for at, (one, _) in enumerate(pairs)),
         ]
         plan = cat.project(self.spark, computed, kept)
-        if self._with is not None:
-            plan = cat.with_common_tables(self.spark, plan, self._with)
+        for node in self._with.values():
+            plan = cat.with_common_tables(self.spark, plan, node)
         rows = cat.frame_of(self.spark, plan)
         # A join may make nulls equal, and a row too many is harmless.
         condition = reduce(
@@ -295,7 +301,9 @@ def _counterparts(attributes: Sequence[Any], side: Any, pairs: Sequence[tuple[An
     makes equal to them; None if one has none."""
     output = cat.output_of(side)
     equal = {
-        cat.attribute_id(two): one for one, two in pairs if cat.is_attribute(one) and cat.is_attribute(two)
+        cat.attribute_id(two): one
+        for one, two in pairs
+        if cat.is_attribute(one) and cat.is_attribute(two) and cat.is_exact(one)
     }
     found = []
     for each in attributes:
@@ -305,6 +313,12 @@ def _counterparts(attributes: Sequence[Any], side: Any, pairs: Sequence[tuple[An
             return None
         found.append(column)
     return found
+
+
+def _check_exact(expressions: Iterable[Any], clause: str) -> None:
+    """Raise NotTraceableError where rows come together by values that are equal and not the same."""
+    if not all(cat.is_exact(each) for each in expressions):
+        raise NotTraceableError(f"{clause} compares values of a type whose equal values can differ")
 
 
 def _aggregates(expression: Any) -> bool:

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 _EXPRESSIONS: Final = "org.apache.spark.sql.catalyst.expressions"
 _PLANS: Final = "org.apache.spark.sql.catalyst.plans.logical"
+_EXACT: Final = frozenset(
+    {
+        *("BooleanType$", "ByteType$", "ShortType$", "IntegerType$", "LongType$", "StringType$", "DateType$"),
+        *("DecimalType", "TimestampType$", "TimestampNTZType$", "BinaryType$"),
+    }
+)
 
 
 def analyzed_plan(frame: DataFrame) -> Any:
@@ -43,6 +49,21 @@ def is_attribute(expression: Any) -> bool:
     return class_name(expression) == "AttributeReference"
 
 
+def is_exact(expression: Any) -> bool:
+    """True if equal values of this type are the same value, as -0.0 and 0.0, or 'a' and 'A' by a collation,
+    are not."""
+    return class_name(expression.dataType()) in _EXACT
+
+
+def calls_moment(spark: SparkSession, plan: Any) -> bool:
+    """True if the plan asks for the current time, zone, user or database, in subqueries too.
+
+    By the mark with which Catalyst finds these functions; the text of a plan leaves out columns of wide ones.
+    """
+    patterns = scala_object(spark, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    return bool(plan.containsPattern(patterns.CURRENT_LIKE()))
+
+
 def conjuncts(expression: Any) -> Iterator[Any]:
     """The parts of a condition that AND joins."""
     if class_name(expression) == "And":
@@ -68,6 +89,11 @@ def equal_pairs(join: Any) -> list[tuple[Any, Any]]:
         elif of_one and of_other and of_one <= right.keys() and of_other <= left.keys():
             pairs.append((sides[1], sides[0]))
     return pairs
+
+
+def contains(plan: Any, kind: str) -> bool:
+    """True if the plan has a node of this class."""
+    return class_name(plan) == kind or any(contains(each, kind) for each in items_of(plan.children()))
 
 
 def subquery_plans(node: Any) -> Iterator[Any]:

@@ -38,7 +38,8 @@ def changed_rows(
 ) -> DataFrame:
     """What must be written (`DELETED` false) and deleted so that `old` becomes `new`; `old` None: no rows.
 
-    The columns are those of the table, with its types. Raises WriteRefusedError.
+    The columns are those of the table, with its types. A key of several columns may have nulls.
+    Raises WriteRefusedError.
     """
     from pyspark.sql import functions as sf
     from pyspark.sql.types import MapType
@@ -58,7 +59,7 @@ def changed_rows(
     places = [next(at for at, name in enumerate(names) if name.lower() == each.lower()) for each in key]
     condition = sf.lit(True)
     for at in places:
-        condition = condition & (sf.col(f"n{at}") == sf.col(f"o{at}"))
+        condition = condition & sf.col(f"n{at}").eqNullSafe(sf.col(f"o{at}"))
     joined = left.join(right, condition, "full_outer")
     differs = sf.col("n").isNull() | sf.col("o").isNull()
     for at, name in enumerate(names):

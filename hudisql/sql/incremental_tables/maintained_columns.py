@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_VALUES: Final = 50_000
-_ATOMIC: Final = frozenset(
-    {
-        *("BooleanType$", "ByteType$", "ShortType$", "IntegerType$", "LongType$", "StringType$", "DateType$"),
-        *("DecimalType", "TimestampType$", "TimestampNTZType$", "BinaryType$"),
-    }
-)
 _WAYS: Final = (("Window", "window partitions"), ("Aggregate", "groups"), ("Distinct", "groups"))
 
 
@@ -92,7 +86,7 @@ def _walk(
 
 def _choose(walk: AffectedValues, root: Any, key: Sequence[str]) -> list[Any]:
     """The columns of the result to maintain by: the key if that is possible, else as many as possible."""
-    output = [each for each in items_of(root.output()) if class_name(each.dataType()) in _ATOMIC]
+    output = [each for each in items_of(root.output()) if cat.is_exact(each)]
     by_name = {str(each.name()).lower(): each for each in output}
     own = [by_name[name.lower()] for name in key if name.lower() in by_name]
     reason: NotTraceableError | None = None

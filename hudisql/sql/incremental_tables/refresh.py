@@ -15,6 +15,7 @@ from uuid import uuid4
 from hudisql.errors import NoSuchStateError
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import DRIVER_MAX_BYTES, HOLLOW_COMMITS, config_of_session
+from hudisql.read.arrow_scan import spark_struct
 from hudisql.read.change_capture import GroupChange, plan_capture
 from hudisql.sql.dml.dml_execution import execute
 from hudisql.sql.dml.dml_plan import plan_dml
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 NOTHING: Final = "nothing"
 WHOLE: Final = "whole"
 _OF_THE_MOMENT: Final = re.compile(
-    r"\b(current_date|current_timestamp|localtimestamp|now|current_user|user|session_user|current_database"
-    r"|current_catalog|current_schema)\("
+    r"\b(current_date|current_time|current_timestamp|current_timezone|localtimestamp|now|current_user|user"
+    r"|session_user|current_database|current_catalog|current_schema)\("
 )
 
 
@@ -69,8 +70,9 @@ def plan_refresh(
     """
     with in_database(scope.context, definition.database):
         sources = read_sources(scope.context, definition.text, until)
+        sources.check_permanent((scope.entry.database, scope.entry.name))
         previous = find_place(scope.table)
-        checkpoint = RefreshCheckpoint(definition, sources.ends, previous)
+        checkpoint = RefreshCheckpoint(definition, sources.ends, previous, views=sources.views)
         reason = "FULL" if full else _reason_for_whole(definition, sources, previous)
         is_settled = reason is None and previous is not None and not previous.always
         if is_settled and previous is not None and previous.sources == sources.ends:
@@ -87,6 +89,8 @@ def _reason_for_whole(
         return "the table's definition has changed"
     if previous.sources.keys() != sources.ends.keys():
         return "the query reads other tables than before"
+    if previous.views != sources.views:
+        return "a view that the query reads has changed"
     return None
 
 
@@ -118,10 +122,13 @@ def _plan_changes(
                 scope.settings.get(DRIVER_MAX_BYTES),
                 scope.resources,
             )
+            reason = _reason_of_types(scope, frame, values.columns)
         except NotTraceableError as error:
             reason = str(error)
         except NoSuchStateError as error:
             reason = error.message
+    if reason is not None:
+        values = None
     columns = ", ".join(map(quote_name, scope.table.schema.names))
     stored = f"SELECT {columns} FROM {quote_name(scope.entry.database)}.{quote_name(scope.entry.name)}"
     old = rows_of_values(scope, stored, scope.binder, values)
@@ -130,6 +137,23 @@ def _plan_changes(
     named = {sources.names[path]: each for path, each in (changes or {}).items()}
     way = WHOLE if values is None else values.way
     return RefreshPlan(scope, checkpoint, way, reason or "", named, values, rows)
+
+
+def _reason_of_types(scope: StatementScope, frame: DataFrame, columns: Sequence[str]) -> str | None:
+    """Why stored values of these columns cannot be found by the query's; None if they can.
+
+    A cast to the table's type may change a value, but for integers.
+    """
+    from pyspark.sql.types import IntegralType
+
+    given = {each.name.lower(): each.dataType for each in frame.schema}
+    stored = {each.name.lower(): each.dataType for each in spark_struct(scope.table.schema)}
+    for name in map(str.lower, columns):
+        types = (given[name], stored[name])
+        if types[0] != types[1] and not all(isinstance(each, IntegralType) for each in types):
+            given_type, stored_type = (each.simpleString() for each in types)
+            return f"the query gives {name} as {given_type}, the table has {stored_type}"
+    return None
 
 
 def _changes_by_itself(scope: StatementScope, root: Any, sources: QuerySources) -> str:
@@ -141,8 +165,13 @@ def _changes_by_itself(scope: StatementScope, root: Any, sources: QuerySources) 
         return str(error)
     if not bool(root.deterministic()):
         return "the query is not deterministic"
+    if moving := sources.moving:
+        return f"{moving} is not yet past, or depends on when it is asked"
+    if not cat.calls_moment(scope.context.spark, root):
+        return ""
     found = _OF_THE_MOMENT.search(str(root.toString()))
-    return f"the query calls {found[1]}()" if found else ""
+    called = f"{found[1]}()" if found else "a function of the current time, zone, user or database"
+    return f"the query calls {called}"
 
 
 def _changes_of_sources(
@@ -183,7 +212,7 @@ def run_refresh(plan: RefreshPlan, *, syncs: bool | None = None) -> WriteResult:
 def _merge_text(scope: StatementScope, definition: IncrementalDefinition, view: str) -> str:
     names = [quote_name(name) for name in scope.table.schema.names]
     label = f"{quote_name(scope.entry.database)}.{quote_name(scope.entry.name)}"
-    equal = " AND ".join(f"t.{quote_name(name)} = s.{quote_name(name)}" for name in definition.key)
+    equal = " AND ".join(f"t.{quote_name(name)} <=> s.{quote_name(name)}" for name in definition.key)
     return (
         f"MERGE INTO {label} AS t USING {view} AS s ON {equal} "
         f"WHEN MATCHED AND s.{DELETED} THEN DELETE "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from hudisql.errors import CorruptTableError, WriteConflictError
@@ -24,12 +24,14 @@ CHECKPOINT_KEY: Final = "hudisql.incremental.table"
 class RefreshPlace:
     """Up to which instant the newest refresh has taken each source (by base path), and of which definition.
 
-    `always` says why the query must be run even if no source has changed; empty if it need not.
+    `always` says why the query must be run even if no source has changed; empty if it need not. `views` has a
+    hash of the definition of each view that the query reads.
     """
 
     definition: Mapping[str, object]
     sources: Mapping[str, str]
     always: str = ""
+    views: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,13 @@ class RefreshCheckpoint:
     sources: Mapping[str, str]
     previous: RefreshPlace | None
     always: str = ""
+    views: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def extra_metadata(self) -> Mapping[str, str]:
         """What the commit says of it."""
         content = {**self.definition.document, "sources": dict(self.sources), "always": self.always}
+        content |= {"views": dict(self.views)} if self.views else {}
         return {CHECKPOINT_KEY: json.dumps(content, sort_keys=True)}
 
     def check(self, target: HudiTable) -> None:
@@ -65,11 +69,12 @@ def find_place(target: HudiTable) -> RefreshPlace | None:
             content = json.loads(text)
             always = str(content.pop("always", ""))
             sources = {str(path): str(instant) for path, instant in content.pop("sources").items()}
+            views = {str(name): str(value) for name, value in content.pop("views", {}).items()}
         except (ValueError, AttributeError, KeyError, TypeError) as error:
             raise CorruptTableError(
                 f"a commit of {target.base_path} has the place '{text}' of a refresh, which is none: {error}",
                 hint="REFRESH INCREMENTAL TABLE … FULL does not ask for it",
             ) from error
-        return RefreshPlace(content, sources, always)
+        return RefreshPlace(content, sources, always, views)
 
     return find_newest(target, CHECKPOINT_KEY, place_of)

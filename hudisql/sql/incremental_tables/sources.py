@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
@@ -13,11 +15,15 @@ from hudisql.hudi_config import HOLLOW_COMMITS, config_of_session
 from hudisql.sql.query.references import replace_spans
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder
 from hudisql.sql_literals import quote_string
+from hudisql.table.completion_times import instant_time_of_millis
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.timeline_window import BEFORE_ALL, instant_time_of_bound, newest_commit_time
 
 if TYPE_CHECKING:
     from hudisql.context import Context
+
+_FIXED_TIME: Final = re.compile(r"\s*(?:(?:TIMESTAMP|DATE)\s*)?(?:'[^']*'|\"[^\"]*\")\s*", re.IGNORECASE)
+_WORDS: Final = re.compile(r"['\"]\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,31 @@ class QuerySources:
         """The names of the references to past states."""
         return frozenset(each.view_name for each in self.bound.hudi_relations if not self._is_followed(each))
 
+    @property
+    def views(self) -> dict[str, str]:
+        """A hash of the definition of each view over Hudi tables, by its name."""
+        return {each.definition.name: each.definition.fingerprint for each in self.bound.view_relations}
+
+    @property
+    def moving(self) -> str:
+        """The first clause of a past state that may mean another state later, as written; empty if none."""
+        for each in self.bound.hudi_relations:
+            travel = each.time_travel
+            if self._is_followed(each) or travel is None or travel.timestamp is None:
+                continue
+            as_of = self.binder.state_of(each).as_of
+            now = instant_time_of_millis(self.binder.open(each.entry), time.time_ns() // 1_000_000)
+            if not is_fixed_time(travel.timestamp) or (as_of is not None and as_of >= now):
+                return f"TIMESTAMP AS OF {travel.timestamp.strip()}"
+        return ""
+
+    def check_permanent(self, name: Sequence[str]) -> None:
+        """Refuse names that mean temporary views in this session; `name` has the parts of the table's.
+
+        Raises UnsupportedStatementError.
+        """
+        self.binder.check_permanent_view(name, self.bound, "incremental table")
+
     def _is_followed(self, relation: HudiRelation) -> bool:
         return relation.time_travel is None or (self.is_past and relation.entry.path in self.ends)
 
@@ -87,6 +118,11 @@ def read_sources(context: Context, text: str, until: str | None = None) -> Query
     else:
         bound, ends = _as_of(binder, bound, tables, until)
     return QuerySources(binder, bound, tables, names, ends, is_past=until is not None)
+
+
+def is_fixed_time(text: str) -> bool:
+    """True if TIMESTAMP AS OF `text` names a point in time by a literal, which means the same at any time."""
+    return bool(_FIXED_TIME.fullmatch(text)) and not _WORDS.search(text)
 
 
 def _check(relation: HudiRelation) -> None:

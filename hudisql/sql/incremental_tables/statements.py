@@ -110,7 +110,7 @@ def _analyzed(
     """The query's rows, and the definition with the key that the query gives if none is named."""
     sources = read_sources(context, incremental.query)
     parts = name.split(".")
-    sources.binder.check_permanent_view(parts, sources.bound)
+    sources.check_permanent(parts)
     prepared = query_plan.prepare_query(context, incremental.query, origin, binder=sources.binder)
     whole = query_plan.run_prepared(context, prepared, origin)
     frame = whole.drop(*(each for each in whole.columns if is_meta_column(each)))

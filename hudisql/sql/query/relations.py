@@ -207,17 +207,19 @@ class TableBinder:
         plan = parse_plan(spark, given, source) if plan is None else plan
         return self._bind(given, plan, self._context.current_database, None, 0, spark)
 
-    def check_permanent_view(self, parts: Sequence[str], query: BoundText) -> None:
-        """Refuse a permanent view that reads a temporary view or itself, as Spark does.
+    def check_permanent_view(self, parts: Sequence[str], query: BoundText, what: str = "view") -> None:
+        """Refuse a permanent view (or `what` is kept) that reads a temporary view or itself, as Spark does.
 
         `parts` is the view's name. Raises UnsupportedStatementError.
         """
         for reference in find_names(self._context.spark, query.original, query.plan).references:
             if len(reference.parts) == 1 and find_temporary_view(self._context.spark, reference.parts[0]):
                 raise UnsupportedStatementError(
-                    f"the view {'.'.join(parts)} cannot read the temporary view {reference.parts[0]}, "
+                    f"the {what} {'.'.join(parts)} cannot read the temporary view {reference.parts[0]}, "
                     "which ends with the session",
-                    hint="make it a temporary view, too, or the other one a permanent view",
+                    hint="make it a temporary view, too, or the other one a permanent view"
+                    if what == "view"
+                    else "make it a permanent view; if a table is meant, name it with its database",
                 )
         own_name = ".".join(parts[-2:] if len(parts) > 1 else (self._context.current_database, parts[0]))
         if own_name.lower() in {view.definition.name.lower() for view in query.view_relations}:

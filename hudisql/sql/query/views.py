@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from hudisql.catalog.metastore_table import MetastoreTable
@@ -53,6 +54,11 @@ class ViewDefinition:
     query_columns: tuple[str, ...] | None = None
     configuration: Mapping[str, str] = field(default_factory=dict)
     is_temporary: bool = False
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that decides which rows the view shows."""
+        return sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
 def definition_of_metastore_view(view: MetastoreTable) -> ViewDefinition | None:

@@ -44,6 +44,7 @@ def source(spark: Any) -> Any:
         ("t.id = s.key OR t.seq = s.seq", set()),
         ("NOT (t.id = s.key)", set()),
         ("t.id <=> s.key", set()),
+        ("t.seq <=> s.seq", {"seq"}),
         ("seq = seq", set()),
         ("x.id = s.key", set()),
         ("t.id = 'k1'", set()),

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hudisql.errors import InvalidArgumentError, RepeatedKeysError, WriteConflictError
+from hudisql.errors import (
+    InvalidArgumentError,
+    RepeatedKeysError,
+    UnsupportedStatementError,
+    WriteConflictError,
+)
 from hudisql.session import Session
 from hudisql.sql.incremental_tables.refresh import RefreshPlan, run_refresh
 from hudisql.write.execution.commit_files import WriteResult
@@ -107,3 +112,73 @@ def test_of_two_refreshes_at_once_one_does_the_work(layers: Session, monkeypatch
     monkeypatch.setattr(name, conflict)
     assert refresh(layers)["way"] == "nothing"
     assert rows[0]["rows_updated"] == 1
+
+
+def test_groups_with_nulls_are_updated_and_not_repeated(layers: Session) -> None:
+    query = "SELECT customer, note, sum(amount) AS total FROM orders GROUP BY customer, note"
+    layers.sql(f"CREATE INCREMENTAL TABLE t AS {query}")
+    layers.sql("UPDATE orders SET amount = 41 WHERE id = 4")
+    row = refresh(layers)
+    assert (row["way"], row["rows_inserted"], row["rows_updated"], row["rows_deleted"]) == ("groups", 0, 1, 0)
+    assert_fresh(layers, query)
+    layers.sql("DELETE FROM orders WHERE id = 4")
+    assert refresh(layers)["rows_deleted"] == 1
+    assert_fresh(layers, query)
+
+
+def test_texts_of_numbers_that_group_as_equal_are_run_as_a_whole(layers: Session) -> None:
+    layers.sql("CREATE TABLE sizes (id INT, size DOUBLE) USING hudi TBLPROPERTIES (primaryKey = 'id')")
+    layers.sql("INSERT INTO sizes VALUES (1, 0.0), (2, 1.0)")
+    query = "SELECT CAST(size AS STRING) AS shown, count(*) AS n FROM sizes GROUP BY size"
+    layers.sql(f"CREATE INCREMENTAL TABLE t KEY (shown) AS {query}")
+    layers.sql("INSERT INTO sizes VALUES (3, CAST('-0.0' AS DOUBLE))")
+    assert "equal values can differ" in refresh(layers)["reason"]
+    assert_fresh(layers, query)
+
+
+def test_the_current_time_is_found_behind_many_columns(layers: Session) -> None:
+    many = ", ".join(f"amount + {at} AS a{at}" for at in range(40))
+    layers.sql(f"CREATE INCREMENTAL TABLE t AS SELECT id, {many}, CAST(now() AS STRING) AS at FROM orders")
+    row = refresh(layers)
+    assert row["way"] == "whole"
+    assert row["reason"].startswith("the query calls")
+
+
+def test_a_view_that_changes_is_read_again(layers: Session) -> None:
+    layers.sql("CREATE VIEW big AS SELECT id, amount FROM orders WHERE amount > 15")
+    layers.sql("CREATE INCREMENTAL TABLE t KEY (id) AS SELECT * FROM big")
+    assert refresh(layers)["way"] == "nothing"
+    layers.sql("CREATE OR REPLACE VIEW big AS SELECT id, amount FROM orders WHERE amount > 25")
+    assert refresh(layers)["reason"] == "a view that the query reads has changed"
+    assert_fresh(layers, "SELECT id, amount FROM orders WHERE amount > 25")
+
+
+def test_a_temporary_view_does_not_take_the_place_of_a_source(layers: Session) -> None:
+    layers.sql("CREATE INCREMENTAL TABLE t AS SELECT id, amount FROM orders")
+    layers.sql("CREATE TEMPORARY VIEW orders AS SELECT 1 AS id, 1 AS amount")
+    try:
+        with pytest.raises(
+            UnsupportedStatementError, match=r"incremental table .* cannot read the temporary"
+        ):
+            refresh(layers)
+    finally:
+        layers.sql("DROP VIEW orders")
+
+
+def test_a_state_that_is_not_past_yet_is_read_again(layers: Session) -> None:
+    query = "SELECT id, amount FROM orders TIMESTAMP AS OF '2999-01-01'"
+    layers.sql(f"CREATE INCREMENTAL TABLE t KEY (id) AS {query}")
+    layers.sql("UPDATE orders SET amount = 11 WHERE id = 1")
+    assert "not yet past" in refresh(layers)["reason"]
+    assert_fresh(layers, query)
+
+
+def test_a_query_that_changes_its_types_is_run_as_a_whole(layers: Session) -> None:
+    layers.sql(
+        "CREATE INCREMENTAL TABLE t KEY (k) AS SELECT CAST(id AS DECIMAL(8, 2)) AS k, note FROM orders"
+    )
+    layers.sql("ALTER INCREMENTAL TABLE t AS SELECT CAST(id AS DECIMAL(8, 4)) + 0.001 AS k, note FROM orders")
+    refresh(layers)
+    layers.sql("UPDATE orders SET note = 'new' WHERE id = 1")
+    assert "the query gives k as" in refresh(layers)["reason"]
+    assert layers.sql("SELECT note FROM t WHERE k = 1").rows[0][0] == "new"
