@@ -126,6 +126,7 @@ def test_groups_with_nulls_are_updated_and_not_repeated(layers: Session) -> None
     assert_fresh(layers, query)
 
 
+@pytest.mark.soak
 def test_texts_of_numbers_that_group_as_equal_are_run_as_a_whole(layers: Session) -> None:
     layers.sql("CREATE TABLE sizes (id INT, size DOUBLE) USING hudi TBLPROPERTIES (primaryKey = 'id')")
     layers.sql("INSERT INTO sizes VALUES (1, 0.0), (2, 1.0)")
@@ -136,6 +137,7 @@ def test_texts_of_numbers_that_group_as_equal_are_run_as_a_whole(layers: Session
     assert_fresh(layers, query)
 
 
+@pytest.mark.soak
 def test_the_current_time_is_found_behind_many_columns(layers: Session) -> None:
     many = ", ".join(f"amount + {at} AS a{at}" for at in range(40))
     layers.sql(f"CREATE INCREMENTAL TABLE t AS SELECT id, {many}, CAST(now() AS STRING) AS at FROM orders")
@@ -144,6 +146,7 @@ def test_the_current_time_is_found_behind_many_columns(layers: Session) -> None:
     assert row["reason"].startswith("the query calls")
 
 
+@pytest.mark.soak
 def test_a_view_that_changes_is_read_again(layers: Session) -> None:
     layers.sql("CREATE VIEW big AS SELECT id, amount FROM orders WHERE amount > 15")
     layers.sql("CREATE INCREMENTAL TABLE t KEY (id) AS SELECT * FROM big")
@@ -153,6 +156,7 @@ def test_a_view_that_changes_is_read_again(layers: Session) -> None:
     assert_fresh(layers, "SELECT id, amount FROM orders WHERE amount > 25")
 
 
+@pytest.mark.soak
 def test_a_temporary_view_does_not_take_the_place_of_a_source(layers: Session) -> None:
     layers.sql("CREATE INCREMENTAL TABLE t AS SELECT id, amount FROM orders")
     layers.sql("CREATE TEMPORARY VIEW orders AS SELECT 1 AS id, 1 AS amount")
@@ -165,6 +169,7 @@ def test_a_temporary_view_does_not_take_the_place_of_a_source(layers: Session) -
         layers.sql("DROP VIEW orders")
 
 
+@pytest.mark.soak
 def test_a_state_that_is_not_past_yet_is_read_again(layers: Session) -> None:
     query = "SELECT id, amount FROM orders TIMESTAMP AS OF '2999-01-01'"
     layers.sql(f"CREATE INCREMENTAL TABLE t KEY (id) AS {query}")
@@ -173,6 +178,7 @@ def test_a_state_that_is_not_past_yet_is_read_again(layers: Session) -> None:
     assert_fresh(layers, query)
 
 
+@pytest.mark.soak
 def test_a_query_that_changes_its_types_is_run_as_a_whole(layers: Session) -> None:
     layers.sql(
         "CREATE INCREMENTAL TABLE t KEY (k) AS SELECT CAST(id AS DECIMAL(8, 2)) AS k, note FROM orders"
