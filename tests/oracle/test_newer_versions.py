@@ -143,7 +143,7 @@ def _go_on(
 
 @pytest.mark.parametrize(
     "shape",
-    parameters([SHAPE, MERGE_ON_READ_SHAPE], in_ci=[MERGE_ON_READ_SHAPE.name]),
+    parameters([SHAPE, MERGE_ON_READ_SHAPE], in_ci=[]),
     ids=lambda shape: shape.name,
 )
 def test_hudi_12_rolls_back_what_a_killed_writer_has_left(

@@ -78,6 +78,7 @@ def test_late_rows_deletes_and_compactions(
     assert 20 < _assert_read_alike(oracle_120, path) < 34
 
 
+@pytest.mark.soak
 def test_a_table_that_is_clustered_cleaned_and_archived(oracle_120: HudiOracle, tmp_path: Path) -> None:
     path = str(tmp_path / "table")
     services = {

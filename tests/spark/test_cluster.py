@@ -303,6 +303,7 @@ def assert_all_rows_are_there(answer: dict[str, Any], oracle: HudiOracle, table:
 @pytest.mark.hms
 @pytest.mark.oracle
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_task_that_dies_with_its_executor_leaves_no_rows(
     tmp_path: Path, spark_home: Path, oracle_015: HudiOracle
 ) -> None:
