@@ -73,7 +73,8 @@ def test_without_s3a_queries_are_read_by_hudisql_and_a_full_verification_says_wh
 
 @pytest.mark.slow
 @pytest.mark.oracle
-@pytest.mark.parametrize("scheme", ["s3a", pytest.param("s3", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("scheme", ["s3a", "s3"])
 def test_with_s3a_spark_scans_the_source_files_itself(
     scheme: str, metastore_uri: str, s3_settings: dict[str, str]
 ) -> None:
