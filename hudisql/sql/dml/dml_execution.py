@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from hudisql.context import Context
 
+T = TypeVar("T")
 OUTPUT: Final = (
     ("instant", "string"),
     ("rows_inserted", "bigint"),
@@ -61,12 +62,15 @@ def run_dml(
 
 
 def retry_on_conflict(
-    context: Context, entry: MetastoreTable, change: Callable[[StatementScope], WriteResult]
-) -> WriteResult:
+    context: Context,
+    entry: MetastoreTable,
+    change: Callable[[StatementScope], T],
+    retries: int | None = None,
+) -> T:
     """Do `change` with the table as it stands, again after a conflict with another writer.
 
-    As often as `hoodie.write.num.retries.on.conflict.failures` says, as Hudi's `HoodieSparkSqlWriter`. Raises
-    what `change` raises, UnsupportedTableError.
+    As often as `retries` says, by default `hoodie.write.num.retries.on.conflict.failures`, as Hudi's
+    `HoodieSparkSqlWriter`. Raises what `change` raises, UnsupportedTableError.
     """
     conflicts = 0
     while True:
@@ -77,7 +81,7 @@ def retry_on_conflict(
                 raise
             except WriteConflictError as error:
                 conflicts += 1
-                if conflicts > scope.conflict_retries:
+                if conflicts > (scope.conflict_retries if retries is None else retries):
                     raise
                 context.console.info(f"{entry.full_name}: {error.message}; attempt {conflicts + 1}")
 

@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 
 _LEFT_KEPT: Final = frozenset({"Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti"})
 _RIGHT_KEPT: Final = frozenset({"Inner", "Cross", "RightOuter"})
-_PASSING: Final = frozenset({"Sort", "View", "ResolvedHint", "RepartitionByExpression", "Distinct"})
+_PASSING: Final = frozenset(
+    {
+        "Distinct",
+        "Filter",
+        "Generate",
+        "RepartitionByExpression",
+        "ResolvedHint",
+        "Sort",
+        "SubqueryAlias",
+        "View",
+    }
+)
 _CONSTANT: Final = frozenset({"LocalRelation", "OneRowRelation", "Range"})
 
 
@@ -87,7 +98,7 @@ class AffectedValues:
             raise NotTraceableError("a subquery in an expression reads rows that changed")
         if kind == "Distinct":
             _check_exact(attributes, "DISTINCT")
-        if kind in _PASSING or kind == "SubqueryAlias":
+        if kind in _PASSING:
             return self._pass(node, attributes)
         reader = _READERS.get(kind)
         if reader is None:
@@ -113,12 +124,6 @@ class AffectedValues:
         if not {cat.attribute_id(each) for each in attributes} <= known.keys():
             raise NotTraceableError(f"columns get a new identity in {_spoken(class_name(node))}")
         return self._cover(child, attributes)
-
-    def _filter(self, node: Any, attributes: list[Any]) -> list[Any]:
-        return self._pass(node, attributes)
-
-    def _generate(self, node: Any, attributes: list[Any]) -> list[Any]:
-        return self._pass(node, attributes)
 
     def _project(self, node: Any, attributes: list[Any]) -> list[Any]:
         return self._compute(node.projectList(), node.child(), attributes)
@@ -333,8 +338,6 @@ def _spoken(kind: str) -> str:
 
 _READERS: Final[Mapping[str, Callable[[AffectedValues, Any, list[Any]], list[Any]]]] = {
     "Project": AffectedValues._project,
-    "Filter": AffectedValues._filter,
-    "Generate": AffectedValues._generate,
     "Aggregate": AffectedValues._aggregate,
     "Window": AffectedValues._window,
     "Union": AffectedValues._union,

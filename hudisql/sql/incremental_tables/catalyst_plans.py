@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hudisql.spark.java_objects import class_name, items_of, java_class, scala_object
+from hudisql.spark.versions import frame_of_plan, scala_sequence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,12 +122,7 @@ def alias_new(spark: SparkSession, expression: Any, name: str) -> Any:
 
 def project(spark: SparkSession, columns: Iterable[Any], child: Any) -> Any:
     """The plan that computes these named expressions of the child's rows."""
-    jvm: Any = spark._jvm
-    chosen = jvm.java.util.ArrayList()
-    for column in columns:
-        chosen.add(column)
-    converters = java_class(spark, "scala.jdk.javaapi.CollectionConverters")
-    return java_class(spark, f"{_PLANS}.Project")(converters.asScala(chosen).toIndexedSeq(), child)
+    return java_class(spark, f"{_PLANS}.Project")(scala_sequence(spark, list(columns)), child)
 
 
 def with_common_tables(spark: SparkSession, plan: Any, node: Any) -> Any:
@@ -136,9 +132,5 @@ def with_common_tables(spark: SparkSession, plan: Any, node: Any) -> Any:
 
 def frame_of(spark: SparkSession, plan: Any, names: Sequence[str] | None = None) -> DataFrame:
     """The rows of a plan, with new names for its columns if given."""
-    from pyspark.sql.classic.dataframe import DataFrame
-
-    session: Any = spark
-    datasets = scala_object(spark, "org.apache.spark.sql.classic.Dataset")
-    found: Any = DataFrame(datasets.ofRows(session._jsparkSession, plan), session)
-    return found if names is None else found.toDF(*names)  # type: ignore[no-any-return]
+    found = frame_of_plan(spark, plan)
+    return found if names is None else found.toDF(*names)

@@ -13,6 +13,7 @@ from hudisql.read.change_capture import GroupChange
 from hudisql.read.change_scan import changed_images
 from hudisql.spark.few_rows import collect_few_rows, local_frame
 from hudisql.spark.java_objects import class_name, items_of
+from hudisql.spark.versions import to_arrow
 from hudisql.sql.incremental_tables import catalyst_plans as cat
 from hudisql.sql.incremental_tables.affected_values import AffectedValues, ChangedSource, NotTraceableError
 from hudisql.sql.incremental_tables.sources import QuerySources
@@ -145,7 +146,7 @@ def _held(frame: DataFrame, resources: ExitStack) -> tuple[DataFrame, pa.Table |
     if few is None:
         frame = frame.persist()
         resources.callback(frame.unpersist)
-        few = frame.limit(MOST_VALUES + 1).toArrow()
+        few = to_arrow(frame.limit(MOST_VALUES + 1))
     if few.num_rows > MOST_VALUES:
         return frame, None
     return local_frame(spark, few, schema), few

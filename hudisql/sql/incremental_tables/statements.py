@@ -12,8 +12,6 @@ from hudisql.errors import (
     InvalidArgumentError,
     NoSuchTableError,
     TableExistsError,
-    TableLockedError,
-    WriteConflictError,
 )
 from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
@@ -21,7 +19,9 @@ from hudisql.result import LocalResult, Result
 from hudisql.sql.ddl.create_table import create_table_of_rows, drop_incomplete_table, register_table
 from hudisql.sql.ddl.generator_options import with_generator_settings
 from hudisql.sql.ddl.table_options import KNOWN_PROPERTIES, ORDERING, PRIMARY_KEY, user_properties
-from hudisql.sql.dml.statement_scope import open_scope
+from hudisql.sql.dml.dml_execution import retry_on_conflict
+from hudisql.sql.dml.statement_scope import StatementScope, open_scope
+from hudisql.sql.incremental_tables.changed_rows import DELETED
 from hudisql.sql.incremental_tables.definition import (
     PREFIX,
     IncrementalDefinition,
@@ -30,7 +30,7 @@ from hudisql.sql.incremental_tables.definition import (
     properties_clause,
 )
 from hudisql.sql.incremental_tables.derived_key import derived_key
-from hudisql.sql.incremental_tables.refresh import NOTHING, RefreshPlan, plan_refresh, run_refresh
+from hudisql.sql.incremental_tables.refresh import WHOLE, RefreshPlan, plan_refresh, run_refresh
 from hudisql.sql.incremental_tables.sources import read_sources
 from hudisql.sql.query import query_plan
 from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
@@ -58,7 +58,8 @@ OUTPUT: Final = (
     ("files_written", "bigint"),
 )
 _EXPLAINED: Final = (("fact", "string"), ("value", "string"))
-_ATTEMPTS: Final = 3
+# After a refresh at the same time there is mostly nothing left to do.
+_RETRIES: Final = 2
 
 
 def create_incremental_table(
@@ -114,7 +115,7 @@ def _analyzed(
     prepared = query_plan.prepare_query(context, incremental.query, origin, binder=sources.binder)
     whole = query_plan.run_prepared(context, prepared, origin)
     frame = whole.drop(*(each for each in whole.columns if is_meta_column(each)))
-    columns = {each.lower(): each for each in frame.columns if not is_meta_column(each)}
+    columns = {each.lower(): each for each in frame.columns}
     key = incremental.key or derived_key(whole, sources.bound_as(prepared.bound))
     if not key:
         raise InvalidArgumentError(
@@ -180,18 +181,12 @@ def refresh_incremental_table(
     Raises NoSuchTableError, QueryError, HollowCommitError, RepeatedKeysError, WriteConflictError.
     """
     entry, definition = _incremental_entry(context, statement)
-    for attempt in range(1, _ATTEMPTS + 1):
-        with open_scope(context, entry) as scope:
-            try:
-                plan = plan_refresh(scope, definition, full=statement.full, until=statement.until)
-                return _result(context, plan, run_refresh(plan))
-            except TableLockedError:
-                raise
-            except WriteConflictError as error:
-                if attempt == _ATTEMPTS:
-                    raise
-                context.console.info(f"{entry.full_name}: {error.message}; attempt {attempt + 1}")
-    raise AssertionError
+
+    def refresh(scope: StatementScope) -> Result:
+        plan = plan_refresh(scope, definition, full=statement.full, until=statement.until)
+        return _result(context, plan, run_refresh(plan))
+
+    return retry_on_conflict(context, entry, refresh, _RETRIES)
 
 
 def explain_refresh(
@@ -222,8 +217,6 @@ def show_create_incremental_table(
 
 
 def _facts(plan: RefreshPlan) -> Sequence[tuple[str, str]]:
-    from hudisql.sql.incremental_tables.changed_rows import DELETED
-
     facts = [("way", plan.way)]
     if plan.reason:
         facts.append(("reason", plan.reason))
@@ -258,8 +251,8 @@ def _incremental_entry(
 
 
 def _result(context: Context, plan: RefreshPlan, written: WriteResult) -> Result:
-    changed = ", ".join(plan.changes or ()) if plan.way != NOTHING else ""
-    if plan.way == "whole" and plan.reason:
+    changed = ", ".join(plan.changes or ())
+    if plan.way == WHOLE and plan.reason:
         context.console.info(f"{plan.scope.entry.full_name}: the whole query was run: {plan.reason}")
     row: tuple[Any, ...] = (
         written.instant_time,
