@@ -62,7 +62,6 @@ from hudisql.services.clustering_plan import (
 )
 from hudisql.services.planned_run import (
     begin_run,
-    check_no_metadata_table,
     check_still_planned,
     first_attempt,
     give_up_run,
@@ -191,7 +190,6 @@ def run_clustering(
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = table.reopened()
         check_not_restored(table, table.timeline)
-        check_no_metadata_table(table, "clustering")
         planned, plan = _planned(table, instant_time)
         inflight, heartbeat = begin_run(table, planned, concurrency)
     try:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hudisql.errors import UnsupportedTableError
+from hudisql.format.instant import CLEAN, COMPACTION, ROLLBACK
 from hudisql.format.table_properties import COPY_ON_WRITE, MERGE_ON_READ
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable, check_written_version
 
@@ -17,14 +18,22 @@ ANY_CHANGE: Final = "rows"
 """Stands for a statement that changes rows, while its operation is not known yet."""
 COMMITS: Final = frozenset({ANY_CHANGE, "INSERT", "UPSERT", "DELETE"})
 """The operations of INSERT, UPDATE, DELETE and MERGE."""
+SERVICES: Final = frozenset({ROLLBACK, CLEAN})
+"""The table services, by the actions that they put on the timeline."""
 _TESTED_VERSIONS: Final = frozenset({9})
 _TESTED: Final[Mapping[str, frozenset[str]]] = {COPY_ON_WRITE: COMMITS, MERGE_ON_READ: COMMITS}
+
+_TESTED_SERVICE_VERSIONS: Final = frozenset({8, 9})
+_TESTED_SERVICES: Final[Mapping[str, frozenset[str]]] = {
+    COPY_ON_WRITE: SERVICES,
+    MERGE_ON_READ: SERVICES | {COMPACTION},
+}
 
 
 def is_written(table: HudiTable, operation: str | None) -> bool:
     """True if hudisql writes to tables of this version by the operation.
 
-    `operation` is Hudi's `WriteOperationType`, or a table service's name; None is what no version but 6 has.
+    `operation` is Hudi's `WriteOperationType`, or a table service's action; None is what only version 6 has.
     """
     if table.version == WRITTEN_VERSION:
         return True
@@ -46,9 +55,10 @@ def check_written(table: HudiTable, operation: str | None) -> None:
 
 
 def _tested(table: HudiTable) -> frozenset[str]:
-    if table.version not in _TESTED_VERSIONS:
-        return frozenset()
-    return _TESTED.get(table.properties.table_type, frozenset())
+    kind = table.properties.table_type
+    rows = _TESTED.get(kind, frozenset()) if table.version in _TESTED_VERSIONS else frozenset()
+    has_services = table.version in _TESTED_SERVICE_VERSIONS
+    return rows | (_TESTED_SERVICES.get(kind, frozenset()) if has_services else frozenset())
 
 
 def unwritten_rule(table: HudiTable) -> str | None:

@@ -18,7 +18,7 @@ from hudisql.format.instant import COMMIT, COMPACTION, ROLLBACK, Instant, Instan
 from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.storage import parent_of
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.written_versions import ANY_CHANGE, check_written
+from hudisql.table.written_versions import check_written
 from hudisql.write.handle.log_file import rollback_block, write_log_file
 from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.transaction.markers import delete_markers, marked_files
@@ -42,7 +42,7 @@ def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: b
     """
     started = time.monotonic()
     storage, base_path = table.storage, table.base_path
-    check_written(table, None if undoes_completed else ANY_CHANGE)
+    check_written(table, ROLLBACK)
     timeline = load_timeline(storage, base_path, table.timeline.layout)
     pending = _pending_form(table, instant)
     open_rollbacks = [each for each in pending_rollbacks(table, timeline) if _is_same(each.target, instant)]
