@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hudisql.errors import HudisqlError
-from hudisql.format.instant import CLEAN, CLUSTERING, COMPACTION, InstantState
+from hudisql.format.instant import CLEAN, COMPACTION, InstantState
 from hudisql.format.timeline import Timeline
 from hudisql.hudi_config import (
     ARCHIVE_AUTOMATIC,
@@ -44,7 +44,6 @@ from hudisql.services.compaction import (
     schedule_compaction,
 )
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.written_versions import is_written
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.timeline_files import now_on_timeline
 
@@ -69,18 +68,18 @@ class AutomaticServices:
     def run(self, spark: SparkSession) -> bool:
         """Run what is due; True if something was. Raises no error of hudisql's or Spark's."""
         done = self.run_without_spark()
-        done = self._attempt(COMPACTION, "CALL run_compaction", lambda: self._compact(spark)) or done
-        return self._attempt(CLUSTERING, "CALL run_clustering", lambda: self._cluster(spark)) or done
+        done = self._attempt("compaction", "CALL run_compaction", lambda: self._compact(spark)) or done
+        return self._attempt("clustering", "CALL run_clustering", lambda: self._cluster(spark)) or done
 
     def run_without_spark(self) -> bool:
         """Run the clean and the archiving if they are due; True if something was. Raises as `run`."""
-        done = self._attempt(CLEAN, "CALL run_clean", self._clean)
+        done = self._attempt("clean", "CALL run_clean", self._clean)
         return self._attempt("archiving", "CALL archive_commits", self._archive) or done
 
     def _attempt(self, name: str, call: str, run: Callable[[], bool]) -> bool:
         """True if the service did something, or failed; `call` is the statement that runs it again."""
         try:
-            return self.config.get(TABLE_SERVICES) and is_written(self.table, name) and run()
+            return self.config.get(TABLE_SERVICES) and run()
         except Exception as error:
             self._warn_of_failure(name, call, error)
             return True

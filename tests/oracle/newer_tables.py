@@ -59,6 +59,13 @@ class NewerTable:
         given = f"path => '{self.path}'{', ' if arguments else ''}{arguments}"
         return self.oracle.sql(f"call {procedure}({given}, options => '{told}')")
 
+    def call_by(self, writer: str, procedure: str) -> None:
+        """Call a procedure that takes the table alone, of `hudisql` or of `hudi`."""
+        if writer == "hudisql":
+            self.call_ours(procedure)
+        else:
+            self.oracle.sql(f"call {procedure}(path => '{self.path}')")
+
     def ours(self, note: str, seqs: Iterable[int]) -> None:
         """hudisql updates the rows of these seqs."""
         chosen = sorted(seqs)
