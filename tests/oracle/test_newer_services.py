@@ -11,9 +11,13 @@ import pytest
 from hudisql.format.table_properties import MERGE_ON_READ
 from hudisql.services.clean import schedule_clean
 from hudisql.services.clean_plan import CleanOptions
+from hudisql.services.planned_run import begin_run
+from hudisql.services.rollback import roll_back_commit
 from hudisql.table.archived_timeline import commits_in_archive
 from hudisql.table.completion_times import history_files
+from hudisql.table.hudi_table import open_table
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
+from tests.fault_injection import run_and_kill
 from tests.oracle.client import HudiOracle, OracleError
 from tests.oracle.newer_tables import NewerTable, new_table
 from tests.oracle.shapes import SHAPES, Shape
@@ -23,11 +27,47 @@ pytestmark = [pytest.mark.oracle, pytest.mark.spark]
 
 SHAPE = SHAPES[0]
 MERGE_ON_READ_SHAPE = next(each for each in SHAPES if each.table_type == MERGE_ON_READ)
+BOTH_SHAPES = pytest.mark.parametrize(
+    "shape", parameters([SHAPE, MERGE_ON_READ_SHAPE], in_ci=[]), ids=lambda shape: shape.name
+)
 AT_ONCE = {"hoodie.compact.inline.max.delta.commits": "1"}
+SINGLE_GROUPS = {"hoodie.clustering.plan.strategy.single.group.clustering.enabled": "true"}
 COMPACTS = {"hoodie.compact.inline": "true", **AT_ONCE}
 
 
-@pytest.mark.parametrize("version", parameters([8, 9], in_ci=[8, 9]))
+def test_hudi_12_goes_on_with_a_table_after_each_service(
+    oracle_120: HudiOracle, session: Any, tmp_path: Path
+) -> None:
+    made = new_table(oracle_120, session, tmp_path, MERGE_ON_READ_SHAPE, "newer_services")
+    made.ours("ours", range(5))
+    made.call_ours("run_compaction", f"op => 'scheduleandexecute', options => '{_text(AT_ONCE)}'")
+    made.theirs(3, 8, "theirs")
+    made.call_ours("create_savepoint")
+    saved = dict(made.notes)
+    made.call_ours("run_clustering", f"options => '{_text(SINGLE_GROUPS)}'")
+    made.check()
+    made.ours("again", range(8))
+    made.call_ours("rollback_to_savepoint")
+    made.notes = dict(saved)
+    made.check()
+    made.theirs(0, 4, "theirs")
+    saved = dict(made.notes)
+    made.ours_deleted(45)
+    latest = made.opened().timeline.commits[-1].timestamp
+    made.call_ours("rollback_to_instant", f"instant_time => '{latest}'")
+    made.notes = saved
+    made.call_ours("delete_savepoint")
+    made.call_ours("run_clean", "retain_commits => 1")
+    made.call_ours("run_compaction", f"op => 'scheduleandexecute', options => '{_text(AT_ONCE)}'")
+    made.call_ours("archive_commits", "min_commits => 1, max_commits => 2, retain_commits => 1")
+    assert made.completed("clean")
+    assert commits_in_archive(made.opened())
+    made.check()
+    made.theirs(8, 9, "last")
+    made.check()
+
+
+@pytest.mark.parametrize("version", parameters([8, 9], in_ci=[]))
 def test_either_runs_the_compactions_that_either_has_planned(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, version: int
 ) -> None:
@@ -54,6 +94,8 @@ def test_either_runs_the_compactions_that_either_has_planned(
     (planned,) = made.pending()
     made.theirs(7, 9, "beside theirs")
     made.check()
+    # What is left of a run that was killed.
+    begin_run(made.opened(), planned, SINGLE_WRITER)[1].stop()
     made.call_theirs("run_compaction", "op => 'run'")
     assert made.completed("commit")[-1].timestamp == planned.timestamp
     made.check()
@@ -61,7 +103,7 @@ def test_either_runs_the_compactions_that_either_has_planned(
     made.check()
 
 
-@pytest.mark.parametrize("shape", [SHAPE, MERGE_ON_READ_SHAPE], ids=lambda shape: shape.name)
+@BOTH_SHAPES
 def test_either_cleans_what_either_has_written(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Shape
 ) -> None:
@@ -79,7 +121,11 @@ def test_either_cleans_what_either_has_written(
     made.theirs(2, 10, "theirs", {"hoodie.clean.commits.retained": "1", **compacts})
     assert len(made.completed("clean")) == 2
     made.check()
+    session.sql("SET hoodie.clean.commits.retained = 1")
     made.ours("ours", range(3, 6))
+    session.sql("RESET hoodie.clean.commits.retained")
+    if not compacts:
+        assert len(made.completed("clean")) == 3
     made.theirs(0, 30, "last", compacts)
     assert schedule_clean(made.opened(), CleanOptions(commits_retained=1), SINGLE_WRITER) is not None
     made.theirs(30, 34, "cleans ours", {"hoodie.clean.commits.retained": "1", **compacts})
@@ -93,7 +139,7 @@ def _data_files(made: NewerTable) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("shape", [SHAPE, MERGE_ON_READ_SHAPE], ids=lambda shape: shape.name)
+@BOTH_SHAPES
 def test_either_rolls_back_what_the_other_has_left_or_committed(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Shape
 ) -> None:
@@ -124,17 +170,20 @@ def test_either_rolls_back_what_the_other_has_left_or_committed(
     made.theirs(40, 50, "theirs")
     expected = dict(made.notes)
     made.ours("rolled back", range(30, 45))
-    (latest,) = made.opened().timeline.commits[-1:]
-    oracle_120.view("rolled", made.path)
+    last = made.opened().timeline.commits[-1].timestamp
+    # Killed when the commit is no longer complete, but its files are there.
+    assert run_and_kill(made.path, lambda store: roll_back_commit(open_table(store, made.path), last), 4)
+    (rollback,) = [each for each in made.pending() if each.action == "rollback"]
     made.notes = expected
-    made.call_ours("rollback_to_instant", f"instant_time => '{latest.timestamp}'")
     made.check()
     made.theirs(0, 4, "theirs")
+    assert rollback in [each.in_state(rollback.state) for each in made.completed("rollback")]
+    assert not made.pending()
     made.check()
 
 
 @pytest.mark.parametrize("restorer", ["hudisql", "hudi"])
-@pytest.mark.parametrize("shape", [SHAPE, MERGE_ON_READ_SHAPE], ids=lambda shape: shape.name)
+@BOTH_SHAPES
 def test_a_savepoint_of_one_is_restored_by_the_other(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Shape, restorer: str
 ) -> None:
@@ -170,7 +219,7 @@ def test_a_savepoint_of_one_is_restored_by_the_other(
     made.check()
 
 
-@pytest.mark.parametrize("shape", [SHAPE, MERGE_ON_READ_SHAPE], ids=lambda shape: shape.name)
+@BOTH_SHAPES
 def test_both_archive_into_one_history(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Shape
 ) -> None:
@@ -205,14 +254,13 @@ def test_both_archive_into_one_history(
     assert len(history_files(made.opened())) > 2
 
 
-@pytest.mark.parametrize("shape", [SHAPE, MERGE_ON_READ_SHAPE], ids=lambda shape: shape.name)
+@BOTH_SHAPES
 def test_either_runs_the_clusterings_that_either_has_planned(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Shape
 ) -> None:
     made = new_table(oracle_120, session, tmp_path, shape, f"newer_clustering_{shape.name}")
     made.ours("ours", range(5))
-    single = {"hoodie.clustering.plan.strategy.single.group.clustering.enabled": "true"}
-    made.call_ours("run_clustering", f"op => 'schedule', order => 'seq', options => '{_text(single)}'")
+    made.call_ours("run_clustering", f"op => 'schedule', order => 'seq', options => '{_text(SINGLE_GROUPS)}'")
     (planned,) = made.pending()
     assert planned.action == "clustering"
     made.check()
@@ -220,7 +268,7 @@ def test_either_runs_the_clusterings_that_either_has_planned(
     assert made.completed("replacecommit")[-1].timestamp == planned.timestamp
     made.check()
     made.theirs(60, 70, "theirs")
-    made.call_theirs("run_clustering", "op => 'schedule', order => 'note'", single)
+    made.call_theirs("run_clustering", "op => 'schedule', order => 'note'", SINGLE_GROUPS)
     (planned,) = made.pending()
     made.call_ours("run_clustering", "op => 'execute'")
     assert made.completed("replacecommit")[-1].timestamp == planned.timestamp
@@ -228,7 +276,7 @@ def test_either_runs_the_clusterings_that_either_has_planned(
     made.theirs(0, 4, "theirs")
     made.ours("ours", range(3, 6))
     made.check()
-    made.call_ours("run_clustering", f"options => '{_text(single)}'")
+    made.call_ours("run_clustering", f"options => '{_text(SINGLE_GROUPS)}'")
     made.check()
     (latest,) = made.opened().timeline.commits[-1:]
     made.call_ours("rollback_to_instant", f"instant_time => '{latest.timestamp}'")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -25,7 +23,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
-from tests.fault_injection import FaultyStorage
+from tests.fault_injection import run_and_kill
 from tests.oracle.comparison import our_rows
 from tests.soak import parameters
 
@@ -91,7 +89,7 @@ def test_a_killed_service_leaves_the_table_as_before_or_after_and_is_run_again(
     assert open_table(Storage(), path).timeline != open_table(Storage(), golden(name).table).timeline
     for step in range(MOST_STEPS):
         path = copied(step)
-        code = _run_and_kill(path, run, step)
+        is_killed = _run_and_kill(path, run, step)
         # A restore goes from commit to commit.
         assert service == "restore" or _rows(path) in (before, after)
         run(open_table(Storage(), path))
@@ -99,7 +97,7 @@ def test_a_killed_service_leaves_the_table_as_before_or_after_and_is_run_again(
         table = open_table(Storage(), path)
         assert table.timeline.pending == ()
         shutil.rmtree(path)
-        if code == 0:
+        if not is_killed:
             assert step > 1
             return
     raise AssertionError("the service never came to its end")
@@ -111,18 +109,8 @@ def _rows(path: str) -> list[dict[str, Any]]:
     return found
 
 
-def _run_and_kill(path: str, run: Callable[[HudiTable], object], step: int) -> int:
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            run(open_table(FaultyStorage(target=path, step=step), path))
-            code = 0
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
+def _run_and_kill(path: str, run: Callable[[HudiTable], object], step: int) -> bool:
+    is_killed = run_and_kill(path, lambda storage: run(open_table(storage, path)), step)
     # As if it had expired.
     shutil.rmtree(Path(path, ".hoodie/.heartbeat"), ignore_errors=True)
-    code = os.waitstatus_to_exitcode(status)
-    assert code in (0, -signal.SIGKILL)
-    return code
+    return is_killed
