@@ -27,6 +27,7 @@ from hudisql.services.archive_plan import ArchiveOptions, plan_archive
 from hudisql.storage import FileInfo, join
 from hudisql.table.archived_timeline import list_archive_files
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.resynced_sources import merge_archived_lists
 from hudisql.table.table_configuration import has_metadata_table
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency
@@ -48,6 +49,8 @@ def archive_table(table: HudiTable, options: ArchiveOptions, concurrency: Concur
         check_not_restored(table, table.timeline)
         chosen = plan_archive(table, options)
         archive_instants(table, chosen, held.check)
+        if chosen and table.properties.has_register_only_partitions:
+            merge_archived_lists(table)
     return chosen
 
 
