@@ -434,6 +434,14 @@ WRITER_TIMEOUT_HOURS: Final = number_key(
     "hours after which `hudisql services run` takes a write as failed that has no heartbeats and of which "
     "no file has changed; likewise for a service of Apache Hudi's that was killed",
 )
+FUNCTIONS: Final[ConfigKey[str]] = ConfigKey(
+    "hudisql.sql.functions",
+    "spark \\| hive",
+    "spark",
+    "whose answer functions give that Apache Spark and Apache Hive both have and answer differently",
+    one_of("spark", "hive"),
+    SESSION,
+)
 CHANGED_SOURCES: Final[ConfigKey[str]] = ConfigKey(
     "hudisql.read.changed.sources",
     "fail \\| warn",

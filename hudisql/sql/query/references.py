@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hudisql.errors import SqlSyntaxError
 from hudisql.spark.java_objects import items_of
 from hudisql.spark.versions import called_since, set_active_session
+from hudisql.sql.query.hive_functions import called_hive_functions, provide_hive_functions
 from hudisql.sql.text.spark_errors import SourceText, translate_spark_error
 from hudisql.sql.text.tokens import Token, tokenize
 
@@ -119,6 +120,7 @@ def parse_plan(spark: SparkSession, text: str, source: SourceText | None = None)
     from pyspark.errors import ParseException
 
     session: Any = spark
+    provide_hive_functions(spark, called_hive_functions(text))
     # The parser takes its settings from the thread's active session.
     set_active_session(spark)
     try:

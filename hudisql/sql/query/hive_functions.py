@@ -1,0 +1,111 @@
+"""Hive's built-in functions: by Hive's own classes where Spark has none, or answers differently.
+
+Spark brings the classes. A function is registered in a session when a text first names it: all of them would
+take seconds. `docs/functions.md` lists the differences, `tests/hive/test_functions.py` compares all
+functions with those of Apache Hive 2.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+from typing import TYPE_CHECKING, Any, Final
+
+from hudisql.hudi_config import FUNCTIONS, config_of_session
+from hudisql.spark.java_objects import java_class
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PACKAGE: Final = "org.apache.hadoop.hive.ql.udf."
+LACKING: Final[Mapping[str, str]] = {
+    **{f"floor_{unit}": f"UDFDateFloor{unit.title()}" for unit in ("second", "minute", "hour", "day")},
+    **{f"floor_{unit}": f"UDFDateFloor{unit.title()}" for unit in ("week", "month", "quarter", "year")},
+    "$sum0": "generic.GenericUDAFSumEmptyIsZero",
+    "compute_stats": "generic.GenericUDAFComputeStats",
+    "field": "generic.GenericUDFField",
+    "in_file": "generic.GenericUDFInFile",
+    "index": "generic.GenericUDFIndex",
+    "mask_first_n": "generic.GenericUDFMaskFirstN",
+    "mask_hash": "generic.GenericUDFMaskHash",
+    "mask_last_n": "generic.GenericUDFMaskLastN",
+    "mask_show_first_n": "generic.GenericUDFMaskShowFirstN",
+    "mask_show_last_n": "generic.GenericUDFMaskShowLastN",
+    "parse_url_tuple": "generic.GenericUDTFParseUrlTuple",
+    "reflect2": "generic.GenericUDFReflect2",
+    "replicate_rows": "generic.GenericUDTFReplicateRows",
+    "sort_array_by": "generic.GenericUDFSortArrayByField",
+}
+"""Functions that Spark lacks, with the classes of Hive in `org.apache.hadoop.hive.ql.udf`."""
+DIFFERENT: Final[Mapping[str, str]] = {
+    "aes_decrypt": "generic.GenericUDFAesDecrypt",
+    "aes_encrypt": "generic.GenericUDFAesEncrypt",
+    "date_format": "generic.GenericUDFDateFormat",
+    "elt": "generic.GenericUDFElt",
+    "hash": "generic.GenericUDFHash",
+    "lpad": "generic.GenericUDFLpad",
+    "mask": "generic.GenericUDFMask",
+    "next_day": "generic.GenericUDFNextDay",
+    "percentile_approx": "generic.GenericUDAFPercentileApprox",
+    "rpad": "generic.GenericUDFRpad",
+    "sqrt": "UDFSqrt",
+    "std": "generic.GenericUDAFStd",
+    "stddev": "generic.GenericUDAFStd",
+    "variance": "generic.GenericUDAFVariance",
+}
+"""Functions that both have, and whose answers differ in some calls."""
+_NAMES: Final = re.compile(
+    rf"(?<![\w.])`?({'|'.join(re.escape(name) for name in (*LACKING, *DIFFERENT))})`?\s*\(", re.IGNORECASE
+)
+_CATALYST: Final = "org.apache.spark.sql.catalyst"
+
+
+def called_hive_functions(text: str) -> frozenset[str]:
+    """The names of LACKING and DIFFERENT that a SQL text seems to call, in lower case."""
+    return frozenset(name.lower() for name in _NAMES.findall(text))
+
+
+def provide_hive_functions(spark: SparkSession, names: Set[str]) -> None:
+    """Make these functions answer in the session, as `hudisql.sql.functions` says.
+
+    Sessions without Hive's classes (`spark.sql.catalogImplementation` other than `hive`) keep Spark's alone.
+    Raises SettingsError for an unknown value of the setting.
+    """
+    if not names or spark.conf.get("spark.sql.catalogImplementation", None) != "hive":
+        return
+    for name in sorted(names & LACKING.keys()):
+        if not spark.catalog.functionExists(f"`{name}`"):
+            _create(spark, name, LACKING[name])
+    if different := sorted(names & DIFFERENT.keys()):
+        as_hive = config_of_session(spark).get(FUNCTIONS) == "hive"
+        for name in different:
+            _choose(spark, name, as_hive)
+
+
+def _create(spark: SparkSession, name: str, class_: str) -> None:
+    spark.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION `{name}` AS '{_PACKAGE}{class_}'")
+
+
+def _choose(spark: SparkSession, name: str, as_hive: bool) -> None:
+    """Put Hive's class, or Spark's expression, behind the name of a function of Spark's in this session."""
+    session: Any = spark
+    registry = session._jsparkSession.sessionState().functionRegistry()
+    own = _identifier(spark, registry, name, "builtin")
+    is_hive = str(registry.lookupFunction(own).get().getClassName()).startswith(_PACKAGE)
+    if is_hive is as_hive:
+        return
+    if as_hive:
+        aside = f"hive_{name}"
+        _create(spark, aside, DIFFERENT[name])
+        source, found = registry, _identifier(spark, registry, aside, "session")
+    else:
+        source, found = java_class(spark, f"{_CATALYST}.analysis.FunctionRegistry").builtin(), own
+    builder, info = source.lookupFunctionBuilder(found).get(), source.lookupFunction(found).get()
+    registry.registerFunction(own, info, builder)
+
+
+def _identifier(spark: SparkSession, registry: Any, name: str, schema: str) -> Any:
+    """How the registry names a function: from Spark 4.3 on within `system.builtin` or `system.session`."""
+    make, some = java_class(spark, f"{_CATALYST}.FunctionIdentifier"), java_class(spark, "scala.Some")
+    qualified = make(name, some(schema), some("system"))
+    return qualified if registry.functionExists(qualified) else make(name)
