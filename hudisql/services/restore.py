@@ -106,11 +106,13 @@ def _writes_after(table: HudiTable, savepoint_time: str) -> list[Instant]:
     if not timeline.layout.has_completion_times:
         return [each for each in writes if each.timestamp > savepoint_time]
     completions = completion_times(table, timeline.commits)
-    kept = next(each for each in timeline.commits if each.timestamp == savepoint_time)
+    # Missing if the end of a savepoint was interrupted: its commit is archived.
+    kept = next((each for each in timeline.commits if each.timestamp == savepoint_time), None)
 
     def is_later(each: Instant) -> bool:
-        is_compaction = table.is_merge_on_read and COMMIT in (each.completed_action, kept.action)
-        if is_compaction or each not in completions:
+        if kept is None or each not in completions:
+            return each.timestamp > savepoint_time
+        if table.is_merge_on_read and COMMIT in (each.action, kept.action):
             return each.timestamp > savepoint_time
         return completions[each] > completions[kept]
 
