@@ -100,7 +100,7 @@ def plan_restore(table: HudiTable, savepoint_time: str) -> RestorePlan:
 
 
 def _writes_after(table: HudiTable, savepoint_time: str) -> list[Instant]:
-    """The writes after the savepoint, newest first."""
+    """The writes after the savepoint, the latest request first, which Hudi's checks of each rollback want."""
     timeline = table.timeline
     writes = [each for each in reversed(timeline.instants) if each.action in WRITE_ACTIONS]
     if not timeline.layout.has_completion_times:
@@ -116,11 +116,7 @@ def _writes_after(table: HudiTable, savepoint_time: str) -> list[Instant]:
             return each.timestamp > savepoint_time
         return completions[each] > completions[kept]
 
-    return sorted(
-        (each for each in writes if is_later(each)),
-        key=lambda each: (completions.get(each, each.timestamp), each.timestamp),
-        reverse=True,
-    )
+    return [each for each in writes if is_later(each)]
 
 
 def _planned_action(instant: Instant) -> str:
