@@ -29,6 +29,7 @@ from hudisql.services.history import append_to_history, history_instants
 from hudisql.storage import FileInfo, join
 from hudisql.table.archived_timeline import list_archive_files
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.resynced_sources import merge_archived_lists
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.table.written_versions import ARCHIVE
 from hudisql.write.transaction.commit import check_writable
@@ -51,6 +52,8 @@ def archive_table(table: HudiTable, options: ArchiveOptions, concurrency: Concur
         check_not_restored(table, table.timeline)
         chosen = plan_archive(table, options)
         archive_instants(table, chosen, held.check)
+        if chosen and table.properties.has_register_only_partitions:
+            merge_archived_lists(table)
     return chosen
 
 
