@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ SINGLE_GROUPS = {"hoodie.clustering.plan.strategy.single.group.clustering.enable
 COMPACTS = {"hoodie.compact.inline": "true", **AT_ONCE}
 
 
+@pytest.mark.soak
 def test_hudi_12_goes_on_with_a_table_after_each_service(
     oracle_120: HudiOracle, session: Any, tmp_path: Path
 ) -> None:
@@ -102,7 +104,11 @@ def test_either_runs_the_compactions_that_either_has_planned(
     made.check()
 
 
-@BOTH_SHAPES
+@pytest.mark.parametrize(
+    "shape",
+    parameters([SHAPE, MERGE_ON_READ_SHAPE], in_ci=[SHAPE.name]),
+    ids=lambda shape: shape.name,
+)
 def test_either_cleans_what_either_has_written(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Shape
 ) -> None:
@@ -181,8 +187,13 @@ def test_either_rolls_back_what_the_other_has_left_or_committed(
     made.check()
 
 
-@pytest.mark.parametrize("restorer", ["hudisql", "hudi"])
-@BOTH_SHAPES
+@pytest.mark.parametrize(
+    ("shape", "restorer"),
+    parameters(
+        product((SHAPE, MERGE_ON_READ_SHAPE), ("hudisql", "hudi")), in_ci=[(MERGE_ON_READ_SHAPE, "hudisql")]
+    ),
+    ids=lambda value: getattr(value, "name", value),
+)
 def test_a_savepoint_of_one_is_restored_by_the_other(
     oracle_120: HudiOracle, session: Any, tmp_path: Path, shape: Shape, restorer: str
 ) -> None:
