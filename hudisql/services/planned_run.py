@@ -81,7 +81,8 @@ def begin_run(table: HudiTable, planned: Instant, concurrency: Concurrency) -> t
     inflight = planned.in_state(InstantState.INFLIGHT)
     try:
         _reset(table, inflight)
-        drop_metadata_table(table.reopened())
+        if has_metadata_table(table):
+            drop_metadata_table(table.reopened())
         storage.create(table.instant_path(inflight), b"")
     except PathExistsError:
         heartbeat.stop(keeps_file=True)

@@ -100,25 +100,23 @@ def plan_restore(table: HudiTable, savepoint_time: str) -> RestorePlan:
 
 
 def _writes_after(table: HudiTable, savepoint_time: str) -> list[Instant]:
-    """The writes after the savepoint, newest first."""
+    """The writes after the savepoint, the latest request first, which Hudi's checks of each rollback want."""
     timeline = table.timeline
     writes = [each for each in reversed(timeline.instants) if each.action in WRITE_ACTIONS]
     if not timeline.layout.has_completion_times:
         return [each for each in writes if each.timestamp > savepoint_time]
     completions = completion_times(table, timeline.commits)
-    kept = next(each for each in timeline.commits if each.timestamp == savepoint_time)
+    # Missing if the end of a savepoint was interrupted: its commit is archived.
+    kept = next((each for each in timeline.commits if each.timestamp == savepoint_time), None)
 
     def is_later(each: Instant) -> bool:
-        is_compaction = table.is_merge_on_read and COMMIT in (each.completed_action, kept.action)
-        if is_compaction or each not in completions:
+        if kept is None or each not in completions:
+            return each.timestamp > savepoint_time
+        if table.is_merge_on_read and COMMIT in (each.action, kept.action):
             return each.timestamp > savepoint_time
         return completions[each] > completions[kept]
 
-    return sorted(
-        (each for each in writes if is_later(each)),
-        key=lambda each: (completions.get(each, each.timestamp), each.timestamp),
-        reverse=True,
-    )
+    return [each for each in writes if is_later(each)]
 
 
 def _planned_action(instant: Instant) -> str:

@@ -21,6 +21,7 @@ from hudisql.services.rollback import roll_back_commit
 from hudisql.services.savepoint import create_savepoint
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.snapshot import load_file_slices
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.fault_injection import run_and_kill
@@ -101,6 +102,32 @@ def test_a_killed_service_leaves_the_table_as_before_or_after_and_is_run_again(
             assert step > 1
             return
     raise AssertionError("the service never came to its end")
+
+
+@pytest.mark.parametrize(
+    "name",
+    parameters(
+        [
+            *("v9_mor_avro_logs_deletes", "v8_mor_avro_logs_deletes", "v9_mor_commit_time"),
+            *("v9_mor_parquet_log", "v9_mor_partial_merge", "v9_mor_bootstrap_upsert_delete"),
+            *("v9_mor_pending_compaction", "v9_mor_mdt_files", "v9_mor_archived_lsm", "v9_mor_rollback"),
+        ],
+        in_ci=["v9_mor_partial_merge", "v9_mor_pending_compaction"],
+    ),
+)
+def test_a_compaction_and_a_clean_keep_all_rows(
+    golden: Callable[[str], Any], tmp_path: Path, name: str
+) -> None:
+    path = str(shutil.copytree(golden(name).table, tmp_path / "table"))
+    before = _rows(path)
+    for _ in range(2):
+        _compact(open_table(Storage(), path))
+    table = open_table(Storage(), path)
+    assert not any(each.has_log_files for each in load_file_slices(table))
+    assert _rows(path) == before
+    _clean(table)
+    assert not list(Path(path).rglob("*.log.*"))
+    assert _rows(path) == before
 
 
 def _rows(path: str) -> list[dict[str, Any]]:
