@@ -191,6 +191,10 @@ class VerificationFailedError(HudisqlError):
     """A bootstrap is committed, but the table does not match its source: the message lists what differs."""
 
 
+class DataTestFailedError(HudisqlError):
+    """A test of a project of layers found rows: the message shows the first of them."""
+
+
 class RollbackRefusedError(HudisqlError):
     """A rollback or restore would lose rows, undo what later instants need, or touch source files."""
 

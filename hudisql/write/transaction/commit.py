@@ -364,7 +364,7 @@ def _stop_heartbeat(heartbeat: Heartbeat | None, *, keeps_file: bool = False) ->
 def check_writable(table: HudiTable, operation: str | None = None) -> None:
     """Raise UnsupportedTableError for a table that hudisql must not write to, saying why.
 
-    `operation` is what is going to be written (`table.written_versions`).
+    `operation` is what is going to be written, or the action of a service (`table.written_versions`).
     """
     properties = table.properties
     check_written(table, operation)
@@ -399,11 +399,12 @@ def request_instant(
 ) -> tuple[Instant, Heartbeat | None]:
     """Create a requested instant at the first free instant time, which no other writer can then use.
 
-    `content` is that of its file, `operation` as in `check_writable`. It gets a heartbeat where the table's
-    writers use heartbeats. Raises UnsupportedTableError, WriteConflictError, StorageError.
+    `content` is that of its file, `operation` as in `check_writable`, the action by default. It gets a
+    heartbeat where the table's writers use heartbeats. Raises UnsupportedTableError, WriteConflictError,
+    StorageError.
     """
     storage, base_path = table.storage, table.base_path
-    check_written(table, operation)
+    check_written(table, operation or action)
     after = table.timeline.latest_time
     for _ in range(_ATTEMPTS):
         instant_time = new_instant_time(after, now_on_timeline(table))
