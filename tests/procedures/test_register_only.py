@@ -175,7 +175,7 @@ def test_what_register_only_partitions_cannot_be_is_said(session, bootstrap, dai
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("process", "steps"), [("driver", range(40)), ("worker", range(4))])
+@pytest.mark.parametrize(("process", "steps"), [("driver", range(2, 80, 6)), ("worker", range(3))])
 def test_a_killed_write_leaves_a_partition_register_only_lifted_or_changed(
     call, session, spark, metastore_uri, tmp_path, name, process, steps
 ):
