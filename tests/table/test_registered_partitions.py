@@ -13,6 +13,7 @@ from hudisql.errors import (
     NoSuchPathError,
     NoSuchStateError,
     RegisterOnlyError,
+    SourceChangedError,
     UnsupportedTableError,
 )
 from hudisql.format.external_file import ExternalFile
@@ -120,6 +121,14 @@ def test_what_an_archived_commit_took_is_known_without_its_instant(
     assert paths(made, LATER) == ["dt=2"]
     with pytest.raises(NoSuchStateError, match=f"register-only at {FIRST}"):
         paths(made, FIRST)
+
+
+def test_a_directory_that_is_gone_is_an_error_that_names_it(made: TableDirectory, tmp_path: Path) -> None:
+    (tmp_path / "source/dt=1").rename(tmp_path / "elsewhere")
+    registered = registered_partitions(opened(made))
+    assert len(registered_slices(opened(made), registered.among(["dt=2"]), ())) == 1
+    with pytest.raises(SourceChangedError, match=r"is gone: .*/source/dt=1"):
+        registered_slices(opened(made), registered.among(["dt=1", "dt=2"]), ())
 
 
 def test_a_record_that_cannot_be_read_is_an_error_that_names_it(made: TableDirectory) -> None:
