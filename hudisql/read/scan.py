@@ -215,6 +215,8 @@ def plan_scan(
     def prune(some: Sequence[TablePartition]) -> list[TablePartition]:
         inside = [each for each in some if _is_below(each.path, below)]
         chosen = prune_partitions(inside, partition_columns, conjunction(partition_parts))
+        if not registered.by_path:
+            return prune_by_path(chosen, row_parts)
         # Rows of register-only partitions have no path.
         with_path = [each for each in chosen if each.path not in registered.by_path]
         kept = {each.path for each in prune_by_path(with_path, row_parts)} | registered.by_path.keys()

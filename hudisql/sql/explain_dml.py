@@ -18,7 +18,7 @@ from hudisql.sql.dml.dml_plan import PlannedQuery, plan_dml
 from hudisql.sql.dml.insert_rows import RowsToInsert
 from hudisql.sql.dml.statement_scope import check_changeable, open_scope
 from hudisql.sql.explain_query import describe_scans, inner_source
-from hudisql.sql.query.query_plan import PlannedRelation, PreparedQuery
+from hudisql.sql.query.query_plan import PreparedQuery
 from hudisql.sql.text import clauses as cl
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText
@@ -127,25 +127,19 @@ def _facts_of_change(table: HudiTable, planned: PlannedQuery, options: WriteOpti
         yield "assigns", _columns_text(clauses.assignments)
     if planned.relocation_columns:
         yield "moves rows", f"whose {', '.join(planned.relocation_columns)} changes"
-    scan = _target_scan(planned)
+    scan = planned.target_scan
     if scan is not None and scan.plan is not None:
         groups = len(scan.plan.slices)
         yield "file groups", f"up to {groups} of {scan.plan.slices_total}"
         yield "partitions", f"up to {scan.plan.partitions_read} of {scan.plan.partitions_total}"
         if lifted := {each.partition_path for each, _ in scan.plan.slices if each.is_register_only}:
-            yield "lifts first", f"{len(lifted)} register-only partitions"
+            yield "lifts first", f"up to {len(lifted)} register-only partitions"
     if planned.relocation_columns or (isinstance(clauses, cl.MergeClauses) and _inserts(clauses)):
         yield "new rows", _new_rows_text(options)
 
 
 def _inserts(clauses: cl.MergeClauses) -> bool:
     return any(action.verb == "INSERT" for action in clauses.actions)
-
-
-def _target_scan(planned: PlannedQuery) -> PlannedRelation | None:
-    """What is read of the table that is changed, to find the rows."""
-    found = (scan for scan in planned.prepared.scans if scan.relation.at == planned.target_at)
-    return None if planned.target_at is None else next(found, None)
 
 
 def _action_text(action: cl.MergeAction) -> str:

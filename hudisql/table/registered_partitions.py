@@ -7,7 +7,6 @@ Their rows have no meta columns. Apache Hudi does not know such partitions (docs
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -32,6 +31,7 @@ from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, partition_of
 from hudisql.table.resynced_sources import (
     ResyncedSource,
+    ResyncList,
     ResyncState,
     read_resync_lists,
     record_resync,
@@ -39,7 +39,6 @@ from hudisql.table.resynced_sources import (
 
 RECORD_FILE: Final = f"{METADATA_DIRECTORY}/.aux/.hudisql-register-only"
 _SCHEMA: Final = pa.schema([("partition_path", pa.string()), ("directory", pa.string())])
-_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +77,23 @@ def write_registered_partitions(
     return len(content)
 
 
+def read_registered_record(storage: Storage, base_path: str) -> list[RegisteredPartition]:
+    """The partitions that the bootstrap of the table recorded, whatever became of them.
+
+    Raises CorruptTableError, NoSuchPathError if it recorded none, StorageError.
+    """
+    path = join(base_path, RECORD_FILE)
+    content = storage.read(path)
+    try:
+        rows = pq.read_table(pa.BufferReader(content))
+        columns = [rows.column(name).to_pylist() for name in _SCHEMA.names]
+    except (pa.ArrowException, KeyError) as error:
+        raise CorruptTableError(
+            f"cannot read {path}, which names the register-only partitions: {error}"
+        ) from error
+    return [RegisteredPartition(*each) for each in zip(*columns, strict=True)]
+
+
 def registered_partitions(
     table: HudiTable, as_of: str | None = None, *, own_instant: str = ""
 ) -> RegisteredPartitions:
@@ -91,7 +107,7 @@ def registered_partitions(
     listing = table.listing if as_of is None and not own_instant else None
     if listing is not None and listing.registered is not None:
         return listing.registered
-    recorded = _read_record(table)
+    recorded = read_registered_record(table.storage, table.base_path)
     found = RegisteredPartitions(_still_registered(table, recorded, as_of, own_instant))
     if listing is not None:
         listing.registered = found
@@ -102,6 +118,8 @@ def with_registered(
     table: HudiTable, partitions: Sequence[TablePartition], registered: RegisteredPartitions
 ) -> list[TablePartition]:
     """The partitions and the register-only ones, each once, by path. Raises CorruptTableError."""
+    if not registered.by_path:
+        return list(partitions)
     found = {each.path: each for each in partitions}
     found |= {path: partition_of(table, path) for path in registered.by_path if path not in found}
     return [found[path] for path in sorted(found)]
@@ -117,20 +135,31 @@ def registered_slices(
     into such a partition.
     """
     found: list[FileSlice] = []
-    for partition, files in zip(partitions, _files_of(table, partitions), strict=True):
+    for partition, files in zip(partitions, files_of_registered(table, partitions), strict=True):
         if files and partition.path in written:
             raise _written_by_others(table, partition)
-        found += [FileSlice(partition.path, each.path, "", None, external_file=each) for each in files]
+        found += [
+            FileSlice(
+                partition.path,
+                each.path,
+                "",
+                None,
+                external_file=each,
+                accepts_changed_source=table.accepts_changed_sources,
+            )
+            for each in files
+        ]
     return found
 
 
 def refuse_registered(table: HudiTable, paths: Iterable[str], *, own_instant: str = "") -> None:
-    """Raise RegisterOnlyError if one of the partitions (paths) is register-only."""
+    """Raise RegisterOnlyError if one of the partitions (paths) is register-only and has files."""
     if not table.properties.has_register_only_partitions:
         return
     found = registered_partitions(table, own_instant=own_instant).among(paths)
-    if found:
-        raise register_only_error(table, [each.path for each in found])
+    files = files_of_registered(table, found)
+    if filled := [each.path for each, some in zip(found, files, strict=True) if some]:
+        raise register_only_error(table, filled)
 
 
 def register_only_error(table: HudiTable, paths: Sequence[str]) -> RegisterOnlyError:
@@ -156,51 +185,49 @@ def end_registration(table: HudiTable, instant_time: str, partitions: Collection
         return
     sources = [
         ResyncedSource(each.path, file)
-        for each, files in zip(ended, _files_of(table, ended), strict=True)
+        for each, files in zip(ended, files_of_registered(table, ended), strict=True)
         for file in files
     ]
     record_resync(table, instant_time, read_resync_lists(table), sources)
+
+
+def _still_registered(
+    table: HudiTable, recorded: Iterable[RegisteredPartition], as_of: str | None, own_instant: str
+) -> dict[str, RegisteredPartition]:
+    ends = _first_takers(table, {each.path for each in recorded}, own_instant)
+    first = table.timeline.first_active_time or ""
+    if as_of is not None and as_of < first and any(not each.instant_time for each in ends.values()):
+        raise NoSuchStateError(
+            f"it is not known any more which partitions of {table.base_path} were register-only at {as_of}",
+            hint=f"ask for {first} or a later instant",
+        )
+    found = {}
+    for each in recorded:
+        taken = ends.get(each.path)
+        if taken is None:
+            found[each.path] = each
+        elif as_of is not None and taken.instant_time > as_of:
+            files = tuple(source.file for source in taken.sources if source.partition_path == each.path)
+            found[each.path] = RegisteredPartition(each.path, each.directory, files)
+    return found
+
+
+def _first_takers(table: HudiTable, paths: Collection[str], own_instant: str) -> dict[str, ResyncList]:
+    """For each of the partitions (paths) the list of the first commit that has taken files of it."""
+    lists = read_resync_lists(table, as_opened=True)
+    found: dict[str, ResyncList] = {}
+    for each in sorted(lists.lists, key=lambda each: each.instant_time):
+        is_complete = lists.states[each.number] in (ResyncState.COMMITTED, ResyncState.ARCHIVED)
+        if is_complete or (own_instant and each.instant_time == own_instant):
+            taken = {source.partition_path for source in each.sources}.intersection(paths)
+            found = {**dict.fromkeys(taken, each), **found}
+    return found
 
 
 def files_of_registered(
     table: HudiTable, partitions: Sequence[RegisteredPartition]
 ) -> list[tuple[ExternalFile, ...]]:
     """The data files of each partition. Raises SourceChangedError if a directory is gone, StorageError."""
-    return _files_of(table, partitions)
-
-
-def _still_registered(
-    table: HudiTable, recorded: Iterable[RegisteredPartition], as_of: str | None, own_instant: str
-) -> dict[str, RegisteredPartition]:
-    by_path = {each.path: each for each in recorded}
-    lists = read_resync_lists(table, as_opened=True)
-    first = table.timeline.first_active_time or ""
-    taken: defaultdict[str, list[ExternalFile]] = defaultdict(list)
-    ended: set[str] = set()
-    for each in lists.lists:
-        is_complete = lists.states[each.number] in (ResyncState.COMMITTED, ResyncState.ARCHIVED)
-        if not is_complete and each.instant_time != (own_instant or None):
-            continue
-        mine = [source for source in each.sources if source.partition_path in by_path]
-        if mine and as_of is not None and not each.instant_time and as_of < first:
-            raise NoSuchStateError(
-                f"it is not known any more which partitions of {table.base_path} were register-only at "
-                f"{as_of}",
-                hint=f"ask for {first} or a later instant",
-            )
-        for source in mine:
-            if as_of is not None and each.instant_time > as_of:
-                taken[source.partition_path].append(source.file)
-            else:
-                ended.add(source.partition_path)
-    return {
-        path: RegisteredPartition(path, each.directory, tuple(taken[path]) if path in taken else None)
-        for path, each in by_path.items()
-        if path not in ended
-    }
-
-
-def _files_of(table: HudiTable, partitions: Sequence[RegisteredPartition]) -> list[tuple[ExternalFile, ...]]:
     live = [each for each in partitions if each.files is None]
     try:
         listings = table.storage.list_directories([each.directory for each in live])
@@ -228,15 +255,3 @@ def _written_by_others(table: HudiTable, partition: RegisteredPartition) -> Unsu
         hint="leave the partition out by a filter on the partition columns; or roll the other writer's "
         "commits back (CALL rollback_to_instant), lift the partition and write again",
     )
-
-
-def _read_record(table: HudiTable) -> list[RegisteredPartition]:
-    path = join(table.base_path, RECORD_FILE)
-    try:
-        rows = pq.read_table(pa.BufferReader(table.storage.read(path)))
-        columns = [rows.column(name).to_pylist() for name in _SCHEMA.names]
-    except (NoSuchPathError, pa.ArrowException, KeyError) as error:
-        raise CorruptTableError(
-            f"cannot read {path}, which names the register-only partitions: {error}"
-        ) from error
-    return [RegisteredPartition(*each) for each in zip(*columns, strict=True)]

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from hudisql.errors import RegisterOnlyError
 from hudisql.format import table_properties as keys
 from hudisql.format.meta_columns import RECORD_KEY
 from hudisql.format.schema import avro_from_arrow
@@ -30,6 +31,7 @@ from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.new_table import NewTable, publish_new_table
 from hudisql.table.partitions import TablePartition, list_partitions
+from hudisql.table.registered_partitions import RegisteredPartition, write_registered_partitions
 from hudisql.table.table_configuration import update_table_properties
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.driver_upsert import upsert_on_driver, with_keys
@@ -152,6 +154,20 @@ def test_rows_that_came_before_a_column_have_nulls_there(tmp_path: Path) -> None
     fed.flush(event(2, 1, extra="x"))
     rows = our_rows(open_table(Storage(), fed.path)).to_pylist()
     assert {row["id"]: row["extra"] for row in rows} == {1: None, 2: "x"}
+
+
+def test_events_of_a_register_only_partition_are_refused(tmp_path: Path) -> None:
+    fed = Fed(tmp_path, keys.COPY_ON_WRITE)
+    fed.flush(event(1, 1))
+    recorded = [RegisteredPartition("2020-01-01", str(tmp_path))]
+    write_registered_partitions(Storage(), fed.path, recorded)
+    update_table_properties(Storage(), fed.path, {keys.REGISTER_ONLY: "true"})
+    fed.flush(event(2, 1))
+    # A delete would find no row, and be lost.
+    fed.take(event(3, 1, dt="2020-01-01", _hoodie_is_deleted=True))
+    with pytest.raises(RegisterOnlyError, match="resync_bootstrap"):
+        fed.feed.flush()
+    assert fed.rows() == [1, 1]
 
 
 def test_bad_events_count_as_memory(tmp_path: Path) -> None:

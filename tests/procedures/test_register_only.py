@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
+from hudisql.errors import (
+    BootstrapBlockedError,
+    InvalidArgumentError,
+    SourceChangedError,
+    UnsupportedStatementError,
+    WriteRefusedError,
+)
 from hudisql.table.resynced_sources import LISTS_DIRECTORY
+from tests.fault_injection import run_with_fault, wait_for_late_tasks
 from tests.soak import parameters
 from tests.sources import fingerprint, orders, write_parquet
 
@@ -88,11 +98,11 @@ def test_rows_are_read_beside_the_others_and_lifted_by_a_call(
 
 # Each touches a partition of its own; then rows, and rows with meta columns, of that partition.
 WRITES = {
-    1: ("UPDATE {t} SET amount = -1 WHERE {dt} AND id = 'k00100'", (20, 20)),
+    1: ("UPDATE {t} SET amount = -1 WHERE id = 'k00100'", (20, 20)),
     2: ("DELETE FROM {t} WHERE {dt} AND id = 'k00200'", (19, 19)),
     3: (
         "MERGE INTO {t} t USING (SELECT explode(array('k00300', 'new')) id, '2024-03-03' dt) s "
-        "ON t.id = s.id AND t.{dt} WHEN MATCHED THEN UPDATE SET amount = -1 "
+        "ON t.id = s.id WHEN MATCHED THEN UPDATE SET amount = -1 "
         "WHEN NOT MATCHED THEN INSERT (id, seq, dt) VALUES (s.id, 9, s.dt)",
         (21, 21),
     ),
@@ -103,6 +113,7 @@ WRITES = {
     5: ("INSERT OVERWRITE {t} PARTITION ({dt}) VALUES ('new', 1, 0.5)", (1, 1)),
     6: ("ALTER TABLE {t} DROP PARTITION ({dt})", None),
     7: ("UPDATE {t} SET amount = -1 WHERE dt = '2024-03-09'", (20, 0)),
+    8: (None, (19, 19)),
 }
 
 
@@ -123,12 +134,71 @@ def test_the_first_write_lifts_the_partitions_that_it_touches(call, session, tmp
     at_first = [(f"2024-03-0{day}", 20, 0) for day in WRITES] + [("2024-03-09", 20, 20)]
     assert counts(session, name) == at_first
     for day, (statement, _) in WRITES.items():
-        session.sql(statement.format(t=name, dt=f"dt = '2024-03-0{day}'"))
+        if statement is not None:
+            session.sql(statement.format(t=name, dt=f"dt = '2024-03-0{day}'"))
+    keys = session.spark.sql("SELECT 'k00800' AS id, 801L AS seq, '2024-03-08' AS dt")
+    assert session.write(keys, name, "delete").deleted == 1
     expected = [(f"2024-03-0{day}", *rows) for day, (_, rows) in WRITES.items() if rows]
     assert counts(session, name) == [*expected, ("2024-03-09", 20, 20)]
     assert session.sql(f"SELECT count(*) FROM {name} WHERE amount = -1").rows[0][0] == 23
     assert counts(session, f"{name} VERSION AS OF '00000000000001'") == at_first
-    # Four lifts, an overwrite and a drop have each recorded the files of their partition.
-    assert len(list((tmp_path / "t" / LISTS_DIRECTORY).glob("*.parquet"))) == 6
+    # Five lifts, an overwrite and a drop have each recorded the files of their partition.
+    assert len(list((tmp_path / "t" / LISTS_DIRECTORY).glob("*.parquet"))) == 7
     assert call("resync_bootstrap", table=name)[-1]["detail"].startswith("no new files")
     assert fingerprint(source) == before
+    os.utime(source / "dt=2024-03-07" / "a.parquet", (1, 1))
+    dropped = call("run_ttl", table=name, retain_days=9)
+    assert [row["deleted_partitions"] for row in dropped] == ["dt=2024-03-07"]
+    assert [row[0] for row in counts(session, name)] == [f"2024-03-0{day}" for day in (1, 2, 3, 4, 5, 8, 9)]
+
+
+def test_what_register_only_partitions_cannot_be_is_said(session, bootstrap, daily_orders, tmp_path, name):
+    with pytest.raises(BootstrapBlockedError, match="takes all partitions: the table would have no commit"):
+        bootstrap(register_only_where="dt > '2'")
+    with pytest.raises(InvalidArgumentError, match="mode 'register_only' is unknown"):
+        bootstrap(mode="register_only")
+    bootstrap(register_only_where=COLD)
+    changed = f"CREATE INCREMENTAL TABLE {name}_sums AS SELECT dt, count(*) AS n FROM {name} GROUP BY dt"
+    with pytest.raises(UnsupportedStatementError, match="rows are in no commit"):
+        session.sql(changed)
+    again = daily_orders / "dt=2024-03-01" / "again.parquet"
+    write_parquet(again, orders(0, 3))
+    assert counts(session, name, COLD) == [("2024-03-01", 43, 0)]
+    with pytest.raises(WriteRefusedError, match="3 record keys are in 6 rows of the new files"):
+        session.sql(f"UPDATE {name} SET amount = 0 WHERE id = 'k00001'")
+    assert counts(session, name) == [("2024-03-01", 43, 0), HOT]
+    again.unlink()
+    (daily_orders / "dt=2024-03-01").rename(tmp_path / "elsewhere")
+    assert counts(session, name, "dt > '2024-03-01'") == [HOT]
+    with pytest.raises(SourceChangedError, match=r"the directory of a register-only partition of .* is gone"):
+        counts(session, name)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("process", "steps"), [("driver", range(2, 80, 6)), ("worker", range(3))])
+def test_a_killed_write_leaves_a_partition_register_only_lifted_or_changed(
+    call, session, spark, metastore_uri, tmp_path, name, process, steps
+):
+    source = tmp_path / "source"
+    for step in (*steps, 99):
+        write_parquet(source / f"n={step}" / "a.parquet", orders(step * 100))
+    given = {"source": source, "target_path": tmp_path / "t", "partition_by": "n int"}
+    call("bootstrap_table", table=name, record_key="id", register_only_where="n < 99", **given)
+    found = set()
+    for step in steps:
+        statement = f"UPDATE {name} SET amount = -1 WHERE id = 'k{step * 100:05d}'"
+        fields = {"statement": statement, "target": str(tmp_path / "t"), "process": process, "step": step}
+        is_killed = run_with_fault(spark, metastore_uri, **fields).returncode != 0
+        query = (
+            f"SELECT count(*), count(_hoodie_record_key), count_if(amount = -1) FROM {name} WHERE n = {step}"
+        )
+        (row,) = session.sql(query).rows
+        assert tuple(row) in ((20, 0, 0), (20, 20, 0), (20, 20, 1))
+        found.add((is_killed, *row))
+        session.sql(statement)
+        (row,) = session.sql(query).rows
+        assert tuple(row) == (20, 20, 1)
+        wait_for_late_tasks(spark)
+        if not is_killed:
+            break
+    assert {(True, 20, 0, 0), (True, 20, 20, 0)} <= found or process == "worker"

@@ -29,6 +29,7 @@ from hudisql.sql_literals import quote_string
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.partitions import list_partitions
+from hudisql.table.registered_partitions import registered_partitions, with_registered
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -103,7 +104,8 @@ def _missing_partitions(context: Context, request: BootstrapRequest, table: Hudi
     if request.partition_filter is None:
         return []
     source, _, _ = scan_source(context, request)
-    existing = {each.path for each in list_partitions(table)}
+    partitions = with_registered(table, list_partitions(table), registered_partitions(table))
+    existing = {each.path for each in partitions}
     return sorted(each.path for each in source.partitions if each.path not in existing)
 
 

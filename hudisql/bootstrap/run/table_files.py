@@ -179,8 +179,11 @@ def write_table_files(
         metadata = commit_metadata(plan, skeletons)
         written += _write_instant(storage, plan, METADATA_BOOTSTRAP_INSTANT_TIME, metadata)
     if plan.register_only_partitions:
+        # Without rows a lift would have nothing to take.
         registered = [
-            RegisteredPartition(each.path, each.source.location) for each in plan.register_only_partitions
+            RegisteredPartition(each.path, each.source.location)
+            for each in plan.register_only_partitions
+            if each.rows
         ]
         written += write_registered_partitions(storage, plan.target_path, registered)
     if plan.full_record_partitions:

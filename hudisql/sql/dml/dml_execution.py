@@ -17,7 +17,7 @@ from hudisql.catalog.metastore_table import MetastoreTable
 from hudisql.errors import RegisterOnlyError, RepeatedKeysError, TableLockedError, WriteConflictError
 from hudisql.result import LocalResult, Result
 from hudisql.sql.dml.after_commit import after_commit, warn_if_metadata_table_dropped
-from hudisql.sql.dml.dml_plan import Changes, DmlPlan, KeysToDelete, PlannedQuery, plan_dml
+from hudisql.sql.dml.dml_plan import Changes, DmlPlan, KeysToDelete, plan_dml, touched_register_only
 from hudisql.sql.dml.insert_rows import RowsToInsert, as_inserts, precombined_inserts, precombined_rows
 from hudisql.sql.dml.resync_bootstrap import lift_partitions
 from hudisql.sql.dml.statement_scope import StatementScope, check_changeable, open_scope
@@ -75,6 +75,7 @@ def retry_on_conflict(
     `HoodieSparkSqlWriter`. Raises what `change` raises, UnsupportedTableError.
     """
     conflicts = 0
+    lifted: set[str] = set()
     while True:
         with open_scope(context, entry) as scope:
             try:
@@ -83,6 +84,8 @@ def retry_on_conflict(
                 raise
             except RegisterOnlyError as error:
                 to_lift = error.partitions
+                if lifted.issuperset(to_lift):  # the lift found no rows
+                    raise
             except WriteConflictError as error:
                 conflicts += 1
                 if conflicts > (scope.conflict_retries if retries is None else retries):
@@ -90,6 +93,7 @@ def retry_on_conflict(
                 context.console.info(f"{entry.full_name}: {error.message}; attempt {conflicts + 1}")
                 continue
         _lift(context, entry, to_lift)
+        lifted.update(to_lift)
 
 
 def _lift(context: Context, entry: MetastoreTable, partitions: Collection[str]) -> None:
@@ -107,8 +111,8 @@ def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
     scope = plan.scope
     syncs = scope.syncs if syncs is None else syncs
     query = plan.query
-    if query is not None:
-        _refuse_register_only_rows(query)
+    if touched := touched_register_only(plan):
+        raise register_only_error(plan.table, touched)
     with nullcontext() if query is None else bound_errors(query.prepared.bound, query.origin):
         result = _commit(plan)
         if result.instant_time is not None:
@@ -121,16 +125,6 @@ def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
                 dropped_metadata_table=result.dropped_metadata_table,
             )
     return result
-
-
-def _refuse_register_only_rows(query: PlannedQuery) -> None:
-    """Raise RegisterOnlyError if rows that the statement may change are in register-only partitions."""
-    for scan in query.prepared.scans:
-        if scan.plan is None or scan.relation.at != query.target_at:
-            continue
-        paths = {each.partition_path for each, _ in scan.plan.slices if each.is_register_only}
-        if paths:
-            raise register_only_error(scan.table, sorted(paths))
 
 
 def _commit(plan: DmlPlan) -> WriteResult:

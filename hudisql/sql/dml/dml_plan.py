@@ -17,7 +17,7 @@ from hudisql.errors import UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import DRIVER_MAX_BYTES
 from hudisql.read.arrow_scan import spark_struct
-from hudisql.read.predicates import Predicate
+from hudisql.read.predicates import Predicate, conjunction, split_conjuncts
 from hudisql.sql.config.insert_options import check_insert_dup_policy, evolves_schema
 from hudisql.sql.dml.cached_merge_source import (
     VIEW_PREFIX,
@@ -31,6 +31,7 @@ from hudisql.sql.dml.dml_rewrite import (
     ChangeQuery,
     delete_query,
     insert_query,
+    matching_partitions_query,
     merge_query,
     source_alias,
     source_query,
@@ -57,6 +58,7 @@ from hudisql.write.changes import (
     change_schema,
 )
 from hudisql.write.execution.writer_config import WriteOptions
+from hudisql.write.keygen.partition_paths import PartitionPaths
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,11 +93,25 @@ class KeysToDelete:
 
 
 @dataclass(frozen=True)
+class MatchingPartitions:
+    """The query for the partitions whose rows a statement may change, with the table at `target_at`.
+
+    `predicate` is what must hold for the rows of the table that are needed; `origin` places the text.
+    """
+
+    text: str
+    origin: SourceText
+    target_at: int
+    predicate: Predicate | None
+
+
+@dataclass(frozen=True)
 class PlannedQuery:
     """The query behind a statement's rows.
 
     `prepared` is the query that Spark runs, in whose text the changed table stands at `target_at` (not for
     INSERT); `origin` places that text in the script. A change of one of `relocation_columns` moves a row.
+    `matching` is None if the statement may change all rows.
     """
 
     clauses: Clauses
@@ -103,6 +119,13 @@ class PlannedQuery:
     origin: SourceText
     relocation_columns: tuple[str, ...] = ()
     target_at: int | None = None
+    matching: MatchingPartitions | None = None
+
+    @property
+    def target_scan(self) -> query.PlannedRelation | None:
+        """What is read of the table that is changed, to find the rows."""
+        found = (scan for scan in self.prepared.scans if scan.relation.at == self.target_at)
+        return None if self.target_at is None else next(found, None)
 
     @property
     def text(self) -> str:
@@ -153,6 +176,36 @@ def plan_dml(
     raise UnsupportedStatementError(
         f"{statement.verb} is not supported on the Hudi table {scope.table_label}"
     )
+
+
+def touched_register_only(plan: DmlPlan) -> list[str]:
+    """The register-only partitions (paths) with rows that the statement changes; runs a query to find them.
+
+    Raises QueryError and what reading the rows raises.
+    """
+    planned, scope = plan.query, plan.scope
+    scan = None if planned is None else planned.target_scan
+    if planned is None or scan is None or scan.plan is None:
+        return []
+    candidates = {each.partition_path: values for each, values in scan.plan.slices if each.is_register_only}
+    matching = planned.matching
+    if not candidates or matching is None:
+        return sorted(candidates)
+    names = [each.name for each in scan.plan.partition_columns]
+    chosen = query.of_partitions(names, [[values[name] for name in names] for values in candidates.values()])
+    predicate = conjunction([*split_conjuncts(matching.predicate), chosen])
+    assert predicate is not None
+    prepared = query.prepare_query(
+        scope.context,
+        matching.text,
+        matching.origin,
+        binder=scope.binder,
+        filters={matching.target_at: predicate},
+    )
+    with query.bound_errors(prepared.bound, matching.origin):
+        rows = query.run_prepared(scope.context, prepared, matching.origin).collect()
+    paths = PartitionPaths(scan.table)
+    return sorted({paths.path(tuple(row)) for row in rows} & candidates.keys())
 
 
 def plan_insert(
@@ -239,7 +292,7 @@ class _Planner:
             stored_columns=stored,
             semi_join_alias=source.semi_join_alias,
         )
-        return self._change(clauses, made, table, source.predicate)
+        return self._change(clauses, made, table, source.predicate, source.clauses)
 
     def _merge_source(self, clauses: cl.MergeClauses) -> _MergeSource:
         scope, text = self.scope, source_query(clauses)
@@ -266,8 +319,11 @@ class _Planner:
         made: ChangeQuery,
         table: HudiTable,
         predicate: Predicate | None = None,
+        named: cl.MergeClauses | None = None,
     ) -> DmlPlan:
-        """`predicate` is what must hold for the rows of the target that are needed."""
+        """`predicate` is what must hold for the rows of the target that are needed, `named` are the clauses
+        of a MERGE with its cached source.
+        """
         scope = self.scope
         target_at = made.text.composed_offset(clauses.target.name.start)
         filters = {target_at: predicate} if predicate is not None and target_at is not None else {}
@@ -279,8 +335,18 @@ class _Planner:
         is_merge, is_delete = isinstance(clauses, cl.MergeClauses), isinstance(clauses, cl.DeleteClauses)
         changes = Changes(rows, "DELETE" if is_delete else "UPSERT", unique_new_keys=is_merge)
         origin = made.text.source(self.source)
-        planned = PlannedQuery(clauses, prepared, origin, made.relocation_columns, target_at)
+        matching = self._matching(named or clauses, predicate)
+        planned = PlannedQuery(clauses, prepared, origin, made.relocation_columns, target_at, matching)
         return DmlPlan(scope, table, scope.write_options(table), changes, planned)
+
+    def _matching(
+        self, clauses: cl.UpdateClauses | cl.DeleteClauses | cl.MergeClauses, predicate: Predicate | None
+    ) -> MatchingPartitions | None:
+        text = matching_partitions_query(clauses, self.scope.table.properties.partition_fields)
+        at = None if text is None else text.composed_offset(clauses.target.name.start)
+        if text is None or at is None:
+            return None
+        return MatchingPartitions(text.text, text.source(self.source), at, predicate)
 
     def _analyze(
         self, text: MappedSql, filters: Mapping[int, Predicate] | None = None

@@ -172,6 +172,25 @@ def merge_query(
     return ChangeQuery(text, relocation_columns)
 
 
+def matching_partitions_query(
+    clauses: UpdateClauses | DeleteClauses | MergeClauses, columns: Sequence[str]
+) -> MappedSql | None:
+    """The partitions (`columns`) of the stored rows that a statement may change; None for all rows."""
+    text = MappedSql()
+    if isinstance(clauses, MergeClauses):
+        if any(action.matched == "not_matched_by_source" for action in clauses.actions):
+            return None
+        if clauses.prefix is not None:
+            text.add(clauses.prefix, " ")
+    text.add(f"SELECT DISTINCT {', '.join(map(quote_name, columns))}")
+    _from_target(text, clauses.target)
+    if isinstance(clauses, MergeClauses):
+        text.add(" LEFT SEMI JOIN (SELECT * FROM ")
+        _add_source(text, clauses)
+        return text.add(f") AS {source_alias(clauses)} ON ", clauses.condition)
+    return None if clauses.condition is None else text.add(" WHERE ", clauses.condition)
+
+
 class _MergeValues:
     """One action with its assignments by column."""
 

@@ -8,7 +8,7 @@ are gone again when a function returns; DataFrames live on without them.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -311,15 +311,15 @@ def _decide_by_spark(
     if not kept:
         # No partition at all: a condition that none can meet.
         return In((names[0],), ())
+    return of_partitions(names, [partitions[position].values for position in kept])
+
+
+def of_partitions(names: Sequence[str], values: Iterable[Sequence[object]]) -> Predicate:
+    """The rows of the partitions with these values of the columns `names`."""
     return Or(
         tuple(
-            And(
-                tuple(
-                    Comparison((name,), "<=>", value)
-                    for name, value in zip(names, partitions[position].values, strict=True)
-                )
-            )
-            for position in kept
+            And(tuple(Comparison((name,), "<=>", value) for name, value in zip(names, some, strict=True)))
+            for some in values
         )
     )
 

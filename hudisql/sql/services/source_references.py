@@ -6,14 +6,22 @@ Asks for every table and partition of the metastore, so only a call that deletes
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from hudisql.catalog.metastore_table import MetastoreTable, hudi_base_path, is_hudi_table
-from hudisql.errors import HudisqlError, InvalidArgumentError, StorageError, UnsupportedTableError
+from hudisql.errors import (
+    HudisqlError,
+    InvalidArgumentError,
+    NoSuchPathError,
+    StorageError,
+    UnsupportedTableError,
+)
 from hudisql.format.bootstrap_index import read_bootstrap_mappings
 from hudisql.storage import ancestors_of, join, parent_of
+from hudisql.table.registered_partitions import read_registered_record
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -66,6 +74,7 @@ class _Search:
             self._take(self._below.get(resolved or "", ()), f"the table {entry.full_name}")
             if is_hudi_table(entry) and location is not None:
                 self._take(self._indexed_files(entry, location), f"the table {entry.full_name}")
+                self._take(self._register_only_files(location), f"the table {entry.full_name}")
         if entry.partition_columns and not self.is_over:
             for partition in self.context.metastore.list_partitions(entry.database, entry.name):
                 who = f"the partition {'/'.join(partition.values)} of the table {entry.full_name}"
@@ -89,6 +98,17 @@ class _Search:
                 "no source file was deleted",
                 hint="repair that table, or drop its entry, then run this again",
             ) from error
+
+    def _register_only_files(self, location: str) -> set[str]:
+        """The files below directories of register-only partitions, lifted or not."""
+        storage = self.context.storage
+        with suppress(NoSuchPathError):
+            return {
+                path
+                for each in read_registered_record(storage, storage.qualify(location))
+                for path in self._below.get(self._resolve(each.directory) or "", ())
+            }
+        return set()
 
     def _resolve(self, location: str | None) -> str | None:
         try:

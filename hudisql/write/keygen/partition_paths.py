@@ -25,7 +25,8 @@ from hudisql.format.partition_path import (
 from hudisql.format.table_properties import URL_ENCODE_PARTITIONING
 from hudisql.format.timeline_layout import METADATA_DIRECTORY
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.partitions import TablePartition, list_partitions, reads_escaped
+from hudisql.table.partitions import TablePartition, list_partitions, partition_of, reads_escaped
+from hudisql.table.registered_partitions import registered_partitions
 from hudisql.write.keygen.key_generator import KeyGenerator, generates_paths
 
 Values = tuple[object, ...]
@@ -53,6 +54,8 @@ class PartitionPaths:
         self._known: dict[Values, str] = {
             unique_values(each.values): each.path for each in self.existing.values()
         }
+        for path in registered_partitions(table).by_path:
+            self._known.setdefault(unique_values(partition_of(table, path).values), path)
         self._paths: set[str] = set()
         self._above: set[str] = set()
         for path in self.existing:
