@@ -219,6 +219,14 @@ class RepeatedKeysError(WriteRefusedError):
     """Several new rows of one statement have one record key and partition."""
 
 
+class RegisterOnlyError(WriteRefusedError):
+    """A write touches register-only partitions, `partitions` (paths), that have to be lifted before."""
+
+    def __init__(self, message: str, *, partitions: Sequence[str] = (), hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.partitions = tuple(partitions)
+
+
 class MetastoreError(HudisqlError):
     """The Hive Metastore refused a request; the message is the server's."""
 

@@ -296,8 +296,9 @@ def check_written_version(version: int, base_path: str) -> None:
     if version != WRITTEN_VERSION:
         raise UnsupportedTableError(
             f"the Hudi table at {base_path} has table version {version}. hudisql writes version "
-            f"{WRITTEN_VERSION}, and of version 9 the rows alone (INSERT, UPDATE, DELETE, MERGE). A Hudi 1.x "
-            "writer upgrades an older table on its own at its next write (hoodie.write.auto.upgrade)",
+            f"{WRITTEN_VERSION}, of version 9 the rows (INSERT, UPDATE, DELETE, MERGE), and runs the table "
+            "services of 8 and 9. A Hudi 1.x writer upgrades an older table on its own at its next write "
+            "(hoodie.write.auto.upgrade)",
             hint="do this with Apache Hudi 1.x; or go back in Spark with Hudi 1.x: CALL downgrade_table("
             "table => '<table>', to_version => 'SIX'), and set hoodie.write.table.version=6 for every 1.x "
             "writer of this table",

@@ -1,7 +1,8 @@
 """The one gate for writes by table version: what hudisql writes in tables of versions 8 and 9.
 
 Tables of version 6 are written by everything. Of the others only what was tested with Apache Hudi 1.2 both
-ways (`tests/oracle/test_newer_versions.py`) is let through; the rest is refused by its name.
+ways (`tests/oracle/test_newer_versions.py`, `test_newer_services.py`) is let through; the rest is refused by
+its name.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hudisql.errors import UnsupportedTableError
+from hudisql.format.instant import CLEAN, CLUSTERING, COMPACTION, RESTORE, ROLLBACK, SAVEPOINT
 from hudisql.format.table_properties import COPY_ON_WRITE, MERGE_ON_READ
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable, check_written_version
 
@@ -17,23 +19,23 @@ ANY_CHANGE: Final = "rows"
 """Stands for a statement that changes rows, while its operation is not known yet."""
 COMMITS: Final = frozenset({ANY_CHANGE, "INSERT", "UPSERT", "DELETE"})
 """The operations of INSERT, UPDATE, DELETE and MERGE."""
+ARCHIVE: Final = "archive"
+"""Archiving, which puts no action on the timeline."""
+SERVICES: Final = frozenset({COMPACTION, CLEAN, ARCHIVE, CLUSTERING, ROLLBACK, SAVEPOINT, RESTORE})
+"""The table services, by the actions that they put on the timeline."""
+_SERVICED_VERSIONS: Final = frozenset({8, 9})
 _TESTED_VERSIONS: Final = frozenset({9})
 _TESTED: Final[Mapping[str, frozenset[str]]] = {COPY_ON_WRITE: COMMITS, MERGE_ON_READ: COMMITS}
 
 
-def is_written(table: HudiTable, operation: str | None) -> bool:
-    """True if hudisql writes to tables of this version by the operation.
-
-    `operation` is Hudi's `WriteOperationType`, or a table service's name; None is what no version but 6 has.
-    """
-    if table.version == WRITTEN_VERSION:
-        return True
-    return operation in _tested(table)
-
-
 def check_written(table: HudiTable, operation: str | None) -> None:
-    """Raise UnsupportedTableError if `is_written` says no."""
-    if is_written(table, operation):
+    """Raise UnsupportedTableError unless hudisql writes to tables of this version by the operation.
+
+    `operation` is Hudi's `WriteOperationType`, or a table service's action; None is what only version 6 has.
+    """
+    if table.version == WRITTEN_VERSION or operation in _tested(table):
+        return
+    if operation in SERVICES and table.version in _SERVICED_VERSIONS:
         return
     tested = sorted(_tested(table) - {ANY_CHANGE})
     if operation is None or operation == ANY_CHANGE or not tested:

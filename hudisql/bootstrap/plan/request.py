@@ -182,7 +182,7 @@ def apply_options(
     findings: list[Finding] = []
     choice = mode_choice_from_options(request.options)
     if choice is not None and not given & {"mode", "full_record_where"}:
-        changes["mode"] = choice
+        changes["mode"] = replace(choice, register_only_where=request.mode.register_only_where)
     for name, value in request.options.items():
         if name in MODE_OPTIONS:
             continue
