@@ -13,11 +13,11 @@ from hudisql.cli.main import app
 from sql.demo_warehouse import make_source, run_demo
 from tests.hive.engines import Ask, assert_rows
 
-pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms]
+pytestmark = [pytest.mark.hive, pytest.mark.spark, pytest.mark.hms, pytest.mark.soak]
 
 # What is asked of each layer, by a first column that tells the rows apart.
 LAYERS: Final = {
-    "dwd.customers": "SELECT segment, count(*) AS n, max(name) AS last FROM dwd.customers GROUP BY segment",
+    "dwd.customers": "SELECT segment, count(*) AS n, max(name) AS newest FROM dwd.customers GROUP BY segment",
     "dwd.order_items": "SELECT year(day) AS y, count(*) AS n, sum(revenue) AS r FROM dwd.order_items "
     "GROUP BY year(day)",
     "dws.customer_days": "SELECT customer, count(*) AS n, sum(revenue) AS r, max(orders) AS most "

@@ -20,7 +20,7 @@ SIZES = """-- test: unique(orders)
 CREATE INCREMENTAL TABLE {db}.sizes AS
 SELECT orders, count(*) AS customers FROM {db}.buyers GROUP BY orders"""
 # Changes of all files and of the metastore that one run makes when each layer changes.
-MOST_STEPS = 120
+MOST_STEPS = 80
 
 
 def upsert(table: str, values: str) -> str:

@@ -45,7 +45,12 @@ def test_only_what_changed_runs_in_order_and_a_failed_test_stops_it(
     assert {state for name, state in third.items() if name not in ALL} == {("skipped", None)}
     project.run("docs", "--output", str(tmp_path / "docs"))
     page = (tmp_path / f"docs/{project.database}.sales.html").read_text()
-    for text in ("<code>total</code></td><td>bigint", "accepted_values(region", ">{db}.orders</text>"):
+    for text in (
+        "Key: <code>region<",
+        "<code>total</code></td><td>bigint",
+        "accepted_values(region",
+        ">{db}.orders</text>",
+    ):
         assert project.named(text) in page
     assert len(list((tmp_path / "docs").iterdir())) == 6
 
@@ -86,6 +91,9 @@ def test_a_changed_file_alters_its_table_or_is_refused(project: LayerProject) ->
     }
     assert project.states("apply", "--select", "sales")["sales"] == ("done", "whole")
     project.assert_fresh("sales")
+    project.write("dws/sales.sql", SALES.replace("sum(amount)", "sum(amonut)"))
+    assert project.states("plan", exit_code=3)["sales"] == ("blocked", None)
+    assert project.states("apply", exit_code=1)["buyers"] == ("done", "nothing")
     project.write("dwd/paid.sql", PAID.replace("KEY (id)", "KEY (id, customer)"))
     assert project.states("plan", exit_code=3)["paid"] == ("blocked", None)
     assert "the key is id, customer now, and the rows lie by id" in project.run("apply", exit_code=3).stderr

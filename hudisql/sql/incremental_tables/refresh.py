@@ -104,11 +104,8 @@ def _plan_changes(
     checkpoint: RefreshCheckpoint,
     reason: str | None,
 ) -> RefreshPlan:
-    prepared = query_plan.prepare_query(scope.context, sources.text, binder=sources.binder)
-    frame = query_plan.run_prepared(scope.context, prepared)
-    # The names of the prepared query are those of this plan.
-    sources = sources.bound_as(prepared.bound)
-    root = cat.analyzed_plan(frame)
+    empty = query_plan.analyzed_query(scope.context, sources.binder, sources.bound)
+    root = cat.analyzed_plan(empty)
     checkpoint = replace(checkpoint, always=_changes_by_itself(scope, root, sources))
     reason = reason or checkpoint.always or None
     values, changes = None, None
@@ -118,14 +115,14 @@ def _plan_changes(
             changes = _changes_of_sources(scope, sources, checkpoint.previous)
             values = affected_values(
                 scope.context.spark,
-                root,
-                sources,
+                (root, sources),
+                lambda: _over_rows(scope, sources),
                 {path: each for path, each in changes.items() if each},
                 definition.key,
                 scope.settings.get(DRIVER_MAX_BYTES),
                 scope.resources,
             )
-            reason = _reason_of_types(scope, frame, values.columns)
+            reason = _reason_of_types(scope, empty, values.columns)
         except NotTraceableError as error:
             reason = str(error)
         except NoSuchStateError as error:
@@ -135,11 +132,18 @@ def _plan_changes(
     columns = ", ".join(map(quote_name, scope.table.schema.names))
     stored = f"SELECT {columns} FROM {quote_name(scope.entry.database)}.{quote_name(scope.entry.name)}"
     old = rows_of_values(scope, stored, scope.binder, values)
-    new = frame if values is None else rows_of_values(scope, sources.text, sources.binder, values)
+    new = rows_of_values(scope, sources.text, sources.binder, values)
     rows = changed_rows(scope, new, old, definition.key)
     named = {sources.names[path]: each for path, each in (changes or {}).items()}
     way = WHOLE if values is None else values.way
     return RefreshPlan(scope, checkpoint, way, reason or "", named, values, rows)
+
+
+def _over_rows(scope: StatementScope, sources: QuerySources) -> tuple[Any, QuerySources]:
+    """The query's analyzed plan over the rows of its sources, and these by the names in it."""
+    prepared = query_plan.prepare_query(scope.context, sources.text, binder=sources.binder)
+    frame = query_plan.run_prepared(scope.context, prepared)
+    return cat.analyzed_plan(frame), sources.bound_as(prepared.bound)
 
 
 def _reason_of_types(scope: StatementScope, frame: DataFrame, columns: Sequence[str]) -> str | None:

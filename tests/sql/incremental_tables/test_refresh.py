@@ -205,6 +205,7 @@ def test_a_new_row_with_the_key_of_a_row_that_did_not_change_is_an_error(layers:
     assert_fresh(layers, query)
 
 
+@pytest.mark.soak
 def test_a_refresh_has_the_settings_with_which_the_table_was_made(layers: Session) -> None:
     query = (
         "SELECT id, hour(timestamp_millis(amount * 3600000)) AS hour, try_divide(amount, 0) AS none, "
