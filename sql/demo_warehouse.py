@@ -61,7 +61,7 @@ def run_demo(source: Path, rounds: int, hudisql: Run) -> None:
     hudisql(["run", "apply", str(MODELS)])
     for number in range(1, rounds + 1):
         hudisql(["--hivevar", f"round={number}", "-f", str(WAREHOUSE / "changes.sql")])
-        if number == rounds:
+        if number == rounds > 1:
             hudisql(["run", "plan", str(MODELS)])
         hudisql(["run", "apply", str(MODELS)])
     hudisql(["-f", str(WAREHOUSE / "report.sql")])

@@ -162,7 +162,8 @@ def environment_of_jvm(spark: Any) -> dict[str, str]:
 def run_with_fault(spark: Any, metastore_uri: str, **fields: object) -> subprocess.CompletedProcess[str]:
     """Run a `statement` in a process of its own; the other `fields` are those of `FaultyStorage`.
 
-    With `pulled_from` it is that of a pull from this table `into` another, by names.
+    With `pulled_from` it is that of a pull from this table `into` another, by names; with `layers` the models
+    of this directory are applied instead.
     """
     with TemporaryDirectory() as directory:
         ended = subprocess.run(
@@ -260,6 +261,7 @@ def _main(metastore_uri: str, fields: dict[str, Any]) -> None:
 
     cloudpickle.register_pickle_by_value(this)
     statement, pulled_from, into = (fields.pop(name, "") for name in ("statement", "pulled_from", "into"))
+    layers = fields.pop("layers", "")
     storage = this.FaultyStorage(**fields)
     for method in ("create_table", "add_partitions", "alter_table", "drop_table"):
         original = getattr(MetastoreClient, method)
@@ -271,6 +273,9 @@ def _main(metastore_uri: str, fields: dict[str, Any]) -> None:
         setattr(MetastoreClient, method, call)
     load_procedures()
     context = Context(_attach(), MetastoreClient(metastore_uri), storage)
+    if layers:
+        _apply_layers(context, Path(layers))
+        return
     if not pulled_from:
         execute(context, statement)
         return
@@ -279,6 +284,18 @@ def _main(metastore_uri: str, fields: dict[str, Any]) -> None:
     with target_pull(context, pulled_from, into) as pull:
         pull.df.createOrReplaceTempView("changes")
         pull.sql(statement)
+
+
+def _apply_layers(context: Any, directory: Path) -> None:
+    from hudisql.cli.layers import Terminal
+    from hudisql.layers.project import load_project
+    from hudisql.layers.run import ProjectRun
+    from hudisql.session import Session
+
+    session = Session(context, borrows=True)
+    project = load_project(session, directory)
+    run = ProjectRun(session, project, project.lineage.order, Terminal(), 2, lambda: False)
+    assert run.apply(), "a model or a test failed"
 
 
 if __name__ == "__main__":

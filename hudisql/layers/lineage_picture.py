@@ -17,7 +17,7 @@ _BETWEEN: Final = 50
 def lineage_picture(lineage: Lineage, table: str | None, page_of: Callable[[str], str]) -> str:
     """An `<svg>` of the tables that one is made of and that are made of it, sources too; None: of all."""
     shown = _shown(lineage, table)
-    edges = [(one, two) for two in shown for one in lineage.reads.get(two, ()) if one in shown]
+    edges = [(one, two) for two in sorted(shown) for one in lineage.reads.get(two, ()) if one in shown]
     columns: dict[int, list[str]] = {}
     depths = _depths(lineage, shown)
     for name in sorted(shown, key=lambda each: (depths[each], each)):

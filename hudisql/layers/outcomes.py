@@ -28,7 +28,7 @@ _COUNTS: Final = ("rows_inserted", "rows_updated", "rows_deleted")
 class RunOutcome:
     """How a model's refresh or a test ended: `state` is done, failed or skipped.
 
-    `way` is that of the refresh; `created` and `altered` stand before it where that was done, too.
+    `way` and `instant` are those of the refresh; a test has none.
     """
 
     name: str

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from hudisql.errors import HudisqlError
 from hudisql.format.spark_schema import quote_path
 from hudisql.layers.model_state import ALTER, CREATE, REFRESH, ModelState, state_before
 from hudisql.layers.project import Project
@@ -48,28 +49,25 @@ class ModelPlan:
 
 
 def plan_project(session: Session, project: Project, chosen: Sequence[str]) -> list[ModelPlan]:
-    """The plan of each chosen model, in their order. Raises QueryError and what EXPLAIN REFRESH raises."""
+    """The plan of each chosen model, in their order; one whose query is wrong is blocked."""
     plans: dict[str, ModelPlan] = {}
     for name in chosen:
         parents = project.lineage.parents(name)
         changing = [each for each in plans if each in parents and plans[each].action != NOTHING]
-        state = state_before(session.context, project.models[name], follows_changes=bool(changing))
-        plans[name] = _plan_of(session, name, state, changing)
+        try:
+            state = state_before(session.context, project.models[name], follows_changes=bool(changing))
+            plans[name] = _plan_of(session, name, state, changing)
+        except HudisqlError as error:
+            plans[name] = ModelPlan(name, BLOCKED, reason=error.message)
     return list(plans.values())
 
 
 def blocked_models(session: Session, project: Project, chosen: Sequence[str]) -> list[ModelPlan]:
-    """The chosen models whose tables cannot become what the files say. Raises QueryError and others."""
-    changing: set[str] = set()
-    found = []
-    for name in chosen:
-        follows = bool(changing & project.lineage.parents(name))
-        state = state_before(session.context, project.models[name], follows_changes=follows)
-        if state.action != REFRESH:
-            changing.add(name)
-        if state.refused:
-            found.append(_blocked(name, state))
-    return found
+    """The chosen models whose tables cannot become what the files say; wrong queries fail when they run."""
+    states = {
+        name: state_before(session.context, project.models[name], follows_changes=True) for name in chosen
+    }
+    return [_blocked(name, state) for name, state in states.items() if state.refused]
 
 
 def _plan_of(session: Session, name: str, state: ModelState, changing: Sequence[str]) -> ModelPlan:
@@ -84,7 +82,7 @@ def _plan_of(session: Session, name: str, state: ModelState, changing: Sequence[
     with session.isolated() as isolated:
         rows = isolated.execute(ScriptStatement(f"EXPLAIN REFRESH INCREMENTAL TABLE {quote_path(name)}")).rows
     facts = {row["fact"]: row["value"] for row in rows}
-    if facts["way"] == "nothing":
+    if facts["way"] == NOTHING:
         return ModelPlan(name, NOTHING)
     counts = [int(facts.get(f"rows to {verb}", "0").replace(",", "")) for verb in ("write", "delete")]
     return ModelPlan(name, REFRESH, facts["way"], facts.get("reason"), *counts)

@@ -17,6 +17,7 @@ from hudisql.layers.lineage_picture import lineage_picture
 from hudisql.layers.model_files import Model
 from hudisql.layers.project import Project
 from hudisql.sql.ddl.create_table import COMMENT
+from hudisql.sql.incremental_tables.definition import definition_of
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -79,7 +80,7 @@ def _table_page(project: Project, name: str, entry: MetastoreTable | None) -> st
     parts += list(_columns(entry))
     parts += list(_tests(project, name))
     if model is not None:
-        parts += _definition(model)
+        parts += _definition(model, entry)
     return _page(name, parts)
 
 
@@ -105,10 +106,10 @@ def _tests(project: Project, name: str) -> Iterator[str]:
         yield "</ul>"
 
 
-def _definition(model: Model) -> list[str]:
-    key = (
-        f"<p>Key: <code>{escape(', '.join(model.definition.key))}</code></p>" if model.definition.key else ""
-    )
+def _definition(model: Model, entry: MetastoreTable | None) -> list[str]:
+    stored = None if entry is None else definition_of(entry)
+    names = escape(", ".join(model.definition.key if stored is None else stored.key))
+    key = f"<p>Key: <code>{names}</code></p>" if names else ""
     return ["<h2>Query</h2>", f"<p>{escape(model.file.name)}</p>", key, f"<pre>{escape(model.query)}</pre>"]
 
 

@@ -68,7 +68,7 @@ PAID = """-- test: unique(id)
 CREATE INCREMENTAL TABLE {db}.paid KEY (id) AS
 SELECT o.id, o.customer, o.amount, c.region FROM {db}.orders o LEFT JOIN {db}.customers c ON o.customer = c.id
 WHERE o.state = 'paid'"""
-SALES = """-- test: accepted_values(region, 'n', 's', 'w')
+SALES = """-- test: accepted_values(region, 'n', 's', 'w', '?')
 CREATE INCREMENTAL TABLE {db}.sales AS
 SELECT coalesce(region, '?') AS region, sum(amount) AS total, count(*) AS orders FROM {db}.paid GROUP BY 1"""
 BUYERS = """CREATE INCREMENTAL TABLE {db}.buyers AS

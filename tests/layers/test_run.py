@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
+import time
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
@@ -15,30 +19,43 @@ pytestmark = [pytest.mark.spark, pytest.mark.hms]
 ALL = ("paid", "sales", "buyers")
 
 
-def test_only_what_changed_runs_in_the_order_of_the_lineage(project: LayerProject) -> None:
-    assert project.states("plan") == {
-        "paid": ("create", None),
-        "buyers": ("create", None),
-        "sales": ("create", None),
-    }
+def test_only_what_changed_runs_in_order_and_a_failed_test_stops_it(
+    project: LayerProject, tmp_path: Path
+) -> None:
+    assert project.states("plan") == dict.fromkeys(ALL, ("create", None))
     first = list(project.states("apply"))
-    assert set(first) > set(ALL)
     assert first.index("paid") < min(first.index("sales"), first.index("buyers"))
-    assert {project.states("plan")[name] for name in ALL} == {("nothing", None)}
+    assert project.states("plan") == dict.fromkeys(ALL, ("nothing", None))
     project.sql("UPDATE {db}.orders SET state = 'paid' WHERE id = 3")
     assert project.states("plan") == {
         "paid": ("refresh", "joined rows"),
         "buyers": ("refresh", None),
         "sales": ("refresh", None),
     }
+    project.write("tests/few.sql", "SELECT * FROM {db}.paid WHERE amount > 20")
+    done = project.run("apply", exit_code=1)
+    assert "few: the query found 1 row:\n  id = 3, customer = 2, amount = 30, region = s\n" in done.stderr
+    assert "sales: not run, few failed" in done.stderr
+    project.write("tests/few.sql", "SELECT * FROM {db}.paid WHERE amount > 30")
     second = project.states("apply")
-    assert [second[name] for name in ALL] == [("done", "joined rows"), ("done", "groups"), ("done", "groups")]
+    assert [second[name] for name in ALL] == [("done", "nothing"), ("done", "groups"), ("done", "groups")]
     project.assert_fresh(*ALL)
     third = project.states("apply")
     assert {third[name] for name in ALL} == {("done", "nothing")}
-    assert {state for name, state in third.items() if ":" in name} == {("skipped", None)}
+    assert {state for name, state in third.items() if name not in ALL} == {("skipped", None)}
+    project.run("docs", "--output", str(tmp_path / "docs"))
+    page = (tmp_path / f"docs/{project.database}.sales.html").read_text()
+    for text in (
+        "Key: <code>region<",
+        "<code>total</code></td><td>bigint",
+        "accepted_values(region",
+        ">{db}.orders</text>",
+    ):
+        assert project.named(text) in page
+    assert len(list((tmp_path / "docs").iterdir())) == 6
 
 
+@pytest.mark.soak
 def test_a_failed_test_stops_what_depends_on_it_until_it_passes(
     project: LayerProject, tmp_path: Path
 ) -> None:
@@ -74,6 +91,9 @@ def test_a_changed_file_alters_its_table_or_is_refused(project: LayerProject) ->
     }
     assert project.states("apply", "--select", "sales")["sales"] == ("done", "whole")
     project.assert_fresh("sales")
+    project.write("dws/sales.sql", SALES.replace("sum(amount)", "sum(amonut)"))
+    assert project.states("plan", exit_code=3)["sales"] == ("blocked", None)
+    assert project.states("apply", exit_code=1)["buyers"] == ("done", "nothing")
     project.write("dwd/paid.sql", PAID.replace("KEY (id)", "KEY (id, customer)"))
     assert project.states("plan", exit_code=3)["paid"] == ("blocked", None)
     assert "the key is id, customer now, and the rows lie by id" in project.run("apply", exit_code=3).stderr
@@ -92,3 +112,56 @@ def test_a_failed_model_leaves_others_to_go_on(project: LayerProject) -> None:
     assert states["bad"] == ("failed", None)
     assert states["on_bad"] == ("skipped", None)
     project.assert_fresh(*ALL)
+
+
+@pytest.mark.soak
+def test_a_watch_follows_the_sources_until_sigterm(project: LayerProject) -> None:
+    project.run("apply")
+
+    def change_and_stop() -> None:
+        project.sql("INSERT INTO {db}.orders VALUES (7, 9, 70, 'paid')")
+        until = time.monotonic() + 120
+        with project.session.isolated() as session:
+            count = project.named("SELECT count(*) FROM {db}.buyers WHERE customer = 9")
+            while session.sql(count).rows[0][0] == 0 and time.monotonic() < until:
+                time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    changing = threading.Thread(target=change_and_stop)
+    changing.start()
+    done = project.run("apply", "--watch", "0.2")
+    changing.join()
+    assert "SIGTERM: stopping" in done.stderr
+    # Rounds in which nothing changes say nothing.
+    assert done.stderr.count("buyers: groups") == 1
+    assert "nothing to do" not in done.stderr
+    project.run("apply")
+    project.assert_fresh(*ALL)
+
+
+@pytest.mark.soak
+def test_bad_usage_runs_nothing(project: LayerProject) -> None:
+    project.write("dws/loop.sql", "CREATE INCREMENTAL TABLE {db}.loop AS\nSELECT * FROM {db}.loop")
+    assert project.named("cycle: {db}.loop → {db}.loop") in project.run("apply", exit_code=2).stderr
+    project.write("dws/loop.sql", "CREATE INCREMENTAL TABLE {db}.paid AS\nSELECT * FROM {db}.orders")
+    assert "is made by" in project.run("plan", exit_code=2).stderr
+    (project.directory / "dws/loop.sql").unlink()
+    for options, message in (
+        (["--select", "none"], "means no model"),
+        (["--parallelism", "0"], "--parallelism must be at least 1"),
+        (["--report", "report.txt"], "must end in .xml"),
+    ):
+        assert message in project.run("apply", *options, exit_code=2).stderr
+    assert project.sql("SHOW TABLES IN {db} LIKE 'paid'") == []
+
+
+@pytest.mark.soak
+def test_a_view_stands_for_what_it_reads(project: LayerProject) -> None:
+    project.run("apply", "--select", "paid")
+    project.sql("CREATE VIEW {db}.seen AS SELECT * FROM {db}.paid")
+    project.write(
+        "dws/of_view.sql", "CREATE INCREMENTAL TABLE {db}.of_view KEY (id) AS\nSELECT * FROM {db}.seen"
+    )
+    project.sql("UPDATE {db}.orders SET amount = 12 WHERE id = 1")
+    assert project.states("apply", "--select", "paid+")["of_view"] == ("done", "rows")
+    project.assert_fresh("of_view")

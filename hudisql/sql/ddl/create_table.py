@@ -203,6 +203,15 @@ def create_table_of_rows(
     return _make_table(context, definition, database, name, path)
 
 
+def begun_table(context: Context, definition: TableDefinition, database: str, name: str) -> HudiTable | None:
+    """The table that lies where the new one would, if it is what the definition says; None otherwise.
+
+    So a killed CREATE leaves it. Raises TableExistsError for a directory inside another table.
+    """
+    found = _find_table(context, _place_of(context, definition, database, name))
+    return None if found is None or any(_differences(definition, found)) else found
+
+
 def drop_incomplete_table(context: Context, table: HudiTable) -> None:
     """Take back a new table whose rows could not be written; what is not its own stays, with a warning.
 

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 DELETED: Final = "_hudisql_deleted"
 """The column that marks rows to delete."""
+NEW: Final = "_hudisql_new"
+"""The column that marks rows whose key none of the compared stored rows has."""
 _MOST_LISTED: Final = 1_000
 
 
-def changed_rows(
-    scope: StatementScope, new: DataFrame, old: DataFrame | None, key: Sequence[str]
-) -> DataFrame:
-    """What must be written (`DELETED` false) and deleted so that `old` becomes `new`; `old` None: no rows.
+def changed_rows(scope: StatementScope, new: DataFrame, old: DataFrame, key: Sequence[str]) -> DataFrame:
+    """What must be written (`DELETED` false) and deleted so that `old` becomes `new`.
 
     The columns are those of the table, with its types. A key of several columns may have nulls.
     Raises WriteRefusedError.
@@ -49,8 +49,6 @@ def changed_rows(
     given = {name.lower(): name for name in new.columns}
     new = new.select(*(sf.col(quote_name(given[name.lower()])).alias(name) for name in schema.names))
     new = with_types(scope.context, new, schema, scope.table_label)
-    if old is None:
-        return new.withColumn(DELETED, sf.lit(False))
     names = schema.names
     types = {each.name: each.dataType for each in new.schema}
     left = new.toDF(*(f"n{at}" for at in range(len(names)))).withColumn("n", sf.lit(True))
@@ -76,6 +74,7 @@ def changed_rows(
             for at, name in enumerate(names)
         ),
         sf.col("n").isNull().alias(DELETED),
+        sf.col("o").isNull().alias(NEW),
     )
 
 

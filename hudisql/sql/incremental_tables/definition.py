@@ -5,8 +5,9 @@ Long values are cut into parts, since some metastores keep 4,000 characters of o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Final
 
 from hudisql.catalog.metastore_table import MetastoreTable
@@ -15,6 +16,15 @@ from hudisql.format.spark_schema import quote_name
 from hudisql.sql_literals import quote_string
 
 PREFIX: Final = "hudisql.incremental."
+SETTINGS: Final = (
+    "spark.sql.session.timeZone",
+    "spark.sql.ansi.enabled",
+    "spark.sql.caseSensitive",
+    "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.mapKeyDedupPolicy",
+    "spark.sql.decimalOperations.allowPrecisionLoss",
+)
+"""Spark's settings that change what a query gives: each refresh has those of the definition."""
 _PART_LENGTH: Final = 3500
 
 
@@ -23,12 +33,14 @@ class IncrementalDefinition:
     """The query as written, the database of its unqualified names, the target's key, and the ordering column.
 
     Of several rows of a key the one with the highest value of `ordering` stays; without it a key is unique.
+    `settings` are those of Spark's (`SETTINGS`) with which the query is run.
     """
 
     query: str
     database: str
     key: tuple[str, ...]
     ordering: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -46,7 +58,11 @@ class IncrementalDefinition:
     @property
     def document(self) -> dict[str, object]:
         """As JSON holds it."""
-        return asdict(self) | {"key": list(self.key)}
+        content = asdict(self) | {"key": list(self.key)}
+        if not self.settings:
+            # As in tables that were made before settings were kept.
+            del content["settings"]
+        return content
 
     def properties(self) -> dict[str, str]:
         """The properties of the metastore entry."""
@@ -55,6 +71,7 @@ class IncrementalDefinition:
             "database": self.database,
             "key": ",".join(map(quote_name, self.key)),
             "ordering": self.ordering or "",
+            "settings": json.dumps(dict(self.settings), sort_keys=True) if self.settings else "",
         }
         return {name: text for key, value in values.items() for name, text in _parts(PREFIX + key, value)}
 
@@ -72,7 +89,10 @@ def definition_of(entry: MetastoreTable) -> IncrementalDefinition | None:
             hint=f"ALTER INCREMENTAL TABLE {entry.full_name} AS … writes the definition again",
         )
     key = tuple(part.strip("`").replace("``", "`") for part in values["key"].split("`,`"))
-    return IncrementalDefinition(values["query"], values["database"], key, values["ordering"] or None)
+    settings = json.loads(values["settings"] or "{}")
+    return IncrementalDefinition(
+        values["query"], values["database"], key, values["ordering"] or None, settings
+    )
 
 
 def is_incremental(entry: MetastoreTable) -> bool:

@@ -109,11 +109,10 @@ def analyzed_definition(
     sources = read_sources(context, incremental.query)
     parts = name.split(".")
     sources.check_permanent(parts)
-    prepared = query_plan.prepare_query(context, incremental.query, origin, binder=sources.binder)
-    whole = query_plan.run_prepared(context, prepared, origin)
+    whole = query_plan.analyzed_query(context, sources.binder, sources.bound, origin)
     frame = whole.drop(*(each for each in whole.columns if is_meta_column(each)))
     columns = {each.lower(): each for each in frame.columns}
-    key = incremental.key or derived_key(whole, sources.bound_as(prepared.bound))
+    key = incremental.key or derived_key(whole, sources)
     if not key:
         raise InvalidArgumentError(
             f"the query of {name} does not tell which columns are the key of its rows",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
@@ -42,8 +42,8 @@ class MaintainedValues:
 
 def affected_values(
     spark: SparkSession,
-    root: Any,
-    sources: QuerySources,
+    analyzed: tuple[Any, QuerySources],
+    over_rows: Callable[[], tuple[Any, QuerySources]],
     changes: Mapping[str, Sequence[GroupChange]],
     key: Sequence[str],
     most_bytes: int,
@@ -51,13 +51,20 @@ def affected_values(
 ) -> MaintainedValues:
     """The values that changes of the sources (by base path) can affect in the query's result.
 
-    `root` is the query's analyzed plan. Raises NotTraceableError.
+    `analyzed` are the query's analyzed plan over empty tables, and its sources by the names in it;
+    `over_rows` gives those over the sources' rows, which joins need. Raises NotTraceableError.
     """
+    root, sources = analyzed
+    chosen = _choose(_walk(spark, sources, dict.fromkeys(changes)), root, key)
     walk = _walk(spark, sources, dict.fromkeys(changes))
-    chosen = _choose(walk, root, key)
-    walk.needed.clear()
-    walk.joins_back = False
     walk.plans(root, chosen)
+    if walk.joins_back:
+        places = {cat.attribute_id(each): at for at, each in enumerate(items_of(root.output()))}
+        root, sources = over_rows()
+        output = list(items_of(root.output()))
+        chosen = [output[places[cat.attribute_id(each)]] for each in chosen]
+        walk = _walk(spark, sources, dict.fromkeys(changes))
+        walk.plans(root, chosen)
     images = _read_images(spark, sources, changes, walk.needed, most_bytes)
     plans = _walk(spark, sources, images).plans(root, chosen)
     names = [f"v{at}" for at in range(len(chosen))]

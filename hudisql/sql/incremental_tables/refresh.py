@@ -7,12 +7,12 @@ killed is neither lost nor repeated.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from hudisql.errors import NoSuchStateError
+from hudisql.errors import NoSuchStateError, QueryError, RepeatedKeysError
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import DRIVER_MAX_BYTES, HOLLOW_COMMITS, config_of_session
 from hudisql.read.arrow_scan import spark_struct
@@ -22,7 +22,7 @@ from hudisql.sql.dml.dml_plan import plan_dml
 from hudisql.sql.dml.statement_scope import StatementScope
 from hudisql.sql.incremental_tables import catalyst_plans as cat
 from hudisql.sql.incremental_tables.affected_values import AffectedValues, NotTraceableError
-from hudisql.sql.incremental_tables.changed_rows import DELETED, changed_rows, rows_of_values
+from hudisql.sql.incremental_tables.changed_rows import DELETED, NEW, changed_rows, rows_of_values
 from hudisql.sql.incremental_tables.definition import IncrementalDefinition
 from hudisql.sql.incremental_tables.maintained_columns import MaintainedValues, affected_values
 from hudisql.sql.incremental_tables.refresh_checkpoint import RefreshCheckpoint, RefreshPlace, find_place
@@ -30,6 +30,7 @@ from hudisql.sql.incremental_tables.sources import QuerySources, in_database, re
 from hudisql.sql.query import query_plan
 from hudisql.sql.text.parser import parse_statement
 from hudisql.sql.text.spark_errors import SourceText
+from hudisql.sql_literals import quote_string
 from hudisql.table.timeline_window import check_not_undone, timeline_window
 from hudisql.write.execution.commit_files import WriteResult
 
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 NOTHING: Final = "nothing"
 WHOLE: Final = "whole"
+_STORED_KEY_TEXT: Final = "hudisql: the key is stored"
+_STORED_KEY: Final = re.compile(f"{_STORED_KEY_TEXT} (.*?) <-", re.DOTALL)
 _OF_THE_MOMENT: Final = re.compile(
     r"\b(current_date|current_time|current_timestamp|current_timezone|localtimestamp|now|current_user|user"
     r"|session_user|current_database|current_catalog|current_schema)\("
@@ -101,11 +104,8 @@ def _plan_changes(
     checkpoint: RefreshCheckpoint,
     reason: str | None,
 ) -> RefreshPlan:
-    prepared = query_plan.prepare_query(scope.context, sources.text, binder=sources.binder)
-    frame = query_plan.run_prepared(scope.context, prepared)
-    # The names of the prepared query are those of this plan.
-    sources = sources.bound_as(prepared.bound)
-    root = cat.analyzed_plan(frame)
+    empty = query_plan.analyzed_query(scope.context, sources.binder, sources.bound)
+    root = cat.analyzed_plan(empty)
     checkpoint = replace(checkpoint, always=_changes_by_itself(scope, root, sources))
     reason = reason or checkpoint.always or None
     values, changes = None, None
@@ -115,14 +115,14 @@ def _plan_changes(
             changes = _changes_of_sources(scope, sources, checkpoint.previous)
             values = affected_values(
                 scope.context.spark,
-                root,
-                sources,
+                (root, sources),
+                lambda: _over_rows(scope, sources),
                 {path: each for path, each in changes.items() if each},
                 definition.key,
                 scope.settings.get(DRIVER_MAX_BYTES),
                 scope.resources,
             )
-            reason = _reason_of_types(scope, frame, values.columns)
+            reason = _reason_of_types(scope, empty, values.columns)
         except NotTraceableError as error:
             reason = str(error)
         except NoSuchStateError as error:
@@ -132,11 +132,18 @@ def _plan_changes(
     columns = ", ".join(map(quote_name, scope.table.schema.names))
     stored = f"SELECT {columns} FROM {quote_name(scope.entry.database)}.{quote_name(scope.entry.name)}"
     old = rows_of_values(scope, stored, scope.binder, values)
-    new = frame if values is None else rows_of_values(scope, sources.text, sources.binder, values)
+    new = rows_of_values(scope, sources.text, sources.binder, values)
     rows = changed_rows(scope, new, old, definition.key)
     named = {sources.names[path]: each for path, each in (changes or {}).items()}
     way = WHOLE if values is None else values.way
     return RefreshPlan(scope, checkpoint, way, reason or "", named, values, rows)
+
+
+def _over_rows(scope: StatementScope, sources: QuerySources) -> tuple[Any, QuerySources]:
+    """The query's analyzed plan over the rows of its sources, and these by the names in it."""
+    prepared = query_plan.prepare_query(scope.context, sources.text, binder=sources.binder)
+    frame = query_plan.run_prepared(scope.context, prepared)
+    return cat.analyzed_plan(frame), sources.bound_as(prepared.bound)
 
 
 def _reason_of_types(scope: StatementScope, frame: DataFrame, columns: Sequence[str]) -> str | None:
@@ -205,18 +212,41 @@ def run_refresh(plan: RefreshPlan, *, syncs: bool | None = None) -> WriteResult:
     view = f"__hudisql_refresh_{uuid4().hex[:8]}"
     plan.rows.createOrReplaceTempView(view)
     scope.resources.callback(spark.catalog.dropTempView, view)
-    statement: Any = parse_statement(_merge_text(scope, plan.checkpoint.definition, view))
-    return execute(plan_dml(scope, statement, SourceText(statement.text)), syncs=syncs)
+    statement: Any = parse_statement(_merge_text(scope, plan.checkpoint.definition, view, plan.values))
+    try:
+        return execute(plan_dml(scope, statement, SourceText(statement.text)), syncs=syncs)
+    except QueryError as error:
+        found = _STORED_KEY.search(error.message)
+        if found is None:
+            raise
+        raise RepeatedKeysError(
+            f"the query of {scope.entry.full_name} has the key {found[1]} for a new row and for one that did "
+            "not change; nothing was written",
+            hint="name a KEY that is unique in the query's result, or ORDERING to keep one row of each key",
+        ) from error
 
 
-def _merge_text(scope: StatementScope, definition: IncrementalDefinition, view: str) -> str:
+def _merge_text(
+    scope: StatementScope, definition: IncrementalDefinition, view: str, values: MaintainedValues | None
+) -> str:
     names = [quote_name(name) for name in scope.table.schema.names]
     label = f"{quote_name(scope.entry.database)}.{quote_name(scope.entry.name)}"
     equal = " AND ".join(f"t.{quote_name(name)} <=> s.{quote_name(name)}" for name in definition.key)
+    stored = ""
+    if values is not None and not {*map(str.lower, values.columns)} <= {*map(str.lower, definition.key)}:
+        # The stored rows that were compared are not all that may have the key.
+        shown = f"CAST(named_struct({', '.join(_named_values(definition.key))}) AS STRING)"
+        fails = f"raise_error(concat('{_STORED_KEY_TEXT} ', {shown}, ' <-'))"
+        stored = f"WHEN MATCHED AND s.{NEW} THEN UPDATE SET {names[0]} = {fails} "
     return (
         f"MERGE INTO {label} AS t USING {view} AS s ON {equal} "
-        f"WHEN MATCHED AND s.{DELETED} THEN DELETE "
+        f"{stored}WHEN MATCHED AND s.{DELETED} THEN DELETE "
         f"WHEN MATCHED THEN UPDATE SET {', '.join(f'{name} = s.{name}' for name in names)} "
         f"WHEN NOT MATCHED AND NOT s.{DELETED} THEN INSERT ({', '.join(names)}) "
         f"VALUES ({', '.join(f's.{name}' for name in names)})"
     )
+
+
+def _named_values(key: Sequence[str]) -> Iterator[str]:
+    for name in key:
+        yield f"{quote_string(name)}, s.{quote_name(name)}"

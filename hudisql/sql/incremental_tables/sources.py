@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hudisql.errors import InvalidArgumentError, UnsupportedStatementError
 from hudisql.format.spark_schema import quote_name
 from hudisql.hudi_config import HOLLOW_COMMITS, config_of_session
+from hudisql.sql.incremental_tables.definition import SETTINGS
 from hudisql.sql.query.references import replace_spans
 from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder
 from hudisql.sql_literals import quote_string
@@ -178,6 +179,26 @@ def _as_of(
     if len(clauses) != len(at):
         raise UnsupportedStatementError("UP TO is not supported for this form of the query's table names")
     return binder.bind(replace_spans(bound.original, clauses)), ends
+
+
+def settings_of_session(context: Context) -> dict[str, str]:
+    """The session's values of the settings that a definition keeps."""
+    return {name: str(context.spark.conf.get(name)) for name in SETTINGS}
+
+
+@contextmanager
+def with_settings(context: Context, settings: Mapping[str, str]) -> Iterator[None]:
+    """The session has these values of Spark's settings while the context is open."""
+    conf = context.spark.conf
+    before = {name: str(conf.get(name)) for name in settings}
+    changed = {name: value for name, value in settings.items() if before[name] != value}
+    try:
+        for name, value in changed.items():
+            conf.set(name, value)
+        yield
+    finally:
+        for name in changed:
+            conf.set(name, before[name])
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,12 @@ from hudisql.errors import (
 )
 from hudisql.format.spark_schema import quote_name
 from hudisql.result import LocalResult, Result
-from hudisql.sql.ddl.create_table import create_table_of_rows, drop_incomplete_table, register_table
+from hudisql.sql.ddl.create_table import (
+    begun_table,
+    create_table_of_rows,
+    drop_incomplete_table,
+    register_table,
+)
 from hudisql.sql.ddl.generator_options import with_generator_settings
 from hudisql.sql.ddl.table_options import KNOWN_PROPERTIES, ORDERING, PRIMARY_KEY, user_properties
 from hudisql.sql.dml.dml_execution import retry_on_conflict
@@ -30,13 +35,15 @@ from hudisql.sql.incremental_tables.definition import (
 )
 from hudisql.sql.incremental_tables.definition_change import analyzed_definition, columns_of
 from hudisql.sql.incremental_tables.refresh import WHOLE, RefreshPlan, plan_refresh, run_refresh
+from hudisql.sql.incremental_tables.refresh_checkpoint import find_place
+from hudisql.sql.incremental_tables.sources import settings_of_session, with_settings
 from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
 from hudisql.sql.schema.table_definition import TableDefinition, read_table_definition
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.clauses import SourceSpan
 from hudisql.sql.text.mapped_sql import MappedSql
 from hudisql.sql.text.spark_errors import SourceText
-from hudisql.table.hudi_table import open_table
+from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.execution.commit_files import WriteResult
 
 if TYPE_CHECKING:
@@ -78,10 +85,14 @@ def create_incremental_table(
         )
     text = statement.text[statement.query_start :]
     origin = MappedSql().add(SourceSpan(text, statement.query_start)).source(source)
-    incremental = IncrementalDefinition(text, context.current_database, statement.key, statement.ordering)
+    settings = settings_of_session(context)
+    incremental = IncrementalDefinition(
+        text, context.current_database, statement.key, statement.ordering, settings
+    )
     frame, incremental = analyzed_definition(context, incremental, f"{database}.{name}", origin)
     definition = _table_definition(context, statement, frame, incremental)
-    table = create_table_of_rows(context, definition, database, name)
+    begun = _begun(context, definition, incremental, f"{database}.{name}")
+    table = begun or create_table_of_rows(context, definition, database, name)
     parameters = {**definition.properties, PROVIDER_PROPERTY: "hudi"}
     entry = MetastoreTable(database, name, "EXTERNAL_TABLE", table.base_path, (), parameters=parameters)
     try:
@@ -89,7 +100,8 @@ def create_incremental_table(
             plan = plan_refresh(scope, incremental)
             result = run_refresh(plan, syncs=False)
     except BaseException:
-        drop_incomplete_table(context, table)
+        if begun is None:
+            drop_incomplete_table(context, table)
         raise
     properties = {**definition.properties, **incremental.properties()}
     register_table(
@@ -100,6 +112,25 @@ def create_incremental_table(
         name,
     )
     return _result(context, plan, result)
+
+
+def _begun(
+    context: Context, definition: TableDefinition, incremental: IncrementalDefinition, name: str
+) -> HudiTable | None:
+    """The table that a killed CREATE of the same query has left, with rows or without; None if none has."""
+    table = begun_table(context, definition, *name.split("."))
+    if table is None:
+        return None
+    place = find_place(table)
+    if table.timeline.commits and (place is None or not _is_same_query(place.definition, incremental)):
+        return None
+    context.console.info(f"{name}: goes on with the table at {table.base_path}, which a CREATE has begun")
+    return table
+
+
+def _is_same_query(stored: Mapping[str, object], given: IncrementalDefinition) -> bool:
+    """True if they differ in nothing but what a refresh takes account of."""
+    return all(stored.get(name) == given.document[name] for name in ("query", "key", "ordering"))
 
 
 def _table_definition(
@@ -130,7 +161,8 @@ def alter_incremental_table(
     entry, before = _incremental_entry(context, statement)
     text = statement.text[statement.query_start :]
     origin = MappedSql().add(SourceSpan(text, statement.query_start)).source(source)
-    definition = replace(before, query=text, database=context.current_database)
+    settings = settings_of_session(context)
+    definition = replace(before, query=text, database=context.current_database, settings=settings)
     frame, _ = analyzed_definition(context, definition, entry.full_name, origin)
     if {name.lower() for name in frame.columns} != columns_of(entry):
         raise InvalidArgumentError(
@@ -155,7 +187,8 @@ def refresh_incremental_table(
         plan = plan_refresh(scope, definition, full=statement.full, until=statement.until)
         return _result(context, plan, run_refresh(plan))
 
-    return retry_on_conflict(context, entry, refresh, _RETRIES)
+    with with_settings(context, definition.settings):
+        return retry_on_conflict(context, entry, refresh, _RETRIES)
 
 
 def explain_refresh(
@@ -163,7 +196,7 @@ def explain_refresh(
 ) -> Result:
     """What the refresh would read and write, as facts with their values; nothing is written."""
     entry, definition = _incremental_entry(context, statement)
-    with open_scope(context, entry) as scope:
+    with with_settings(context, definition.settings), open_scope(context, entry) as scope:
         plan = plan_refresh(scope, definition, full=statement.full, until=statement.until)
         return LocalResult(context.spark, _EXPLAINED, list(_facts(plan)))
 

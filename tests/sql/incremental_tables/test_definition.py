@@ -20,7 +20,10 @@ def entry(parameters: dict[str, str]) -> MetastoreTable:
 @pytest.mark.parametrize("length", [10, 10_000])
 @pytest.mark.parametrize("key", [("id",), ("a`b", "c d")])
 def test_properties_hold_the_definition(length: int, key: tuple[str, ...]) -> None:
-    made = IncrementalDefinition("SELECT " + "x" * length, "shop", key, "ts" if length == 10 else None)
+    settings = {"spark.sql.session.timeZone": "Asia/Tokyo"} if length == 10 else {}
+    made = IncrementalDefinition(
+        "SELECT " + "x" * length, "shop", key, "ts" if length == 10 else None, settings
+    )
     properties = made.properties()
     assert max(map(len, properties.values())) <= 4000
     assert definition_of(entry(properties)) == made

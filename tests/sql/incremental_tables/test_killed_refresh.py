@@ -40,3 +40,16 @@ def test_killed_refresh(layers: Session, metastore_uri: str, step: int) -> None:
     assert found in (before, after)
     assert (refresh(layers)["way"] == "nothing") == (found == after)
     assert_fresh(layers, QUERY)
+
+
+@pytest.mark.parametrize("step", parameters(range(0, 24, 3), in_ci=[]))
+def test_killed_create_goes_on(layers: Session, metastore_uri: str, step: int) -> None:
+    query = QUERY.replace("FROM orders", "FROM layers.orders")
+    create = f"CREATE INCREMENTAL TABLE layers.t AS {query}"
+    ended = run_with_fault(layers.spark, metastore_uri, statement=create, step=step)
+    assert ended.returncode in (-signal.SIGKILL, 0), ended.stderr
+    if find_hudi_entry(layers.context, TableName(("layers", "t"))) is None:
+        layers.sql(create)
+    assert_fresh(layers, query)
+    refresh(layers)
+    assert refresh(layers)["way"] == "nothing"

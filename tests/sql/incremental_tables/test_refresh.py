@@ -188,3 +188,45 @@ def test_a_query_that_changes_its_types_is_run_as_a_whole(layers: Session) -> No
     layers.sql("UPDATE orders SET note = 'new' WHERE id = 1")
     assert "the query gives k as" in refresh(layers)["reason"]
     assert layers.sql("SELECT note FROM t WHERE k = 1").rows[0][0] == "new"
+
+
+def test_a_new_row_with_the_key_of_a_row_that_did_not_change_is_an_error(layers: Session) -> None:
+    query = "SELECT id AS place, day, max(amount) AS most FROM orders GROUP BY id, day"
+    layers.sql(f"CREATE INCREMENTAL TABLE t KEY (most) AS {query}")
+    before = layers.sql("SELECT * FROM t ORDER BY most").rows
+    layers.sql("INSERT INTO orders VALUES (9, 1, 'sun', 40, 'z')")
+    with pytest.raises(
+        RepeatedKeysError, match=r"layers\.t has the key \{40\} for a new row and for one that"
+    ):
+        refresh(layers)
+    assert layers.sql("SELECT * FROM t ORDER BY most").rows == before
+    layers.sql("UPDATE orders SET amount = 41 WHERE id = 9")
+    assert refresh(layers)["rows_inserted"] == 1
+    assert_fresh(layers, query)
+
+
+@pytest.mark.soak
+def test_a_refresh_has_the_settings_with_which_the_table_was_made(layers: Session) -> None:
+    query = (
+        "SELECT id, hour(timestamp_millis(amount * 3600000)) AS hour, try_divide(amount, 0) AS none, "
+        "CAST(note AS INT) AS number FROM orders"
+    )
+    conf = layers.spark.conf
+    zone, ansi = (str(conf.get(f"spark.sql.{name}")) for name in ("session.timeZone", "ansi.enabled"))
+    conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        layers.sql(f"CREATE INCREMENTAL TABLE t AS {query}")
+        layers.sql("UPDATE orders SET amount = 5 WHERE id = 1")
+        expected = sorted(tuple(row) for row in layers.sql(query).rows)
+        conf.set("spark.sql.session.timeZone", "UTC")
+        conf.set("spark.sql.ansi.enabled", "true")
+        row = refresh(layers)
+        assert (row["way"], row["rows_updated"]) == ("rows", 1)
+        assert conf.get("spark.sql.session.timeZone") == "UTC"
+        stored = layers.sql("SELECT id, hour, none, number FROM t").rows
+        assert sorted(tuple(row) for row in stored) == expected
+        assert expected[0][:2] == (1, 14)
+    finally:
+        conf.set("spark.sql.session.timeZone", zone)
+        conf.set("spark.sql.ansi.enabled", ansi)
