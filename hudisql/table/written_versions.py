@@ -15,9 +15,14 @@ from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable, check_written_v
 
 ANY_CHANGE: Final = "rows"
 """Stands for a statement that changes rows, while its operation is not known yet."""
-COMMITS: Final = frozenset({ANY_CHANGE, "INSERT", "UPSERT", "DELETE"})
-"""The operations of INSERT, UPDATE, DELETE and MERGE."""
-_TESTED_VERSIONS: Final = frozenset({9})
+COMMITS: Final = frozenset(
+    {
+        *(ANY_CHANGE, "INSERT", "UPSERT", "DELETE", "BULK_INSERT"),
+        *("INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE", "DELETE_PARTITION", "ALTER_SCHEMA"),
+    }
+)
+"""The operations of statements that change rows, partitions or columns."""
+_TESTED_VERSIONS: Final = frozenset({8, 9})
 _TESTED: Final[Mapping[str, frozenset[str]]] = {COPY_ON_WRITE: COMMITS, MERGE_ON_READ: COMMITS}
 
 

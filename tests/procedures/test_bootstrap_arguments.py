@@ -23,6 +23,7 @@ _CHANGED: dict[str, object] = {
     "record_key": "a,b",
     "target_path": "/target",
     "table_type": "MERGE_ON_READ",
+    "table_version": 9,
     "precombine": "ts",
     "partition_by": "dt date",
     "mode": "full_record",

@@ -114,13 +114,6 @@ def test_procedures_show_the_table(session: Session, procedure: str, name: str, 
 
 
 CHANGES = [
-    "INSERT OVERWRITE newer.logs SELECT * FROM newer.logs",
-    "ALTER TABLE newer.logs ADD COLUMNS (more INT)",
-    "ALTER TABLE newer.logs SET TBLPROPERTIES ('hoodie.parquet.max.file.size' = '1')",
-    "ALTER TABLE newer.logs RENAME TO newer.others",
-    "ALTER TABLE newer.logs DROP PARTITION (dt = '2024-03-01')",
-    "TRUNCATE TABLE newer.logs",
-    "DROP TABLE newer.logs PURGE",
     "CALL run_compaction(op => 'scheduleandexecute', table => 'newer.logs')",
     "CALL run_compaction(op => 'run', table => 'newer.compacting')",
     "CALL run_clustering(table => 'newer.clustered')",
@@ -131,7 +124,6 @@ CHANGES = [
     "CALL rollback_to_savepoint(table => 'newer.cleaned')",
     "CALL delete_marker(table => 'newer.logs', instant_time => '20240101000000000')",
     "CALL repair_corrupted_clean_files(table => 'newer.cleaned', dry_run => false)",
-    "CALL rollback_bootstrap(table => 'newer.skeletons')",
     "CALL resync_bootstrap(table => 'newer.skeletons')",
     "CALL rewrite_bootstrap_files(table => 'newer.skeletons')",
     "CALL ingest_table(table => 'newer.logs', topic => 't', bootstrap_servers => 'localhost:1')",
