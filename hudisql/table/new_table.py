@@ -22,10 +22,9 @@ from hudisql.format.timeline_layout import (
 )
 from hudisql.storage import Storage, is_inside, join
 from hudisql.table.hudi_table import LAYOUT_OF_VERSION, WRITTEN_VERSION, open_table
-from hudisql.table.version_properties import properties_of_version_9
+from hudisql.table.version_properties import KEY_GENERATORS, properties_of_version_9
 
-_KEY_GENERATORS: Final = "org.apache.hudi.keygen"
-DEFAULT_PAYLOAD: Final = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+DEFAULT_PAYLOAD: Final = keys.LATEST_PAYLOAD
 _DEFAULT_MERGER: Final = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 
 
@@ -54,10 +53,10 @@ class NewTable:
 def key_generator_class(record_key: Sequence[str], partition_columns: Sequence[object]) -> str:
     """The Java class by which Hudi's writers make the same keys and partition paths."""
     if not partition_columns:
-        return f"{_KEY_GENERATORS}.NonpartitionedKeyGenerator"
+        return f"{KEY_GENERATORS}.NonpartitionedKeyGenerator"
     if len(record_key) < 2 and len(partition_columns) == 1:
-        return f"{_KEY_GENERATORS}.SimpleKeyGenerator"
-    return f"{_KEY_GENERATORS}.ComplexKeyGenerator"
+        return f"{KEY_GENERATORS}.SimpleKeyGenerator"
+    return f"{KEY_GENERATORS}.ComplexKeyGenerator"
 
 
 def new_table_properties(table: NewTable) -> dict[str, str]:

@@ -202,7 +202,6 @@ def test_hudi_12_goes_on_after_overwrites_dropped_partitions_and_new_columns(
     session.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     expected = _notes(oracle_120, session, name, path)
     names = ", ".join(open_table(Storage(), path).schema.names)
-
     own = names.replace(", dt", "")
     day = {seq: f"2024-03-0{seq % 3 + 1}" for seq in expected}
     chosen = f"SELECT * EXCEPT (note, dt), 'ours' AS note FROM {name} WHERE dt = '2024-03-01' AND seq < 30"
@@ -235,7 +234,8 @@ def test_hudi_12_goes_on_after_overwrites_dropped_partitions_and_new_columns(
     assert _notes(oracle_120, session, name, path) == expected
     assert rows_of(session, f"SELECT DISTINCT more FROM {name}") == [(8,)]
     session.sql(f"TRUNCATE TABLE {name}")
-    _upsert(oracle_120, path, shape, 0, 3, "theirs", **options)
+    fills = {"hoodie.write.set.null.for.missing.columns": "true"}
+    _upsert(oracle_120, path, shape, 0, 3, "theirs", **options, **fills)
     assert _notes(oracle_120, session, name, path) == dict.fromkeys(range(3), "theirs")
     assert _table(path, version).timeline.pending == ()
     session.sql(f"DROP TABLE {name} PURGE")
