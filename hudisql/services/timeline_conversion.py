@@ -7,9 +7,10 @@ begun again. Knows nothing of locks, writers and properties.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Final
 
 from hudisql.errors import UnsupportedTableError
 from hudisql.format.commit_metadata import CommitMetadata, parse_commit_metadata
@@ -28,6 +29,8 @@ from hudisql.storage import FileInfo, Storage
 from hudisql.table.completion_times import completion_times
 from hudisql.table.hudi_table import HudiTable
 
+_FILES_READ: Final = 64
+
 
 def write_timeline_of_layout_2(table: HudiTable, layout: TimelineLayoutV2) -> None:
     """Write the active instants of a table of version 6 as layout 2 has them.
@@ -38,9 +41,7 @@ def write_timeline_of_layout_2(table: HudiTable, layout: TimelineLayoutV2) -> No
     delete_timeline(storage, base_path, layout)
     storage.make_directories(layout.history_directory(base_path))
     completions = _completions(table)
-    files = _files_of(storage, base_path, LAYOUT_V1)
-    contents = storage.read_files([info.path for _, info in files])
-    for (instant, _), content in zip(files, contents, strict=True):
+    for instant, content in _read(storage, _files_of(storage, base_path, LAYOUT_V1)):
         completed = replace(instant, completion_time=completions.get(instant, ""))
         storage.create(
             instant_path(base_path, layout, completed), _converted(instant, content, render_commit_metadata)
@@ -57,8 +58,7 @@ def write_timeline_of_layout_1(table: HudiTable) -> None:
     delete_timeline(storage, base_path, LAYOUT_V1)
     files = _files_of(storage, base_path, table.timeline.layout)
     completions = completion_times(table, [each for each, _ in files if each.is_completed])
-    contents = storage.read_files([info.path for _, info in files])
-    for (instant, _), content in zip(files, contents, strict=True):
+    for instant, content in _read(storage, files):
         action = REPLACE_COMMIT if instant.action == CLUSTERING else instant.action
         named = Instant(instant.timestamp, action, instant.state)
         path = instant_path(base_path, LAYOUT_V1, named)
@@ -91,6 +91,14 @@ def _files_of(storage: Storage, base_path: str, layout: TimelineLayout) -> list[
     infos = [each for each in storage.list_directory(directory) if not each.is_directory]
     parsed = [(layout.parse_file_name(each.name), each) for each in infos]
     return [(instant, info) for instant, info in parsed if instant is not None]
+
+
+def _read(storage: Storage, files: Sequence[tuple[Instant, FileInfo]]) -> Iterator[tuple[Instant, bytes]]:
+    """The instants with their files' contents, of which some are in memory at a time."""
+    for start in range(0, len(files), _FILES_READ):
+        some = files[start : start + _FILES_READ]
+        contents = storage.read_files([info.path for _, info in some])
+        yield from zip((instant for instant, _ in some), contents, strict=True)
 
 
 def _completions(table: HudiTable) -> Mapping[Instant, str]:

@@ -34,7 +34,7 @@ from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import load_file_slices
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table, update_table_properties
 from hudisql.table.version_properties import EVENT_TIME, changes_to_version_6, changes_to_version_9
-from hudisql.table.written_versions import ANY_CHANGE
+from hudisql.table.written_versions import ANY_CHANGE, check_written
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.commit import check_writable, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
@@ -122,11 +122,14 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
             raise _not_quiet(table, each)
     changes = changes_to_version_9(properties) if to_version > 6 else changes_to_version_6(properties)
     slices = load_file_slices(table) if table.is_merge_on_read and _changes_layout(table, to_version) else []
+    compacted = sum(1 for each in slices if each.log_files)
+    if compacted:
+        check_written(table, COMPACTION)
     return VersionChangePlan(
         table,
         to_version,
         failed_writes=len([each for each in pending if each.action != COMPACTION]),
-        compacted_slices=sum(1 for each in slices if each.log_files),
+        compacted_slices=compacted,
         drops_metadata_table=has_metadata_table(table),
         changes=changes,
     )
@@ -135,7 +138,7 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
 def run_version_change(
     plan: VersionChangePlan, options: WriteOptions, spark: Callable[[], SparkSession | None]
 ) -> HudiTable:
-    """Change the version, and give the table as it is then; `spark` is asked if there is something to compact.
+    """Change the version; gives the table as it is then. `spark` is asked if there is something to compact.
 
     Raises WriteConflictError if other writers are active, TableLockedError, UnsupportedTableError,
     CorruptTableError, StorageError: the table then has its old version, and its rows are as before.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hudisql.errors import UnsupportedTableError
+from hudisql.errors import InvalidArgumentError, UnsupportedTableError
 from hudisql.session import Session
 from tests.rows import rows
 from tests.sources import fingerprint
@@ -114,6 +114,9 @@ def test_procedures_show_the_table(session: Session, procedure: str, name: str, 
 
 
 CHANGES = [
+    "ALTER TABLE newer.logs SET TBLPROPERTIES (preCombineField = 'id')",
+    "ALTER TABLE newer.logs UNSET TBLPROPERTIES (payloadClass)",
+    "ALTER TABLE newer.logs SET TBLPROPERTIES ('hoodie.write.table.version' = '8')",
     "CALL run_compaction(op => 'scheduleandexecute', table => 'newer.logs')",
     "CALL run_compaction(op => 'run', table => 'newer.compacting')",
     "CALL run_clustering(table => 'newer.clustered')",
@@ -133,5 +136,18 @@ CHANGES = [
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize("statement", CHANGES)
 def test_what_would_change_the_table_is_refused(session: Session, statement: str) -> None:
-    with pytest.raises(UnsupportedTableError, match="has table version 9"):
+    with pytest.raises(UnsupportedTableError, match="version 9"):
         session.sql(statement).rows  # noqa: B018
+
+
+@pytest.mark.usefixtures("unchanged")
+def test_versions_change_in_one_direction_by_each_procedure(session: Session) -> None:
+    for statement in (
+        "CALL upgrade_table(table => 'newer.clustered', to_version => 'SIX')",
+        "CALL downgrade_table(table => 'newer.clustered', to_version => 'TEN')",
+        "CALL downgrade_table(table => 'newer.clustered', to_version => 'EIGHT')",
+    ):
+        with pytest.raises(InvalidArgumentError, match="version"):
+            rows(session, statement)
+    statement = "CALL upgrade_table(table => 'newer.clustered', to_version => '9')"
+    assert rows(session, statement) == [(True, "nothing: the table has version 9")]
