@@ -9,10 +9,10 @@ WORKERS ?= 2
 PYTEST_WORKERS := $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install site versions demo demo-ingest test test-unit test-fast soak oracle hive bench scale lint format lock docs clean oracles
+.PHONY: help install site versions demo demo-ingest demo-warehouse test test-unit test-fast soak oracle hive bench scale lint format lock docs clean oracles
 
 help: ## list the verbs
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 $(STAMP): pyproject.toml requirements.lock scripts/install_java.py
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -31,6 +31,9 @@ demo: $(STAMP) ## bootstrap, sync and query a real sample on the embedded metast
 
 demo-ingest: $(STAMP) ## events from a local Kafka broker (fetched by Maven) into Hudi tables, on the embedded metastore
 	$(BIN)/python -m sql.demo_ingest demo-warehouse/ingest
+
+demo-warehouse: $(STAMP) ## ODS, DWD, DWS and ADS of TPC-H through rounds of changes, on the embedded metastore
+	$(BIN)/python -m sql.demo_warehouse demo-warehouse/layers
 
 test: $(STAMP) ## everything that CI runs: lint, types, tests, Apache Hudi, Apache Hive
 	$(MAKE) --jobs 2 lint oracles

@@ -176,7 +176,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="hudisql-ingest-") as name,
         acquire_embedded_metastore(name) as metastore,
-        kafka_broker(Path(name) / "kafka") as broker,
+        kafka_broker(Path(name) / "kafka", heap="1g") as broker,
     ):
         directory = Path(name)
         client = MetastoreClient(metastore.uri)

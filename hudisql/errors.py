@@ -191,6 +191,10 @@ class VerificationFailedError(HudisqlError):
     """A bootstrap is committed, but the table does not match its source: the message lists what differs."""
 
 
+class DataTestFailedError(HudisqlError):
+    """A test of a project of layers found rows: the message shows the first of them."""
+
+
 class RollbackRefusedError(HudisqlError):
     """A rollback or restore would lose rows, undo what later instants need, or touch source files."""
 
@@ -213,6 +217,14 @@ class UnknownColumnError(WriteRefusedError, InvalidArgumentError):
 
 class RepeatedKeysError(WriteRefusedError):
     """Several new rows of one statement have one record key and partition."""
+
+
+class RegisterOnlyError(WriteRefusedError):
+    """A write touches register-only partitions, `partitions` (paths), that have to be lifted before."""
+
+    def __init__(self, message: str, *, partitions: Sequence[str] = (), hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.partitions = tuple(partitions)
 
 
 class MetastoreError(HudisqlError):

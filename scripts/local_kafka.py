@@ -28,7 +28,7 @@ from hudisql.java_runtime import find_java_home
 from scripts.setup_oracles import install_kafka
 
 DEFAULT_PORT = 9092
-_JAVA = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -53,12 +53,16 @@ advertised.listeners=PLAINTEXT://127.0.0.1:{port}
 
 @dataclass
 class LocalKafka:
-    """A broker in a directory of its own; it can be killed and started again."""
+    """A broker in a directory of its own; it can be killed and started again.
+
+    A thousand topics need a larger `heap`, the JVM's `-Xmx`.
+    """
 
     jars: Path
     directory: Path
     port: int
     controller: int
+    heap: str = field(default="256m", kw_only=True)
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -140,6 +144,7 @@ class LocalKafka:
     def _java(self, main: str, *arguments: str) -> list[str]:
         return [
             str(Path(find_java_home()) / "bin" / "java"),
+            f"-Xmx{self.heap}",
             *_JAVA,
             "-cp",
             f"{self.jars}/*",

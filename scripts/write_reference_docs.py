@@ -23,6 +23,7 @@ from hudisql.catalog.sync_settings import SYNC_PREFIX, SYNC_SETTINGS
 from hudisql.cli.batch import EXIT_CODES
 from hudisql.cli.commands import HELP
 from hudisql.cli.ingest import ingest_app
+from hudisql.cli.layers import layers_app
 from hudisql.cli.main import app
 from hudisql.cli.migrate import migrate_app
 from hudisql.cli.services import services_app
@@ -212,6 +213,7 @@ def _command_line_page() -> Iterator[str]:
     yield "hudisql [options] ingest status|drain|resume   what operators of workers need"
     yield "hudisql [options] serve                  SQL for beeline, JDBC, ODBC and Python clients"
     yield "hudisql [options] migrate VERB DIR       versioned scripts, each applied once"
+    yield "hudisql [options] run VERB DIR           incremental tables, refreshed in order and tested"
     yield "hudisql [options] check FILES|DIR        what is wrong with scripts, without running them"
     yield "hudisql init DIR                         a project of migrations"
     yield "```"
@@ -292,11 +294,21 @@ def _ingest_options() -> Iterator[str]:
 
 
 def _migrate_options() -> Iterator[str]:
-    """The verbs and options of `hudisql migrate`, and the options of `hudisql check`."""
+    """The verbs and options of `hudisql migrate` and `hudisql run`, and the options of `hudisql check`."""
     migrate: Any = get_command(migrate_app)
     yield from ("", "## hudisql migrate", "", "[Migrations](migrations.md) has a tutorial and the rules.")
     for verb, command in migrate.commands.items():
         yield from ("", f"`hudisql [options] migrate {verb} DIR`: {command.help}")
+        yield from ("", "| option | meaning |", "|---|---|", *_option_rows(command))
+    layers: Any = get_command(layers_app)
+    yield from (
+        "",
+        "## hudisql run",
+        "",
+        "[Layers of a warehouse](warehouse.md) has a tutorial and the rules.",
+    )
+    for verb, command in layers.commands.items():
+        yield from ("", f"`hudisql [options] run {verb} DIR`: {command.help}")
         yield from ("", "| option | meaning |", "|---|---|", *_option_rows(command))
     everything: Any = get_command(app)
     check = everything.commands["check"]

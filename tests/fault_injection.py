@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,6 +129,22 @@ def _with_fault(method: str) -> Any:
 
 for _method in CALLS:
     setattr(FaultyStorage, _method, _with_fault(_method))
+
+
+def run_and_kill(base_path: str, run: Callable[[Storage], object], step: int) -> bool:
+    """Run in a child that is killed before its `step`-th change of the store; False if it had fewer."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            run(FaultyStorage(target=base_path, step=step))
+            code = 0
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    assert code in (0, -signal.SIGKILL)
+    return code == -signal.SIGKILL
 
 
 def environment_of_jvm(spark: Any) -> dict[str, str]:

@@ -44,6 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "startup": WORK,
     "session": WORK | {"sql", "procedures", "result", "startup"},
     "migrate": WORK | {"sql", "procedures", "result", "session"},
+    "layers": WORK | {"sql", "result", "session", "migrate"},
     "check": WORK | {"sql", "procedures", "services", "bootstrap", "startup"},
     "server": GROUND | FACE | {"format", "spark", "catalog", "context", "sql", "result", "session", ""},
     "cli": GROUND
@@ -57,6 +58,7 @@ ALLOWED: dict[str, set[str]] = {
         "procedures",
         "ingest",
         "migrate",
+        "layers",
         "check",
         "server",
         "",

@@ -106,6 +106,7 @@ def sync_table(
     TABLE that gives these properties; the table itself is never touched.
     """
     options = options or SyncOptions()
+    table = table.listed_once()
     try:
         try:
             plan = _read_and_plan(client, table, database, name, options)
@@ -133,6 +134,7 @@ def sync_registered(
     run it again.
     """
     again = f"MSCK REPAIR TABLE {database}.{name}"
+    table = table.listed_once()
     try:
         main = main_name(client, table, database, name)
         entries = registered_entries(client, table, database, main)

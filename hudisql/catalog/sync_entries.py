@@ -19,6 +19,7 @@ from hudisql.catalog.hive_types import hive_type_name
 from hudisql.catalog.metastore_table import (
     HUDI_INPUT_FORMAT,
     HUDI_REALTIME_INPUT_FORMAT,
+    PARQUET_INPUT_FORMAT,
     PARQUET_OUTPUT_FORMAT,
     PARQUET_SERDE,
     PROVIDER_PROPERTY,
@@ -39,6 +40,7 @@ from hudisql.format.spark_schema import spark_json_from_arrow
 from hudisql.storage import join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, directory_columns, directory_values
+from hudisql.table.registered_partitions import registered_partitions
 
 CREATE_VERSION_PROPERTY = "spark.sql.create.version"
 SCHEMA_PROPERTY_PREFIX = "spark.sql.sources.schema"
@@ -217,12 +219,15 @@ def wanted_partition(
         render_partition_value(value, column.type)
         for value, column in zip(directory_values(table, partition), directory_columns(table), strict=True)
     ]
+    registered = registered_partitions(table).by_path.get(partition.path)
+    directory = join(table.base_path, partition.path) if registered is None else registered.directory
     return MetastorePartition(
         values=tuple(HIVE_DEFAULT_PARTITION if text is None else text for text in texts),
-        location=table.storage.hadoop_uri(join(table.base_path, partition.path)),
+        location=table.storage.hadoop_uri(directory),
         columns=entry.columns,
-        input_format=entry.input_format,
-        output_format=entry.output_format,
+        # Hudi's input format shows files of a table of Hudi's alone.
+        input_format=entry.input_format if registered is None else PARQUET_INPUT_FORMAT,
+        output_format=entry.output_format if registered is None else PARQUET_OUTPUT_FORMAT,
         serde=entry.serde,
         serde_properties=entry.serde_properties,
     )

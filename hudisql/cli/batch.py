@@ -36,15 +36,16 @@ EXIT_CONFLICT = 4
 EXIT_INTERRUPTED = 130
 EXIT_CODES: Final[Mapping[int, str]] = {
     EXIT_OK: "all statements succeeded",
-    EXIT_FAILED: "a statement failed, or a service of `services run --once`, `verify_bootstrap` found that a "
-    "table does not match its source, a table of `ingest status` is not well, one of `ingest drain` may "
-    "still be written to, `check` found something, or the metastore does not answer",
+    EXIT_FAILED: "a statement failed, or a model or a test of `hudisql run`, or a service of "
+    "`services run --once`, `verify_bootstrap` found that a table does not match its source, a table of "
+    "`ingest status` is not well, one of `ingest drain` may still be written to, `check` found something, or "
+    "the metastore does not answer",
     EXIT_USAGE: "bad usage: an unknown option or setting, a bad value, a file that cannot be read; "
     "nothing was run",
-    EXIT_BLOCKED: "a bootstrap has blockers, or a rollback would lose rows, in a dry run or not; nothing was "
-    "written or removed",
+    EXIT_BLOCKED: "a bootstrap has blockers, a rollback would lose rows, in a dry run or not, or a table of "
+    "`hudisql run` cannot become what its file says; nothing was written or removed",
     EXIT_CONFLICT: "`hudisql migrate`: the scripts do not agree with their history; nothing was run",
-    EXIT_INTERRUPTED: "interrupted by Control-C; `services run --once` by SIGTERM, too",
+    EXIT_INTERRUPTED: "interrupted by Control-C; `services run --once` and `hudisql run` by SIGTERM, too",
 }
 """What each exit code means. With --force it is the gravest of all statements: 130, then 1, then 3."""
 _BY_GRAVITY: Final = (EXIT_OK, EXIT_BLOCKED, EXIT_CONFLICT, EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED)

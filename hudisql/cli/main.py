@@ -15,6 +15,7 @@ import typer
 from hudisql import __version__
 from hudisql.cli.check import check_scripts
 from hudisql.cli.ingest import ingest_app
+from hudisql.cli.layers import layers_app
 from hudisql.cli.migrate import make_project, migrate_app
 from hudisql.cli.serve import serve
 from hudisql.cli.services import services_app
@@ -40,6 +41,7 @@ app.add_typer(metastore_app, name="metastore")
 app.add_typer(services_app, name="services")
 app.add_typer(ingest_app, name="ingest")
 app.add_typer(migrate_app, name="migrate")
+app.add_typer(layers_app, name="run")
 app.command("check")(check_scripts)
 app.command("init")(make_project)
 app.command("serve")(serve)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hudisql.cli.reported_run import reported_run
 from hudisql.console import open_console
-from hudisql.errors import HudisqlError, InvalidArgumentError, MigrationConflictError, SettingsError
+from hudisql.errors import InvalidArgumentError
 from hudisql.settings import Settings
 
 if TYPE_CHECKING:
@@ -116,49 +117,19 @@ def run_verb(
     report: Path | None = None,
 ) -> int:
     """Open a session, run the verb, write the report; the exit code. Errors are printed, not raised."""
-    from hudisql.cli.batch import (
-        EXIT_CONFLICT,
-        EXIT_FAILED,
-        EXIT_INTERRUPTED,
-        EXIT_USAGE,
-        exit_code_of,
-        print_error,
-    )
     from hudisql.cli.interrupts import clean_interrupts
-    from hudisql.migrate.apply import StatementFailedError
     from hudisql.migrate.scripts import load_scripts
     from hudisql.session import connect
 
     settings: Settings = context.obj
     terminal = Terminal(settings.format)
-    try:
-        scripts = load_scripts(directory)
-        _check_report(report)
-        with connect(settings=settings, console=open_console()) as session, clean_interrupts(session):
-            code = verb(Migration(session, open_history(session, history), scripts, terminal))
-    except (SettingsError, InvalidArgumentError) as error:
-        print_error(error)
-        code = EXIT_USAGE
-    except MigrationConflictError as error:
-        print_error(error)
-        code = EXIT_CONFLICT
-    except StatementFailedError as failed:
-        code = exit_code_of(failed.error)
-    except HudisqlError as error:
-        print_error(error)
-        code = exit_code_of(error)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr, flush=True)
-        code = EXIT_INTERRUPTED
-    if report is not None and code != EXIT_USAGE:
-        from hudisql.migrate.report import write_report
 
-        try:
-            write_report(report, terminal.outcomes)
-        except HudisqlError as error:
-            print_error(error)
-            code = code or EXIT_FAILED
-    return code
+    def run() -> int:
+        scripts = load_scripts(directory)
+        with connect(settings=settings, console=open_console()) as session, clean_interrupts(session):
+            return verb(Migration(session, open_history(session, history), scripts, terminal))
+
+    return reported_run(run, "migrate", report, lambda: terminal.outcomes)
 
 
 def open_history(session: Session, name: str) -> History:
@@ -166,15 +137,6 @@ def open_history(session: Session, name: str) -> History:
     from hudisql.migrate.history import History
 
     return History(session, *session.context.qualify_table_name(name))
-
-
-def _check_report(report: Path | None) -> None:
-    if report is None:
-        return
-    if report.suffix not in (".xml", ".json"):
-        raise InvalidArgumentError(f"--report {report}: the name must end in .xml (JUnit) or .json")
-    if not report.absolute().parent.is_dir():
-        raise InvalidArgumentError(f"--report {report}: there is no such directory")
 
 
 def apply_options(target: str | None, out_of_order: bool, wait: float) -> ApplyOptions:

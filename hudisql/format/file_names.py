@@ -75,3 +75,10 @@ def is_log_file(path: str) -> bool:
 def is_data_file(path: str) -> bool:
     """True if the path is that of a base file or a log file."""
     return parse_base_file_name(path.rpartition("/")[2]) is not None or is_log_file(path)
+
+
+def is_hidden(name: str) -> bool:
+    """True for names that Spark does not read (`_SUCCESS`, `.part.crc`); `_key=value` directories are
+    read.
+    """
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")

@@ -85,6 +85,8 @@ BOOTSTRAP_SOURCE_TABLE = "hudisql.bootstrap.source.table"
 """A key of hudisql's own: the metastore's table (database.name) that was bootstrapped, if it was one."""
 BOOTSTRAP_PARTITION_FILTER = "hudisql.bootstrap.partition.filter"
 """A key of hudisql's own: the `partition_filter` of the bootstrap, if it had one."""
+REGISTER_ONLY = "hudisql.bootstrap.register.only"
+"""A key of hudisql's own: true if the table was made with register-only partitions."""
 MERGE_STRATEGY_ID = "hoodie.record.merge.strategy.id"
 LATEST_PAYLOAD = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 """The record payload of which the row that is written last is kept."""
@@ -287,6 +289,11 @@ class TableProperties:
         """The names of the incompatibilities of each column that a bootstrap accepted."""
         entries = (entry.partition("=") for entry in self.values.get(UNSAFE_TYPES, "").split(";"))
         return {column: tuple(names.split(",")) for column, equals, names in entries if equals}
+
+    @property
+    def has_register_only_partitions(self) -> bool:
+        """True if a bootstrap left partitions in the source, without a file of Hudi's."""
+        return self._flag(REGISTER_ONLY, False)
 
     @property
     def source_directories(self) -> tuple[str, ...]:

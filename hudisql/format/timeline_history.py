@@ -19,20 +19,26 @@ import pyarrow.parquet as pq
 from hudisql.errors import CorruptTableError, NoSuchPathError
 from hudisql.storage import Storage, join
 
-_VERSION_FILE: Final = "_version_"
-_MANIFEST: Final = re.compile(r"manifest_(\d+)", re.ASCII)
+VERSION_FILE: Final = "_version_"
+"""The name of the file that names the manifest that counts."""
+MANIFEST_NAME: Final = re.compile(r"manifest_(\d+)", re.ASCII)
+"""The names of manifests, with their numbers."""
 _FILE_NAME: Final = re.compile(r"(\d{14,17})_(\d{14,17})_(\d+)\.parquet", re.ASCII)
 _ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryFile:
-    """A file of archived instants, requested from `first` to `last`; each merge adds to `layer`."""
+    """A file of archived instants, requested from `first` to `last`; each merge adds to `layer`.
+
+    `length` is in bytes, as the manifest says.
+    """
 
     path: str
     first: str
     last: str
     layer: int
+    length: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +61,34 @@ def list_history_files(storage: Storage, directory: str) -> list[HistoryFile]:
     Raises CorruptTableError, StorageError.
     """
     for _ in range(_ATTEMPTS):
-        version = _latest_version(storage, directory)
+        version = latest_history_version(storage, directory)
         if version is None:
             return []
-        path = join(directory, f"manifest_{version}")
         try:
-            names = _names_of(storage.read(path), path)
+            return files_of_manifest(storage, directory, version)
         except NoSuchPathError:
             # The version was superseded, and cleaned, since it was read.
             continue
-        return sorted((_file_of(directory, name) for name in names), key=lambda each: (each.first, each.last))
-    raise CorruptTableError(f"the manifest that {join(directory, _VERSION_FILE)} names does not exist")
+    raise CorruptTableError(f"the manifest that {join(directory, VERSION_FILE)} names does not exist")
 
 
-def _latest_version(storage: Storage, directory: str) -> int | None:
+def manifest_path(directory: str, version: int) -> str:
+    """The path of the manifest of a version."""
+    return join(directory, f"manifest_{version}")
+
+
+def files_of_manifest(storage: Storage, directory: str, version: int) -> list[HistoryFile]:
+    """The files that a manifest names, oldest first. Raises NoSuchPathError, CorruptTableError."""
+    path = manifest_path(directory, version)
+    named = _named_files(storage.read(path), path)
+    files = (_file_of(directory, name, length) for name, length in named)
+    return sorted(files, key=lambda each: (each.first, each.last))
+
+
+def latest_history_version(storage: Storage, directory: str) -> int | None:
+    """The number of the manifest that counts; None if there is no history. Raises StorageError."""
     try:
-        text = storage.read(join(directory, _VERSION_FILE)).decode().strip()
+        text = storage.read(join(directory, VERSION_FILE)).decode().strip()
     except NoSuchPathError:
         text = ""
     if text.isdigit():
@@ -80,23 +98,23 @@ def _latest_version(storage: Storage, directory: str) -> int | None:
         entries = storage.list_directory(directory)
     except NoSuchPathError:
         return None
-    found = [matched for each in entries if (matched := _MANIFEST.fullmatch(each.name)) is not None]
+    found = [matched for each in entries if (matched := MANIFEST_NAME.fullmatch(each.name)) is not None]
     return max((int(each[1]) for each in found), default=None)
 
 
-def _names_of(content: bytes, path: str) -> list[str]:
+def _named_files(content: bytes, path: str) -> list[tuple[str, int]]:
     try:
-        return [str(each["fileName"]) for each in json.loads(content)["files"]]
+        return [(str(each["fileName"]), int(each["fileLen"])) for each in json.loads(content)["files"]]
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptTableError(f"cannot decode {path}: {error!r}") from error
 
 
-def _file_of(directory: str, name: str) -> HistoryFile:
+def _file_of(directory: str, name: str, length: int) -> HistoryFile:
     matched = _FILE_NAME.fullmatch(name)
     if matched is None:
         raise CorruptTableError(f"the history at {directory} names the file {name}, which is no file of it")
     first, last, layer = matched.groups()
-    return HistoryFile(join(directory, name), first, last, int(layer))
+    return HistoryFile(join(directory, name), first, last, int(layer), length)
 
 
 def read_history(

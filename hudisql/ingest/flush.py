@@ -15,6 +15,7 @@ from hudisql.format.meta_columns import IS_DELETED
 from hudisql.ingest.offsets import OffsetsCheckpoint, TableOffsets
 from hudisql.ingest.table_index import TableIndex
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.registered_partitions import refuse_registered
 from hudisql.write.changes import PARTITION, RECORD_KEY
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.driver_upsert import insert_on_driver, upsert_on_driver
@@ -57,9 +58,11 @@ def commit_rows(
     those of the target's table; they are made anew if another writer has committed since.
 
     Raises WriteConflictError if `previous` are not the table's offsets, or another writer conflicts;
-    TableLockedError, UnsupportedTableError, WriteRefusedError, StorageError. Nothing is visible then.
+    TableLockedError, UnsupportedTableError, WriteRefusedError (RegisterOnlyError for rows of register-only
+    partitions), StorageError. Nothing is visible then.
     """
     table, options = target.table, _sized(target.options, rows)
+    refuse_registered(table, paths_of(rows))
     written: list[tuple[OpenCommit, list[WrittenFile]]] = []
 
     def write(commit: OpenCommit) -> list[WrittenFile]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hudisql.errors import HudisqlError
@@ -14,14 +15,27 @@ if TYPE_CHECKING:
     from hudisql.result import Result
 
 
+class ReportedFile(Protocol):
+    """The file that a statement stands in."""
+
+    @property
+    def name(self) -> str:
+        """How reports name it."""
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+
+
 @dataclass(frozen=True)
 class StatementOutcome:
-    """How one statement ended: `state` is done, skipped (done before), recovered, planned or failed.
+    """How one statement ended: `state` is done, skipped, recovered, planned or failed.
 
     `counts` are those of a bootstrap or a change of rows, `instants` the commits made as `path@instant`.
+    Reports show `label`, or else the text's beginning.
     """
 
-    script: MigrationScript
+    script: ReportedFile
     number: int
     statement: ScriptStatement
     state: str
@@ -29,6 +43,8 @@ class StatementOutcome:
     counts: Mapping[str, Any] = field(default_factory=dict)
     instants: tuple[str, ...] = ()
     error: HudisqlError | None = None
+    label: str = ""
+    skipped_because: str = "done before"
 
     @property
     def place(self) -> str:

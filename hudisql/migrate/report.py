@@ -1,4 +1,4 @@
-"""Reports of a run of migrations for CI systems: JUnit, a case for each statement, or the same as JSON."""
+"""Reports of a run for CI systems: JUnit, a case for each statement, or the same as JSON."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hudisql.migrate.listener import StatementOutcome
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write_report(path: Path, outcomes: Sequence[StatementOutcome]) -> None:
-    """Write the outcomes as JUnit (`.xml`) or JSON (`.json`). Raises StorageError."""
-    content = junit_report(outcomes) if path.suffix == ".xml" else json_report(outcomes)
+def write_report(path: Path, outcomes: Sequence[StatementOutcome], command: str = "migrate") -> None:
+    """Write the outcomes of `hudisql <command>` as JUnit (`.xml`) or JSON (`.json`). Raises StorageError."""
+    content = junit_report(outcomes, command) if path.suffix == ".xml" else json_report(outcomes)
     try:
         # A file name need not be UTF-8.
         path.write_text(content, encoding="utf-8", errors="backslashreplace")
@@ -26,9 +26,9 @@ def write_report(path: Path, outcomes: Sequence[StatementOutcome]) -> None:
         raise StorageError(f"cannot write the report {path}: {error.strerror}") from error
 
 
-def junit_report(outcomes: Sequence[StatementOutcome]) -> str:
+def junit_report(outcomes: Sequence[StatementOutcome], command: str = "migrate") -> str:
     """A suite for each script, a case for each statement with its seconds, counts and instants."""
-    root = Xml.Element("testsuites", name="hudisql migrate")
+    root = Xml.Element("testsuites", name=f"hudisql {command}")
     for name in dict.fromkeys(each.script.name for each in outcomes):
         cases = [each for each in outcomes if each.script.name == name]
         suite = Xml.SubElement(
@@ -57,7 +57,7 @@ def _add_case(suite: Xml.Element, outcome: StatementOutcome) -> None:
         time=f"{outcome.milliseconds / 1000:.3f}",
     )
     if outcome.state == "skipped":
-        Xml.SubElement(case, "skipped", message="done before")
+        Xml.SubElement(case, "skipped", message=_xml_text(outcome.skipped_because))
     if outcome.error is not None:
         kind = type(outcome.error).__name__
         failure = Xml.SubElement(case, "failure", message=_xml_text(outcome.error.message), type=kind)
@@ -90,6 +90,8 @@ def _as_json(outcome: StatementOutcome) -> dict[str, Any]:
 
 
 def _head(outcome: StatementOutcome) -> str:
+    if outcome.label:
+        return outcome.label
     line = " ".join(outcome.statement.text.split())
     return line if len(line) <= 80 else f"{line[:80]}…"
 

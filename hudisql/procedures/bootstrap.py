@@ -80,6 +80,12 @@ class BootstrapTableArguments(Arguments):
         None,
         help="SQL predicate over the partition columns: these are rewritten, the others get skeletons",
     )
+    register_only_where: str | None = parameter(
+        None,
+        help="SQL predicate over the partition columns: of these nothing is written; hudisql and Hive read"
+        " them, Spark with Apache Hudi gives none of their rows; the first write into them lifts them, or"
+        " resync_bootstrap",
+    )
     on_unsafe_type: str = parameter(
         UnsafeTypePolicy.FAIL.value,
         help="columns stored in types that Apache Hudi or Hive is incompatible with: fail, warn, or"
@@ -195,7 +201,7 @@ def request_of(context: Context, arguments: BootstrapTableArguments) -> Bootstra
         source_table=None if table is None else context.qualify_table_name(table),
         table_type=parse_table_type(arguments.table_type),
         partition_by=None if partition_by is None else parse_partition_by(partition_by),
-        mode=choose_mode(arguments.mode, arguments.full_record_where),
+        mode=choose_mode(arguments.mode, arguments.full_record_where, arguments.register_only_where),
         on_unsafe_type=parse_unsafe_type_policy(arguments.on_unsafe_type),
         on_partition_mismatch=parse_partition_mismatch_policy(arguments.on_partition_mismatch),
         key_check=arguments.key_check.strip().lower(),

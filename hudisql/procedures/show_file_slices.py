@@ -139,7 +139,7 @@ def show_fsview_latest(
 
 def _view_of(table: HudiTable, arguments: FileSystemViewArguments) -> HudiTable:
     """The table with the instants that the arguments let through; inflight writes count as completed."""
-    from hudisql.format.instant import COMPACTION, REPLACE_COMMIT, WRITE_ACTIONS, InstantState
+    from hudisql.format.instant import CLUSTERING, COMPACTION, REPLACE_COMMIT, WRITE_ACTIONS, InstantState
 
     limit = arguments.max_instant
     kept = []
@@ -148,7 +148,8 @@ def _view_of(table: HudiTable, arguments: FileSystemViewArguments) -> HudiTable:
         if limit and not (time < limit or (arguments.include_max and time == limit)):
             continue
         counts = arguments.include_in_flight and instant.action in WRITE_ACTIONS
-        if counts and not instant.is_completed and instant.action not in (COMPACTION, REPLACE_COMMIT):
+        is_plan = instant.action in (COMPACTION, CLUSTERING, REPLACE_COMMIT)
+        if counts and not instant.is_completed and not is_plan:
             instant = instant.in_state(InstantState.COMPLETED)
         kept.append(instant)
     return replace(table, timeline=replace(table.timeline, instants=tuple(kept)))
@@ -179,7 +180,7 @@ def _file_groups(
 def _planned_slices(table: HudiTable) -> dict[tuple[str, str], str]:
     """The instant time of the pending compaction of each file group, by partition path and file id."""
     from hudisql.format.instant import COMPACTION
-    from hudisql.write.transaction.timeline_payloads import planned_file_groups
+    from hudisql.table.planned_file_groups import planned_file_groups
 
     return {
         group: instant.timestamp

@@ -43,6 +43,12 @@ from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, list_partitions, partition_of
 from hudisql.table.past_state import check_past_state
+from hudisql.table.registered_partitions import (
+    RegisteredPartitions,
+    registered_partitions,
+    registered_slices,
+    with_registered,
+)
 from hudisql.table.snapshot import load_file_slices
 
 if TYPE_CHECKING:
@@ -128,9 +134,11 @@ class ScanPlan:
 
     def describe(self) -> tuple[tuple[str, str], ...]:
         """Label and text of each fact of the plan, for EXPLAIN."""
-        bootstrapped = sum(file_slice.is_bootstrapped for file_slice, _ in self.slices)
+        plain = sum(file_slice.is_register_only for file_slice, _ in self.slices)
+        bootstrapped = sum(file_slice.is_bootstrapped for file_slice, _ in self.slices) - plain
         merged = sum(file_slice.has_log_files for file_slice, _ in self.slices)
         kinds = f"{bootstrapped} bootstrapped" + (f", {merged} with log files" if merged else "")
+        kinds += f", {plain} register-only" if plain else ""
         return (
             ("table", self.base_path),
             ("scan", self.mode),
@@ -197,13 +205,20 @@ def plan_scan(
     row_parts, partition_parts = _assign(
         [*predicates, *partition_predicates], wanted, pa.schema(partition_columns)
     )
-    partitions = list_partitions(table) if changes is None else changes.partitions(table)
+    registered = registered_partitions(table, as_of) if changes is None else RegisteredPartitions()
+    partitions = (
+        with_registered(table, list_partitions(table), registered)
+        if changes is None
+        else changes.partitions(table)
+    )
 
     def prune(some: Sequence[TablePartition]) -> list[TablePartition]:
         inside = [each for each in some if _is_below(each.path, below)]
-        return prune_by_path(
-            prune_partitions(inside, partition_columns, conjunction(partition_parts)), row_parts
-        )
+        chosen = prune_partitions(inside, partition_columns, conjunction(partition_parts))
+        # Rows of register-only partitions have no path.
+        with_path = [each for each in chosen if each.path not in registered.by_path]
+        kept = {each.path for each in prune_by_path(with_path, row_parts)} | registered.by_path.keys()
+        return [each for each in chosen if each.path in kept]
 
     def wanted_of(paths: Collection[str]) -> set[str]:
         return {each.path for each in prune([partition_of(table, path) for path in paths])}
@@ -211,7 +226,9 @@ def plan_scan(
     pruned = prune(partitions)
     slices = tuple(
         each
-        for each in _slices_of(table, pruned, partition_names, as_of, changes, read_optimized, wanted_of)
+        for each in _slices_of(
+            table, pruned, registered, partition_names, as_of, changes, read_optimized, wanted_of
+        )
         if (each[0].partition_path, each[0].file_id) not in pruned_slices
     )
     merges = any(file_slice.has_log_files for file_slice, _ in slices)
@@ -238,7 +255,7 @@ def plan_scan(
         everything = (
             slices
             if is_whole
-            else _slices_of(table, partitions, [], as_of, changes, read_optimized, wanted_of)
+            else _slices_of(table, partitions, registered, [], as_of, changes, read_optimized, wanted_of)
         )
         slices_total = len(everything)
         splits_total = sum(len(task.works) for task in split(everything))
@@ -329,6 +346,7 @@ def _assign(
 def _slices_of(
     table: HudiTable,
     partitions: Sequence[TablePartition],
+    registered: RegisteredPartitions,
     partition_names: Sequence[str],
     as_of: str | None,
     changes: IncrementalRead | None,
@@ -343,6 +361,9 @@ def _slices_of(
         check_past_state(table, as_of, list(values_of), slices, wanted_of)
     if read_optimized:
         slices = [replace(each, log_files=()) for each in slices if each.base_file is not None]
+    if chosen := registered.among(values_of):
+        written = {each.partition_path for each in slices}
+        slices = [*slices, *registered_slices(table, chosen, written)]
     return tuple((each, values_of[each.partition_path]) for each in slices)
 
 

@@ -43,7 +43,7 @@ def scanned_file(file_slice: FileSlice, *, needs_data: bool) -> str | None:
     That is the file with the data columns, or, of a bootstrapped slice whose meta columns alone are read
     (not `needs_data`), its skeleton.
     """
-    if file_slice.external_file is not None and needs_data:
+    if file_slice.external_file is not None and (needs_data or file_slice.is_register_only):
         return file_slice.external_file.path
     return None if file_slice.base_file is None else file_slice.base_file.path
 
@@ -74,7 +74,7 @@ def scan_methods(
     def method_of(each: FileSlice) -> ScanMethod:
         path = scanned_file(each, needs_data=needs_data)
         # A bootstrapped slice has its meta columns in another file than its data.
-        is_apart = each.external_file is not None and needs_meta and needs_data
+        is_apart = each.is_bootstrapped and not each.is_register_only and needs_meta and needs_data
         if path is None or is_apart or not _is_seen_by_spark(path):
             return ScanMethod.STITCHED
         few = driving_file_bytes(each, needs_data=needs_data) * _MOST_LOG_SHARE

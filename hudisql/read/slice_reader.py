@@ -131,11 +131,12 @@ def read_base_rows(storage: Storage, read: SliceRead, schema: pa.Schema) -> Iter
     """The rows of the slice's base, log files left aside, by `schema`: meta and data columns, no values of
     the partition. Row groups that the predicate rules out are left out. Raises as `read_file_slice`.
     """
-    if read.file_slice.base_file is None:
-        return iter(())
     if read.file_slice.external_file is None:
-        return _read_base_file(storage, read, schema)
+        is_empty = read.file_slice.base_file is None
+        return iter(()) if is_empty else _read_base_file(storage, read, schema)
     check_external_files(storage, [read.file_slice])
+    if read.file_slice.is_register_only:
+        return _read_external_file(storage, read, schema)
     meta_schema = pa.schema([each for each in schema if each.name in META_COLUMNS])
     data_schema = pa.schema([each for each in schema if each.name not in META_COLUMNS])
     if data_schema.names and meta_schema.names:

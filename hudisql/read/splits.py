@@ -46,7 +46,7 @@ class ScanTask:
 
 def driving_file_bytes(file_slice: FileSlice, *, needs_data: bool) -> int:
     """Length in bytes of the file whose row groups drive the read: the external file if its data are read."""
-    if file_slice.external_file is not None and needs_data:
+    if file_slice.external_file is not None and (needs_data or file_slice.is_register_only):
         return file_slice.external_file.length
     return file_slice.base_file.length if file_slice.base_file is not None else 0
 

@@ -110,6 +110,8 @@ def _with_statistics(state: ReaderState, name: str | None) -> Answer:
     reader, settings = "Spark 3.5 + Hudi 1.x bundle", _SPARK_SETTINGS
     if state.version not in _MEASURED_VERSIONS:
         return Answer(reader, Reads.UNKNOWN, name, settings, f"table version {state.version}: not measured")
+    if (verdict := _register_only(state)) is not None:
+        return Answer(reader, verdict[0], name, settings, verdict[1])
     if state.version_problem is None and not state.bootstrapped:
         return Answer(reader, Reads.RIGHT, name, settings)
     if state.has_partition_statistics and state.is_partitioned:
@@ -120,6 +122,14 @@ def _with_statistics(state: ReaderState, name: str | None) -> Answer:
         return Answer(reader, Reads.RIGHT, name, f"{settings}, {_NO_SKIPPING}", why)
     why = "writers need hoodie.write.table.version=6 and hoodie.metadata.index.column.stats.enable=false"
     return Answer(reader, Reads.RIGHT, name, settings, why)
+
+
+def _register_only(state: ReaderState) -> Verdict | None:
+    if not state.register_only:
+        return None
+    partitions = f"{state.register_only:,} register-only partition{'' if state.register_only == 1 else 's'}"
+    why = "none of their rows is shown, without an error: CALL resync_bootstrap(…, lift => …)"
+    return Reads.WRONG, f"{partitions}: {why}"
 
 
 def _skeletons(state: ReaderState) -> Verdict | None:
@@ -149,12 +159,12 @@ def _not_measured(_state: ReaderState) -> Verdict:
 _SPARK_READERS: Final[tuple[tuple[str, tuple[Rule, ...], str | None], ...]] = (
     (
         "Spark 3.5 + Hudi 0.15 bundle",
-        (_later_version, _names_without_extension, _short_binary_decimals),
+        (_later_version, _names_without_extension, _register_only, _short_binary_decimals),
         _SPARK_SETTINGS,
     ),
 )
 _OTHER_READERS: Final[tuple[tuple[str, tuple[Rule, ...], str | None], ...]] = (
-    ("hudi-rs", (_version_not_measured, _skeletons, _logs_not_measured), None),
+    ("hudi-rs", (_version_not_measured, _register_only, _skeletons, _logs_not_measured), None),
     ("Trino", (_skeletons_not_supported, _not_measured), None),
     ("Athena", (_skeletons_not_supported, _not_measured), None),
 )

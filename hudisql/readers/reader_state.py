@@ -23,6 +23,7 @@ from hudisql.format.table_properties import TableProperties
 from hudisql.storage import Storage, join
 from hudisql.table.archived_timeline import list_archive_files
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.registered_partitions import registered_partitions
 from hudisql.table.snapshot import load_file_slices
 
 _SAMPLED_FILES: Final = 8
@@ -37,7 +38,8 @@ class ReaderState:
     """The state of a table as far as readers differ over it.
 
     `version_problem` says why hudisql cannot open the table; all that needs the timeline is then empty.
-    `bootstrapped` counts file groups whose data is still in source files, `with_logs` those with log files.
+    `bootstrapped` counts file groups whose data is still in source files, `with_logs` those with log files,
+    `register_only` partitions without a file of Hudi's.
     `entries` are the metastore's entries, the main one first; `looked_at` says where this comes from.
     """
 
@@ -48,6 +50,7 @@ class ReaderState:
     entries: tuple[MetastoreTable, ...] = ()
     version_problem: str | None = None
     bootstrapped: int = 0
+    register_only: int = 0
     with_logs: int = 0
     newest_commit_wrote_base_files: bool = False
     log_blocks: frozenset[BlockType] = frozenset()
@@ -99,6 +102,7 @@ def read_reader_state(table: HudiTable, entries: Sequence[MetastoreTable]) -> Re
         has_partition_statistics=_has_statistics(table.properties),
         entries=tuple(entries),
         bootstrapped=len(groups.bootstrapped),
+        register_only=len(registered_partitions(table).by_path),
         with_logs=len(groups.logs),
         newest_commit_wrote_base_files=groups.newest_wrote_base_files,
         log_blocks=frozenset(_block_types(table.storage, log_files)),

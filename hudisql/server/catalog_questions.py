@@ -134,7 +134,7 @@ def list_tables(session: Session, request: Fields) -> Answer:
 
 
 def list_columns(session: Session, request: Fields) -> Answer:
-    """`GetColumns`."""
+    """`GetColumns`: without a catalog, as Apache Hive answers it; `GetTables` has an empty one."""
     matches = _matcher(request.get(5))
     return COLUMN_COLUMNS, [
         _column_row(table, column, position)
@@ -269,7 +269,7 @@ def _temporary_views(session: Session) -> Sequence[str]:
 def _column_row(table: MetastoreTable, column: MetastoreColumn, position: int) -> tuple[object, ...]:
     kind = jdbc_type(column.type)
     return (
-        *("", table.database, table.name, column.name, kind.number, column.type.upper(), kind.size, None),
+        *(None, table.database, table.name, column.name, kind.number, column.type.upper(), kind.size, None),
         *(kind.digits, kind.radix, _NULLABLE, column.comment, None, None, None, None, position, "YES"),
         *(None, None, None, None, "NO"),
     )

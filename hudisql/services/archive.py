@@ -1,9 +1,10 @@
 """Archiving: old instants move from the active timeline into archive files.
 
-Follows `HoodieTimelineArchiver` of Hudi 0.15. The archive file is created whole before the first instant is
-deleted, so that a crash leaves some instants in both places, which readers take for one; the next run
-archives them again. Of each instant the pending states go first: it never looks pending again. Completed ones
-go in ascending order: what is older than the active timeline counts as committed.
+Follows `HoodieTimelineArchiver` of Hudi 0.15; with timeline layout 2 `history` writes the files. The archive
+file is created whole before the first instant is deleted, so that a crash leaves some instants in both
+places, which readers take for one; the next run archives them again. Of each instant the pending states go
+first: it never looks pending again. Completed ones go in ascending order: what is older than the active
+timeline counts as committed.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ from hudisql.format.avro_container import decode_container
 from hudisql.format.instant import Instant, InstantState
 from hudisql.format.timeline_layout import archive_directory
 from hudisql.services.archive_plan import ArchiveOptions, plan_archive
+from hudisql.services.history import append_to_history, history_instants
 from hudisql.storage import FileInfo, join
 from hudisql.table.archived_timeline import list_archive_files
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.table_configuration import has_metadata_table
+from hudisql.table.resynced_sources import merge_archived_lists
+from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.table.written_versions import ARCHIVE
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock
@@ -42,12 +46,14 @@ def archive_table(table: HudiTable, options: ArchiveOptions, concurrency: Concur
 
     Raises UnsupportedTableError, CorruptTableError, TableLockedError, StorageError.
     """
-    check_writable(table)
+    check_writable(table, ARCHIVE)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
         table = table.reopened()
         check_not_restored(table, table.timeline)
         chosen = plan_archive(table, options)
         archive_instants(table, chosen, held.check)
+        if chosen and table.properties.has_register_only_partitions:
+            merge_archived_lists(table)
     return chosen
 
 
@@ -56,7 +62,8 @@ def archive_instants(table: HudiTable, chosen: list[Instant], check_lock: Callab
 
     Raises UnsupportedTableError, CorruptTableError, StorageError, and what `check_lock` raises.
     """
-    if has_metadata_table(table):
+    has_history = table.timeline.layout.has_completion_times
+    if has_metadata_table(table) and not has_history:
         raise UnsupportedTableError(
             f"the Hudi table at {table.base_path} has a metadata table, which hudisql does not maintain: "
             "Hudi archives an instant when the metadata table has compacted it",
@@ -66,9 +73,16 @@ def archive_instants(table: HudiTable, chosen: list[Instant], check_lock: Callab
     if not chosen:
         return
     states = _states_of(table, chosen)
-    entries = [entry for instant in chosen for entry in _entries(table, states[_key(instant)])]
-    check_lock()
-    _write(table, entries)
+    if has_history:
+        drop_metadata_table(table)
+        pending = [instant for files in states.values() for instant, _ in files.values()]
+        found = history_instants(table, chosen, pending)
+        check_lock()
+        append_to_history(table, found)
+    else:
+        entries = [entry for instant in chosen for entry in _entries(table, states[_key(instant)])]
+        check_lock()
+        _write(table, entries)
     _delete(table, chosen, states)
 
 

@@ -82,12 +82,23 @@ def plan_archive(table: HudiTable, options: ArchiveOptions) -> list[Instant]:
     """The completed instants to archive, oldest first. Raises CorruptTableError, StorageError."""
     timeline = table.timeline
     least, most = _instants_to_keep(timeline, options)
+    if timeline.layout.has_completion_times:
+        return _with_cleans_and_rollbacks(timeline, _commits(table, options, least, most))
     chosen: list[Instant] = []
     for action in (CLEAN, ROLLBACK):
         instants = [each for each in timeline.completed if each.action == action]
         if len(instants) > most:
             chosen += instants[: len(instants) - least]
     return sorted([*chosen, *_commits(table, options, least, most)])
+
+
+def _with_cleans_and_rollbacks(timeline: Timeline, commits: list[Instant]) -> list[Instant]:
+    """The commits, and the cleans and rollbacks before the last one (`TimelineArchiverV2` of Hudi 1.2)."""
+    last = commits[-1].timestamp if commits else ""
+    others = [
+        each for each in timeline.completed if each.action in (CLEAN, ROLLBACK) and each.timestamp < last
+    ]
+    return sorted([*commits, *others])
 
 
 def _instants_to_keep(timeline: Timeline, options: ArchiveOptions) -> tuple[int, int]:
@@ -170,7 +181,7 @@ def _oldest_for_replaced(table: HudiTable) -> str | None:
     Without its instant their rows would be seen again.
     """
     timeline = table.timeline
-    replacements = [each for each in timeline.instants if each.action == REPLACE_COMMIT]
+    replacements = [each for each in timeline.instants if each.completed_action == REPLACE_COMMIT]
     if not replacements:
         return None
     cleans = [each for each in timeline.completed if each.action == CLEAN]

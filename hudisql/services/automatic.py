@@ -44,7 +44,6 @@ from hudisql.services.compaction import (
     schedule_compaction,
 )
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.written_versions import is_written
 from hudisql.write.execution.writer_config import WriteOptions
 from hudisql.write.transaction.timeline_files import now_on_timeline
 
@@ -80,7 +79,7 @@ class AutomaticServices:
     def _attempt(self, name: str, call: str, run: Callable[[], bool]) -> bool:
         """True if the service did something, or failed; `call` is the statement that runs it again."""
         try:
-            return self.config.get(TABLE_SERVICES) and is_written(self.table, name) and run()
+            return self.config.get(TABLE_SERVICES) and run()
         except Exception as error:
             self._warn_of_failure(name, call, error)
             return True

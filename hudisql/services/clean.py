@@ -41,7 +41,7 @@ from hudisql.write.transaction.commit import (
 from hudisql.write.transaction.concurrency import Concurrency, FailedWrites
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, commits_being_undone
-from hudisql.write.transaction.timeline_files import now_on_timeline
+from hudisql.write.transaction.timeline_files import completed_instant, now_on_timeline, timeline_files
 
 _AT_ONCE: Final = 1000
 _MOST_REMEMBERED: Final = 10_000
@@ -94,7 +94,7 @@ def schedule_clean(
     completed with any policy, and while one is running nothing is planned: a plan that counts such a commit
     would name files of before, which readers need again. Raises as `clean_table`.
     """
-    check_writable(table)
+    check_writable(table, CLEAN)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = table.reopened()
         check_not_restored(table, table.timeline)
@@ -131,15 +131,9 @@ def run_clean(
     Raises UnsupportedTableError, CorruptTableError for a plan that names files outside of the table,
     TableLockedError, StorageError; the clean then stays pending.
     """
-    check_writable(table)
+    check_writable(table, CLEAN)
     check_not_restored(table, table.timeline)
-    if has_metadata_table(table):
-        # It cannot be dropped while the clean itself is pending.
-        raise UnsupportedTableError(
-            f"the Hudi table at {table.base_path} has a metadata table, which hudisql does not maintain, and "
-            f"a clean {instant.timestamp} is pending",
-            hint="let Apache Hudi run this clean (CALL run_clean), then run this again",
-        )
+    _drop_metadata_table(table, instant, concurrency)
     started = time.monotonic()
     storage = table.storage
     requested = table.instant_path(instant.in_state(InstantState.REQUESTED))
@@ -156,18 +150,33 @@ def run_clean(
     failed = _delete_files(table, paths, _files_in_use(table, paths))
     external = _source_paths(table, plan)
     failed |= _delete_sources(table, external, sources)
-    completed = instant.in_state(InstantState.COMPLETED)
+    files = timeline_files(table.timeline.layout)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
         emptied = _delete_partitions(table.reopened(), plan.partitions_to_delete)
         milliseconds = round((time.monotonic() - started) * 1000)
         metadata = _metadata(instant, plan, paths, external, failed, emptied, milliseconds)
         held.check()
         try:
-            storage.create(table.instant_path(completed), metadata.to_avro())
+            files.complete(table, instant, metadata.to_avro(), concurrency.lock)
         except PathExistsError:
             # Another process has run the same plan.
-            return read_clean_metadata(table, completed)
+            completed = completed_instant(table, instant)
+            return None if completed is None else read_clean_metadata(table, completed)
     return metadata
+
+
+def _drop_metadata_table(table: HudiTable, pending: Instant, concurrency: Concurrency) -> None:
+    """Drop a metadata table, which cannot be done while a clean of timeline layout 1 is pending."""
+    if not has_metadata_table(table):
+        return
+    if not table.timeline.layout.has_completion_times:
+        raise UnsupportedTableError(
+            f"the Hudi table at {table.base_path} has a metadata table, which hudisql does not maintain, and "
+            f"a clean {pending.timestamp} is pending",
+            hint="let Apache Hudi run this clean (CALL run_clean), then run this again",
+        )
+    with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
+        drop_metadata_table(table.reopened())
 
 
 def _paths_by_partition(table: HudiTable, plan: CleanPlan) -> dict[str, tuple[str, ...]]:

@@ -31,6 +31,7 @@ from hudisql.services.clean_metadata import SAVEPOINTED_TIMESTAMPS, CleanMetadat
 from hudisql.services.clean_sources import SourceDeletion, plan_source_files
 from hudisql.services.compaction_plan import read_compaction_plan
 from hudisql.storage import FileInfo, join
+from hudisql.table.completion_slicing import completion_slicing
 from hudisql.table.file_groups import FileGroupVersions, group_files
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partition_paths
@@ -326,6 +327,7 @@ class _Planner:
         self._savepointed = savepointed_files(table)
         self._replaced = replacement_times(table)
         self._compacted = dict(_pending_compactions(table))
+        self._slicing = completion_slicing(table) if table.timeline.layout.has_completion_times else None
         self._replaced_lately = {
             partition for (partition, _), time in self._replaced.items() if not self._is_over(time)
         }
@@ -333,7 +335,7 @@ class _Planner:
     def files_to_clean(self, partition: str, entries: Collection[FileInfo]) -> list[str]:
         """The paths of the partition's files to delete."""
         found: list[str] = []
-        for file_id, versions in sorted(group_files(entries).items()):
+        for file_id, versions in sorted(self._file_groups(partition, entries).items()):
             committed = self._committed(versions)
             replaced_at = self._replaced.get((partition, file_id))
             if replaced_at is not None:
@@ -349,6 +351,10 @@ class _Planner:
             chosen = self._versions_to_clean(partition, file_id, versions, committed)
             found += [path for time in chosen for path in versions[time].paths]
         return found
+
+    def _file_groups(self, partition: str, entries: Collection[FileInfo]) -> dict[str, FileGroupVersions]:
+        groups = group_files(entries)
+        return groups if self._slicing is None else self._slicing.slice_partition(partition, groups)
 
     def is_emptied(self, partition: str, entries: Collection[FileInfo], deleted: Collection[str]) -> bool:
         """True if all data files of the partition, also uncommitted ones, are among those `deleted`."""

@@ -3,6 +3,7 @@
 Follows `ClusteringPlanActionExecutor`, `SparkExecuteClusteringCommitActionExecutor` and
 `HoodieClusteringConfig` of Hudi 0.15: a plan on the timeline (`<t>.replacecommit.requested`), an inflight
 instant while it runs, and a replacecommit of the operation CLUSTER that replaces the file groups by new ones.
+With timeline layout 2 the plan is one of the action `clustering`, as in Hudi 1.2.
 Rows keep their meta columns. Until it is complete no writer changes these file groups (Hudi's
 `SparkRejectUpdateStrategy`). A run that was killed leaves its plan pending; the next run starts again.
 """
@@ -25,7 +26,7 @@ from hudisql.errors import (
     WriteConflictError,
 )
 from hudisql.format.commit_metadata import CommitMetadata, new_commit_metadata
-from hudisql.format.instant import REPLACE_COMMIT, Instant
+from hudisql.format.instant import CLUSTERING, REPLACE_COMMIT, Instant
 from hudisql.format.schema import avro_from_arrow
 from hudisql.format.split_file_id import split_bucket_of
 from hudisql.hudi_config import (
@@ -62,7 +63,6 @@ from hudisql.services.clustering_plan import (
 )
 from hudisql.services.planned_run import (
     begin_run,
-    check_no_metadata_table,
     check_still_planned,
     first_attempt,
     give_up_run,
@@ -152,7 +152,7 @@ def schedule_clustering(
     bucket index, whose file groups are fixed), WriteRefusedError, WriteConflictError, TableLockedError,
     StorageError.
     """
-    check_writable(table)
+    check_writable(table, CLUSTERING)
     concurrency = write_options.concurrency
     if write_options.index.buckets is not None:
         raise UnsupportedTableError(
@@ -170,7 +170,8 @@ def schedule_clustering(
         plan = plan_clustering(table.storage, slices, pending_file_groups(table), options)
         if not plan.groups:
             return None
-        return put_plan(table, REPLACE_COMMIT, plan.to_avro())
+        action = CLUSTERING if table.timeline.layout.has_completion_times else REPLACE_COMMIT
+        return put_plan(table, action, plan.to_avro())
 
 
 def run_clustering(
@@ -186,12 +187,11 @@ def run_clustering(
     it or has changed its file groups, UnsupportedTableError, SourceChangedError, CorruptTableError,
     StorageError, and Spark's own exceptions; the plan then stays pending.
     """
-    check_writable(table)
+    check_writable(table, CLUSTERING)
     concurrency = options.concurrency
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = table.reopened()
         check_not_restored(table, table.timeline)
-        check_no_metadata_table(table, "clustering")
         planned, plan = _planned(table, instant_time)
         inflight, heartbeat = begin_run(table, planned, concurrency)
     try:
@@ -229,7 +229,7 @@ def commits_since_clustering(table: HudiTable) -> int:
     clusterings = [
         each.timestamp
         for each in table.timeline.instants
-        if each.action == REPLACE_COMMIT and read_clustering_plan(table, each.timestamp) is not None
+        if each.completed_action == REPLACE_COMMIT and read_clustering_plan(table, each.timestamp) is not None
     ]
     last = clusterings[-1] if clusterings else ""
     return sum(each.timestamp > last for each in table.timeline.commits)
@@ -281,7 +281,7 @@ def _planned(table: HudiTable, instant_time: str) -> tuple[Instant, ClusteringPl
     found = [
         each
         for each in table.timeline.pending
-        if each.timestamp == instant_time and each.action == REPLACE_COMMIT
+        if each.timestamp == instant_time and each.completed_action == REPLACE_COMMIT
     ]
     plan = read_clustering_plan(table, instant_time) if found else None
     if plan is None:

@@ -50,7 +50,6 @@ from hudisql.services.compaction_plan import (
 )
 from hudisql.services.planned_run import (
     begin_run,
-    check_no_metadata_table,
     check_still_planned,
     first_attempt,
     give_up_run,
@@ -227,7 +226,6 @@ def run_compaction(
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = table.reopened()
         check_not_restored(table, table.timeline)
-        check_no_metadata_table(table, "compaction")
         inflight, heartbeat = begin_run(table, _planned(table, instant_time), concurrency)
     try:
         plan = read_compaction_plan(table, instant_time)
@@ -247,7 +245,7 @@ def _last_compaction(timeline: Timeline) -> str:
 
 
 def _check_compactable(table: HudiTable) -> None:
-    check_writable(table)
+    check_writable(table, COMPACTION)
     if not table.is_merge_on_read:
         raise UnsupportedTableError(
             f"the Hudi table at {table.base_path} is copy-on-write: it has no log files to compact"

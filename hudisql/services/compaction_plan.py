@@ -19,6 +19,7 @@ from hudisql.services.compaction_partitions import PartitionStrategy
 from hudisql.storage import FileInfo, Storage, join
 from hudisql.table.file_slice import BaseFile, FileSlice, LogFile
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.snapshot import in_merge_order
 
 Order = Literal["log_file_size", "log_file_count", "bounded_io", "unbounded"]
 Strategy = Order | PartitionStrategy
@@ -141,7 +142,7 @@ def slice_of(table: HudiTable, operation: CompactionOperation, external: Externa
         file_id=operation.file_id,
         base_instant_time=operation.base_instant_time,
         base_file=_base_file(table.storage, directory, operation.base_file),
-        log_files=tuple(_log_files(table.storage, directory, operation.log_files)),
+        log_files=_log_files(table.storage, directory, operation.log_files),
         external_file=external,
     )
 
@@ -198,7 +199,7 @@ def _base_file(storage: Storage, directory: str, name: str | None) -> BaseFile |
     return BaseFile(path, _length(storage.info(path), path), *parsed)
 
 
-def _log_files(storage: Storage, directory: str, names: Sequence[str]) -> list[LogFile]:
+def _log_files(storage: Storage, directory: str, names: Sequence[str]) -> tuple[LogFile, ...]:
     paths = [join(directory, name) for name in names]
     found = []
     for path, name, info in zip(paths, names, storage.infos(paths), strict=True):
@@ -206,7 +207,7 @@ def _log_files(storage: Storage, directory: str, names: Sequence[str]) -> list[L
         if parsed is None:
             raise CorruptTableError(f"a compaction plan names {name}, which is not a log file of Hudi's")
         found.append(LogFile(path, _length(info, path), *parsed))
-    return sorted(found, key=lambda each: (each.version, each.write_token))
+    return in_merge_order(found)
 
 
 def _length(info: FileInfo | None, path: str) -> int:

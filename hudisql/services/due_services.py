@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import Final
 
 from hudisql.errors import CorruptTableError, HudisqlError, UnsupportedTableError
-from hudisql.format.instant import CLEAN, COMMIT_ACTIONS, COMPACTION, Instant
+from hudisql.format.instant import CLEAN, COMMIT_ACTIONS, COMPACTION, ROLLBACK, Instant
 from hudisql.hudi_config import (
     ARCHIVE_AUTOMATIC,
     CLEAN_AUTOMATIC,
@@ -141,7 +141,7 @@ class ObservedTable:
         if has_metadata_table(self.table):
             return "the table has a metadata table, which hudisql does not maintain: left to Apache Hudi"
         try:
-            check_writable(self.table)
+            check_writable(self.table, ROLLBACK)
             check_not_restored(self.table, self.table.timeline)
         except UnsupportedTableError as error:
             return error.message

@@ -2,7 +2,8 @@
 
 Follows `KeepByTimeStrategy` and `KeepByCreationTimeStrategy` of Hudi 1.2. The instant of a bootstrap is no
 time, and log files of table version 6 carry the instant of their slice: there the modification time of the
-file counts, so that a partition that was written lately stays. Opens no data file.
+file counts, so that a partition that was written lately stays; so it does for register-only ones. Opens no
+data file.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ from hudisql.table.file_groups import group_files
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.non_empty_partitions import list_non_empty_partitions
 from hudisql.table.partitions import TablePartition
+from hudisql.table.registered_partitions import (
+    RegisteredPartition,
+    files_of_registered,
+    registered_partitions,
+)
 from hudisql.table.snapshot import slices_of_versions
 
 _AT_ONCE: Final = 500
@@ -69,7 +75,10 @@ def expired_partitions(table: HudiTable, options: TtlOptions, now: datetime) -> 
     least_ms = (datetime.now(UTC) - kept_for).timestamp() * 1000
     selected = {path.strip("/") for path in options.selected}
     partitions = [each for each in list_non_empty_partitions(table) if not selected or each.path in selected]
-    found: list[TablePartition] = []
+    registered = registered_partitions(table)
+    old = _register_only_before(table, registered.among(each.path for each in partitions), least_ms)
+    found = [each for each in partitions if each.path in old]
+    partitions = [each for each in partitions if each.path not in registered.by_path]
     for start in range(0, len(partitions), _AT_ONCE):
         some = partitions[start : start + _AT_ONCE]
         by_path = {each.path: each for each in some}
@@ -82,6 +91,17 @@ def expired_partitions(table: HudiTable, options: TtlOptions, now: datetime) -> 
         if len(found) >= options.most_partitions:
             break
     return found[: options.most_partitions]
+
+
+def _register_only_before(
+    table: HudiTable, partitions: Sequence[RegisteredPartition], least_ms: float
+) -> set[str]:
+    """Those (paths) of whose files none was modified since."""
+    return {
+        partition.path
+        for partition, files in zip(partitions, files_of_registered(table, partitions), strict=True)
+        if max((each.modification_time_ms for each in files), default=0) < least_ms
+    }
 
 
 def _created_before(table: HudiTable, paths: Sequence[str], least: str, least_ms: float) -> Collection[str]:

@@ -12,9 +12,11 @@ from contextlib import suppress
 
 from hudisql.errors import PathExistsError, StorageError, UnsupportedTableError, WriteConflictError
 from hudisql.format.instant import COMPACTION, Instant, InstantState
-from hudisql.table.hudi_table import HudiTable, check_written_version
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.planned_file_groups import planned_file_groups
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
+from hudisql.table.written_versions import check_written
 from hudisql.write.transaction.commit import request_instant, roll_back_failed_writes
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.conflicts import FileGroup
@@ -27,7 +29,7 @@ from hudisql.write.transaction.heartbeat import (
 )
 from hudisql.write.transaction.markers import delete_markers
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, pending_rollbacks
-from hudisql.write.transaction.timeline_payloads import planned_file_groups
+from hudisql.write.transaction.timeline_files import completed_path
 from hudisql.write.transaction.uncommitted_files import delete_unnamed_files
 
 
@@ -63,13 +65,15 @@ def put_plan(table: HudiTable, action: str, content: bytes) -> Instant:
 
 
 def begin_run(table: HudiTable, planned: Instant, concurrency: Concurrency) -> tuple[Instant, Heartbeat]:
-    """Make the planned instant inflight; a run that was killed is undone first.
+    """Make the planned instant inflight; a run that was killed is undone, and a metadata table dropped first.
 
-    Raises UnsupportedTableError for table versions that are not written, WriteConflictError if another
-    process runs it, StorageError.
+    Called under the lock. Raises UnsupportedTableError for table versions that are not written, and for
+    metadata tables that cannot be dropped, WriteConflictError if another process runs it, StorageError.
     """
     storage, base_path, instant_time = table.storage, table.base_path, planned.timestamp
-    check_written_version(table.version, base_path)
+    check_written(table, planned.action)
+    if not table.timeline.layout.has_completion_times:
+        check_no_metadata_table(table, service_name(planned))
     interval, tolerance = concurrency.heartbeat_interval_ms, concurrency.heartbeat_tolerance_ms
     if is_alive(storage, base_path, instant_time, tolerance):
         raise _at_work(table, planned)
@@ -77,6 +81,7 @@ def begin_run(table: HudiTable, planned: Instant, concurrency: Concurrency) -> t
     inflight = planned.in_state(InstantState.INFLIGHT)
     try:
         _reset(table, inflight)
+        drop_metadata_table(table.reopened())
         storage.create(table.instant_path(inflight), b"")
     except PathExistsError:
         heartbeat.stop(keeps_file=True)
@@ -161,7 +166,7 @@ def _at_work(table: HudiTable, planned: Instant) -> WriteConflictError:
 
 def _reset(table: HudiTable, inflight: Instant) -> None:
     """Delete what a run has written, and its inflight instant: the plan alone stays."""
-    if table.storage.exists(table.instant_path(inflight.in_state(InstantState.COMPLETED))):
+    if completed_path(table, inflight) is not None:
         return
     delete_unnamed_files(table.storage, table.base_path, inflight.timestamp, (), table.timeline.layout)
     delete_markers(table.storage, table.base_path, inflight.timestamp)

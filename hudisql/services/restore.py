@@ -20,8 +20,10 @@ from hudisql.errors import (
     WriteConflictError,
 )
 from hudisql.format.avro_container import load_codec
+from hudisql.format.file_names import parse_log_file_name
 from hudisql.format.instant import (
     BOOTSTRAP_INSTANT_TIMES,
+    COMMIT,
     RESTORE,
     ROLLBACK,
     WRITE_ACTIONS,
@@ -31,6 +33,7 @@ from hudisql.format.instant import (
 from hudisql.services.savepoint import choose_savepoint, read_savepoint
 from hudisql.storage import join
 from hudisql.table.archived_timeline import commits_in_archive
+from hudisql.table.completion_times import completion_times
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import load_file_slices
@@ -46,6 +49,7 @@ from hudisql.write.transaction.restore_payloads import (
     render_restore_metadata,
 )
 from hudisql.write.transaction.rollback import roll_back_instant
+from hudisql.write.transaction.timeline_files import timeline_files
 
 _SHOWN: Final = 3
 
@@ -61,7 +65,7 @@ def restore_to_savepoint(
     later commits are archived, CorruptTableError if files of the savepoint are gone, WriteConflictError
     while another writer is active, UnsupportedTableError, TableLockedError, StorageError.
     """
-    check_writable(table)
+    check_writable(table, RESTORE)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
         table = table.reopened()
         restore = next((each for each in table.timeline.pending if each.action == RESTORE), None)
@@ -75,17 +79,17 @@ def restore_to_savepoint(
                     f"{plan.savepoint_time} is not complete",
                     hint=f"complete it first, with instant_time => '{plan.savepoint_time}'",
                 )
-        _run(table, restore, plan, held)
+        _run(table, restore, plan, held, concurrency)
     return plan
 
 
 def plan_restore(table: HudiTable, savepoint_time: str) -> RestorePlan:
-    """The instants after the savepoint, newest first, pending clusterings before the others."""
-    later = [
-        each
-        for each in reversed(table.timeline.instants)
-        if each.action in WRITE_ACTIONS and each.timestamp > savepoint_time
-    ]
+    """The instants after the savepoint, newest first, pending clusterings before the others.
+
+    With timeline layout 2 those are after it that were completed after its commit, but compactions go by
+    their requests: the log files of later commits belong to them (`RestoreInstantComparatorFactory`).
+    """
+    later = _writes_after(table, savepoint_time)
     clusterings = [each for each in later if not each.is_completed and is_clustering(table, each)]
     others = [each for each in later if each not in clusterings]
     inflight = [
@@ -93,6 +97,28 @@ def plan_restore(table: HudiTable, savepoint_time: str) -> RestorePlan:
         for each in (*clusterings, *others)
     ]
     return RestorePlan(savepoint_time, tuple(inflight))
+
+
+def _writes_after(table: HudiTable, savepoint_time: str) -> list[Instant]:
+    """The writes after the savepoint, newest first."""
+    timeline = table.timeline
+    writes = [each for each in reversed(timeline.instants) if each.action in WRITE_ACTIONS]
+    if not timeline.layout.has_completion_times:
+        return [each for each in writes if each.timestamp > savepoint_time]
+    completions = completion_times(table, timeline.commits)
+    kept = next(each for each in timeline.commits if each.timestamp == savepoint_time)
+
+    def is_later(each: Instant) -> bool:
+        is_compaction = table.is_merge_on_read and COMMIT in (each.completed_action, kept.action)
+        if is_compaction or each not in completions:
+            return each.timestamp > savepoint_time
+        return completions[each] > completions[kept]
+
+    return sorted(
+        (each for each in writes if is_later(each)),
+        key=lambda each: (completions.get(each, each.timestamp), each.timestamp),
+        reverse=True,
+    )
 
 
 def _planned_action(instant: Instant) -> str:
@@ -153,6 +179,7 @@ def _check_savepoint(table: HudiTable, savepoint_time: str) -> None:
         join(table.base_path, partition, name)
         for partition, names in read_savepoint(table, savepoint_time).files.items()
         for name in names
+        if not _is_later_log(table, name, savepoint_time)
     ]
     missing = [path for path, info in zip(paths, table.storage.infos(paths), strict=True) if info is None]
     if missing:
@@ -161,6 +188,12 @@ def _check_savepoint(table: HudiTable, savepoint_time: str) -> None:
             f"{' …' if len(missing) > _SHOWN else ''}",
             hint="put them back, or restore to another savepoint; nothing was changed",
         )
+
+
+def _is_later_log(table: HudiTable, name: str, savepoint_time: str) -> bool:
+    """True for a log file of a commit after the savepoint, which Hudi 1.2 lists with the slice."""
+    log = parse_log_file_name(name) if table.timeline.layout.has_completion_times else None
+    return log is not None and log.base_instant_time > savepoint_time
 
 
 def _check_not_archived(table: HudiTable, savepoint_time: str) -> None:
@@ -178,7 +211,9 @@ def _check_not_archived(table: HudiTable, savepoint_time: str) -> None:
         )
 
 
-def _run(table: HudiTable, restore: Instant, plan: RestorePlan, held: HeldLock) -> None:
+def _run(
+    table: HudiTable, restore: Instant, plan: RestorePlan, held: HeldLock, concurrency: Concurrency
+) -> None:
     """Roll the planned instants back, complete the restore, and remove the rollbacks that it stands for."""
     started = time.monotonic()
     storage = table.storage
@@ -202,7 +237,7 @@ def _run(table: HudiTable, restore: Instant, plan: RestorePlan, held: HeldLock) 
         restore.timestamp, milliseconds, plan, _rollbacks(table, restore.timestamp)
     )
     held.check()
-    storage.create(table.instant_path(restore.in_state(InstantState.COMPLETED)), content)
+    timeline_files(table.timeline.layout).complete(table, inflight, content, concurrency.lock)
     _delete_rollbacks(table, plan.savepoint_time)
 
 
@@ -228,5 +263,6 @@ def _delete_rollbacks(table: HudiTable, savepoint_time: str) -> None:
     for each in table.timeline.instants:
         if each.action == ROLLBACK and each.timestamp > savepoint_time:
             # The completed file last: a rollback must not look pending again.
-            for state in InstantState:
-                table.storage.delete_file(table.instant_path(each.in_state(state)))
+            pending = (each.in_state(state) for state in (InstantState.REQUESTED, InstantState.INFLIGHT))
+            for state in (*pending, each):
+                table.storage.delete_file(table.instant_path(state))

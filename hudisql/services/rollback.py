@@ -11,11 +11,19 @@ from typing import Final
 
 from hudisql.errors import NoSuchInstantError, RollbackRefusedError, WriteConflictError
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
-from hudisql.format.instant import BOOTSTRAP_INSTANT_TIMES, CLEAN, COMPACTION, WRITE_ACTIONS, Instant
+from hudisql.format.instant import (
+    BOOTSTRAP_INSTANT_TIMES,
+    CLEAN,
+    COMPACTION,
+    ROLLBACK,
+    WRITE_ACTIONS,
+    Instant,
+)
 from hudisql.storage import join
 from hudisql.table.archived_timeline import archived_commits, commits_in_archive
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.past_state import lost_file_groups
+from hudisql.table.planned_file_groups import planned_file_groups
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import list_file_versions, slices_of_versions
 from hudisql.table.table_configuration import drop_metadata_table
@@ -25,7 +33,6 @@ from hudisql.write.transaction.conflicts import FileGroup, touched_file_groups
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored, pending_rollbacks
 from hudisql.write.transaction.rollback import roll_back_instant
-from hudisql.write.transaction.timeline_payloads import planned_file_groups
 
 _SHOWN: Final = 3
 
@@ -39,7 +46,7 @@ def roll_back_commit(table: HudiTable, instant_time: str, concurrency: Concurren
     cleaned, are being cleaned or are all archived; WriteConflictError while another writer is active,
     UnsupportedTableError, TableLockedError, StorageError.
     """
-    check_writable(table)
+    check_writable(table, ROLLBACK)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
         table = table.reopened()
         check_not_restored(table, table.timeline)

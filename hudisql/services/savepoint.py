@@ -25,14 +25,16 @@ from hudisql.services.archive import archive_instants
 from hudisql.services.archive_plan import until_files_are_left
 from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.file_slice import FileSlice
-from hudisql.table.hudi_table import HudiTable, check_written_version
+from hudisql.table.hudi_table import HudiTable
 from hudisql.table.past_state import check_past_state
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.savepoints import SavepointMetadata, parse_savepoint_metadata
 from hudisql.table.snapshot import load_file_slices
+from hudisql.table.written_versions import check_written
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
+from hudisql.write.transaction.timeline_files import timeline_files
 
 
 def create_savepoint(
@@ -52,7 +54,7 @@ def create_savepoint(
     """
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy):
         table = table.reopened()
-        check_written_version(table.version, table.base_path)
+        check_written(table, SAVEPOINT)
         check_not_restored(table, table.timeline)
         commit_time = _commit_to_keep(table, commit_time)
         _check_no_older_write(table, commit_time)
@@ -63,8 +65,8 @@ def create_savepoint(
         inflight = Instant(commit_time, SAVEPOINT, InstantState.INFLIGHT)
         with suppress(PathExistsError):
             table.storage.create(table.instant_path(inflight), b"")
-        completed = inflight.in_state(InstantState.COMPLETED)
-        table.storage.create(table.instant_path(completed), metadata.to_avro())
+        files = timeline_files(table.timeline.layout)
+        files.complete(table, inflight, metadata.to_avro(), concurrency.lock)
     return commit_time
 
 
@@ -79,14 +81,15 @@ def delete_savepoint(
     """
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
         table = table.reopened()
-        check_written_version(table.version, table.base_path)
+        check_written(table, SAVEPOINT)
         check_not_restored(table, table.timeline)
         unfinished = [each.timestamp for each in table.timeline.pending if each.action == SAVEPOINT]
         if instant_time is None or instant_time not in unfinished:
             instant_time = choose_savepoint(table, instant_time)
             _archive_if_later_ones_are(table, instant_time, held.check)
-        for state in (InstantState.COMPLETED, InstantState.INFLIGHT):
-            table.storage.delete_file(table.instant_path(Instant(instant_time, SAVEPOINT, state)))
+        inflight = Instant(instant_time, SAVEPOINT, InstantState.INFLIGHT)
+        for each in (_completed(table, instant_time), inflight):
+            table.storage.delete_file(table.instant_path(each))
     return instant_time
 
 
@@ -130,8 +133,14 @@ def choose_savepoint(table: HudiTable, instant_time: str | None) -> str:
 
 def read_savepoint(table: HudiTable, instant_time: str) -> SavepointMetadata:
     """What a completed savepoint says. Raises CorruptTableError, NoSuchPathError, StorageError."""
-    path = table.instant_path(Instant(instant_time, SAVEPOINT, InstantState.COMPLETED))
+    path = table.instant_path(_completed(table, instant_time))
     return parse_savepoint_metadata(table.storage.read(path), path)
+
+
+def _completed(table: HudiTable, instant_time: str) -> Instant:
+    """The completed savepoint, as it is on the timeline if it is there."""
+    found = Instant(instant_time, SAVEPOINT, InstantState.COMPLETED)
+    return next((each for each in table.timeline.completed if each == found), found)
 
 
 def _commit_to_keep(table: HudiTable, commit_time: str | None) -> str:

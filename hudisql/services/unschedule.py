@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import Final
 
 from hudisql.errors import NoSuchInstantError, RollbackRefusedError
-from hudisql.format.instant import COMPACTION, Instant, InstantState
+from hudisql.format.instant import COMPACTION, ROLLBACK, Instant, InstantState
 from hudisql.services.planned_run import service_name, undo_run
 from hudisql.services.rollback import check_nobody_writes, existing_partitions
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.planned_file_groups import planned_file_groups
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.snapshot import list_file_versions
 from hudisql.write.transaction.commit import check_writable
 from hudisql.write.transaction.concurrency import Concurrency
 from hudisql.write.transaction.lock import hold_lock
 from hudisql.write.transaction.pending_rollbacks import check_not_restored
-from hudisql.write.transaction.timeline_payloads import planned_file_groups
 
 _SHOWN: Final = 3
 
@@ -35,7 +35,7 @@ def undo_service(
     already; WriteConflictError while another process runs it, or writes; UnsupportedTableError,
     TableLockedError, CorruptTableError, StorageError.
     """
-    check_writable(table)
+    check_writable(table, ROLLBACK)
     with hold_lock(concurrency.lock, concurrency.lock_retry_policy) as held:
         table = table.reopened()
         check_not_restored(table, table.timeline)

@@ -132,6 +132,8 @@ def _facts_of_change(table: HudiTable, planned: PlannedQuery, options: WriteOpti
         groups = len(scan.plan.slices)
         yield "file groups", f"up to {groups} of {scan.plan.slices_total}"
         yield "partitions", f"up to {scan.plan.partitions_read} of {scan.plan.partitions_total}"
+        if lifted := {each.partition_path for each, _ in scan.plan.slices if each.is_register_only}:
+            yield "lifts first", f"{len(lifted)} register-only partitions"
     if planned.relocation_columns or (isinstance(clauses, cl.MergeClauses) and _inserts(clauses)):
         yield "new rows", _new_rows_text(options)
 

@@ -11,11 +11,11 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from hudisql.format.avro_container import load_codec
 from hudisql.format.instant import COMPACTION, Instant, InstantState
 from hudisql.table.completion_times import completion_times_of_writes
 from hudisql.table.file_groups import FileGroupVersions, FileVersion
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.planned_file_groups import planned_file_groups
 from hudisql.table.replaced_groups import FileGroupId
 
 
@@ -99,8 +99,6 @@ def completion_slicing(table: HudiTable) -> CompletionSlicing:
     """
     compactions: dict[FileGroupId, str] = {}
     for instant_time in sorted(table.timeline.pending_compactions):
-        path = table.instant_path(Instant(instant_time, COMPACTION, InstantState.REQUESTED))
-        plan = load_codec("HoodieCompactionPlan").decode(table.storage.read(path), path)
-        for each in plan.get("operations") or ():
-            compactions[each["partitionPath"] or "", str(each["fileId"])] = instant_time
+        planned = planned_file_groups(table, Instant(instant_time, COMPACTION, InstantState.REQUESTED))
+        compactions.update(dict.fromkeys(planned, instant_time))
     return CompletionSlicing(table, compactions)

@@ -40,7 +40,8 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """One version of a file group. With `external_file`, `base_file` is a skeleton of the same rows.
+    """One version of a file group. With `external_file`, `base_file` is a skeleton of the same rows, or None
+    if the file belongs to a register-only partition.
 
     `compaction_instant` is a pending compaction of the group, which only writers use. With
     `accepts_changed_source` an external file of the recorded length is read whatever its modification time.
@@ -69,6 +70,11 @@ class FileSlice:
     def is_bootstrapped(self) -> bool:
         """True if the data columns still lie in an external file."""
         return self.external_file is not None
+
+    @property
+    def is_register_only(self) -> bool:
+        """True if it is a plain parquet file, of whose rows Hudi knows nothing."""
+        return self.external_file is not None and self.base_file is None
 
     @property
     def has_log_files(self) -> bool:

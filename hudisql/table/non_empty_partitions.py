@@ -13,11 +13,14 @@ from hudisql.format.file_names import parse_base_file_name, parse_log_file_name
 from hudisql.storage import FileInfo, join
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, list_partitions
+from hudisql.table.registered_partitions import registered_partitions, with_registered
 from hudisql.table.replaced_groups import replaced_file_groups
 
 
 def list_non_empty_partitions(table: HudiTable) -> list[TablePartition]:
-    """The partitions that hold a visible file slice, by path. Raises CorruptTableError, StorageError.
+    """The partitions that hold a visible file slice, and register-only ones, by path.
+
+    Raises CorruptTableError, StorageError.
 
     Each directory is listed, and of its files' names only as many are read as it takes to find one that
     counts.
@@ -25,11 +28,12 @@ def list_non_empty_partitions(table: HudiTable) -> list[TablePartition]:
     partitions = list_partitions(table)
     listings = table.storage.list_directories([join(table.base_path, each.path) for each in partitions])
     replaced = replaced_file_groups(table)
-    return [
+    found = [
         partition
         for partition, entries in zip(partitions, listings, strict=True)
         if _holds_slice(table, partition.path, entries, replaced)
     ]
+    return with_registered(table, found, registered_partitions(table))
 
 
 def _holds_slice(

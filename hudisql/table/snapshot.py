@@ -114,12 +114,12 @@ def latest_slice(
         if not timeline.is_visible(instant_time):
             continue
         base_file = _committed_base_file(table, version.base_files)
-        logs = _in_order(version.log_files + diverted)
+        logs = in_merge_order(version.log_files + diverted)
         if base_file is not None or _holds_rows(logs):
             return FileSlice(partition_path, file_id, instant_time, base_file, logs)
     if diverted_from is None or not _holds_rows(diverted):
         return None
-    return FileSlice(partition_path, file_id, diverted_from, None, _in_order(diverted))
+    return FileSlice(partition_path, file_id, diverted_from, None, in_merge_order(diverted))
 
 
 def _holds_rows(log_files: Iterable[LogFile]) -> bool:
@@ -127,8 +127,11 @@ def _holds_rows(log_files: Iterable[LogFile]) -> bool:
     return any(log_file.length for log_file in log_files)
 
 
-def _in_order(log_files: list[LogFile]) -> tuple[LogFile, ...]:
-    """In the order in which they are merged: with timeline layout 2 that of the requests of their commits."""
+def in_merge_order(log_files: Sequence[LogFile]) -> tuple[LogFile, ...]:
+    """The log files of a slice in the order in which they are merged.
+
+    With timeline layout 2 it is that in which their commits were requested.
+    """
     return tuple(sorted(log_files, key=lambda log: (log.base_instant_time, log.version, log.write_token)))
 
 

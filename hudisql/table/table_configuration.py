@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from hudisql.errors import UnsupportedTableError
+from hudisql.format.instant import CLEAN, CLUSTERING, COMPACTION, LOG_COMPACTION, Instant, InstantState
 from hudisql.format.table_properties import (
     METADATA_PARTITIONS,
     PROPERTIES_BACKUP_FILE,
@@ -24,6 +25,7 @@ from hudisql.storage import Storage, join
 from hudisql.table.hudi_table import HudiTable
 
 METADATA_PARTITIONS_INFLIGHT: Final = "hoodie.table.metadata.partitions.inflight"
+_PLANNED: Final = frozenset({COMPACTION, LOG_COMPACTION, CLUSTERING, CLEAN})
 
 
 def update_table_properties(storage: Storage, base_path: str, changes: Mapping[str, str | None]) -> None:
@@ -57,12 +59,14 @@ def drop_metadata_table(table: HudiTable) -> bool:
     """Drop the metadata table before data that it lacks becomes visible; True if there was one.
 
     The properties go first: from then on readers list directories. Apache Hudi makes a new one when its
-    writers are told to. Raises UnsupportedTableError while another writer is active, StorageError.
+    writers are told to. Raises UnsupportedTableError while another writer may be active, StorageError; with
+    timeline layout 2 plans that nobody runs are no hindrance.
     """
     if not has_metadata_table(table):
         return False
-    if table.timeline.pending:
-        pending = table.timeline.pending[-1]
+    begun = [each for each in table.timeline.pending if not _is_only_planned(table, each)]
+    if begun:
+        pending = begun[-1]
         raise UnsupportedTableError(
             f"the Hudi table at {table.base_path} has a metadata table and an unfinished {pending.action} "
             f"{pending.timestamp}: the metadata table cannot be dropped now",
@@ -72,3 +76,8 @@ def drop_metadata_table(table: HudiTable) -> bool:
     update_table_properties(table.storage, table.base_path, changes)
     table.storage.delete_directory(metadata_table_directory(table.base_path))
     return True
+
+
+def _is_only_planned(table: HudiTable, pending: Instant) -> bool:
+    is_plan = pending.action in _PLANNED and pending.state is InstantState.REQUESTED
+    return is_plan and table.timeline.layout.has_completion_times

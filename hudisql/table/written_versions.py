@@ -1,16 +1,16 @@
 """The one gate for writes by table version: what hudisql writes in tables of versions 8 and 9.
 
 Tables of version 6 are written by everything. Of the others only what was tested with Apache Hudi 1.2 both
-ways (`tests/oracle/test_newer_versions.py`) is let through; the rest is refused by its name.
+ways (`tests/oracle/test_newer_versions.py`, `test_newer_services.py`) is let through; the rest is refused by
+its name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from hudisql.errors import UnsupportedTableError
-from hudisql.format.table_properties import COPY_ON_WRITE, MERGE_ON_READ
+from hudisql.format.instant import CLEAN, CLUSTERING, COMPACTION, RESTORE, ROLLBACK, SAVEPOINT
 from hudisql.table.hudi_table import WRITTEN_VERSION, HudiTable, check_written_version
 
 ANY_CHANGE: Final = "rows"
@@ -22,38 +22,28 @@ COMMITS: Final = frozenset(
     }
 )
 """The operations of statements that change rows, partitions or columns."""
+ARCHIVE: Final = "archive"
+"""Archiving, which puts no action on the timeline."""
+SERVICES: Final = frozenset({COMPACTION, CLEAN, ARCHIVE, CLUSTERING, ROLLBACK, SAVEPOINT, RESTORE})
+"""The table services, by the actions that they put on the timeline."""
 _TESTED_VERSIONS: Final = frozenset({8, 9})
-_TESTED: Final[Mapping[str, frozenset[str]]] = {COPY_ON_WRITE: COMMITS, MERGE_ON_READ: COMMITS}
-
-
-def is_written(table: HudiTable, operation: str | None) -> bool:
-    """True if hudisql writes to tables of this version by the operation.
-
-    `operation` is Hudi's `WriteOperationType`, or a table service's name; None is what no version but 6 has.
-    """
-    if table.version == WRITTEN_VERSION:
-        return True
-    return operation in _tested(table)
+_TESTED: Final = COMMITS | SERVICES
 
 
 def check_written(table: HudiTable, operation: str | None) -> None:
-    """Raise UnsupportedTableError if `is_written` says no."""
-    if is_written(table, operation):
+    """Raise UnsupportedTableError unless hudisql writes to tables of this version by the operation.
+
+    `operation` is Hudi's `WriteOperationType`, or a table service's action; None is what only version 6 has.
+    """
+    if table.version == WRITTEN_VERSION or (table.version in _TESTED_VERSIONS and operation in _TESTED):
         return
-    tested = sorted(_tested(table) - {ANY_CHANGE})
-    if operation is None or operation == ANY_CHANGE or not tested:
+    if operation is None or table.version not in _TESTED_VERSIONS:
         check_written_version(table.version, table.base_path)
     raise UnsupportedTableError(
         f"the Hudi table at {table.base_path} has table version {table.version}, in which hudisql does not "
-        f"write {operation}; it writes {', '.join(tested)}",
+        f"write {operation}; it writes {', '.join(sorted(_TESTED - {ANY_CHANGE}))}",
         hint="do this with Apache Hudi 1.x",
     )
-
-
-def _tested(table: HudiTable) -> frozenset[str]:
-    if table.version not in _TESTED_VERSIONS:
-        return frozenset()
-    return _TESTED.get(table.properties.table_type, frozenset())
 
 
 def unwritten_rule(table: HudiTable) -> str | None:

@@ -14,6 +14,7 @@ from typing import Literal
 from hudisql.format.partition_path import same_value
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition, list_partitions
+from hudisql.table.registered_partitions import registered_partitions, with_registered
 from hudisql.table.snapshot import load_file_slices
 
 
@@ -54,6 +55,12 @@ def overwritten_partitions(
 ) -> list[TablePartition]:
     """The partitions whose file groups are replaced."""
     return [each for each in list_partitions(table) if _is_overwritten(table, overwrite, each, touched)]
+
+
+def overwritten_registered(table: HudiTable, overwrite: Overwrite, touched: Collection[str]) -> list[str]:
+    """The register-only partitions (paths) whose rows are replaced."""
+    partitions = with_registered(table, [], registered_partitions(table))
+    return [each.path for each in partitions if _is_overwritten(table, overwrite, each, touched)]
 
 
 def _is_overwritten(

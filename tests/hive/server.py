@@ -50,10 +50,15 @@ class HiveServer:
             self.beeline = start_beeline(beeline_command(self.directory, self.port), self.directory)
         return parse_rows(self.beeline.run(statement, seconds=STATEMENT_SECONDS))
 
-    def close(self) -> None:
-        """End the server and its beeline."""
+    def disconnect(self) -> None:
+        """End beeline; the next query starts another one."""
         if self.beeline is not None:
             self.beeline.close()
+            self.beeline = None
+
+    def close(self) -> None:
+        """End the server and its beeline."""
+        self.disconnect()
         self.process.terminate()
         try:
             self.process.wait(timeout=20)

@@ -83,8 +83,8 @@ class KafkaBroker(LocalKafka):
 
 
 @contextmanager
-def kafka_broker(directory: Path) -> Iterator[KafkaBroker]:
-    """A broker that runs."""
+def kafka_broker(directory: Path, heap: str = "256m") -> Iterator[KafkaBroker]:
+    """A broker that runs; `heap` is the most memory of its JVM's objects."""
     broker = KafkaBroker(
         install_kafka(),
         directory,
@@ -92,6 +92,7 @@ def kafka_broker(directory: Path) -> Iterator[KafkaBroker]:
         find_free_port(),
         sasl=find_free_port(),
         tls=find_free_port(),
+        heap=heap,
     )
     with running(broker):
         yield broker

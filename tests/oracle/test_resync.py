@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hudisql.bootstrap.files.resynced_sources import ResyncState, read_resync_lists
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from hudisql.table.resynced_sources import ResyncState, read_resync_lists
 from tests.oracle.client import HudiOracle
 from tests.oracle.comparison import assert_same_rows
 from tests.oracle.shapes import SHAPES, bootstrap_shape, noted_rows

@@ -28,6 +28,7 @@ _CHANGED: dict[str, object] = {
     "partition_by": "dt date",
     "mode": "full_record",
     "full_record_where": "dt > 1",
+    "register_only_where": "dt > 1",
     "on_unsafe_type": "warn",
     "on_partition_mismatch": "warn",
     "partition_filter": "dt > 1",

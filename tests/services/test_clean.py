@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,7 @@ from hudisql.services.clean_plan import CleanOptions, CleanPlan, FileToClean, re
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
-from tests.fault_injection import FaultyStorage
+from tests.fault_injection import run_and_kill
 from tests.table.conftest import TableDirectory
 
 MakeTable = Callable[..., TableDirectory]
@@ -83,28 +82,24 @@ def test_a_clean_that_was_killed_at_any_step_is_finished_by_the_next(make_table:
     # `make_table` makes its table in one place: each round begins with an empty one.
     for step in range(100):
         made = _fill(make_table())
-        code = _clean_and_kill(made, step)
+        is_killed = _clean_and_kill(made, step)
         assert set(KEPT) <= set(_data_files(made))
         clean_table(_open(made), KEEP_ONE, SINGLE_WRITER)
         assert _data_files(made) == KEPT
         assert _open(made).timeline.pending == ()
         shutil.rmtree(made.path)
-        if code == 0:
+        if not is_killed:
             assert step > 5
             return
     raise AssertionError("the clean never came to its end")
 
 
-def _clean_and_kill(directory: TableDirectory, step: int) -> int:
-    child = os.fork()
-    if not child:
-        try:
-            storage = FaultyStorage(target=str(directory.path), step=step)
-            clean_table(_open(directory, storage), KEEP_ONE, SINGLE_WRITER)
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status)
+def _clean_and_kill(directory: TableDirectory, step: int) -> bool:
+    return run_and_kill(
+        str(directory.path),
+        lambda storage: clean_table(_open(directory, storage), KEEP_ONE, SINGLE_WRITER),
+        step,
+    )
 
 
 def _planned(directory: TableDirectory) -> tuple[HudiTable, Instant]:

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from hudisql.bootstrap.files.resynced_sources import ResyncedSource, read_resync_lists, record_resync
 from hudisql.errors import StorageError
 from hudisql.format.external_file import ExternalFile
 from hudisql.ingest.offsets import find_offsets
@@ -27,6 +26,7 @@ from hudisql.services.rollback import roll_back_commit
 from hudisql.services.savepoint import create_savepoint
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import open_table
+from hudisql.table.resynced_sources import ResyncedSource, read_resync_lists, record_resync
 from hudisql.write.execution.commit_files import Begun, WriteResult, commit_files
 from hudisql.write.execution.write_context import WrittenFile
 from hudisql.write.execution.writer_config import WriteOptions

@@ -1,4 +1,4 @@
-"""Which partitions are rewritten and which get skeletons: by mode, predicate, regex or unsafe types.
+"""Which partitions are rewritten, get skeletons or are registered only: by mode, predicate, regex or types.
 
 Follows Hudi's `BootstrapModeSelector`s: metadata only, full record, and `BootstrapRegexModeSelector`, whose
 regular expression must match the whole partition path. Values only: predicates are evaluated by the caller.
@@ -32,6 +32,8 @@ class BootstrapMode(StrEnum):
     """Skeletons beside the untouched source files."""
     FULL_RECORD = "full_record"
     """New base files with all columns."""
+    REGISTER_ONLY = "register_only"
+    """Nothing: hudisql and Hive read the source files, Apache Hudi does not see their rows."""
 
     @property
     def other(self) -> BootstrapMode:
@@ -39,6 +41,9 @@ class BootstrapMode(StrEnum):
         return (
             BootstrapMode.FULL_RECORD if self is BootstrapMode.METADATA_ONLY else BootstrapMode.METADATA_ONLY
         )
+
+
+_MODES_OF_TABLES: Final = (BootstrapMode.METADATA_ONLY, BootstrapMode.FULL_RECORD)
 
 
 class UnsafeTypePolicy(StrEnum):
@@ -67,12 +72,13 @@ class ModeChoice:
 
     Without `where` and `regex` every partition has `mode`. With `where`, a SQL predicate over the partition
     columns, those it takes are rewritten. With `regex`, partition paths that match it as a whole have `mode`,
-    the others the other one.
+    the others the other one. Partitions that the predicate `register_only_where` takes are registered only.
     """
 
     mode: BootstrapMode = BootstrapMode.METADATA_ONLY
     where: str | None = None
     regex: str | None = None
+    register_only_where: str | None = None
 
     def __str__(self) -> str:
         """The choice in words, for messages."""
@@ -90,13 +96,14 @@ class ModeChoice:
 
 def parse_mode(text: str) -> BootstrapMode:
     """The mode of that name, in any case. Raises InvalidArgumentError."""
-    try:
-        return BootstrapMode(text.strip().lower())
-    except ValueError as error:
+    found = next((mode for mode in _MODES_OF_TABLES if mode.value == text.strip().lower()), None)
+    if found is None:
         raise InvalidArgumentError(
             f"mode '{text}' is unknown",
-            hint="it is 'metadata_only' or 'full_record'; for some partitions give full_record_where",
-        ) from error
+            hint="it is 'metadata_only' or 'full_record'; for some partitions give full_record_where or"
+            " register_only_where",
+        )
+    return found
 
 
 def parse_unsafe_type_policy(text: str) -> UnsafeTypePolicy:
@@ -119,7 +126,9 @@ def parse_partition_mismatch_policy(text: str) -> PartitionMismatchPolicy:
         ) from error
 
 
-def choose_mode(mode: str, full_record_where: str | None) -> ModeChoice:
+def choose_mode(
+    mode: str, full_record_where: str | None, register_only_where: str | None = None
+) -> ModeChoice:
     """The choice that the arguments of `bootstrap_table` make. Raises InvalidArgumentError."""
     parsed = parse_mode(mode)
     if full_record_where is not None and parsed is BootstrapMode.FULL_RECORD:
@@ -127,7 +136,7 @@ def choose_mode(mode: str, full_record_where: str | None) -> ModeChoice:
             "full_record_where says which partitions are rewritten, mode => 'full_record' that all are",
             hint="leave one of them out",
         )
-    return ModeChoice(parsed, where=full_record_where)
+    return ModeChoice(parsed, where=full_record_where, register_only_where=register_only_where)
 
 
 def mode_choice_from_options(options: Mapping[str, str]) -> ModeChoice | None:

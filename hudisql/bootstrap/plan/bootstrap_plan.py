@@ -149,6 +149,11 @@ class BootstrapPlan:
         return tuple(each for each in self.partitions if each.mode is BootstrapMode.FULL_RECORD)
 
     @property
+    def register_only_partitions(self) -> tuple[PlannedPartition, ...]:
+        """The partitions of which Hudi gets no file."""
+        return tuple(each for each in self.partitions if each.mode is BootstrapMode.REGISTER_ONLY)
+
+    @property
     def uses_complex_key_encoding(self) -> bool:
         """True if keys are rendered as `a:1,b:2`."""
         return len(self.record_key) > 1
@@ -219,6 +224,7 @@ def plan_bootstrap(
         found += checks.check_encodings(kept)
         found += checks.check_written_files(request.skeleton_encoding, request.codec)
         found += _check_keys(request, source, footers, schema)
+        found += _check_register_only(verdict.modes)
     record_key = tuple(_spelled(path, schema) for path in request.record_key)
     checks.check_key_generator(request.key_generator_class, record_key, source.partition_columns)
     return BootstrapPlan(
@@ -263,13 +269,37 @@ def _choose_modes(
 ) -> list[BootstrapMode]:
     """The mode of each partition as the request has it. Raises InvalidArgumentError for a bad predicate."""
     choice = request.mode
-    if choice.where is None:
-        return choice.of_paths([partition.path for partition in source.partitions])
-    values = [partition.values for partition in source.partitions]
-    taken = filter_partitions(
-        context.spark, choice.where, source.partition_columns, values, parameter="full_record_where"
-    )
-    return [BootstrapMode.FULL_RECORD if is_taken else BootstrapMode.METADATA_ONLY for is_taken in taken]
+    modes = choice.of_paths([partition.path for partition in source.partitions])
+    for predicate, mode in (
+        (choice.where, BootstrapMode.FULL_RECORD),
+        (choice.register_only_where, BootstrapMode.REGISTER_ONLY),
+    ):
+        if predicate is None:
+            continue
+        values = [partition.values for partition in source.partitions]
+        parameter = f"{mode.value}_where"
+        taken = filter_partitions(
+            context.spark, predicate, source.partition_columns, values, parameter=parameter
+        )
+        modes = [mode if is_taken else other for is_taken, other in zip(taken, modes, strict=True)]
+    return modes
+
+
+def _check_register_only(modes: Sequence[BootstrapMode]) -> Iterator[Finding]:
+    """What register-only partitions cost; a table of nothing else has no commit that Hudi could read."""
+    count = modes.count(BootstrapMode.REGISTER_ONLY)
+    if count and count == len(modes):
+        yield blocker(
+            "register_only_where takes all partitions: the table would have no commit",
+            hint="leave out the partitions that are written to",
+        )
+    elif count:
+        yield warning(
+            f"{count:,} partition{' is' if count == 1 else 's are'} register-only: hudisql and Hive read"
+            " their rows, and Spark with Apache Hudi gives none of them, without an error; other writers than"
+            " hudisql must not write into them (docs/services/resync.md); their record keys are checked when"
+            " they are lifted"
+        )
 
 
 def _spelled(path: str, schema: pa.Schema) -> str:
@@ -416,7 +446,7 @@ def _left_as_they_are(
     return [
         footer
         for footers, mode in zip(by_partition, modes, strict=True)
-        if mode is BootstrapMode.METADATA_ONLY
+        if mode is not BootstrapMode.FULL_RECORD
         for footer in footers
     ]
 
@@ -438,6 +468,8 @@ def _plan_file(
 ) -> PlannedFile:
     if footer.problem is not None:
         return PlannedFile(file, 0, 0, 0)
+    if mode is BootstrapMode.REGISTER_ONLY:
+        return PlannedFile(file, footer.rows, footer.row_groups, 0, footer_hash=footer.footer_hash)
     filter_bits = (request.bloom_entries or footer.rows) * -math.log(request.bloom_fpp) / math.log(2) ** 2
     # A generated key has the form of a sequence number.
     key_bytes = footer.key_bytes if request.record_key else footer.rows * _BYTES_PER_ROW

@@ -130,6 +130,11 @@ def _check_request(request: BootstrapRequest) -> None:
             f"hudisql makes no tables of version {request.table_version}",
             hint="table_version => 6 (Hudi 0.14 to 1.2, Hive 2.3) or 9 (Hudi 1.1 and later)",
         )
+    if request.table_version != WRITTEN_VERSION and request.mode.register_only_where is not None:
+        raise InvalidArgumentError(
+            f"register-only partitions are for tables of version {WRITTEN_VERSION}",
+            hint="leave table_version or register_only_where out",
+        )
     for name, path in (("source", request.source_path), ("target_path", request.target_path)):
         if path is not None and not path.strip():
             raise InvalidArgumentError(f"{name} is an empty path")
@@ -190,7 +195,7 @@ def apply_options(
     findings: list[Finding] = []
     choice = mode_choice_from_options(request.options)
     if choice is not None and not given & {"mode", "full_record_where"}:
-        changes["mode"] = choice
+        changes["mode"] = replace(choice, register_only_where=request.mode.register_only_where)
     for name, value in request.options.items():
         if name in MODE_OPTIONS:
             continue

@@ -58,7 +58,8 @@ def classify_types(
             for key, paths in fixable.items():
                 rewritten[key] += paths
         for key, paths in hits.items():
-            if mode is BootstrapMode.METADATA_ONLY or not TYPE_INCOMPATIBILITIES[key[1]].fixed_by_full_record:
+            is_kept = mode is not BootstrapMode.FULL_RECORD
+            if is_kept or not TYPE_INCOMPATIBILITIES[key[1]].fixed_by_full_record:
                 left[key] += paths
         decided.append(mode)
     types = {field.name: field.type for field in schema}

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.files.resynced_sources import ResyncLists, read_resync_lists
 from hudisql.bootstrap.files.skeleton import KeyCheck
 from hudisql.bootstrap.findings import Finding, blocker, blockers_error, blockers_of, name_some, warnings_of
 from hudisql.bootstrap.plan import checks
@@ -30,12 +29,15 @@ from hudisql.bootstrap.resync.source_comparison import (
     unlisted_partitions,
 )
 from hudisql.bootstrap.source.footers import FileFooter, files_by_schema, read_footers
-from hudisql.bootstrap.source.partition_columns import check_partition_values
+from hudisql.bootstrap.source.partition_columns import check_partition_values, filter_partitions
 from hudisql.bootstrap.source.source_files import PartitionColumn, SourcePartition
 from hudisql.errors import BootstrapBlockedError, InvalidArgumentError
 from hudisql.format.external_file import ExternalFile
-from hudisql.format.partition_path import parse_partition_value
+from hudisql.format.partition_path import parse_partition_value, split_partition_path
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import reads_escaped
+from hudisql.table.registered_partitions import files_of_registered, registered_partitions
+from hudisql.table.resynced_sources import ResyncLists, read_resync_lists
 
 if TYPE_CHECKING:
     from hudisql.context import Context
@@ -48,13 +50,15 @@ class ResyncRequest:
     """What a user requested of a resync of the table `name` (database.table).
 
     `source_table` and `partition_filter` are by default those of the bootstrap. With `upserts` rows whose key
-    is stored replace the stored rows; else such a row is an error, unless `key_check` is `nulls`.
+    is stored replace the stored rows; else such a row is an error, unless `key_check` is `nulls`. `lift` is
+    a SQL predicate over the partition columns: only register-only partitions that it takes are looked at.
     """
 
     name: str
     source_table: tuple[str, str] | None = None
     partition_filter: str | None = None
     upserts: bool = False
+    lift: str | None = None
     key_check: str = KeyCheck.UNIQUE.value
     on_schema_drift: SchemaDrift = SchemaDrift.FAIL
     on_unsafe_type: UnsafeTypePolicy = UnsafeTypePolicy.FAIL
@@ -145,23 +149,62 @@ def plan_resync(context: Context, table: HudiTable, request: ResyncRequest) -> R
     is_everything = request.partition_filter is None and bool(taken) and bool(source.partitions)
     if is_everything and not _knows_any(source.partitions, taken.keys()):
         found.append(_other_source(source.base_path, len(taken)))
-    new = [] if blockers_of(found) else list(new_source_files(source.partitions, taken))
+    registered = registered_partitions(table).by_path
+    partitions = [each for each in source.partitions if each.path not in registered]
+    new = [] if blockers_of(found) else list(new_source_files(partitions, taken))
     if unlisted := unlisted_partitions(table, [partition.path for partition, _ in new], taken):
         found.append(_no_list(unlisted))
         new = []
+    changed = tuple(changed_sources(table, source.partitions, taken))
+    return _plan_files(context, table, request, new, found, changed, lists)
+
+
+def plan_lift(
+    context: Context, table: HudiTable, request: ResyncRequest, paths: Collection[str] | None = None
+) -> ResyncPlan:
+    """Plan to write the rows of register-only partitions: those of `paths`, or that `request.lift` takes.
+
+    Raises InvalidArgumentError for a bad predicate, SourceChangedError if a directory is gone,
+    CorruptTableError, StorageError. All else that stops the lift is a blocker.
+    """
+    registered = registered_partitions(table)
+    names = [each.name for each in table.partition_columns]
+    texts = {
+        path: split_partition_path(path, names, url_encode=reads_escaped(table))
+        for path in registered.by_path
+    }
+    if paths is None:
+        columns = _columns(table)
+        taken = filter_partitions(
+            context.spark, request.lift or "true", columns, list(texts.values()), parameter="lift"
+        )
+        paths = [path for path, is_taken in zip(texts, taken, strict=True) if is_taken]
+    chosen = registered.among(paths)
+    new = [
+        (SourcePartition(each.path, each.path, each.directory, texts[each.path], files), files)
+        for each, files in zip(chosen, files_of_registered(table, chosen), strict=True)
+        if files
+    ]
+    return _plan_files(context, table, request, new, [], (), read_resync_lists(table))
+
+
+def _plan_files(
+    context: Context,
+    table: HudiTable,
+    request: ResyncRequest,
+    new: list[tuple[SourcePartition, tuple[ExternalFile, ...]]],
+    found: list[Finding],
+    changed: tuple[ChangedSource, ...],
+    lists: ResyncLists,
+) -> ResyncPlan:
+    """The plan to take these files, after a look at their footers."""
     values = check_partition_values(_columns(table), [partition for partition, _ in new])
     found += values
     if blockers_of(values):
         new = []
     footers = _read_footers(context, table, new)
     found += _check_new_files(table, request, new, footers)
-    return ResyncPlan(
-        request,
-        _planned(table, new, footers),
-        tuple(changed_sources(table, source.partitions, taken)),
-        tuple(found),
-        lists,
-    )
+    return ResyncPlan(request, _planned(table, new, footers), changed, tuple(found), lists)
 
 
 def _check_resyncable(table: HudiTable, request: ResyncRequest) -> None:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudisql.bootstrap.files.resynced_sources import ResyncedSource, record_resync
 from hudisql.bootstrap.files.skeleton import KeyCheck
 from hudisql.bootstrap.findings import name_some
 from hudisql.bootstrap.resync.resync_keys import refuse_repeated_keys, refuse_stored_keys
@@ -27,6 +26,7 @@ from hudisql.errors import SourceChangedError, UnsupportedTableError
 from hudisql.read.arrow_scan import calendar_settings
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.resynced_sources import ResyncedSource, record_resync
 from hudisql.write.execution.apply import apply_changes
 from hudisql.write.execution.commit_files import WriteResult, commit_files
 from hudisql.write.execution.create_handle import CreateHandle

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hudisql.bootstrap.files.full_record_sources import SOURCES_FILE, read_full_record_sources
-from hudisql.bootstrap.files.resynced_sources import ResyncLists
 from hudisql.bootstrap.rollback.table_sources import is_unchanged, list_source_directories
 from hudisql.bootstrap.source.source_files import SourcePartition, external_file
 from hudisql.format.bootstrap_index import read_bootstrap_mappings
@@ -22,6 +21,7 @@ from hudisql.storage import join
 from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partition_paths, list_partitions
+from hudisql.table.resynced_sources import ResyncLists
 from hudisql.table.snapshot import load_file_slices
 
 

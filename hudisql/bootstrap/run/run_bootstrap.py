@@ -386,7 +386,9 @@ def _summarise(
                 partition.path,
                 partition.mode,
                 len(partition.files),
-                sum(result.rows for result in results),
+                partition.rows
+                if partition.mode is BootstrapMode.REGISTER_ONLY
+                else sum(result.rows for result in results),
                 partition.source_bytes,
                 sum(result.bytes for result in results),
                 sum(result.seconds for result in results),

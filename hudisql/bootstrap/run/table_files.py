@@ -49,6 +49,7 @@ from hudisql.table.new_table import (
     new_table_properties,
     publish_properties,
 )
+from hudisql.table.registered_partitions import RegisteredPartition, write_registered_partitions
 from hudisql.write.transaction.timeline_files import timeline_files
 
 if TYPE_CHECKING:
@@ -104,6 +105,8 @@ def table_property_values(plan: BootstrapPlan) -> Mapping[str, str]:
         others[keys.UNSAFE_TYPES] = ";".join(
             f"{column}={','.join(names)}" for column, names in plan.unsafe_types.items()
         )
+    if plan.register_only_partitions:
+        others[keys.REGISTER_ONLY] = "true"
     if request.source_table is not None:
         others[keys.BOOTSTRAP_SOURCE_TABLE] = ".".join(request.source_table)
     if request.partition_filter is not None:
@@ -179,6 +182,11 @@ def write_table_files(
         written += _write_index(storage, plan, skeletons, now)
         metadata = commit_metadata(plan, skeletons)
         written += _write_instant(storage, plan, METADATA_BOOTSTRAP_INSTANT_TIME, metadata, now)
+    if plan.register_only_partitions:
+        registered = [
+            RegisteredPartition(each.path, each.source.location) for each in plan.register_only_partitions
+        ]
+        written += write_registered_partitions(storage, plan.target_path, registered)
     if plan.full_record_partitions:
         written += write_full_record_sources(storage, plan.target_path, _rewritten_sources(plan))
         metadata = commit_metadata(plan, full_records, BULK_INSERT)

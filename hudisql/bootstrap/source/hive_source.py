@@ -26,11 +26,11 @@ from hudisql.bootstrap.source.source_files import (
     check_is_plain_directory,
     describe_empty_files,
     external_file,
-    is_hidden,
     list_source_files,
 )
 from hudisql.catalog.metastore_table import MetastorePartition, MetastoreTable, is_hudi_table
 from hudisql.errors import NoSuchTableError, SourceError, StorageError
+from hudisql.format.file_names import is_hidden
 from hudisql.format.partition_path import HIVE_DEFAULT_PARTITION, partition_path
 from hudisql.storage import Storage, is_inside, join
 

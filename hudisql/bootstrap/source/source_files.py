@@ -19,6 +19,7 @@ import pyarrow as pa
 from hudisql.bootstrap.findings import Finding, blocker, name_some, warning
 from hudisql.errors import SourceError, StorageError
 from hudisql.format.external_file import ExternalFile
+from hudisql.format.file_names import is_hidden
 from hudisql.format.partition_metadata import PARTITION_METADATA_FILE
 from hudisql.format.partition_path import split_partition_path, unescape_partition_value
 from hudisql.format.table_properties import PROPERTIES_FILE
@@ -93,13 +94,6 @@ class SourceListing:
 
     directories: tuple[tuple[str, tuple[FileInfo, ...]], ...]
     empty: tuple[str, ...]
-
-
-def is_hidden(name: str) -> bool:
-    """True for names that Spark does not read (`_SUCCESS`, `.part.crc`); `_key=value` directories are
-    read.
-    """
-    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
 def scan_path_source(

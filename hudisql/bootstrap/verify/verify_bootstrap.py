@@ -14,9 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from hudisql.bootstrap.files.full_record_sources import read_full_record_sources
-from hudisql.bootstrap.files.resynced_sources import read_resync_lists
 from hudisql.bootstrap.findings import name_some
-from hudisql.bootstrap.source.source_files import is_hidden, list_source_files
+from hudisql.bootstrap.source.source_files import list_source_files
 from hudisql.bootstrap.verify.verify_files import (
     SKELETON_MISSING,
     SOURCE_NEW,
@@ -31,6 +30,7 @@ from hudisql.bootstrap.verify.verify_full_records import verify_full_records
 from hudisql.bootstrap.verify.verify_rows import compare_all_rows
 from hudisql.errors import HudisqlError, InvalidArgumentError, VerificationFailedError
 from hudisql.format.bootstrap_index import BootstrapMapping, read_bootstrap_mappings
+from hudisql.format.file_names import is_hidden
 from hudisql.format.instant import METADATA_BOOTSTRAP_INSTANT_TIME
 from hudisql.spark.task_runner import run_on_files
 from hudisql.sql_literals import quote_string
@@ -38,7 +38,9 @@ from hudisql.storage import Storage, is_inside, join, parent_of
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import list_partitions
+from hudisql.table.registered_partitions import registered_partitions
 from hudisql.table.replaced_groups import replaced_file_groups
+from hudisql.table.resynced_sources import read_resync_lists
 from hudisql.table.snapshot import load_file_slices
 
 if TYPE_CHECKING:
@@ -255,13 +257,14 @@ def _new_source_files(
 ) -> Iterator[Discrepancy]:
     """Data files in the source's directories that are not `known` (partition paths by file)."""
     storage = table.storage
+    registered = {each.directory for each in registered_partitions(table).by_path.values()}
     partitions = {parent_of(path): partition_path for path, partition_path in known.items()}
     for directory, paths in _listed_files(storage, sorted(partitions)):
         for path in paths:
             if path not in known:
                 yield Discrepancy(SOURCE_NEW, partitions[directory], path, _NEW_FILE)
     if check_new_source_directories:
-        yield from _new_source_directories(storage, table, set(partitions))
+        yield from _new_source_directories(storage, table, partitions.keys() | registered)
 
 
 def _listed_files(storage: Storage, directories: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

@@ -7,7 +7,6 @@ dies is noticed after its session, and slots move without a stop of the others. 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,12 +17,13 @@ from confluent_kafka.cimpl import NewTopic
 
 from hudisql.errors import KafkaError
 from hudisql.ingest.kafka.client_errors import Refusal, checked_settings
+from hudisql.ingest.kafka.client_log import client_logger
 from hudisql.ingest.kafka.group_state import SLOTS, control_topic, slot_of, slot_text
 from hudisql.ingest.ownership import DeclaredName, HandOver
 
 SESSION_MILLISECONDS: Final = 6_000
 _TIMEOUT: Final = 10.0
-_LOG: Final = logging.getLogger("hudisql.ingest.group")
+_LOG: Final = client_logger("hudisql.ingest.group")
 _CONFIG: Final[Mapping[str, str | int | bool]] = {
     "partition.assignment.strategy": "cooperative-sticky",
     "session.timeout.ms": SESSION_MILLISECONDS,

@@ -7,7 +7,6 @@ for each slot. The coordinator takes it from the slot's owner alone, and keeps t
 from __future__ import annotations
 
 import json
-import logging
 import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -22,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 
 from hudisql.errors import KafkaError
 from hudisql.ingest.kafka.client_errors import Refusal, checked_settings
+from hudisql.ingest.kafka.client_log import client_logger
 
 SLOTS: Final = 256
 PAUSED: Final = "paused"
@@ -31,7 +31,7 @@ _MOST_BYTES: Final = 4_000
 _LONGEST_STATE: Final = 300
 _TIMEOUT: Final = 10.0
 _REMEMBERED_NAMES: Final = 10_000
-_LOG: Final = logging.getLogger("hudisql.ingest.group")
+_LOG: Final = client_logger("hudisql.ingest.group")
 T = TypeVar("T")
 
 

@@ -6,7 +6,6 @@ offsets are committed to Kafka. What librdkafka fetches ahead is bounded for all
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,12 +25,13 @@ from hudisql.errors import EventsLostError, KafkaError
 from hudisql.ingest.declaration import EARLIEST, LATEST, IngestDeclaration
 from hudisql.ingest.event_source import Polled, StartOffsets
 from hudisql.ingest.kafka.client_errors import Refusal, checked_settings
+from hudisql.ingest.kafka.client_log import client_logger
 from hudisql.ingest.offsets import SourcePartition
 from hudisql.ingest.table_buffer import EventBatch
 
 BATCH_EVENTS: Final = 10_000
 _TIMEOUT: Final = 10.0
-_LOG: Final = logging.getLogger("hudisql.ingest.kafka")
+_LOG: Final = client_logger("hudisql.ingest.kafka")
 _CONFIG: Final[Mapping[str, str | int | bool]] = {
     # It is not joined: librdkafka asks for one.
     "group.id": "hudisql-ingest-data",

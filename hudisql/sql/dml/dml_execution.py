@@ -6,7 +6,7 @@ then the metastore is synced.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pyarrow as pa
 
 from hudisql.catalog.metastore_table import MetastoreTable
-from hudisql.errors import RepeatedKeysError, TableLockedError, WriteConflictError
+from hudisql.errors import RegisterOnlyError, RepeatedKeysError, TableLockedError, WriteConflictError
 from hudisql.result import LocalResult, Result
 from hudisql.sql.dml.after_commit import after_commit, warn_if_metadata_table_dropped
-from hudisql.sql.dml.dml_plan import Changes, DmlPlan, KeysToDelete, plan_dml
+from hudisql.sql.dml.dml_plan import Changes, DmlPlan, KeysToDelete, PlannedQuery, plan_dml
 from hudisql.sql.dml.insert_rows import RowsToInsert, as_inserts, precombined_inserts, precombined_rows
+from hudisql.sql.dml.resync_bootstrap import lift_partitions
 from hudisql.sql.dml.statement_scope import StatementScope, check_changeable, open_scope
 from hudisql.sql.query.query_plan import bound_errors
 from hudisql.sql.text import statements as st
 from hudisql.sql.text.spark_errors import SourceText
+from hudisql.table.registered_partitions import register_only_error
 from hudisql.write.execution.apply import apply_changes
 from hudisql.write.execution.bulk_insert import bulk_insert_rows
 from hudisql.write.execution.commit_files import WriteResult
@@ -79,11 +81,21 @@ def retry_on_conflict(
                 return change(scope)
             except TableLockedError:
                 raise
+            except RegisterOnlyError as error:
+                to_lift = error.partitions
             except WriteConflictError as error:
                 conflicts += 1
                 if conflicts > (scope.conflict_retries if retries is None else retries):
                     raise
                 context.console.info(f"{entry.full_name}: {error.message}; attempt {conflicts + 1}")
+                continue
+        _lift(context, entry, to_lift)
+
+
+def _lift(context: Context, entry: MetastoreTable, partitions: Collection[str]) -> None:
+    """Lift register-only partitions, by one commit, for the write that comes next."""
+    context.console.info(f"{entry.full_name}: lifting {len(partitions):,} register-only partitions first")
+    retry_on_conflict(context, entry, lambda scope: lift_partitions(scope, partitions))
 
 
 def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
@@ -95,6 +107,8 @@ def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
     scope = plan.scope
     syncs = scope.syncs if syncs is None else syncs
     query = plan.query
+    if query is not None:
+        _refuse_register_only_rows(query)
     with nullcontext() if query is None else bound_errors(query.prepared.bound, query.origin):
         result = _commit(plan)
         if result.instant_time is not None:
@@ -107,6 +121,16 @@ def execute(plan: DmlPlan, *, syncs: bool | None = None) -> WriteResult:
                 dropped_metadata_table=result.dropped_metadata_table,
             )
     return result
+
+
+def _refuse_register_only_rows(query: PlannedQuery) -> None:
+    """Raise RegisterOnlyError if rows that the statement may change are in register-only partitions."""
+    for scan in query.prepared.scans:
+        if scan.plan is None or scan.relation.at != query.target_at:
+            continue
+        paths = {each.partition_path for each, _ in scan.plan.slices if each.is_register_only}
+        if paths:
+            raise register_only_error(scan.table, sorted(paths))
 
 
 def _commit(plan: DmlPlan) -> WriteResult:

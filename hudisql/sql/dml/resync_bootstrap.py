@@ -6,7 +6,7 @@ commits by the session's settings, as statements that change rows do. `bootstrap
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -48,6 +48,11 @@ class ResyncBootstrapArguments(Arguments):
     )
     partition_filter: str | None = parameter(
         None, help="SQL predicate over the partition columns: only these; default: that of the bootstrap"
+    )
+    lift: str | None = parameter(
+        None,
+        help="SQL predicate over the partition columns, 'true' for all: write the rows of these register-only"
+        " partitions, and look for no other new files",
     )
     key_check: str = parameter(
         "unique",
@@ -101,33 +106,52 @@ def resync_bootstrap(
     (which a dry run gives as the error of its rows), WriteRefusedError for record keys that the table has,
     RepeatedKeysError, SourceChangedError, WriteConflictError; the table is then as before.
     """
-    from hudisql.bootstrap.resync.resync_plan import plan_resync
-    from hudisql.bootstrap.resync.run_resync import run_resync
-    from hudisql.sql.dml.after_commit import warn_if_metadata_table_dropped
+    from hudisql.bootstrap.resync.resync_plan import plan_lift, plan_resync
     from hudisql.sql.dml.dml_execution import retry_on_conflict
     from hudisql.sql.dml.statement_scope import check_changeable
     from hudisql.sql.query.target_table import open_hudi_entry
-    from hudisql.write.transaction.commit import check_writable
 
     entry = find_entry(context, arguments.table)
     check_changeable(entry, "CALL resync_bootstrap")
     request = _request(context, arguments, entry.full_name)
+    make_plan = plan_resync if request.lift is None else plan_lift
     if arguments.dry_run:
-        plan = plan_resync(context, open_hudi_entry(context, entry), request)
+        plan = make_plan(context, open_hudi_entry(context, entry), request)
         return _preview_rows(plan, fails=arguments.fail_on_error)
     planned: list[ResyncPlan] = []
 
     def resync(scope: StatementScope) -> WriteResult:
-        table = scope.table
-        check_writable(table)
-        planned[:] = [plan_resync(context, table, request)]
-        with warn_if_metadata_table_dropped(context, entry, table):
-            result = run_resync(context, table, planned[0], scope.write_options(table), scope.resources)
-        _follow_commit(scope, table, result)
-        return result
+        planned[:] = [make_plan(context, scope.table, request)]
+        return _commit(scope, planned[0])
 
     result = retry_on_conflict(context, entry, resync)
     return CheckedRows(list(_rows(planned[0], result)), None)
+
+
+def lift_partitions(scope: StatementScope, paths: Collection[str]) -> WriteResult:
+    """Lift these register-only partitions by one commit, before a write that touches them.
+
+    Raises as `resync_bootstrap`.
+    """
+    from hudisql.bootstrap.plan.schema_drift import SchemaDrift
+    from hudisql.bootstrap.resync.resync_plan import ResyncRequest, plan_lift
+
+    request = ResyncRequest(name=scope.table_label, on_schema_drift=SchemaDrift.WIDEN)
+    return _commit(scope, plan_lift(scope.context, scope.table, request, paths))
+
+
+def _commit(scope: StatementScope, plan: ResyncPlan) -> WriteResult:
+    """Run the plan, then services and the metastore's sync."""
+    from hudisql.bootstrap.resync.run_resync import run_resync
+    from hudisql.sql.dml.after_commit import warn_if_metadata_table_dropped
+    from hudisql.write.transaction.commit import check_writable
+
+    context, table = scope.context, scope.table
+    check_writable(table)
+    with warn_if_metadata_table_dropped(context, scope.entry, table):
+        result = run_resync(context, table, plan, scope.write_options(table), scope.resources)
+    _follow_commit(scope, table, result)
+    return result
 
 
 def _request(context: Context, arguments: ResyncBootstrapArguments, name: str) -> ResyncRequest:
@@ -147,6 +171,7 @@ def _request(context: Context, arguments: ResyncBootstrapArguments, name: str) -
         source_table=None if table is None else context.qualify_table_name(table),
         partition_filter=arguments.partition_filter,
         upserts=mode == "upsert",
+        lift=arguments.lift,
         key_check=arguments.key_check.strip().lower(),
         on_schema_drift=parse_schema_drift(arguments.on_schema_drift),
         on_unsafe_type=parse_unsafe_type_policy(arguments.on_unsafe_type),

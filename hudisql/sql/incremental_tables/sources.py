@@ -17,6 +17,7 @@ from hudisql.sql.query.relations import BoundText, HudiRelation, TableBinder
 from hudisql.sql_literals import quote_string
 from hudisql.table.completion_times import instant_time_of_millis
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.registered_partitions import registered_partitions
 from hudisql.table.timeline_window import BEFORE_ALL, instant_time_of_bound, newest_commit_time
 
 if TYPE_CHECKING:
@@ -100,6 +101,16 @@ class QuerySources:
         return relation.time_travel is None or (self.is_past and relation.entry.path in self.ends)
 
 
+def _refuse_register_only(table: HudiTable, name: str) -> None:
+    """Raise UnsupportedStatementError for rows that no commit has written: a lift would bring them again."""
+    if registered_partitions(table).by_path:
+        raise UnsupportedStatementError(
+            f"{name} has register-only partitions, whose rows are in no commit: an incremental table cannot "
+            "follow them",
+            hint=f"CALL resync_bootstrap(table => '{name}', lift => 'true')",
+        )
+
+
 def read_sources(context: Context, text: str, until: str | None = None) -> QuerySources:
     """Bind the query and list its sources; with `until` they are read as of this instant.
 
@@ -113,6 +124,8 @@ def read_sources(context: Context, text: str, until: str | None = None) -> Query
     policy = config_of_session(context.spark).get(HOLLOW_COMMITS)
     tables = {each.entry.path: binder.open(each.entry) for each in followed}
     names = {each.entry.path: f"{each.entry.database}.{each.entry.name}" for each in followed}
+    for path, table in tables.items():
+        _refuse_register_only(table, names[path])
     if until is None:
         ends = {path: newest_commit_time(table, policy) or BEFORE_ALL for path, table in tables.items()}
     else:

@@ -13,7 +13,6 @@ from hudisql.errors import (
     NoSuchTableError,
     TableExistsError,
 )
-from hudisql.format.meta_columns import is_meta_column
 from hudisql.format.spark_schema import quote_name
 from hudisql.result import LocalResult, Result
 from hudisql.sql.ddl.create_table import create_table_of_rows, drop_incomplete_table, register_table
@@ -29,10 +28,8 @@ from hudisql.sql.incremental_tables.definition import (
     definition_of,
     properties_clause,
 )
-from hudisql.sql.incremental_tables.derived_key import derived_key
+from hudisql.sql.incremental_tables.definition_change import analyzed_definition, columns_of
 from hudisql.sql.incremental_tables.refresh import WHOLE, RefreshPlan, plan_refresh, run_refresh
-from hudisql.sql.incremental_tables.sources import read_sources
-from hudisql.sql.query import query_plan
 from hudisql.sql.query.target_table import find_hudi_entry, open_hudi_entry
 from hudisql.sql.schema.table_definition import TableDefinition, read_table_definition
 from hudisql.sql.text import statements as st
@@ -82,7 +79,7 @@ def create_incremental_table(
     text = statement.text[statement.query_start :]
     origin = MappedSql().add(SourceSpan(text, statement.query_start)).source(source)
     incremental = IncrementalDefinition(text, context.current_database, statement.key, statement.ordering)
-    frame, incremental = _analyzed(context, incremental, f"{database}.{name}", origin)
+    frame, incremental = analyzed_definition(context, incremental, f"{database}.{name}", origin)
     definition = _table_definition(context, statement, frame, incremental)
     table = create_table_of_rows(context, definition, database, name)
     parameters = {**definition.properties, PROVIDER_PROPERTY: "hudi"}
@@ -103,32 +100,6 @@ def create_incremental_table(
         name,
     )
     return _result(context, plan, result)
-
-
-def _analyzed(
-    context: Context, incremental: IncrementalDefinition, name: str, origin: SourceText
-) -> tuple[DataFrame, IncrementalDefinition]:
-    """The query's rows, and the definition with the key that the query gives if none is named."""
-    sources = read_sources(context, incremental.query)
-    parts = name.split(".")
-    sources.check_permanent(parts)
-    prepared = query_plan.prepare_query(context, incremental.query, origin, binder=sources.binder)
-    whole = query_plan.run_prepared(context, prepared, origin)
-    frame = whole.drop(*(each for each in whole.columns if is_meta_column(each)))
-    columns = {each.lower(): each for each in frame.columns}
-    key = incremental.key or derived_key(whole, sources.bound_as(prepared.bound))
-    if not key:
-        raise InvalidArgumentError(
-            f"the query of {name} does not tell which columns are the key of its rows",
-            hint="name them behind the table: CREATE INCREMENTAL TABLE … KEY (column, …) AS …",
-        )
-    for each in (*key, *([incremental.ordering] if incremental.ordering else ())):
-        if each.lower() not in columns:
-            raise InvalidArgumentError(
-                f"the query of {name} has no column '{each}'", hint=f"its columns are {', '.join(columns)}"
-            )
-    ordering = incremental.ordering and columns[incremental.ordering.lower()]
-    return frame, replace(incremental, key=tuple(columns[each.lower()] for each in key), ordering=ordering)
 
 
 def _table_definition(
@@ -160,10 +131,8 @@ def alter_incremental_table(
     text = statement.text[statement.query_start :]
     origin = MappedSql().add(SourceSpan(text, statement.query_start)).source(source)
     definition = replace(before, query=text, database=context.current_database)
-    frame, _ = _analyzed(context, definition, entry.full_name, origin)
-    known = {column.name.lower() for column in (*entry.columns, *entry.partition_columns)}
-    given = {name.lower() for name in frame.columns}
-    if given != {name for name in known if not is_meta_column(name)}:
+    frame, _ = analyzed_definition(context, definition, entry.full_name, origin)
+    if {name.lower() for name in frame.columns} != columns_of(entry):
         raise InvalidArgumentError(
             f"the query gives the columns {', '.join(frame.columns)}, not those of {entry.full_name}",
             hint="make another table of it; ALTER TABLE … ADD COLUMNS adds columns first",

@@ -49,6 +49,8 @@ def plan_whole_table(spark: SparkSession, state: TableState, *, read_optimized: 
 
 def _is_small(table: HudiTable, *, read_optimized: bool) -> bool:
     """True for few small base files. The first partition is listed alone: it may be too large already."""
+    if table.properties.has_register_only_partitions:
+        return False
     partitions = list_partitions(table)
     if len(partitions) > _MOST_PARTITIONS:
         return False

@@ -15,8 +15,9 @@ import pyarrow as pa
 from hudisql.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, new_commit_metadata
 from hudisql.format.schema import avro_from_arrow
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.registered_partitions import end_registration
 from hudisql.write.execution.write_context import WrittenFile
-from hudisql.write.overwrite import Overwrite, replaced_file_ids
+from hudisql.write.overwrite import Overwrite, overwritten_registered, replaced_file_ids
 from hudisql.write.transaction.checkpoint import CommitCheckpoint
 from hudisql.write.transaction.commit import (
     OpenCommit,
@@ -97,7 +98,7 @@ def finish_commit(
 ) -> WriteResult:
     """Make the written files visible; without files, `overwrite` and checkpoint the commit is discarded.
 
-    Raises WriteConflictError, StorageError: the caller then abandons the commit.
+    Raises RegisterOnlyError, WriteConflictError, StorageError: the caller then abandons the commit.
     """
     if not files and overwrite is None and commit.checkpoint is None:
         discard_empty_commit(commit)
@@ -106,6 +107,9 @@ def finish_commit(
     if overwrite is not None:
         touched = {file.partition_path for file in files}
         replaced = replaced_file_ids(commit.table, overwrite, touched)
+        end_registration(
+            commit.table, commit.instant_time, overwritten_registered(commit.table, overwrite, touched)
+        )
     complete_commit(commit, _metadata(commit, files, schema, replaced, extra_metadata))
     return WriteResult(
         commit.instant_time,

@@ -23,6 +23,7 @@ from hudisql.spark.cached_rows import CachedRows, cache_rows, few_cached_rows
 from hudisql.spark.few_rows import collect_few_rows, local_frame
 from hudisql.spark.task_errors import encode_error
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.registered_partitions import refuse_registered, registered_partitions
 from hudisql.write.changes import (
     COMBINED,
     FILE_GROUP,
@@ -80,6 +81,8 @@ def tag_locations(
     check_has_record_key(table)
     index = options.index
     chosen = rows.select(*[quote_name(name) for name in table.schema.names])
+    if table.properties.has_register_only_partitions:
+        _refuse_keys_of_registered(table, chosen, options)
     few = collect_few_rows(chosen)
     keyed_rows = None if few is None else _keyed_rows(table, few, options)
     if keyed_rows is not None and not index.is_global and options.driver_max_bytes:
@@ -123,6 +126,16 @@ def tag_locations(
     for name in LOCATION_COLUMNS:
         tagged = tagged.withColumn(name, sf.when(~is_new, sf.col(name)))
     return tagged, combined
+
+
+def _refuse_keys_of_registered(table: HudiTable, rows: DataFrame, options: WriteOptions) -> None:
+    """Raise RegisterOnlyError if keys of the rows may be stored in register-only partitions."""
+    if options.index.is_global:
+        refuse_registered(table, registered_partitions(table).by_path)
+        return
+    paths = PartitionPaths(table, options.key_generator)
+    values = rows.select(*[quote_name(each.name) for each in table.partition_columns]).distinct().collect()
+    refuse_registered(table, [paths.path(tuple(each)) for each in values])
 
 
 def event_time_field_of(table: HudiTable) -> str | None:

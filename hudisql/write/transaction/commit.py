@@ -40,6 +40,7 @@ from hudisql.format.schema import arrow_from_avro
 from hudisql.format.table_properties import EVENT_TIME_PAYLOAD, read_table_properties
 from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.registered_partitions import refuse_registered
 from hudisql.table.requested_replace import is_clustering
 from hudisql.table.table_configuration import drop_metadata_table, has_metadata_table
 from hudisql.table.written_versions import check_written, unwritten_rule
@@ -164,7 +165,8 @@ def complete_commit(commit: OpenCommit, metadata: CommitMetadata) -> Instant:
 
     Files that the metadata does not name, written by discarded task attempts, are deleted. Raises
     WriteConflictError if another writer has rolled the commit back, a conflicting commit has completed or the
-    table has been upgraded; TableLockedError, StorageError.
+    table has been upgraded; RegisterOnlyError if it writes into a register-only partition that it does not
+    lift; TableLockedError, StorageError.
     """
     return publish_commit(commit, metadata, lambda now: _check_table_unchanged(commit, now, metadata))
 
@@ -358,7 +360,7 @@ def _stop_heartbeat(heartbeat: Heartbeat | None, *, keeps_file: bool = False) ->
 def check_writable(table: HudiTable, operation: str | None = None) -> None:
     """Raise UnsupportedTableError for a table that hudisql must not write to, saying why.
 
-    `operation` is what is going to be written (`table.written_versions`).
+    `operation` is what is going to be written, or the action of a service (`table.written_versions`).
     """
     properties = table.properties
     check_written(table, operation)
@@ -393,11 +395,12 @@ def request_instant(
 ) -> tuple[Instant, Heartbeat | None]:
     """Create a requested instant at the first free instant time, which no other writer can then use.
 
-    `content` is that of its file, `operation` as in `check_writable`. It gets a heartbeat where the table's
-    writers use heartbeats. Raises UnsupportedTableError, WriteConflictError, StorageError.
+    `content` is that of its file, `operation` as in `check_writable`, the action by default. It gets a
+    heartbeat where the table's writers use heartbeats. Raises UnsupportedTableError, WriteConflictError,
+    StorageError.
     """
     storage, base_path = table.storage, table.base_path
-    check_written(table, operation)
+    check_written(table, operation or action)
     after = table.timeline.latest_time
     for _ in range(_ATTEMPTS):
         instant_time = new_instant_time(after, now_on_timeline(table))
@@ -434,7 +437,9 @@ def _is_instant_time_taken(table: HudiTable, requested: Instant) -> bool:
 
 
 def _check_table_unchanged(commit: OpenCommit, now: HudiTable, metadata: CommitMetadata) -> None:
-    """Raise WriteConflictError or UnsupportedTableError if the commit must not complete on `now`."""
+    """Raise WriteConflictError, UnsupportedTableError or RegisterOnlyError if the commit must not complete on
+    `now`.
+    """
     table, timeline = commit.table, now.timeline
     check_not_restored(table, timeline)
     being_rolled_back = {each.target.timestamp for each in pending_rollbacks(table, timeline)}
@@ -444,6 +449,7 @@ def _check_table_unchanged(commit: OpenCommit, now: HudiTable, metadata: CommitM
     touched = touched_file_groups(metadata)
     check_not_clustered(table, touched)
     _check_no_conflict(table, timeline, touched, commit.concurrency, schema)
+    refuse_registered(now, metadata.partition_to_write_stats, own_instant=commit.instant_time)
     if commit.checkpoint is not None:
         commit.checkpoint.check(now)
     if commit.concurrency.optimistic and has_metadata_table(now):

@@ -19,7 +19,7 @@ from hudisql.format.schema import arrow_from_avro
 from hudisql.format.timeline import Timeline
 from hudisql.table.archived_timeline import archived_commits
 from hudisql.table.hudi_table import HudiTable
-from hudisql.write.transaction.timeline_payloads import planned_file_groups
+from hudisql.table.planned_file_groups import planned_file_groups
 
 FileGroup = tuple[str, str]
 """Partition path and file id."""

@@ -14,8 +14,8 @@ from hudisql.errors import UnsupportedTableError
 from hudisql.format.instant import COMPACTION, Instant
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.planned_file_groups import planned_file_groups
 from hudisql.table.requested_replace import is_clustering
-from hudisql.write.transaction.timeline_payloads import planned_file_groups
 
 _SHOWN = 3
 

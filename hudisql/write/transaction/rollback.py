@@ -14,11 +14,20 @@ from contextlib import suppress
 
 from hudisql.errors import PathExistsError
 from hudisql.format.file_names import is_log_file, parse_log_file_name
-from hudisql.format.instant import COMMIT, COMPACTION, ROLLBACK, Instant, InstantState, new_instant_time
+from hudisql.format.instant import (
+    CLUSTERING,
+    COMMIT,
+    COMPACTION,
+    REPLACE_COMMIT,
+    ROLLBACK,
+    Instant,
+    InstantState,
+    new_instant_time,
+)
 from hudisql.format.timeline import Timeline, load_timeline
 from hudisql.storage import parent_of
 from hudisql.table.hudi_table import HudiTable
-from hudisql.table.written_versions import ANY_CHANGE, check_written
+from hudisql.table.written_versions import check_written
 from hudisql.write.handle.log_file import rollback_block, write_log_file
 from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.transaction.markers import delete_markers, marked_files
@@ -42,7 +51,7 @@ def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: b
     """
     started = time.monotonic()
     storage, base_path = table.storage, table.base_path
-    check_written(table, None if undoes_completed else ANY_CHANGE)
+    check_written(table, ROLLBACK)
     timeline = load_timeline(storage, base_path, table.timeline.layout)
     pending = _pending_form(table, instant)
     open_rollbacks = [each for each in pending_rollbacks(table, timeline) if _is_same(each.target, instant)]
@@ -73,11 +82,19 @@ def roll_back_instant(table: HudiTable, instant: Instant, *, undoes_completed: b
 
 
 def _pending_form(table: HudiTable, instant: Instant) -> Instant:
-    """The instant in state inflight; a completed compaction is named after the commit that it made."""
+    """The instant in state inflight; a completed compaction is named after the commit that it made.
+
+    So is, with timeline layout 2, a clustering after its replacecommit.
+    """
+    action = None
     if instant.action == COMMIT and table.is_merge_on_read:
-        compaction = Instant(instant.timestamp, COMPACTION, InstantState.REQUESTED)
-        if table.storage.exists(table.instant_path(compaction)):
-            return compaction.in_state(InstantState.INFLIGHT)
+        action = COMPACTION
+    elif instant.action == REPLACE_COMMIT and table.timeline.layout.has_completion_times:
+        action = CLUSTERING
+    if action is not None:
+        planned = Instant(instant.timestamp, action, InstantState.REQUESTED)
+        if table.storage.exists(table.instant_path(planned)):
+            return planned.in_state(InstantState.INFLIGHT)
     return instant.in_state(InstantState.INFLIGHT)
 
 

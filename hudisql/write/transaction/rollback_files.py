@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from hudisql.errors import CorruptTableError, NoSuchPathError
 from hudisql.format.commit_metadata import CommitMetadata, read_commit_metadata
 from hudisql.format.file_names import is_log_file, parse_base_file_name, parse_log_file_name
-from hudisql.format.instant import COMPACTION, Instant, InstantState
+from hudisql.format.instant import COMPACTION, Instant
 from hudisql.storage import join, parent_of
 from hudisql.table.hudi_table import HudiTable
+from hudisql.table.planned_file_groups import planned_file_groups
 from hudisql.write.handle.log_naming import log_naming
 from hudisql.write.transaction.markers import marked_files, recorded_data_path
+from hudisql.write.transaction.timeline_files import completed_path
 from hudisql.write.transaction.timeline_payloads import (
     RequestedRollback,
     RollbackFiles,
-    planned_file_groups,
 )
 from hudisql.write.transaction.uncommitted_files import instants_of_log_file
 
@@ -94,10 +95,12 @@ def find_files(
 def _completed_metadata(table: HudiTable, pending: Instant) -> CommitMetadata:
     """The commit's metadata; nothing if it is no longer, or not yet, complete."""
     try:
-        path = table.instant_path(pending.in_state(InstantState.COMPLETED))
-        return read_commit_metadata(table.storage, path)
+        path = completed_path(table, pending)
+        if path is not None:
+            return read_commit_metadata(table.storage, path)
     except NoSuchPathError:
-        return CommitMetadata(partition_to_write_stats={})
+        pass
+    return CommitMetadata(partition_to_write_stats={})
 
 
 def _named_paths(base_path: str, metadata: CommitMetadata, instant_time: str) -> set[str]:

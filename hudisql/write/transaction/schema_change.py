@@ -16,6 +16,7 @@ from hudisql.format.commit_metadata import DELETE_PARTITION, SCHEMA_KEY, CommitM
 from hudisql.format.schema import avro_from_arrow
 from hudisql.table.hudi_table import HudiTable
 from hudisql.table.partitions import TablePartition
+from hudisql.table.registered_partitions import end_registration
 from hudisql.table.snapshot import load_file_slices
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, complete_commit, rollback_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER, Concurrency
@@ -47,6 +48,7 @@ def commit_without_partitions(
         replaced: dict[str, list[str]] = {partition.path: [] for partition in partitions}
         for file_slice in load_file_slices(commit.table, partitions):
             replaced[file_slice.partition_path].append(file_slice.file_id)
+        end_registration(commit.table, commit.instant_time, list(replaced))
     except BaseException:
         rollback_commit(commit)
         raise

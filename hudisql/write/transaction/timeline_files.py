@@ -138,10 +138,14 @@ def timeline_files(layout: TimelineLayout) -> TimelineFiles:
     return TimelineFilesV2(layout) if layout.has_completion_times else TimelineFilesV1(layout)
 
 
+def completed_instant(table: HudiTable, instant: Instant) -> Instant | None:
+    """The action as it is completed, or None if it is not. Raises StorageError."""
+    return timeline_files(table.timeline.layout).states(table.storage, table.base_path, instant).completed
+
+
 def completed_path(table: HudiTable, instant: Instant) -> str | None:
     """The path of the action's completed file, or None if it is not complete. Raises StorageError."""
-    files = timeline_files(table.timeline.layout)
-    completed = files.states(table.storage, table.base_path, instant).completed
+    completed = completed_instant(table, instant)
     return None if completed is None else table.instant_path(completed)
 
 

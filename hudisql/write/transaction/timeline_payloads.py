@@ -10,43 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hudisql.errors import CorruptTableError, NoSuchPathError
+from hudisql.errors import CorruptTableError
 from hudisql.format.avro_container import load_codec
 from hudisql.format.file_names import parse_log_file_name
-from hudisql.format.instant import COMPACTION, Instant, InstantState
-from hudisql.table.hudi_table import HudiTable
+from hudisql.format.instant import Instant, InstantState
 
 
 def render_requested_replace() -> bytes:
     """The content of a requested replacecommit of an overwrite, whose file groups are not known yet."""
     record = {"operationType": None, "clusteringPlan": None, "extraMetadata": None, "version": None}
     return load_codec("HoodieRequestedReplaceMetadata").encode(record)
-
-
-def planned_file_groups(table: HudiTable, instant: Instant) -> frozenset[tuple[str, str]]:
-    """The file groups that a pending compaction or clustering is going to rewrite.
-
-    As (partition path, file id); empty for other replacecommits. Raises CorruptTableError, StorageError.
-    """
-    plan = _read_plan(table, instant) or {}
-    if instant.action == COMPACTION:
-        slices = plan.get("operations") or []
-    else:
-        groups = (plan.get("clusteringPlan") or {}).get("inputGroups") or []
-        slices = [each for group in groups for each in group.get("slices") or []]
-    return frozenset((each["partitionPath"] or "", each["fileId"]) for each in slices)
-
-
-def _read_plan(table: HudiTable, instant: Instant) -> Mapping[str, Any] | None:
-    """The Avro record of the requested instant; None if its file is gone or empty."""
-    requested = instant.in_state(InstantState.REQUESTED)
-    path = table.instant_path(requested)
-    try:
-        content = table.storage.read(path)
-    except NoSuchPathError:
-        return None
-    record = table.timeline.layout.avro_record(requested)
-    return load_codec(record).decode(content, path) if content and record else None
 
 
 @dataclass(frozen=True, slots=True)

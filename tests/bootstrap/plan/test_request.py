@@ -1,5 +1,6 @@
 import pytest
 
+from hudisql.bootstrap.plan.bootstrap_mode import ModeChoice
 from hudisql.bootstrap.plan.request import BootstrapRequest, apply_options, parse_table_type
 from hudisql.errors import InvalidArgumentError
 
@@ -33,6 +34,7 @@ def test_table_types_are_taken_in_any_form():
         ({"max_file_bytes": 0}, "hoodie.parquet.max.file.size must be 1 or more"),
         ({"options": {"a.b": "1"}}, "a.b"),
         ({"table_version": 8}, "no tables of version 8"),
+        ({"table_version": 9, "mode": ModeChoice(register_only_where="dt > 1")}, "version 6"),
     ],
 )
 def test_words_that_make_no_request_are_refused(changes, words):

@@ -3,8 +3,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from hudisql.bootstrap.source.source_files import PartitionColumn, is_hidden, scan_path_source
+from hudisql.bootstrap.source.source_files import PartitionColumn, scan_path_source
 from hudisql.errors import SourceError, StorageError
+from hudisql.format.file_names import is_hidden
 from hudisql.storage import Storage
 
 

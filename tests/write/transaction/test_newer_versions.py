@@ -25,10 +25,8 @@ from hudisql.format.commit_metadata import (
 from hudisql.format.commit_metadata_avro import render_commit_metadata
 from hudisql.format.file_names import log_file_name
 from hudisql.format.instant import ROLLBACK
-from hudisql.format.table_properties import COPY_ON_WRITE, MERGE_ON_READ
 from hudisql.read.hybrid_calendar import DEFAULT_CALENDARS
 from hudisql.storage import Storage
-from hudisql.table import written_versions
 from hudisql.table.file_slice import FileSlice
 from hudisql.table.hudi_table import HudiTable, open_table
 from hudisql.table.snapshot import load_file_slices
@@ -56,8 +54,7 @@ EMPTY = CommitMetadata(partition_to_write_stats={}, operation_type="UPSERT")
 
 
 @pytest.fixture
-def table(golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HudiTable:
-    monkeypatch.setattr(written_versions, "_TESTED", {COPY_ON_WRITE: written_versions.COMMITS})
+def table(golden: Callable[[str], Any], tmp_path: Path) -> HudiTable:
     shutil.copytree(golden("v9_cow_upsert_delete").table, tmp_path / "table")
     return open_table(STORAGE, str(tmp_path / "table"))
 
@@ -166,8 +163,7 @@ def test_avro_metadata_of_commits_is_read_as_written() -> None:
 
 
 @pytest.fixture
-def merge_on_read(golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HudiTable:
-    monkeypatch.setattr(written_versions, "_TESTED", {MERGE_ON_READ: written_versions.COMMITS})
+def merge_on_read(golden: Callable[[str], Any], tmp_path: Path) -> HudiTable:
     shutil.copytree(golden("v9_mor_commit_time").table, tmp_path / "table")
     return open_table(STORAGE, str(tmp_path / "table"))
 

@@ -104,13 +104,16 @@ class ResyncLists:
         return tuple(each for each in self.lists if self.states[each.number] is state)
 
 
-def read_resync_lists(table: HudiTable) -> ResyncLists:
-    """The lists as they are now; `table` may be older. Raises CorruptTableError, StorageError."""
+def read_resync_lists(table: HudiTable, *, as_opened: bool = False) -> ResyncLists:
+    """The lists as they are now, with the states that their commits have now, or had when `table` was opened.
+
+    Raises CorruptTableError, StorageError.
+    """
     lists = _read_lists(table.storage, table.base_path)
     if not lists:
         return ResyncLists()
     # The timeline is loaded after the lists: an instant is on it before its list is there.
-    now = table.reopened()
+    now = table if as_opened else table.reopened()
     committed = {each.timestamp for each in now.timeline.commits} | {_MERGED}
     pending = {each.timestamp for each in now.timeline.pending}
     absent = {each.instant_time for each in lists} - committed - pending
@@ -148,6 +151,16 @@ def record_resync(
     with suppress(StorageError):  # lists that stay are read again, and count no more and no less
         _tidy(table, lists, number + 1)
     return number
+
+
+def merge_archived_lists(table: HudiTable) -> None:
+    """Merge the lists of archived commits, for which every reader would look through the archive.
+
+    Raises CorruptTableError, StorageError.
+    """
+    lists = read_resync_lists(table)
+    with suppress(PathExistsError):  # a resync that begins meanwhile merges them, too
+        _tidy(table, lists, lists.last_number + 1)
 
 
 def _conflict(table: HudiTable) -> WriteConflictError:

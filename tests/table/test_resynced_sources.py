@@ -9,13 +9,6 @@ from typing import Any
 
 import pytest
 
-from hudisql.bootstrap.files.resynced_sources import (
-    LISTS_DIRECTORY,
-    ResyncedSource,
-    ResyncState,
-    read_resync_lists,
-    record_resync,
-)
 from hudisql.errors import CorruptTableError, WriteConflictError
 from hudisql.format.external_file import ExternalFile
 from hudisql.services.archive import archive_table
@@ -24,6 +17,13 @@ from hudisql.services.clean_plan import CleanOptions
 from hudisql.services.rollback import roll_back_commit
 from hudisql.storage import Storage
 from hudisql.table.hudi_table import HudiTable, open_table
+from hudisql.table.resynced_sources import (
+    LISTS_DIRECTORY,
+    ResyncedSource,
+    ResyncState,
+    read_resync_lists,
+    record_resync,
+)
 from hudisql.write.transaction.commit import OpenCommit, begin_commit, rollback_commit
 from hudisql.write.transaction.concurrency import SINGLE_WRITER
 from tests.oracle.line_process import LineProcess

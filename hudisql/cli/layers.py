@@ -1,0 +1,255 @@
+"""`hudisql run …`: a project of layers, which are incremental tables with their tests.
+
+Exit codes: 0 ok, 1 a model or a test failed, 2 bad usage, 3 a table cannot become what its file says. The
+project and its order are `hudisql.layers`'.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hudisql.cli.command_end import stoppable_session
+from hudisql.cli.reported_run import reported_run
+from hudisql.console import open_console
+from hudisql.errors import InvalidArgumentError
+from hudisql.settings import Settings
+
+if TYPE_CHECKING:
+    from hudisql.layers.outcomes import RunOutcome
+    from hudisql.layers.project import Project
+    from hudisql.layers.run import ProjectRun
+    from hudisql.result import LocalResult
+    from hudisql.session import Session
+
+layers_app = typer.Typer(help="Refresh a directory of incremental tables in order, and test their rows.")
+_Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of the models.")]
+_SelectOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--select",
+        metavar="NAME",
+        help="Only this model (repeatable): name+ with what depends on it, +name with what it needs.",
+    ),
+]
+_ReportOption = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write a report: JUnit for .xml, JSON for .json."),
+]
+_ParallelismOption = Annotated[
+    int, typer.Option("--parallelism", metavar="N", help="Models and tests that run at the same time.")
+]
+_PARALLELISM = 2
+
+
+@layers_app.callback()
+def _layers() -> None:
+    """Refresh a directory of incremental tables by their lineage, and test their rows."""
+
+
+@dataclass
+class Terminal:
+    """Prints how each model and test ended; keeps the outcomes. Threads may call it."""
+
+    outcomes: list[RunOutcome] = field(default_factory=list)
+    is_watching: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def ended(self, outcome: RunOutcome) -> None:
+        """One line on standard error, or the error."""
+        from hudisql.cli.batch import print_error
+
+        said = outcome.statement
+        with self._lock:
+            self.outcomes.append(outcome)
+            if said.error is not None:
+                print_error(said.error, said.place)
+                return
+            if not self.is_watching or outcome.has_changed:
+                print(f"  {outcome.name}: {_text_of(outcome)}", file=sys.stderr, flush=True)
+
+
+def _text_of(outcome: RunOutcome) -> str:
+    said = outcome.statement
+    if said.state == "skipped":
+        return f"not run, {outcome.reason}"
+    seconds = f"{said.milliseconds / 1000:.2f} s"
+    if outcome.way is None:
+        return f"passed, {seconds}"
+    if outcome.way == "nothing":
+        return f"nothing to do, {seconds}"
+    names = ("inserted", "updated", "deleted")
+    rows = ", ".join(f"{said.counts[f'rows_{name}']:,} {name}" for name in names)
+    reason = f" ({outcome.reason})" if outcome.reason else ""
+    return f"{outcome.way}{reason}, {rows}, {seconds}"
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """What every verb works with; `stop` is set by SIGTERM or Control-C."""
+
+    session: Session
+    project: Project
+    chosen: tuple[str, ...]
+    terminal: Terminal
+    stop: threading.Event
+    form: str
+
+    def show(self, result: LocalResult) -> None:
+        """Write rows to standard output."""
+        from hudisql.cli.output import write_result
+
+        write_result(result, self.form, sys.stdout)
+        sys.stdout.flush()
+
+    def round(self, parallelism: int) -> ProjectRun:
+        """One round over the chosen models."""
+        from hudisql.layers.run import ProjectRun
+
+        is_stopping = self.stop.is_set
+        return ProjectRun(self.session, self.project, self.chosen, self.terminal, parallelism, is_stopping)
+
+    def show_outcomes(self) -> None:
+        """Write the rows of what a round did."""
+        from hudisql.layers.outcomes import OUTCOME_COLUMNS
+        from hudisql.result import LocalResult
+
+        rows = [each.row for each in self.terminal.outcomes]
+        self.show(LocalResult(lambda: self.session.spark, OUTCOME_COLUMNS, rows))
+
+
+def _run_verb(
+    context: typer.Context,
+    directory: Path,
+    selections: list[str] | None,
+    verb: Callable[[Invocation], int],
+    report: Path | None = None,
+) -> int:
+    settings: Settings = context.obj
+    terminal = Terminal()
+
+    def run() -> int:
+        from hudisql.layers.project import load_project
+
+        with stoppable_session(settings, open_console()) as (session, stop):
+            project = load_project(session, directory)
+            chosen = project.lineage.select(selections or [])
+            return verb(Invocation(session, project, chosen, terminal, stop, settings.format))
+
+    return reported_run(run, "run", report, lambda: [each.statement for each in terminal.outcomes])
+
+
+@layers_app.command("plan")
+def _plan(context: typer.Context, directory: _Directory, select: _SelectOption = None) -> None:
+    """Show what apply would do with each model, and how many rows it would write; write nothing."""
+
+    def verb(invocation: Invocation) -> int:
+        from hudisql.cli.batch import EXIT_BLOCKED, EXIT_OK
+        from hudisql.layers.plan import BLOCKED, PLAN_COLUMNS, plan_project
+        from hudisql.result import LocalResult
+
+        session = invocation.session
+        plans = plan_project(session, invocation.project, invocation.chosen)
+        invocation.show(LocalResult(lambda: session.spark, PLAN_COLUMNS, [each.row for each in plans]))
+        return EXIT_BLOCKED if any(each.action == BLOCKED for each in plans) else EXIT_OK
+
+    raise typer.Exit(_run_verb(context, directory, select, verb))
+
+
+@layers_app.command("apply")
+def _apply(
+    context: typer.Context,
+    directory: _Directory,
+    select: _SelectOption = None,
+    parallelism: _ParallelismOption = _PARALLELISM,
+    watch: Annotated[
+        float | None,
+        typer.Option("--watch", metavar="SECONDS", help="Again and again, so long apart, until SIGTERM."),
+    ] = None,
+    report: _ReportOption = None,
+) -> None:
+    """Create, change and refresh the models in order, and run their tests."""
+
+    def verb(invocation: Invocation) -> int:
+        if parallelism < 1 or (watch is not None and watch <= 0):
+            raise InvalidArgumentError("--parallelism must be at least 1, and --watch above 0")
+        if watch is not None:
+            return _watch(invocation, parallelism, watch)
+        return _apply_once(invocation, parallelism)
+
+    raise typer.Exit(_run_verb(context, directory, select, verb, report))
+
+
+def _apply_once(invocation: Invocation, parallelism: int) -> int:
+    from hudisql.cli.batch import EXIT_BLOCKED, print_error
+    from hudisql.layers.plan import blocked_models
+
+    blocked = blocked_models(invocation.session, invocation.project, invocation.chosen)
+    for each in blocked:
+        print_error(f"{each.model} cannot be changed in place: {each.reason}")
+    if blocked:
+        return EXIT_BLOCKED
+    return _end(invocation, invocation.round(parallelism).apply())
+
+
+def _end(invocation: Invocation, succeeded: bool) -> int:
+    from hudisql.cli.batch import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+
+    invocation.show_outcomes()
+    if invocation.stop.is_set():
+        return EXIT_INTERRUPTED
+    return EXIT_OK if succeeded else EXIT_FAILED
+
+
+def _watch(invocation: Invocation, parallelism: int, seconds: float) -> int:
+    from hudisql.cli.batch import EXIT_FAILED, EXIT_OK
+
+    terminal, succeeded = invocation.terminal, True
+    terminal.is_watching = True
+    while not invocation.stop.is_set():
+        terminal.outcomes.clear()
+        succeeded = invocation.round(parallelism).apply()
+        invocation.stop.wait(seconds)
+    return EXIT_OK if succeeded else EXIT_FAILED
+
+
+@layers_app.command("test")
+def _test(
+    context: typer.Context,
+    directory: _Directory,
+    select: _SelectOption = None,
+    parallelism: _ParallelismOption = _PARALLELISM,
+    report: _ReportOption = None,
+) -> None:
+    """Run the tests of the tables as they are; refresh nothing."""
+
+    def verb(invocation: Invocation) -> int:
+        return _end(invocation, invocation.round(parallelism).test())
+
+    raise typer.Exit(_run_verb(context, directory, select, verb, report))
+
+
+@layers_app.command("docs")
+def _docs(
+    context: typer.Context,
+    directory: _Directory,
+    output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Where the pages go.")] = Path(
+        "layers-docs"
+    ),
+) -> None:
+    """Write static pages: each table with its columns, comments, tests, query and lineage."""
+
+    def verb(invocation: Invocation) -> int:
+        from hudisql.layers.table_pages import write_pages
+
+        pages = write_pages(invocation.session.context, invocation.project, output)
+        print(f"{len(pages)} pages written to {output}", file=sys.stderr, flush=True)
+        return 0
+
+    raise typer.Exit(_run_verb(context, directory, None, verb))

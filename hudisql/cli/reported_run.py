@@ -1,0 +1,68 @@
+"""A command that writes a report of its statements, and ends with an exit code whatever is raised."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hudisql.errors import HudisqlError, InvalidArgumentError, MigrationConflictError, SettingsError
+
+if TYPE_CHECKING:
+    from hudisql.migrate.listener import StatementOutcome
+
+
+def reported_run(
+    run: Callable[[], int],
+    command: str,
+    report: Path | None,
+    outcomes: Callable[[], Sequence[StatementOutcome]],
+) -> int:
+    """Run, write the report of `hudisql <command>`; the exit code. Errors are printed, not raised.
+
+    Bad usage writes no report.
+    """
+    from hudisql.cli.batch import EXIT_FAILED, EXIT_USAGE, print_error
+    from hudisql.migrate.report import write_report
+
+    code = _exit_code(run, report)
+    if report is not None and code != EXIT_USAGE:
+        try:
+            write_report(report, outcomes(), command)
+        except HudisqlError as error:
+            print_error(error)
+            code = code or EXIT_FAILED
+    return code
+
+
+def _exit_code(run: Callable[[], int], report: Path | None) -> int:
+    from hudisql.cli.batch import EXIT_CONFLICT, EXIT_INTERRUPTED, EXIT_USAGE, exit_code_of, print_error
+    from hudisql.migrate.apply import StatementFailedError
+
+    try:
+        _check_report(report)
+        return run()
+    except (SettingsError, InvalidArgumentError) as error:
+        print_error(error)
+        return EXIT_USAGE
+    except MigrationConflictError as error:
+        print_error(error)
+        return EXIT_CONFLICT
+    except StatementFailedError as failed:
+        return exit_code_of(failed.error)
+    except HudisqlError as error:
+        print_error(error)
+        return exit_code_of(error)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr, flush=True)
+        return EXIT_INTERRUPTED
+
+
+def _check_report(report: Path | None) -> None:
+    if report is None:
+        return
+    if report.suffix not in (".xml", ".json"):
+        raise InvalidArgumentError(f"--report {report}: the name must end in .xml (JUnit) or .json")
+    if not report.absolute().parent.is_dir():
+        raise InvalidArgumentError(f"--report {report}: there is no such directory")

@@ -1,0 +1,118 @@
+"""The files of a project of layers: one CREATE INCREMENTAL TABLE each, its tests in the comments above it.
+
+Files below `tests` hold one query each, which must give no rows. Knows no tables: which names a query reads
+is asked of the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from hudisql.errors import InvalidArgumentError, SqlSyntaxError, StorageError
+from hudisql.format.spark_schema import quote_name
+from hudisql.layers.declared_tests import DataTest, SqlFile, declared_tests
+from hudisql.sql.text import statements as st
+from hudisql.sql.text.parser import parse_statement
+from hudisql.sql.text.script import ScriptStatement, split_script
+
+TESTS_DIRECTORY: Final = "tests"
+
+
+@dataclass(frozen=True)
+class Model:
+    """One incremental table of the project; `reads` are the full names of the tables and views of its query.
+
+    `statement` has the text with the values of its variables.
+    """
+
+    name: str
+    file: SqlFile
+    statement: ScriptStatement
+    definition: st.CreateIncrementalTableStatement
+    reads: tuple[str, ...]
+    tests: tuple[DataTest, ...]
+
+    @property
+    def query(self) -> str:
+        """The query behind AS."""
+        return self.definition.text[self.definition.query_start :]
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """What files are read with: values of variables, full names, and the names that a query reads."""
+
+    substitute: Callable[[ScriptStatement], str]
+    qualify: Callable[[str], str]
+    names_read: Callable[[str], Sequence[str]]
+
+    def model(self, file: SqlFile) -> Model:
+        """The model of a file. Raises InvalidArgumentError, SqlSyntaxError, StorageError."""
+        text = _read(file.path)
+        statement = self._only_statement(text, file)
+        parsed = parse_statement(statement.text, line=statement.line, column=statement.column)
+        if not isinstance(parsed, st.CreateIncrementalTableStatement):
+            raise InvalidArgumentError(
+                f"{file.path}:{statement.line}: this is no CREATE INCREMENTAL TABLE",
+                hint=f"a model file has one, and files of the directory {TESTS_DIRECTORY} have queries; put "
+                "other statements into another directory (hudisql -f, hudisql migrate)",
+            )
+        name = self.qualify(".".join(map(quote_name, parsed.table.parts)))
+        head = text.splitlines()[: statement.line - 1]
+        tests = declared_tests(name, file, head, self.qualify)
+        model = Model(name, file, statement, parsed, (), tests)
+        return replace(model, reads=self._reads(model.query, file))
+
+    def test(self, file: SqlFile) -> DataTest:
+        """The test of a file. Raises InvalidArgumentError, SqlSyntaxError, StorageError."""
+        statement = self._only_statement(_read(file.path), file)
+        parsed = parse_statement(statement.text, line=statement.line, column=statement.column)
+        if not isinstance(parsed, st.QueryStatement):
+            raise InvalidArgumentError(f"{file.path}:{statement.line}: a test is a query, and this is none")
+        name = Path(file.name).relative_to(TESTS_DIRECTORY).with_suffix("").as_posix()
+        return DataTest(name, statement, file, self._reads(statement.text, file))
+
+    def _only_statement(self, text: str, file: SqlFile) -> ScriptStatement:
+        try:
+            statements = split_script(text)
+        except SqlSyntaxError as error:
+            raise SqlSyntaxError(f"{file.path}: {error.message}", hint=error.hint) from error
+        if len(statements) != 1:
+            raise InvalidArgumentError(
+                f"{file.path} has {len(statements) or 'no'} statements, and one is expected",
+                hint="a file has one CREATE INCREMENTAL TABLE, or one query of a test",
+            )
+        return replace(statements[0], text=self.substitute(statements[0]))
+
+    def _reads(self, query: str, file: SqlFile) -> tuple[str, ...]:
+        try:
+            names = self.names_read(query)
+        except SqlSyntaxError as error:
+            raise SqlSyntaxError(f"{file.path}: {error.message}", hint=error.hint) from error
+        return tuple(dict.fromkeys(map(self.qualify, names)))
+
+
+def find_files(directory: Path) -> tuple[list[SqlFile], list[SqlFile]]:
+    """The files of the models and of the tests below a directory, by name. Raises InvalidArgumentError."""
+    if not directory.is_dir():
+        raise InvalidArgumentError(f"{directory} is no directory", hint="name that of the models' .sql files")
+    found = [
+        SqlFile(path, path.relative_to(directory).as_posix()) for path in sorted(directory.rglob("*.sql"))
+    ]
+    tests = [each for each in found if Path(each.name).parts[0] == TESTS_DIRECTORY]
+    models = [each for each in found if each not in tests]
+    if not models:
+        raise InvalidArgumentError(
+            f"{directory} has no models", hint="a model is a .sql file with one CREATE INCREMENTAL TABLE"
+        )
+    return models, tests
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(f"cannot read {path}: {error}") from error

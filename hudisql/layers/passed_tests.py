@@ -1,0 +1,93 @@
+"""Which tests have passed on which rows, kept with the tables, so that a restart runs those that have not.
+
+Each table has fingerprints in a property of its metastore entry: of a test's query, and of the newest instant
+of each table that it reads. Tests of anything but Hudi tables have none and always run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from hudisql.catalog.guarded_alter import alter_guarded
+from hudisql.catalog.metastore_table import is_hudi_table
+from hudisql.errors import MetastoreError
+from hudisql.layers.declared_tests import DataTest
+from hudisql.layers.project import Project
+from hudisql.sql.incremental_tables.definition import PREFIX
+from hudisql.sql.query.target_table import open_hudi_entry
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+_PROPERTY: Final = f"{PREFIX}tested"
+_MOST: Final = 200
+_DIGITS: Final = 16
+
+
+@dataclass
+class PassedTests:
+    """The fingerprints of the project's tests, read from and written to the last model that a test reads."""
+
+    context: Context
+    project: Project
+    _new: dict[str, dict[str, str]] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def fingerprint(self, test: DataTest) -> str | None:
+        """Of the test and of the rows that it would read now; None if it must run in any case.
+
+        Raises MetastoreError, CorruptTableError, StorageError.
+        """
+        instants: list[str] = []
+        for name in sorted(test.reads):
+            entry = self.context.metastore.get_table(*name.split("."))
+            if entry is None or not is_hudi_table(entry):
+                return None
+            commits = open_hudi_entry(self.context, entry).timeline.commits
+            instants.append(f"{name} {commits[-1].timestamp if commits else ''}")
+        content = json.dumps([test.statement.text, instants])
+        return hashlib.sha256(content.encode()).hexdigest()[:_DIGITS]
+
+    def has_passed(self, test: DataTest, fingerprint: str | None) -> bool:
+        """True if the test has passed on these rows."""
+        owner = self._owner(test)
+        entry = None if owner is None else self.context.metastore.get_table(*owner.split("."))
+        return entry is not None and fingerprint in _listed(entry.parameters)
+
+    def add(self, test: DataTest, fingerprint: str | None) -> None:
+        """The test has passed; `save` keeps that."""
+        owner = self._owner(test)
+        if owner is not None and fingerprint is not None:
+            with self._lock:
+                self._new.setdefault(owner, {})[test.name] = fingerprint
+
+    def save(self) -> None:
+        """Keep what has passed. Tests whose place cannot be kept run again: MetastoreError is a warning."""
+        for owner, passed in self._new.items():
+            try:
+                entry = self.context.metastore.get_table(*owner.split("."))
+                if entry is None:
+                    continue
+                # Those of older rows leave at the end.
+                kept = dict.fromkeys([*passed.values(), *_listed(entry.parameters)])
+                value = ",".join(list(kept)[:_MOST])
+                parameters = {**entry.parameters, _PROPERTY: value}
+                alter_guarded(self.context.metastore, entry, replace(entry, parameters=parameters))
+            except MetastoreError as error:
+                self.context.console.warning(
+                    f"the tests of {owner} run again next time: that they passed is not kept: {error.message}"
+                )
+        self._new.clear()
+
+    def _owner(self, test: DataTest) -> str | None:
+        own = self.project.models_of(test)
+        return next((name for name in reversed(self.project.lineage.order) if name in own), None)
+
+
+def _listed(parameters: Mapping[str, str]) -> list[str]:
+    return [each for each in parameters.get(_PROPERTY, "").split(",") if each]

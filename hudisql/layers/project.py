@@ -1,0 +1,103 @@
+"""A directory of models and tests, read with a session: names by its database, references by Spark's parser.
+
+A view of the metastore stands for the tables that it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hudisql.errors import InvalidArgumentError
+from hudisql.format.spark_schema import quote_name
+from hudisql.layers.declared_tests import DataTest
+from hudisql.layers.lineage import Lineage, waits_for_tests
+from hudisql.layers.model_files import FileReader, Model, find_files
+from hudisql.sql.query.references import find_table_references
+
+if TYPE_CHECKING:
+    from hudisql.session import Session
+
+
+@dataclass(frozen=True)
+class Project:
+    """Models by full name, tests by their names."""
+
+    directory: Path
+    models: Mapping[str, Model]
+    tests: Mapping[str, DataTest]
+
+    @cached_property
+    def lineage(self) -> Lineage:
+        """Which models read which. Its `order` raises InvalidArgumentError for a cycle."""
+        return Lineage({name: model.reads for name, model in self.models.items()})
+
+    @cached_property
+    def tests_before(self) -> Mapping[str, set[str]]:
+        """The tests that must pass before each model is refreshed."""
+        return waits_for_tests(self.lineage, {name: test.reads for name, test in self.tests.items()})
+
+    def models_of(self, test: DataTest) -> set[str]:
+        """The models that a test reads."""
+        return {name for name in test.reads if name in self.models}
+
+    def tests_of(self, chosen: tuple[str, ...]) -> tuple[str, ...]:
+        """The tests that read one of these models, or no model if all are chosen."""
+        is_whole = len(chosen) == len(self.models)
+        return tuple(
+            name
+            for name, test in self.tests.items()
+            if self.models_of(test) & set(chosen) or (is_whole and not self.models_of(test))
+        )
+
+
+def load_project(session: Session, directory: Path) -> Project:
+    """Read the files below a directory.
+
+    Raises InvalidArgumentError for files that are no models or tests, names that are there twice and cycles,
+    SqlSyntaxError, StorageError, UndefinedVariableError.
+    """
+    model_files, test_files = find_files(directory)
+    reader = FileReader(session.substitute, _Names(session).full, _Names(session).read_by)
+    models: dict[str, Model] = {}
+    for file in model_files:
+        model = reader.model(file)
+        if model.name in models:
+            raise InvalidArgumentError(
+                f"{model.name} is made by {models[model.name].file.path} and by {file.path}",
+                hint="one file makes one table",
+            )
+        models[model.name] = model
+    tests = {each.name: each for model in models.values() for each in model.tests}
+    tests |= {each.name: each for each in map(reader.test, test_files)}
+    project = Project(directory, models, tests)
+    _ = project.lineage.order
+    return project
+
+
+@dataclass(frozen=True)
+class _Names:
+    session: Session
+
+    def full(self, name: str) -> str:
+        return ".".join(self.session.context.qualify_table_name(name))
+
+    def read_by(self, query: str) -> list[str]:
+        return list(self._read_by(query, frozenset()))
+
+    def _read_by(self, query: str, inside: frozenset[str]) -> Iterator[str]:
+        for reference in find_table_references(self.session.spark, query):
+            if reference.form == "function" or not reference.parts:
+                continue
+            parts = reference.parts[1:] if len(reference.parts) == 3 else reference.parts
+            name = ".".join(map(quote_name, parts))
+            database, table = self.session.context.qualify_table_name(name)
+            entry = self.session.context.metastore.get_table(database, table)
+            view = None if entry is None or not entry.is_view else entry.view_text
+            if view is not None and table not in inside:
+                yield from self._read_by(view, inside | {table})
+            else:
+                yield name

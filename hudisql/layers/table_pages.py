@@ -1,0 +1,128 @@
+"""`hudisql run docs`: static pages of a project, one for each table that it makes or reads.
+
+A page has the table's columns and comments, its tests and its query; `lineage_picture` draws its lineage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.errors import StorageError
+from hudisql.format.meta_columns import is_meta_column
+from hudisql.layers.lineage_picture import lineage_picture
+from hudisql.layers.model_files import Model
+from hudisql.layers.project import Project
+from hudisql.sql.ddl.create_table import COMMENT
+
+if TYPE_CHECKING:
+    from hudisql.context import Context
+
+_STYLE: Final = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem }
+table { border-collapse: collapse }
+th, td { text-align: left; padding: .2rem 1rem .2rem 0; vertical-align: top }
+th { border-bottom: 1px solid #999 } code, pre { font-family: ui-monospace, monospace; font-size: 13px }
+pre { background: #f5f5f5; padding: .8rem; overflow-x: auto } a { color: #0550ae } svg { max-width: 100% }
+"""
+
+
+def write_pages(context: Context, project: Project, directory: Path) -> list[Path]:
+    """Write `index.html` and the tables' pages; gives them. Raises StorageError, MetastoreError."""
+    names = [*project.lineage.order]
+    sources = sorted({each for model in project.models.values() for each in model.reads} - set(names))
+    tables = {name: context.metastore.get_table(*name.split(".")) for name in (*sources, *names)}
+    pages = {"index.html": _index(project, sources, tables)}
+    for name, entry in tables.items():
+        pages[page_name(name)] = _table_page(project, name, entry)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for file, text in pages.items():
+            (directory / file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(f"cannot write the pages to {directory}: {error.strerror}") from error
+    return [directory / file for file in pages]
+
+
+def page_name(table: str) -> str:
+    """The file of a table's page."""
+    return f"{table}.html"
+
+
+def _index(project: Project, sources: Sequence[str], tables: dict[str, MetastoreTable | None]) -> str:
+    def listed(names: Sequence[str]) -> Iterator[str]:
+        yield "<table><tr><th>table</th><th>comment</th></tr>"
+        for name in names:
+            yield f"<tr><td>{_link(name)}</td><td>{escape(_comment(tables[name]))}</td></tr>"
+        yield "</table>"
+
+    order = project.lineage.order
+    return _page(
+        "Tables",
+        [
+            lineage_picture(project.lineage, None, page_name),
+            "<h2>Models</h2>",
+            *listed(order),
+            "<h2>Sources</h2>",
+            *listed(sources),
+        ],
+    )
+
+
+def _table_page(project: Project, name: str, entry: MetastoreTable | None) -> str:
+    model = project.models.get(name)
+    parts = [f"<p>{escape(_comment(entry))}</p>", '<p><a href="index.html">All tables</a></p>']
+    parts += ["<h2>Lineage</h2>", lineage_picture(project.lineage, name, page_name), "<h2>Columns</h2>"]
+    parts += list(_columns(entry))
+    parts += list(_tests(project, name))
+    if model is not None:
+        parts += _definition(model)
+    return _page(name, parts)
+
+
+def _columns(entry: MetastoreTable | None) -> Iterator[str]:
+    if entry is None:
+        yield "<p>The table is not there yet.</p>"
+        return
+    yield "<table><tr><th>column</th><th>type</th><th>comment</th></tr>"
+    for each in (*entry.columns, *entry.partition_columns):
+        if not is_meta_column(each.name):
+            cells = (f"<code>{escape(each.name)}</code>", escape(each.type), escape(each.comment or ""))
+            yield f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    yield "</table>"
+    if entry.partition_columns:
+        yield f"<p>Partitioned by {escape(', '.join(each.name for each in entry.partition_columns))}.</p>"
+
+
+def _tests(project: Project, name: str) -> Iterator[str]:
+    tests = [each for each in project.tests.values() if name in each.reads]
+    if tests:
+        yield "<h2>Tests</h2><ul>"
+        yield from (f"<li><code>{escape(each.name)}</code></li>" for each in tests)
+        yield "</ul>"
+
+
+def _definition(model: Model) -> list[str]:
+    key = (
+        f"<p>Key: <code>{escape(', '.join(model.definition.key))}</code></p>" if model.definition.key else ""
+    )
+    return ["<h2>Query</h2>", f"<p>{escape(model.file.name)}</p>", key, f"<pre>{escape(model.query)}</pre>"]
+
+
+def _comment(entry: MetastoreTable | None) -> str:
+    return "" if entry is None else entry.parameters.get(COMMENT, "")
+
+
+def _link(name: str) -> str:
+    return f'<a href="{escape(page_name(name))}">{escape(name)}</a>'
+
+
+def _page(title: str, parts: Sequence[str]) -> str:
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    body = "\n".join(part for part in parts if part)
+    return (
+        f"<!doctype html><html><head>{head}</head><body>\n<h1>{escape(title)}</h1>\n{body}\n</body></html>\n"
+    )

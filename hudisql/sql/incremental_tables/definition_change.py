@@ -1,0 +1,128 @@
+"""What a definition of an incremental table says: columns, key, and how it differs from a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hudisql.catalog.metastore_table import MetastoreTable
+from hudisql.errors import InvalidArgumentError
+from hudisql.format.meta_columns import is_meta_column
+from hudisql.sql.incremental_tables.definition import IncrementalDefinition
+from hudisql.sql.incremental_tables.derived_key import derived_key
+from hudisql.sql.incremental_tables.sources import read_sources
+from hudisql.sql.query import query_plan
+from hudisql.sql.schema.table_definition import read_table_definition
+from hudisql.sql.text import statements as st
+from hudisql.sql.text.clauses import SourceSpan
+from hudisql.sql.text.mapped_sql import MappedSql
+from hudisql.sql.text.spark_errors import SourceText
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hudisql.context import Context
+
+
+@dataclass(frozen=True)
+class DefinitionChange:
+    """How a CREATE INCREMENTAL TABLE differs from the table of its name.
+
+    `query` says that the query is another one, `added` are its new columns with their types. `refused` says
+    why the table cannot become this; empty if it can.
+    """
+
+    query: bool
+    added: tuple[tuple[str, str], ...] = ()
+    refused: str = ""
+
+
+def definition_change(
+    context: Context,
+    statement: st.CreateIncrementalTableStatement,
+    entry: MetastoreTable,
+    stored: IncrementalDefinition,
+    source: SourceText,
+) -> DefinitionChange:
+    """Compare a statement with the table; a query that is the stored one is not analyzed.
+
+    Raises InvalidArgumentError, UnsupportedStatementError, QueryError.
+    """
+    text = statement.text[statement.query_start :]
+    given = IncrementalDefinition(text, context.current_database, statement.key, statement.ordering)
+    is_other = (given.query, given.database) != (stored.query, stored.database)
+    added: tuple[tuple[str, str], ...] = ()
+    gone: set[str] = set()
+    if is_other:
+        origin = MappedSql().add(SourceSpan(text, statement.query_start)).source(source)
+        frame, given = analyzed_definition(context, given, entry.full_name, origin)
+        known = columns_of(entry)
+        gone = known - {name.lower() for name in frame.columns}
+        added = tuple(
+            (each.name, each.dataType.simpleString())
+            for each in frame.schema
+            if each.name.lower() not in known
+        )
+    refused = _refused(context, statement, entry, (stored, given), gone)
+    return DefinitionChange(is_other, added, refused)
+
+
+def columns_of(entry: MetastoreTable) -> set[str]:
+    """The names of the table's columns, those of Hudi left out."""
+    names = {column.name.lower() for column in (*entry.columns, *entry.partition_columns)}
+    return {name for name in names if not is_meta_column(name)}
+
+
+def _refused(
+    context: Context,
+    statement: st.CreateIncrementalTableStatement,
+    entry: MetastoreTable,
+    definitions: tuple[IncrementalDefinition, IncrementalDefinition],
+    gone: set[str],
+) -> str:
+    stored, given = definitions
+    if gone:
+        return f"the query has no {', '.join(sorted(gone))} any more"
+    if given.key and _folded(given.key) != _folded(stored.key):
+        return f"the key is {', '.join(given.key)} now, and the rows lie by {', '.join(stored.key)}"
+    if (given.ordering or "").lower() != (stored.ordering or "").lower():
+        return f"ORDERING is {given.ordering or 'not there'} now, and was {stored.ordering or 'not there'}"
+    partitions = read_table_definition(context, statement.definition, []).partition_columns
+    now = [column.name for column in entry.partition_columns]
+    if _folded(partitions) != _folded(now):
+        given_text, stored_text = (", ".join(each) or "nothing" for each in (partitions, now))
+        return f"it is partitioned by {given_text} now, and its files are by {stored_text}"
+    return ""
+
+
+def _folded(names: tuple[str, ...] | list[str]) -> list[str]:
+    return [name.lower() for name in names]
+
+
+def analyzed_definition(
+    context: Context, incremental: IncrementalDefinition, name: str, origin: SourceText
+) -> tuple[DataFrame, IncrementalDefinition]:
+    """The query's rows, and the definition with the key that the query gives if none is named.
+
+    Raises InvalidArgumentError, UnsupportedStatementError, QueryError.
+    """
+    sources = read_sources(context, incremental.query)
+    parts = name.split(".")
+    sources.check_permanent(parts)
+    prepared = query_plan.prepare_query(context, incremental.query, origin, binder=sources.binder)
+    whole = query_plan.run_prepared(context, prepared, origin)
+    frame = whole.drop(*(each for each in whole.columns if is_meta_column(each)))
+    columns = {each.lower(): each for each in frame.columns}
+    key = incremental.key or derived_key(whole, sources.bound_as(prepared.bound))
+    if not key:
+        raise InvalidArgumentError(
+            f"the query of {name} does not tell which columns are the key of its rows",
+            hint="name them behind the table: CREATE INCREMENTAL TABLE … KEY (column, …) AS …",
+        )
+    for each in (*key, *([incremental.ordering] if incremental.ordering else ())):
+        if each.lower() not in columns:
+            raise InvalidArgumentError(
+                f"the query of {name} has no column '{each}'", hint=f"its columns are {', '.join(columns)}"
+            )
+    ordering = incremental.ordering and columns[incremental.ordering.lower()]
+    return frame, replace(incremental, key=tuple(columns[each.lower()] for each in key), ordering=ordering)

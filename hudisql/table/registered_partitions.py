@@ -1,0 +1,242 @@
+"""Register-only partitions: directories of plain parquet, partitions of a table without a file of Hudi's.
+
+A bootstrap records them in the table's `.aux` directory. A partition is one until a commit has taken its
+files (`resynced_sources`): a lift, which writes their rows, or an overwrite or drop, which replaces them.
+Their rows have no meta columns. Apache Hudi does not know such partitions (docs/adr/0015). Knows no Spark.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudisql.errors import (
+    CorruptTableError,
+    NoSuchPathError,
+    NoSuchStateError,
+    RegisterOnlyError,
+    SourceChangedError,
+    UnsupportedTableError,
+)
+from hudisql.format.external_file import ExternalFile
+from hudisql.format.file_names import is_hidden
+from hudisql.format.timeline_layout import METADATA_DIRECTORY
+from hudisql.storage import Storage, join
+from hudisql.table.file_slice import FileSlice
+from hudisql.table.hudi_table import HudiTable
+from hudisql.table.partitions import TablePartition, partition_of
+from hudisql.table.resynced_sources import (
+    ResyncedSource,
+    ResyncState,
+    read_resync_lists,
+    record_resync,
+)
+
+RECORD_FILE: Final = f"{METADATA_DIRECTORY}/.aux/.hudisql-register-only"
+_SCHEMA: Final = pa.schema([("partition_path", pa.string()), ("directory", pa.string())])
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredPartition:
+    """A partition path of the table, and the directory whose parquet files hold its rows.
+
+    `files` are those that the commit which ended it has taken; None while it is register-only: then all
+    files that the directory has.
+    """
+
+    path: str
+    directory: str
+    files: tuple[ExternalFile, ...] | None = None
+
+
+@dataclass(frozen=True)
+class RegisteredPartitions:
+    """The register-only partitions of one state of a table, by path."""
+
+    by_path: Mapping[str, RegisteredPartition] = field(default_factory=dict)
+
+    def among(self, paths: Iterable[str]) -> list[RegisteredPartition]:
+        """Those with these paths, by path."""
+        return [self.by_path[path] for path in sorted(self.by_path.keys() & set(paths))]
+
+
+def write_registered_partitions(
+    storage: Storage, base_path: str, partitions: Sequence[RegisteredPartition]
+) -> int:
+    """Record the partitions of a new table; gives the bytes written. Raises StorageError."""
+    columns = [[each.path for each in partitions], [each.directory for each in partitions]]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns, schema=_SCHEMA), sink, compression="zstd")
+    content: bytes = sink.getvalue().to_pybytes()
+    storage.write(join(base_path, RECORD_FILE), content)
+    return len(content)
+
+
+def registered_partitions(
+    table: HudiTable, as_of: str | None = None, *, own_instant: str = ""
+) -> RegisteredPartitions:
+    """The register-only partitions as the table was opened, or at an instant time.
+
+    A partition that the pending commit `own_instant` takes is none any more. Raises NoSuchStateError if it
+    is not known any more which ones there were then, CorruptTableError, StorageError.
+    """
+    if not table.properties.has_register_only_partitions:
+        return RegisteredPartitions()
+    listing = table.listing if as_of is None and not own_instant else None
+    if listing is not None and listing.registered is not None:
+        return listing.registered
+    recorded = _read_record(table)
+    found = RegisteredPartitions(_still_registered(table, recorded, as_of, own_instant))
+    if listing is not None:
+        listing.registered = found
+    return found
+
+
+def with_registered(
+    table: HudiTable, partitions: Sequence[TablePartition], registered: RegisteredPartitions
+) -> list[TablePartition]:
+    """The partitions and the register-only ones, each once, by path. Raises CorruptTableError."""
+    found = {each.path: each for each in partitions}
+    found |= {path: partition_of(table, path) for path in registered.by_path if path not in found}
+    return [found[path] for path in sorted(found)]
+
+
+def registered_slices(
+    table: HudiTable, partitions: Sequence[RegisteredPartition], written: Collection[str]
+) -> list[FileSlice]:
+    """Each file of the partitions as a slice without base file; `written` are the partitions (paths) of which
+    a reader of Hudi's files sees slices.
+
+    Raises SourceChangedError if a directory is gone, UnsupportedTableError if another writer has written
+    into such a partition.
+    """
+    found: list[FileSlice] = []
+    for partition, files in zip(partitions, _files_of(table, partitions), strict=True):
+        if files and partition.path in written:
+            raise _written_by_others(table, partition)
+        found += [FileSlice(partition.path, each.path, "", None, external_file=each) for each in files]
+    return found
+
+
+def refuse_registered(table: HudiTable, paths: Iterable[str], *, own_instant: str = "") -> None:
+    """Raise RegisterOnlyError if one of the partitions (paths) is register-only."""
+    if not table.properties.has_register_only_partitions:
+        return
+    found = registered_partitions(table, own_instant=own_instant).among(paths)
+    if found:
+        raise register_only_error(table, [each.path for each in found])
+
+
+def register_only_error(table: HudiTable, paths: Sequence[str]) -> RegisterOnlyError:
+    """The error of a write that touches these register-only partitions."""
+    count = f"{len(paths):,} register-only partition{'' if len(paths) == 1 else 's'}"
+    return RegisterOnlyError(
+        f"the write touches {count} of the table at {table.base_path}, such as '{paths[0]}', whose rows lie "
+        "in the source alone",
+        partitions=paths,
+        hint="lift them first: CALL resync_bootstrap(table => …, lift => '<predicate over the partition "
+        "columns>')",
+    )
+
+
+def end_registration(table: HudiTable, instant_time: str, partitions: Collection[str]) -> None:
+    """Record that a commit, which is inflight, replaces the rows of those of the partitions (paths) that are
+    register-only.
+
+    Raises WriteConflictError, SourceChangedError, StorageError.
+    """
+    ended = registered_partitions(table).among(partitions)
+    if not ended:
+        return
+    sources = [
+        ResyncedSource(each.path, file)
+        for each, files in zip(ended, _files_of(table, ended), strict=True)
+        for file in files
+    ]
+    record_resync(table, instant_time, read_resync_lists(table), sources)
+
+
+def files_of_registered(
+    table: HudiTable, partitions: Sequence[RegisteredPartition]
+) -> list[tuple[ExternalFile, ...]]:
+    """The data files of each partition. Raises SourceChangedError if a directory is gone, StorageError."""
+    return _files_of(table, partitions)
+
+
+def _still_registered(
+    table: HudiTable, recorded: Iterable[RegisteredPartition], as_of: str | None, own_instant: str
+) -> dict[str, RegisteredPartition]:
+    by_path = {each.path: each for each in recorded}
+    lists = read_resync_lists(table, as_opened=True)
+    first = table.timeline.first_active_time or ""
+    taken: defaultdict[str, list[ExternalFile]] = defaultdict(list)
+    ended: set[str] = set()
+    for each in lists.lists:
+        is_complete = lists.states[each.number] in (ResyncState.COMMITTED, ResyncState.ARCHIVED)
+        if not is_complete and each.instant_time != (own_instant or None):
+            continue
+        mine = [source for source in each.sources if source.partition_path in by_path]
+        if mine and as_of is not None and not each.instant_time and as_of < first:
+            raise NoSuchStateError(
+                f"it is not known any more which partitions of {table.base_path} were register-only at "
+                f"{as_of}",
+                hint=f"ask for {first} or a later instant",
+            )
+        for source in mine:
+            if as_of is not None and each.instant_time > as_of:
+                taken[source.partition_path].append(source.file)
+            else:
+                ended.add(source.partition_path)
+    return {
+        path: RegisteredPartition(path, each.directory, tuple(taken[path]) if path in taken else None)
+        for path, each in by_path.items()
+        if path not in ended
+    }
+
+
+def _files_of(table: HudiTable, partitions: Sequence[RegisteredPartition]) -> list[tuple[ExternalFile, ...]]:
+    live = [each for each in partitions if each.files is None]
+    try:
+        listings = table.storage.list_directories([each.directory for each in live])
+    except NoSuchPathError as error:
+        raise SourceChangedError(
+            f"the directory of a register-only partition of {table.base_path} is gone: {error.message}",
+            hint="bring it back, or drop the partition: ALTER TABLE … DROP PARTITION",
+        ) from error
+    listed = {
+        each.path: tuple(
+            ExternalFile(entry.path, entry.length, entry.modification_time_ms)
+            for entry in entries
+            if not entry.is_directory and entry.length and not is_hidden(entry.name)
+        )
+        for each, entries in zip(live, listings, strict=True)
+    }
+    return [listed[each.path] if each.files is None else each.files for each in partitions]
+
+
+def _written_by_others(table: HudiTable, partition: RegisteredPartition) -> UnsupportedTableError:
+    return UnsupportedTableError(
+        f"partition '{partition.path}' of {table.base_path} is register-only, its rows lie in "
+        f"{partition.directory}, and another writer, which does not know that, has written into it: a row "
+        "may be there twice",
+        hint="leave the partition out by a filter on the partition columns; or roll the other writer's "
+        "commits back (CALL rollback_to_instant), lift the partition and write again",
+    )
+
+
+def _read_record(table: HudiTable) -> list[RegisteredPartition]:
+    path = join(table.base_path, RECORD_FILE)
+    try:
+        rows = pq.read_table(pa.BufferReader(table.storage.read(path)))
+        columns = [rows.column(name).to_pylist() for name in _SCHEMA.names]
+    except (NoSuchPathError, pa.ArrowException, KeyError) as error:
+        raise CorruptTableError(
+            f"cannot read {path}, which names the register-only partitions: {error}"
+        ) from error
+    return [RegisteredPartition(*each) for each in zip(*columns, strict=True)]
