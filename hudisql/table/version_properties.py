@@ -27,6 +27,10 @@ _GENERATOR_TYPES: Final = {
     "NonpartitionedKeyGenerator": "NON_PARTITION",
 }
 _BOOTSTRAP_INDEX: Final = "HFILE"
+_LAYOUT_2: Final = {
+    keys.TIMELINE_LAYOUT_VERSION: str(LAYOUT_OF_VERSION[9]),
+    keys.TIMELINE_DIRECTORY: DEFAULT_TIMELINE_DIRECTORY,
+}
 _NATIVE: Final = "native"
 
 
@@ -59,7 +63,9 @@ def properties_of_version_9(values: Mapping[str, str], payload_class: str | None
         keys.VERSION: "9",
         keys.INITIAL_VERSION: "9",
         keys.ARCHIVE_DIRECTORY: DEFAULT_HISTORY_DIRECTORY,
-        **_layout_2(),
+        keys.HISTORY_DIRECTORY: DEFAULT_HISTORY_DIRECTORY,
+        keys.TABLE_FORMAT: _NATIVE,
+        **_LAYOUT_2,
     }
 
 
@@ -85,7 +91,7 @@ def changes_to_version_9(properties: TableProperties) -> dict[str, str | None]:
         keys.ORDERING_FIELDS: ",".join(properties.ordering_fields) or None,
         keys.KEY_GENERATOR_TYPE: properties.key_generator_type or _generator_type(properties),
         keys.BOOTSTRAP_INDEX_TYPE: _BOOTSTRAP_INDEX if properties.bootstrap_base_path else None,
-        **_layout_2(),
+        **_LAYOUT_2,
     }
 
 
@@ -144,13 +150,4 @@ def changes_to_version_6(properties: TableProperties) -> dict[str, str | None]:
         keys.PRECOMBINE_FIELD: ",".join(properties.ordering_fields) or None,
         keys.KEY_GENERATOR_CLASS: generator,
         keys.BOOTSTRAP_INDEX_CLASS: keys.HFILE_BOOTSTRAP_INDEX if properties.bootstrap_base_path else None,
-    }
-
-
-def _layout_2() -> dict[str, str]:
-    return {
-        keys.TIMELINE_LAYOUT_VERSION: str(LAYOUT_OF_VERSION[9]),
-        keys.TIMELINE_DIRECTORY: DEFAULT_TIMELINE_DIRECTORY,
-        keys.HISTORY_DIRECTORY: DEFAULT_HISTORY_DIRECTORY,
-        keys.TABLE_FORMAT: _NATIVE,
     }
