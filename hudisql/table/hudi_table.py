@@ -301,9 +301,8 @@ def check_written_version(version: int, base_path: str) -> None:
             f"the Hudi table at {base_path} has table version {version}, in which hudisql does not do this. "
             "A Hudi 1.x writer upgrades an older table on its own at its next write "
             "(hoodie.write.auto.upgrade)",
-            hint="do this with Apache Hudi 1.x; or go back in Spark with Hudi 1.x: CALL downgrade_table("
-            "table => '<table>', to_version => 'SIX'), and set hoodie.write.table.version=6 for every 1.x "
-            "writer of this table",
+            hint="do this with Apache Hudi 1.x; or CALL downgrade_table(table => '<table>', to_version => "
+            "'SIX'), and set hoodie.write.table.version=6 for every 1.x writer of this table",
         )
 
 

@@ -161,8 +161,9 @@ def _own_options(table: HudiTable) -> dict[str, str]:
     if properties.precombine_field:
         options["preCombineField"] = properties.precombine_field
     payload = properties.payload_class or properties.get(LEGACY_PAYLOAD_CLASS)
-    if payload not in (None, DEFAULT_PAYLOAD):
-        options["payloadClass"] = str(payload)
+    # In version 9 no payload class means another rule than this one.
+    if payload is not None and (payload != DEFAULT_PAYLOAD or table.version > WRITTEN_VERSION):
+        options["payloadClass"] = payload
     if table.version > WRITTEN_VERSION:
         options[WRITE_VERSION] = str(table.version)
     if properties.partition_fields and not properties.hive_style_partitioning:
