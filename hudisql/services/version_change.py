@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from hudisql.errors import InvalidArgumentError, UnsupportedTableError, WriteConflictError
 from hudisql.format.instant import CLUSTERING, COMPACTION, Instant
-from hudisql.format.table_properties import RECORD_MERGE_MODE
+from hudisql.format.table_properties import RECORD_MERGE_MODE, TableProperties
 from hudisql.format.timeline_layout import LAYOUT_V1, TimelineLayout, TimelineLayoutV2
 from hudisql.services.compaction import (
     CompactionOptions,
@@ -116,11 +116,11 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
     check_writable(table, ANY_CHANGE)
     check_not_restored(table, table.timeline)
     _check_archive(table, to_version)
-    properties, pending = table.properties, table.timeline.pending
+    pending = table.timeline.pending
     for each in pending:
         if each.action == CLUSTERING or is_clustering(table, each):
             raise _not_quiet(table, each)
-    changes = changes_to_version_9(properties) if to_version > 6 else changes_to_version_6(properties)
+    changes = _changes_of(table.properties, to_version)
     slices = load_file_slices(table) if table.is_merge_on_read and _changes_layout(table, to_version) else []
     compacted = sum(1 for each in slices if each.log_files)
     if compacted:
@@ -133,6 +133,11 @@ def plan_version_change(table: HudiTable, to_version: int) -> VersionChangePlan:
         drops_metadata_table=has_metadata_table(table),
         changes=changes,
     )
+
+
+def _changes_of(properties: TableProperties, to_version: int) -> dict[str, str | None]:
+    is_upgrade = to_version > WRITTEN_VERSION
+    return changes_to_version_9(properties) if is_upgrade else changes_to_version_6(properties)
 
 
 def run_version_change(
@@ -152,7 +157,8 @@ def run_version_change(
             table = _prepare(table, plan, concurrency)
             _write_timeline(table, plan.to_version)
             held.check()
-            update_table_properties(table.storage, table.base_path, plan.changes)
+            changes = _changes_of(table.properties, plan.to_version)
+            update_table_properties(table.storage, table.base_path, changes)
         changed = open_table(table.storage, table.base_path)
         remains = _old_timeline(changed)
         if remains is not None:
@@ -180,8 +186,9 @@ def _prepare(table: HudiTable, plan: VersionChangePlan, concurrency: Concurrency
     has_layout = _changes_layout(table, plan.to_version)
     if has_layout and table.is_merge_on_read and any(each.log_files for each in load_file_slices(table)):
         raise WriteConflictError(
-            f"another writer has written log files to {table.base_path} since they were compacted",
-            hint="run the statement again when no other writer is active",
+            f"file slices of {table.base_path} have log files that another writer has written meanwhile, or "
+            "that no compaction has taken",
+            hint="CALL run_compaction, then run the statement again when no other writer is active",
         )
     return table.reopened() if drop_metadata_table(table) else table
 
